@@ -70,10 +70,11 @@ class Matcher {
     Matcher(const Input &templ, int rows, int cols, const cusMatcherOptions &options = cusMatcherDefaults(),
             StreamRef stream = {})
         : Matcher(std::vector<cusMat>{*templ.get()}, rows, cols, options, stream) {}
-    // Several templates of one size and type.
+    // Several templates of one size and type; with options.batch one for each frame.
     Matcher(const std::vector<cusMat> &templates, int rows, int cols,
             const cusMatcherOptions &options = cusMatcherDefaults(), StreamRef stream = {})
-        : count_(static_cast<int>(templates.size())), max_matches_(options.max_matches) {
+        : batch_(static_cast<size_t>(options.batch)), count_(static_cast<int>(templates.size())),
+          max_matches_(options.max_matches) {
         cusMatcher *made = nullptr;
         check(cusMatcherCreate(&made, templates.data(), count_, rows, cols, &options, stream));
         handle_.reset(made);
@@ -81,9 +82,18 @@ class Matcher {
         map_cols_ = cols - templates[0].cols + 1;
     }
     // Matches one frame.
-    void run(const Input &frame, StreamRef stream = {}) { check(cusMatcherRun(get(), frame.get(), nullptr, stream)); }
+    void run(const Input &frame, StreamRef stream = {}) {
+        expectFrames(1);
+        check(cusMatcherRun(get(), frame.get(), nullptr, stream));
+    }
+    // Matches options.batch frames.
+    void run(const std::vector<cusMat> &frames, StreamRef stream = {}) {
+        expectFrames(frames.size());
+        check(cusMatcherRun(get(), frames.data(), nullptr, stream));
+    }
     // With the score map; for a matcher with one template.
     void run(const Input &frame, Output scores, StreamRef stream = {}) {
+        expectFrames(1);
         if (count_ != 1)
             throw Error(CUS_ERROR_SIZE, "Matcher::run: the matcher has " + std::to_string(count_) +
                                             " templates, expected 1; pass an array to cusMatcherRun");
@@ -91,9 +101,14 @@ class Matcher {
     }
     // Counts the pixels in a color range inside each match: see cusMatcherInspect.
     void inspect(const Input &frame, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
+        expectFrames(1);
         check(cusMatcherInspect(get(), frame.get(), &range, min_fill, stream));
     }
-    // Best first, at most max_matches; waits for the stream of the run.
+    void inspect(const std::vector<cusMat> &frames, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
+        expectFrames(frames.size());
+        check(cusMatcherInspect(get(), frames.data(), &range, min_fill, stream));
+    }
+    // Best first, at most max_matches; waits for the stream of the run. index: of the template, or of a batch's frame.
     std::vector<cusMatch> matches(StreamRef stream = {}, int index = 0) {
         std::vector<cusMatch> found(static_cast<size_t>(max_matches_));
         int count = 0;
@@ -123,7 +138,14 @@ class Matcher {
     cusMatcher *get() const noexcept { return handle_.get(); }
 
   private:
+    void expectFrames(size_t frames) const {
+        if (frames != batch_)
+            throw Error(CUS_ERROR_SIZE, "Matcher: " + std::to_string(frames) + " frames given, expected " +
+                                            std::to_string(batch_) + ", the batch of the matcher");
+    }
+
     detail::Handle<cusMatcher, &cusMatcherDestroy> handle_;
+    size_t batch_ = 1;
     int count_ = 0, max_matches_ = 0, map_rows_ = 0, map_cols_ = 0;
 };
 

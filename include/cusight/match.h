@@ -14,8 +14,9 @@
  *   CUS_MATCH_CCOEFF_NORMED  CCOEFF / sqrt((S2 - sum_c S1c^2 / n) (T2 - sum_c T1c^2 / n));          largest
  *                            1 everywhere if the template has one color, else 0 where the window has one color
  *
- * Values and meanings are those of cv::matchTemplate. With a mask all sums, and n, run over the template's pixels whose mask byte is
- * not 0.
+ * Values and meanings are those of cv::matchTemplate. With a mask of bytes all sums, and n, run over the template's pixels whose mask
+ * byte is not 0. With weights W, a mask of floats or one for each channel, I and T are replaced by W I and W T (SQDIFF, CCORR, and their
+ * normed methods).
  *
  * The best match is the brute-force answer, not the extremum of rounded numbers: correlation by FFT has a proven error
  * bound, and every position that may be the best within that bound is recomputed directly. 8-bit images are recomputed in
@@ -57,7 +58,7 @@ typedef enum cusMatchMethod {
     CUS_MATCH_CCOEFF_NORMED = 5
 } cusMatchMethod;
 
-/* How the correlation is computed. Results do not depend on it. Floats always take the FFT; on the CPU, masks and templates of 2^17
+/* How the correlation is computed. Results do not depend on it. Floats and weights always take the FFT; on the CPU, masks and templates of 2^17
  * bytes or more do so, too, and on the device everything if it has no tensor cores for integers. Bytes with a mask that is too large for
  * the device's transforms in double (see cusMatcherRun) are matched directly. cusMatcherAlgorithm tells. */
 typedef enum cusMatchAlgorithm {
@@ -70,13 +71,17 @@ typedef enum cusMatchAlgorithm {
 typedef struct cusMatcherOptions {
     cusMatchMethod method;       /* default SQDIFF */
     cusMatchAlgorithm algorithm; /* default AUTO */
-    const cusMat *mask;          /* default NULL. 8UC1 of the template's size and space, not all zero */
-    int max_matches;             /* 1..1024, default 1: matches to find per template, best first */
-    int min_distance;            /* at least 1, default 1: any two matches differ by at least this in x or in y
+    const cusMat *mask; /* default NULL. Of the template's size and space, not all zero. 8UC1: where it is not 0, pixels
+                                    count. SQDIFF, CCORR and their normed methods also take weights: 32F with one channel or the
+                                    template's, fourth powers adding up to less than 1e30, or 8U with the template's channels */
+    int max_matches;    /* 1..1024, default 1: matches to find per template, best first */
+    int min_distance;   /* at least 1, default 1: any two matches differ by at least this in x or in y
                                     (non-maximum suppression) */
-    double score_limit;          /* default NaN, no limit. A match must be at least this good: score <= score_limit for
+    double score_limit; /* default NaN, no limit. A match must be at least this good: score <= score_limit for
                                     SQDIFF and SQDIFF_NORMED, >= for the others */
-    int subpixel;                /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
+    int subpixel;       /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
+    int batch;          /* 1..1024, default 1: frames that a run takes in one call. Above 1 there is one template for all
+                                    of them, or one for each, and `count` is 1 or `batch` */
 } cusMatcherOptions;
 
 /* The defaults named above. */
@@ -94,7 +99,7 @@ typedef struct cusMatch {
 /* Prepared templates, and the matches of the last frame. */
 typedef struct cusMatcher cusMatcher;
 
-/* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1 to 8UC4 or 32FC1) and space;
+/* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1..C4, 32FC1..C4) and space;
  * the frames have the same type and space. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
  * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
@@ -110,9 +115,9 @@ CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates
 /* Safe on NULL. Device: waits for the device, as cudaFree does. */
 CUS_API void cusMatcherDestroy(cusMatcher *matcher);
 
-/* Matches one frame. The matches stay in the matcher until its next run.
- * scores: NULL (as it must be in a stream that is captured), or an array with one matrix for each template, which become the
- * score maps: 32FC1, created as needed, not overlapping the frame.
+/* Matches one frame, or each of an array of `batch` frames. The matches stay in the matcher until its next run.
+ * scores: NULL (as it must be in a stream that is captured), or an array with one matrix for each template, of a batch for each frame,
+ * which become the score maps: 32FC1, created as needed, not overlapping the frames.
  * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over
  * the map, and the windows of the few positions that may be the best; device: two launches for each further match. If very
  * many may be the best (flat and periodic images), a second transform, in double, computes them all: three to four times
@@ -123,14 +128,14 @@ CUS_API void cusMatcherDestroy(cusMatcher *matcher);
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 
-/* Copies the matches of the last run (and inspection) of template `index`, best first, to `matches`, which has room for
+/* Copies the matches of the last run (and inspection) of template `index`, of a batch of frame `index`, best first, to `matches`, which has room for
  * `capacity`; *found becomes their number, at most max_matches. Waits for `stream`, which must be that of the run. CAPACITY if they do
  * not all fit; then none is copied. Errors: NULL, VALUE, CAPACITY, CUDA. */
 CUS_API cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found,
                                 cusStream stream);
 
-/* A view of the results in place, for work that continues on the device: 8UC1, one row for each template, max_matches *
- * sizeof(cusMatch) bytes. Valid while the matcher exists; its contents change in stream order with each run. Errors: NULL. */
+/* A view of the results in place, for work that continues on the device: 8UC1, one row for each template, of a batch for each frame,
+ * max_matches * sizeof(cusMatch) bytes. Valid while the matcher exists; its contents change in stream order with each run. Errors: NULL. */
 CUS_API cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view);
 
 /* The algorithm the matcher uses: CUS_MATCH_DIRECT or CUS_MATCH_FFT; CUS_MATCH_AUTO for NULL. */
@@ -145,7 +150,7 @@ CUS_API const char *cusMatcherHostFft(void);
 /* After cusMatcherRun, in the same stream: counts the pixels in `range` (hsv.h) inside the window of each match and sets the
  * match's `pixels` and `filled` (pixels >= min_fill * w * h). Nothing returns to the host until cusMatcherGet.
  * frame: the color image, 8UC3, of the size and space of the matcher's frames: the matched frame itself, or the color version of
- * a gray one. min_fill: 0..1. Errors: NULL, VALUE, TYPE, SIZE, SPACE, CUDA. */
+ * a gray one; of a batch an array. min_fill: 0..1. Errors: NULL, VALUE, TYPE, SIZE, SPACE, CUDA. */
 CUS_API cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                                     cusStream stream);
 

@@ -183,12 +183,15 @@ class TemplateMatching : public TemplateMatchingBase {
 };
 
 // With all options: several matches, sub-pixel positions, a mask (which must exist as long as the object). srcType:
-// CV_8UC1 to CV_8UC4 or CV_32FC1.
+// CV_8UC1 to CV_8UC4 or CV_32FC1 to CV_32FC4. options.batch is 1; batches are Matcher's.
 inline cv::Ptr<TemplateMatching> createTemplateMatching(int srcType, const cusMatcherOptions &options) {
     return detail::translated("cusight::cuda::createTemplateMatching", [&] {
-        if ((CV_MAT_DEPTH(srcType) != CV_8U || CV_MAT_CN(srcType) > 4) && srcType != CV_32FC1)
+        if ((CV_MAT_DEPTH(srcType) != CV_8U && CV_MAT_DEPTH(srcType) != CV_32F) || CV_MAT_CN(srcType) > 4)
             throw Error(CUS_ERROR_TYPE, "createTemplateMatching: srcType is " + cv::typeToString(srcType) +
-                                            ", expected CV_8UC1 to CV_8UC4 or CV_32FC1");
+                                            ", expected CV_8UC1 to CV_8UC4 or CV_32FC1 to CV_32FC4");
+        if (options.batch != 1)
+            throw Error(CUS_ERROR_VALUE, "createTemplateMatching: options.batch is " + std::to_string(options.batch) +
+                                             ", expected 1; cusight::Matcher takes batches");
         if (options.method < CUS_MATCH_SQDIFF || options.method > CUS_MATCH_CCOEFF_NORMED)
             throw Error(CUS_ERROR_VALUE, "createTemplateMatching: method is " +
                                              std::to_string(static_cast<int>(options.method)) +

@@ -11,8 +11,12 @@
 #include <string.h>
 
 cusMatcherOptions cusMatcherDefaults(void) {
-    return (cusMatcherOptions){
-        .method = CUS_MATCH_SQDIFF, .algorithm = CUS_MATCH_AUTO, .max_matches = 1, .min_distance = 1, .score_limit = NAN};
+    return (cusMatcherOptions){.method = CUS_MATCH_SQDIFF,
+                               .algorithm = CUS_MATCH_AUTO,
+                               .max_matches = 1,
+                               .min_distance = 1,
+                               .score_limit = NAN,
+                               .batch = 1};
 }
 
 #ifdef CUSI_WITH_CUDA
@@ -22,7 +26,7 @@ const char *match_cufftProblem(void);
 
 /* ---- Creation ------------------------------------------------------------------------------------------------------------ */
 
-static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const cusMat *templ) {
+static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const cusMat *templ, int count) {
     CUSI_REQUIRE((int)o->method >= 0 && o->method <= CUS_MATCH_CCOEFF_NORMED, CUS_ERROR_VALUE,
                  "%s: method is %d, expected CUS_MATCH_SQDIFF..CUS_MATCH_CCOEFF_NORMED", f, (int)o->method);
     CUSI_REQUIRE((int)o->algorithm >= 0 && o->algorithm <= CUS_MATCH_FFT, CUS_ERROR_VALUE,
@@ -30,9 +34,19 @@ static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const c
     CUSI_REQUIRE(o->max_matches >= 1 && o->max_matches <= 1024, CUS_ERROR_VALUE, "%s: max_matches is %d, expected 1..1024",
                  f, o->max_matches);
     CUSI_REQUIRE(o->min_distance >= 1, CUS_ERROR_VALUE, "%s: min_distance is %d, expected at least 1", f, o->min_distance);
+    CUSI_REQUIRE(o->batch >= 1 && o->batch <= 1024, CUS_ERROR_VALUE, "%s: batch is %d, expected 1..1024", f, o->batch);
+    CUSI_REQUIRE(o->batch == 1 || count == 1 || count == o->batch, CUS_ERROR_VALUE,
+                 "%s: count is %d, expected 1 or %d, a template for each frame of a batch", f, count, o->batch);
     if (!o->mask)
         return CUS_OK;
-    CUS_TRY(cusi_checkInput(f, "mask", o->mask, CUSI_TYPES(CUS_8UC1)));
+    const int channels = CUS_CHANNELS(templ->type);
+    CUS_TRY(cusi_checkInput(
+        f, "mask", o->mask,
+        channels == 1 ? CUSI_TYPES(CUS_8UC1, CUS_32FC1)
+                      : CUSI_TYPES(CUS_8UC1, CUS_32FC1, CUS_MAKETYPE(CUS_8U, channels), CUS_MAKETYPE(CUS_32F, channels))));
+    CUSI_REQUIRE(o->mask->type == CUS_8UC1 || o->method < CUS_MATCH_CCOEFF, CUS_ERROR_TYPE,
+                 "%s: mask has type %s, expected 8UC1 for CUS_MATCH_CCOEFF and CUS_MATCH_CCOEFF_NORMED", f,
+                 cusi_typeName(o->mask->type));
     CUS_TRY(cusi_checkSameSpace(f, "mask", o->mask, "templates[0]", templ));
     return cusi_checkSameSize(f, "mask", o->mask, "templates[0]", templ);
 }
@@ -48,12 +62,11 @@ static cusStatus fetch(const cusMat *mat, void *tight, cusStream stream) {
 }
 
 /* The shift of `count` templates: the mean of each channel inside the mask, an integer if all pixels are. */
-static void chooseShift(const MatchModel *m, const void *data, const uint8_t *mask, size_t elements, int count,
-                        double *shift) {
+static void chooseShift(const MatchModel *m, const void *data, MatchMask mask, size_t elements, int count, double *shift) {
     double sum[MATCH_MAX_CHANNELS] = {0};
     int integers = 1;
     for (size_t i = 0; i < elements * (size_t)count; ++i) {
-        if (mask && !mask[i % elements])
+        if (mask.inside && !mask.inside[i % elements])
             continue;
         const double v = match_element(data, m->integer, i);
         sum[i % (size_t)m->channels] += v;
@@ -63,7 +76,7 @@ static void chooseShift(const MatchModel *m, const void *data, const uint8_t *ma
         shift[c] = match_shiftOf(sum[c] / (m->n * count), integers);
 }
 
-static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *mask, size_t elements, MatchTemplate *t) {
+static void sumTemplate(const MatchModel *m, const void *data, MatchMask mask, size_t elements, MatchTemplate *t) {
     *t = (MatchTemplate){.t2 = 0};
     memcpy(t->shift, m->shift, sizeof t->shift);
     if (match_hasOwnShift(m))
@@ -72,17 +85,18 @@ static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *ma
     int one_color = 1, known = 0; /* known: channels with a value in `first`, a bit each */
     for (size_t i = 0; i < elements; ++i) {
         const size_t c = i % (size_t)m->channels;
-        if (mask && !mask[i])
+        const double weight = match_weight(mask, i);
+        if (weight == 0)
             continue;
         const double raw = match_element(data, m->integer, i), v = raw - t->shift[c];
-        t->raw_t1[c] += raw;
-        t->raw_t2 += raw * raw;
+        t->raw_t1[c] += weight * raw;
+        t->raw_t2 += weight * raw * raw;
         first[c] = known >> c & 1 ? first[c] : raw;
         known |= 1 << c;
         one_color &= raw == first[c];
-        t->t1[c] += v;
-        t->t2 += v * v;
-        plane2[c] += v * v;
+        t->t1[c] += weight * v;
+        t->t2 += weight * v * v;
+        plane2[c] += weight * v * (weight * v);
     }
     const double variation = match_centered(m, t->t2, t->t1, t->t1).high / m->n;
     t->variation = one_color ? 0 : variation;
@@ -90,28 +104,30 @@ static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *ma
         t->norm[c] = sqrt(plane2[c]);
 }
 
-/* Prepares everything from a tight host copy of the templates; mask: one byte for each element, or NULL. */
-static cusStatus prepare(const char *f, cusMatcher *made, const void *data, const uint8_t *mask, cusStream stream) {
+/* Prepares everything from a tight host copy of the templates. */
+static cusStatus prepare(const char *f, cusMatcher *made, const void *data, MatchMask mask, cusStream stream) {
     MatchModel *m = &made->model;
     const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels;
-    MatchTemplate *sums = calloc((size_t)m->count, sizeof *sums);
+    MatchTemplate *sums = calloc((size_t)m->templates, sizeof *sums);
     CUSI_REQUIRE(sums, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
-    if (made->algorithm == CUS_MATCH_FFT)
-        chooseShift(m, data, mask, elements, m->count, m->shift);
-    else if (made->space == CUS_HOST)
+    if (made->algorithm == CUS_MATCH_DIRECT && made->space == CUS_HOST)
         for (int c = 0; c < m->channels; ++c)
             m->shift[c] = MATCH_DOTS_SHIFT;
+    else if (made->algorithm == CUS_MATCH_FFT && !m->weighted)
+        chooseShift(m, data, mask, elements, m->templates, m->shift);
     const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
     cusStatus status = CUS_OK;
-    for (int k = 0; k < m->count && status == CUS_OK; ++k) {
+    for (int k = 0; k < m->templates && status == CUS_OK; ++k) {
         const char *one = (const char *)data + (size_t)k * bytes;
         double energy = 0;
-        for (size_t i = 0; i < elements; ++i)
-            energy += match_element(one, m->integer, i) * match_element(one, m->integer, i);
-        if (!(energy < MATCH_MAX_ENERGY)) {
-            status =
-                cusi_fail(CUS_ERROR_VALUE,
-                          "%s: templates[%d] holds NaN, infinity, or values whose squares add up to 1e30 or more", f, k);
+        for (size_t i = 0; i < elements; ++i) {
+            const double v = match_element(one, m->integer, i), weight = m->weighted ? match_weight(mask, i) : 1;
+            energy += v * v + weight * v * (weight * v);
+        }
+        if (!(energy < 2 * MATCH_MAX_ENERGY)) {
+            status = cusi_fail(CUS_ERROR_VALUE,
+                               "%s: templates[%d] holds NaN, infinity, or values whose squares%s add up to 1e30 or more", f,
+                               k, m->weighted ? ", or those of values times squared weights," : "");
             break;
         }
         sumTemplate(m, one, mask, elements, &sums[k]);
@@ -123,35 +139,70 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
     return status;
 }
 
+/* Copies a matrix of 8-bit or float pixels to tight floats in host memory; bytes: room for it. */
+static cusStatus fetchFloats(const cusMat *mat, float *tight, uint8_t *bytes, cusStream stream) {
+    if (CUS_DEPTH(mat->type) == CUS_32F)
+        return fetch(mat, tight, stream);
+    CUS_TRY(fetch(mat, bytes, stream));
+    const size_t n = (size_t)mat->rows * (size_t)mat->cols * (size_t)CUS_CHANNELS(mat->type);
+    for (size_t i = 0; i < n; ++i)
+        tight[i] = bytes[i];
+    return CUS_OK;
+}
+
+/* The mask's values for each element of a template, and what the model keeps of them. one: room for one template. */
+static cusStatus fetchMask(const char *f, MatchModel *m, const cusMat *mask, uint8_t *inside, float *weights, void *one,
+                           cusStream stream) {
+    const size_t pixels = (size_t)m->w * (size_t)m->h, channels = (size_t)m->channels;
+    const size_t given = (size_t)CUS_CHANNELS(mask->type);
+    CUS_TRY(weights ? fetchFloats(mask, weights, one, stream) : fetch(mask, inside, stream));
+    m->n = weights ? m->n : 0;
+    double norm2 = 0;
+    for (size_t i = pixels * channels; i-- > 0;) { /* backwards: values move towards the end */
+        const size_t from = i / channels * given + i % channels % given;
+        if (weights) {
+            weights[i] = CUS_DEPTH(mask->type) == CUS_8U ? weights[from] != 0 : weights[from];
+            const double weight = (double)weights[i] * weights[i];
+            norm2 += weight * weight;
+            inside[i] = weights[i] != 0 ? 255 : 0;
+        } else {
+            inside[i] = inside[from] ? 255 : 0;
+        }
+        m->n += !weights && inside[i] && i % channels == 0 ? 1 : 0;
+    }
+    CUSI_REQUIRE(!weights || norm2 < MATCH_MAX_ENERGY, CUS_ERROR_VALUE,
+                 "%s: mask holds NaN, infinity, or weights whose fourth powers add up to 1e30 or more", f);
+    CUSI_REQUIRE(weights ? norm2 > 0 : m->n > 0, CUS_ERROR_VALUE, "%s: mask is all zero", f);
+    m->mask_norm = sqrt(weights ? norm2 : m->n);
+    return CUS_OK;
+}
+
 /* Copies templates and mask to host memory, then prepares. */
 static cusStatus fetchAndPrepare(const char *f, cusMatcher *made, const cusMat *templates, const cusMat *mask,
                                  cusStream stream) {
-    const MatchModel *m = &made->model;
-    const size_t pixels = (size_t)m->w * (size_t)m->h, channels = (size_t)m->channels;
-    const size_t bytes = pixels * cusTypeSize(made->type);
-    char *data = cusi_hostAllocate(bytes * (size_t)m->count);
-    uint8_t *keep = mask ? cusi_hostAllocate(pixels * channels) : NULL;
+    MatchModel *m = &made->model;
+    const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels;
+    const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
+    char *data = cusi_hostAllocate(bytes * (size_t)m->templates);
+    uint8_t *inside = mask ? cusi_hostAllocate(elements) : NULL, *one = m->weighted ? cusi_hostAllocate(elements) : NULL;
+    float *weights = m->weighted ? cusi_hostAllocate(elements * sizeof(float)) : NULL;
     cusStatus status = CUS_OK;
-    if (!data || (mask && !keep))
-        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory for %zu bytes", f, bytes * (size_t)m->count);
-    for (int k = 0; k < m->count && status == CUS_OK; ++k)
-        status = fetch(&templates[k], data + (size_t)k * bytes, stream);
-    if (status == CUS_OK && keep)
-        status = fetch(mask, keep, stream);
-    if (status == CUS_OK && keep) {
-        made->model.n = 0;
-        for (size_t i = pixels; i-- > 0;) {
-            const uint8_t on = keep[i] ? 255 : 0;
-            made->model.n += on ? 1 : 0;
-            memset(keep + i * channels, on, channels);
-        }
-        if (made->model.n == 0)
-            status = cusi_fail(CUS_ERROR_VALUE, "%s: mask is all zero", f);
+    if (!data || (mask && !inside) || (m->weighted && (!one || !weights)))
+        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory for %zu bytes", f, bytes * (size_t)m->templates);
+    for (int k = 0; k < m->templates && status == CUS_OK; ++k) {
+        char *const to = data + (size_t)k * bytes;
+        status = m->integer ? fetch(&templates[k], to, stream) : fetchFloats(&templates[k], (float *)to, one, stream);
     }
+    if (status == CUS_OK && mask)
+        status = fetchMask(f, m, mask, inside, weights, one, stream);
     if (status == CUS_OK)
-        status = prepare(f, made, data, keep, stream);
+        status = prepare(f, made, data, (MatchMask){inside, weights}, stream);
+    if (status == CUS_OK && m->weighted && CUS_DEPTH(made->type) == CUS_8U)
+        status = cusMatCreate(&made->floats, m->rows, m->cols, CUS_MAKETYPE(CUS_32F, m->channels), made->space);
     free(data);
-    free(keep);
+    free(inside);
+    free(one);
+    free(weights);
     return status;
 }
 
@@ -159,7 +210,9 @@ static cusStatus checkTemplates(const char *f, const cusMat *templates, int coun
     for (int k = 0; k < count; ++k) {
         char name[32];
         snprintf(name, sizeof name, "templates[%d]", k);
-        CUS_TRY(cusi_checkInput(f, name, &templates[k], CUSI_TYPES(CUS_8UC1, CUS_8UC2, CUS_8UC3, CUS_8UC4, CUS_32FC1)));
+        CUS_TRY(cusi_checkInput(f, name, &templates[k],
+                                CUSI_TYPES(CUS_8UC1, CUS_8UC2, CUS_8UC3, CUS_8UC4, CUS_32FC1, CUS_MAKETYPE(CUS_32F, 2),
+                                           CUS_MAKETYPE(CUS_32F, 3), CUS_MAKETYPE(CUS_32F, 4))));
         CUS_TRY(cusi_checkSameSpace(f, name, &templates[k], "templates[0]", &templates[0]));
         CUS_TRY(cusi_checkSameType(f, name, &templates[k], "templates[0]", &templates[0]));
         CUS_TRY(cusi_checkSameSize(f, name, &templates[k], "templates[0]", &templates[0]));
@@ -171,7 +224,7 @@ static cusStatus checkSizes(const char *f, const cusMat *first, int rows, int co
     CUSI_REQUIRE(rows >= first->rows && cols >= first->cols, CUS_ERROR_SIZE,
                  "%s: templates are %d x %d (rows x cols), expected at most the frame, %d x %d", f, first->rows,
                  first->cols, rows, cols);
-    CUSI_REQUIRE(first->type == CUS_32FC1 || cusi_rowBytes(first) <= 65536, CUS_ERROR_SIZE,
+    CUSI_REQUIRE(CUS_DEPTH(first->type) == CUS_32F || cusi_rowBytes(first) <= 65536, CUS_ERROR_SIZE,
                  "%s: a row of templates[0] has %zu bytes, expected at most 65536", f, cusi_rowBytes(first));
     CUSI_REQUIRE((uint64_t)rows * (uint64_t)cols < UINT32_MAX, CUS_ERROR_SIZE,
                  "%s: frames are %d x %d (rows x cols), expected at most 2^32 - 2 pixels", f, rows, cols);
@@ -180,10 +233,12 @@ static cusStatus checkSizes(const char *f, const cusMat *first, int rows, int co
 
 static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, const cusMatcherOptions *o) {
     const int masked = o->mask != NULL, channels = CUS_CHANNELS(first->type);
+    const int weighted = masked && o->mask->type != CUS_8UC1;
     const double limit = match_smallestIsBest(o->method) ? o->score_limit : -o->score_limit;
     return (MatchModel){.method = o->method,
-                        .integer = first->type != CUS_32FC1,
+                        .integer = CUS_DEPTH(first->type) == CUS_8U && !weighted,
                         .masked = masked,
+                        .weighted = weighted,
                         .channels = channels,
                         .w = first->cols,
                         .h = first->rows,
@@ -191,8 +246,10 @@ static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, co
                         .rows = rows,
                         .ocols = cols - first->cols + 1,
                         .orows = rows - first->rows + 1,
-                        .count = count,
-                        .needs_s1 = o->method != CUS_MATCH_SQDIFF,
+                        .count = o->batch > 1 ? 1 : count,
+                        .templates = count,
+                        .frames = o->batch,
+                        .needs_s1 = o->method != CUS_MATCH_SQDIFF && !weighted,
                         .needs_s2 = o->method != CUS_MATCH_CCORR && o->method != CUS_MATCH_CCOEFF,
                         .max_matches = o->max_matches,
                         .min_distance = o->min_distance,
@@ -207,11 +264,11 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     const char *f = "cusMatcherCreate";
     CUSI_NOT_NULL(f, matcher);
     CUSI_NOT_NULL(f, templates);
+    const cusMatcherOptions o = options ? *options : cusMatcherDefaults();
     CUSI_REQUIRE(count >= 1 && count <= 1024, CUS_ERROR_VALUE, "%s: count is %d, expected 1..1024", f, count);
     CUS_TRY(checkTemplates(f, templates, count));
     const cusMat *first = &templates[0];
-    const cusMatcherOptions o = options ? *options : cusMatcherDefaults();
-    CUS_TRY(checkOptions(f, &o, first));
+    CUS_TRY(checkOptions(f, &o, first, count));
     CUS_TRY(checkSizes(f, first, rows, cols));
     CUS_TRY(cusi_checkStream(f, first->space, stream));
     if (first->space == CUS_DEVICE)
@@ -260,39 +317,79 @@ void cusMatcherDestroy(cusMatcher *matcher) {
         match_cuda_release(matcher);
 #endif
     cusMatRelease(&matcher->results);
+    cusMatRelease(&matcher->floats);
     cusi_guardRelease(&matcher->guard);
     free(matcher);
 }
 
 /* ---- Use ----------------------------------------------------------------------------------------------------------------- */
 
-static cusStatus checkFrame(const char *f, const cusMatcher *matcher, const cusMat *frame, int type) {
-    CUS_TRY(cusi_checkMat(f, "frame", frame));
-    CUSI_REQUIRE(frame->space == matcher->space, CUS_ERROR_SPACE, "%s: frame is in %s memory, expected %s like the matcher",
-                 f, frame->space == CUS_DEVICE ? "device" : "host", matcher->space == CUS_DEVICE ? "device" : "host");
-    CUSI_REQUIRE(frame->type == type, CUS_ERROR_TYPE, "%s: frame has type %s, expected %s", f, cusi_typeName(frame->type),
-                 cusi_typeName(type));
-    CUSI_REQUIRE(frame->rows == matcher->model.rows && frame->cols == matcher->model.cols, CUS_ERROR_SIZE,
-                 "%s: frame is %d x %d (rows x cols), expected %d x %d like the matcher", f, frame->rows, frame->cols,
-                 matcher->model.rows, matcher->model.cols);
+/* The frames of a run, in an array. */
+static cusStatus checkFrames(const char *f, const cusMatcher *matcher, const cusMat *frames, int type) {
+    const MatchModel *m = &matcher->model;
+    CUSI_NOT_NULL(f, frames);
+    for (int i = 0; i < m->frames; ++i) {
+        const cusMat *frame = &frames[i];
+        char name[32] = "frame";
+        if (m->frames > 1)
+            snprintf(name, sizeof name, "frame[%d]", i);
+        CUS_TRY(cusi_checkMat(f, name, frame));
+        CUSI_REQUIRE(frame->space == matcher->space, CUS_ERROR_SPACE,
+                     "%s: %s is in %s memory, expected %s like the matcher", f, name,
+                     frame->space == CUS_DEVICE ? "device" : "host", matcher->space == CUS_DEVICE ? "device" : "host");
+        CUSI_REQUIRE(frame->type == type, CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", f, name,
+                     cusi_typeName(frame->type), cusi_typeName(type));
+        CUSI_REQUIRE(frame->rows == m->rows && frame->cols == m->cols, CUS_ERROR_SIZE,
+                     "%s: %s is %d x %d (rows x cols), expected %d x %d like the matcher", f, name, frame->rows,
+                     frame->cols, m->rows, m->cols);
+    }
     return CUS_OK;
 }
 
-static cusStatus runObject(const char *f, cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
+static cusStatus createMaps(const char *f, const cusMatcher *matcher, const cusMat *frames, cusMat *scores) {
     const MatchModel *m = &matcher->model;
-    CUS_TRY(checkFrame(f, matcher, frame, matcher->type));
-    if (scores && matcher->space == CUS_DEVICE) /* the maps' addresses are sent when they change */
-        CUS_TRY(cusi_refuseCapture(f, stream, "scores would not be part of the graph"));
-    for (int k = 0; scores && k < m->count; ++k) {
+    for (int k = 0; k < m->frames * m->count; ++k) {
         char name[32];
         snprintf(name, sizeof name, "scores[%d]", k);
         CUS_TRY(cusi_checkOutput(f, name, &scores[k], m->orows, m->ocols, CUS_32FC1, matcher->space));
-        CUS_TRY(cusi_checkNoOverlap(f, name, &scores[k], "frame", frame));
+        for (int i = 0; i < m->frames; ++i)
+            CUS_TRY(cusi_checkNoOverlap(f, name, &scores[k], "frame", &frames[i]));
     }
-    for (int k = 0; scores && k < m->count; ++k)
+    for (int k = 0; k < m->frames * m->count; ++k)
         CUS_TRY(cusMatCreate(&scores[k], m->orows, m->ocols, CUS_32FC1, matcher->space));
-    return CUSI_BACKEND(f, matcher->space, match_host_run(matcher, frame, scores),
-                        match_cuda_run(matcher, frame, scores, stream));
+    return CUS_OK;
+}
+
+/* match_cuda_toFloats() on the host. */
+static cusStatus toFloats(const cusMat *frame, cusMat *floats) {
+    const size_t n = (size_t)frame->cols * (size_t)CUS_CHANNELS(frame->type);
+    for (size_t y = 0; y < (size_t)frame->rows; ++y) {
+        const uint8_t *from = (const uint8_t *)frame->data + y * frame->step;
+        float *to = (float *)(void *)((char *)floats->data + y * floats->step);
+        for (size_t x = 0; x < n; ++x)
+            to[x] = from[x];
+    }
+    return CUS_OK;
+}
+
+static cusStatus runObject(const char *f, cusMatcher *matcher, const cusMat *frames, cusMat *scores, cusStream stream) {
+    const MatchModel *m = &matcher->model;
+    CUS_TRY(checkFrames(f, matcher, frames, matcher->type));
+    if (scores && matcher->space == CUS_DEVICE) /* the maps' addresses are sent when they change */
+        CUS_TRY(cusi_refuseCapture(f, stream, "scores would not be part of the graph"));
+    if (scores)
+        CUS_TRY(createMaps(f, matcher, frames, scores));
+    for (int i = 0; i < m->frames; ++i) {
+        const cusMat *frame = &frames[i];
+        if (matcher->floats.data) {
+            CUS_TRY(CUSI_BACKEND(f, matcher->space, toFloats(frame, &matcher->floats),
+                                 match_cuda_toFloats(frame, &matcher->floats, stream)));
+            frame = &matcher->floats;
+        }
+        CUS_TRY(CUSI_BACKEND(f, matcher->space, match_host_run(matcher, i, frame, scores ? scores + i * m->count : NULL),
+                             match_cuda_run(matcher, i, frame, scores, stream)));
+    }
+    return CUS_OK;
 }
 
 cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
@@ -304,8 +401,8 @@ cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores
 static cusStatus get(const char *f, cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found,
                      cusStream stream) {
     CUSI_NOT_NULL(f, found);
-    CUSI_REQUIRE(index >= 0 && index < matcher->model.count, CUS_ERROR_VALUE, "%s: index is %d, expected 0..%d", f, index,
-                 matcher->model.count - 1);
+    CUSI_REQUIRE(index >= 0 && index < matcher->results.rows, CUS_ERROR_VALUE, "%s: index is %d, expected 0..%d", f, index,
+                 matcher->results.rows - 1);
     CUSI_REQUIRE(matches || capacity == 0, CUS_ERROR_NULL, "%s: matches is NULL", f);
     if (matcher->space == CUS_DEVICE)
         CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
@@ -347,11 +444,13 @@ const char *cusMatcherHostFft(void) {
 
 static cusStatus inspect(const char *f, cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                          cusStream stream) {
-    CUS_TRY(checkFrame(f, matcher, frame, CUS_8UC3));
+    CUS_TRY(checkFrames(f, matcher, frame, CUS_8UC3));
     CUS_TRY(cusi_checkHsvRange(f, range));
     CUSI_REQUIRE(min_fill >= 0 && min_fill <= 1, CUS_ERROR_VALUE, "%s: min_fill is %g, expected 0..1", f, min_fill);
-    return CUSI_BACKEND(f, matcher->space, match_host_inspect(matcher, frame, range, min_fill),
-                        match_cuda_inspect(matcher, frame, range, min_fill, stream));
+    for (int i = 0; i < matcher->model.frames; ++i)
+        CUS_TRY(CUSI_BACKEND(f, matcher->space, match_host_inspect(matcher, i, &frame[i], range, min_fill),
+                             match_cuda_inspect(matcher, i, &frame[i], range, min_fill, stream)));
+    return CUS_OK;
 }
 
 cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,

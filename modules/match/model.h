@@ -15,19 +15,23 @@ enum { MATCH_SAMPLES = 1024 }; /* pixels whose mean a frame of floats is shifted
 
 /* A matcher's constants. Before the FFT, templates are shifted by m_c in each channel, their mean, and so are frames, unless these have
  * a shift of their own (match_hasOwnShift); primes below mean "of the shifted values". With a mask, all sums run over
- * the pixels inside it. */
+ * the pixels inside it. With weights, of float pixels, each product is multiplied by the square of its weight, and nothing is shifted. */
 typedef struct MatchModel {
     cusMatchMethod method;
     int integer; /* 8-bit images: all sums are exact integers */
     int masked;
+    int weighted; /* masked by floats, or each channel by a mask of its own */
     int channels;
     int w, h;               /* template size */
     int cols, rows;         /* frame size */
     int ocols, orows;       /* score map size */
-    int count;              /* number of templates */
+    int count;              /* templates that are matched in a frame */
+    int templates;          /* all; more than `count` if each frame of a batch has its own */
+    int frames;             /* of a batch; 1 without */
     int needs_s1, needs_s2; /* window sums that the method needs */
     int max_matches, min_distance, subpixel;
     double n;                         /* pixels of the template, with a mask those inside it */
+    double mask_norm;                 /* Euclidean norm of the mask, of ones or of squared weights */
     double shift[MATCH_MAX_CHANNELS]; /* of frames, and of templates unless these have their own: integers for bytes */
     double error;        /* bound of a correlation's error, divided by the sum over channels of |frame| |template| */
     double window_error; /* floats: bound of the error of a window's sum of squares, divided by the frame's */
@@ -46,22 +50,36 @@ typedef struct MatchTemplate {
 /* Whether frames are shifted by their own mean: floats may have other units than the template. Squared differences compare values of
  * the same units. */
 static inline int match_hasOwnShift(const MatchModel *m) {
-    return !m->integer && m->method != CUS_MATCH_SQDIFF && m->method != CUS_MATCH_SQDIFF_NORMED;
+    return !m->integer && !m->weighted && m->method != CUS_MATCH_SQDIFF && m->method != CUS_MATCH_SQDIFF_NORMED;
 }
 
 struct cusMatcher {
     MatchModel model;
     int type;
     cusSpace space;
+    cusMat floats; /* the frame as floats, where bytes have weights */
     cusMatchAlgorithm algorithm;
-    cusMat results; /* count rows of max_matches cusMatch */
+    cusMat results; /* frames * count rows of max_matches cusMatch */
     void *backend;
     CusiGuard guard;
 };
 
+/* A mask in host memory without row padding, one value for each element. */
+typedef struct MatchMask {
+    uint8_t *inside; /* 255 or 0; NULL: no mask */
+    float *weights;  /* NULL: no weights */
+} MatchMask;
+
 /* Element i of pixel data in host memory, 8-bit or float. */
 static inline double match_element(const void *data, int integer, size_t i) {
     return integer ? ((const uint8_t *)data)[i] : ((const float *)data)[i];
+}
+
+/* What the product of element i is multiplied by. */
+static inline double match_weight(MatchMask mask, size_t i) {
+    if (mask.weights)
+        return (double)mask.weights[i] * mask.weights[i];
+    return !mask.inside || mask.inside[i] ? 1 : 0;
 }
 
 /* ---- Backends --------------------------------------------------------------------------------------------------------- */
@@ -69,10 +87,10 @@ static inline double match_element(const void *data, int integer, size_t i) {
 /* Arguments have been checked. The host functions finish before they return; the CUDA functions queue their work
  * (match_cuda_prepare() waits for it). */
 
-/* Allocates and prepares the backend from templates and mask (host memory without row padding; mask NULL if there is none),
- * their sums, and the model, whose `error` it sets. */
-cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums);
-cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
+/* Allocates and prepares the backend from templates (host memory without row padding), mask, the templates' sums, and the model,
+ * whose `error` it sets. */
+cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, MatchMask mask, const MatchTemplate *sums);
+cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, MatchMask mask, const MatchTemplate *sums,
                              cusStream stream);
 void match_host_release(cusMatcher *matcher);
 void match_cuda_release(cusMatcher *matcher);
@@ -81,11 +99,16 @@ void match_cuda_release(cusMatcher *matcher);
 cusMatchAlgorithm match_host_algorithm(const MatchModel *model, cusMatchAlgorithm wanted);
 cusStatus match_cuda_algorithm(const MatchModel *model, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm);
 
-cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores);
-cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
+/* Frame `index` of a batch, 0 without one; its results are those from row index * count on. */
+cusStatus match_host_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores);
+cusStatus match_cuda_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores, cusStream stream);
 
-cusStatus match_host_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill);
-cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
+/* An 8-bit frame as floats. */
+cusStatus match_cuda_toFloats(const cusMat *frame, cusMat *floats, cusStream stream);
+
+cusStatus match_host_inspect(cusMatcher *matcher, int index, const cusMat *frame, const cusHsvRange *range,
+                             double min_fill);
+cusStatus match_cuda_inspect(cusMatcher *matcher, int index, const cusMat *frame, const cusHsvRange *range, double min_fill,
                              cusStream stream);
 
 #ifdef __cplusplus

@@ -91,7 +91,9 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const d
     case CUS_MATCH_CCOEFF_NORMED: {
         const MatchPair flat = match_centered(m, t->t2, t->t1, t->t1), window = match_centered(m, s2, s1, s1);
         /* Floats of about p: rounding is below 2^-100 p^2 n^2; a pixel that differs from the others does so by 2^-24 of itself. */
-        const double least = m->integer ? 0 : 0x1p-60 * p[0] * p[0] * m->n;
+        double least = 0;
+        for (int k = 0; k < m->channels && !m->integer; ++k)
+            least += 0x1p-60 * p[k] * p[k] * m->n;
         if (!(t->variation > 0))
             return 1;
         return window.high > least ? match_clamp(match_ratio(match_centered(m, c, s1, t->t1), window, flat), -1, 1) : 0;
@@ -158,9 +160,14 @@ MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, con
     if (m->integer)
         return e;
     const double s2 = m->window_error * energy;
-    const double s1 = m->window_error * sqrt(m->masked ? energy : (double)m->rows * m->cols * energy);
-    e.score = (match_smallestIsBest(m->method) ? s2 : 0) + s1 * (fabs(t->shift[0]) + fabs(t->t1[0]) / m->n);
-    e.energy = s2 + 2 * s1 * (fabs(p[0]) + sqrt(energy / m->n));
+    e.score = match_smallestIsBest(m->method) ? s2 : 0;
+    e.energy = s2;
+    for (int c = 0; c < m->channels && !m->weighted; ++c) {
+        const double of_channel = channel_energy[c];
+        const double s1 = m->window_error * sqrt(m->masked ? of_channel : (double)m->rows * m->cols * of_channel);
+        e.score += s1 * (fabs(t->shift[c]) + fabs(t->t1[c]) / m->n);
+        e.energy += 2 * s1 * (fabs(p[c]) + sqrt(of_channel / m->n));
+    }
     return e;
 }
 
@@ -230,7 +237,7 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, con
 /* Whether every sum over a window, of squares of sums at most, is an integer that double holds. largest: magnitude of
  * the shifted pixels of frame and templates if these are integers; otherwise infinity. */
 MATCH_FN int match_sumsAreIntegers(const MatchModel *m, double largest) {
-    return 4 * m->n * largest * largest < 0x1p52;
+    return 4 * m->n * m->channels * largest * largest < 0x1p52;
 }
 
 /* Vertex of the parabola through a, b, c at -1, 0, 1; 0 if it has none within half a pixel. */

@@ -58,20 +58,24 @@ class MatcherOptions(TypedDict, total=False):
     min_distance: int
     score_limit: float | None
     subpixel: bool
+    batch: int
 
 
 class Matcher(Closeable):
     """Finds templates in frames of one size. Everything is allocated and prepared here; matching allocates nothing.
 
-    templates: (h, w) or (h, w, 2 to 4) uint8, or (h, w) float32; or a list of such arrays of one size and type, at most 1024.
+    templates: (h, w) or (h, w, 2 to 4), uint8 or float32; or a list of such arrays of one size and type, at most 1024.
     shape: (rows, cols) of the frames; further axes are ignored, so ``frame.shape`` fits.
     method: as in cv2.matchTemplate: "sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed".
     algorithm: "auto" (the faster one), "direct" or "fft".
-    mask: (h, w) uint8 or bool; only pixels that are not 0 count.
+    mask: (h, w) uint8 or bool; only pixels that are not 0 count. "sqdiff", "ccorr" and their normed methods also take weights of
+        frame and template: (h, w) float32, or the template's shape in float32, or in uint8 a mask for each channel.
     max_matches: 1 to 1024 matches per template, best first.
     min_distance: any two matches differ by at least this many pixels in x or in y.
     score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff_normed", >= for the others. None: no limit.
     subpixel: also fit a parabola through the neighboring scores (dx, dy).
+    batch: frames to match in one call, at most 1024. Above 1, `frame` is a list of them or an array with one more axis; there is
+        one template for all, or a list with one for each; and results are lists with an element for each frame.
 
     The best match is that of brute force: for uint8 images position and score are exact. Use one object per thread or stream. It
     is a context manager.
@@ -92,9 +96,11 @@ class Matcher(Closeable):
         min_distance: int = 1,
         score_limit: float | None = None,
         subpixel: bool = False,
+        batch: int = 1,
         stream: Stream | None = None,
     ) -> None:
-        self._many = isinstance(templates, (list, tuple))
+        self._batch = integer("Matcher", "batch", batch)
+        self._many = self._batch > 1 or isinstance(templates, (list, tuple))
         items: list[Any] = list(templates) if isinstance(templates, (list, tuple)) else [templates]
         if not items:
             raise invalid("Matcher", "templates", templates, "an array or a list with at least one")
@@ -102,7 +108,7 @@ class Matcher(Closeable):
         if len(size) < 2:
             raise invalid("Matcher", "shape", shape, "(rows, cols)")
         limit = math.nan if score_limit is None else float(score_limit)
-        self._count = len(items)
+        self._count = self._batch if self._batch > 1 else len(items)
         self._about = f"{len(items)} template{'s' * (len(items) > 1)} in {size[0]} x {size[1]} pixels, {method}"
         self._core = _core.Matcher(
             items,
@@ -115,8 +121,14 @@ class Matcher(Closeable):
             integer("Matcher", "min_distance", min_distance),
             limit,
             bool(subpixel),
+            self._batch,
             stream,
         )
+
+    def _frames(self, frame: Any) -> list[Any]:
+        if self._batch == 1:
+            return [frame]
+        return list(frame) if isinstance(frame, (list, tuple)) else [frame[i] for i in range(len(frame))]
 
     @property
     def algorithm(self) -> str:
@@ -124,32 +136,33 @@ class Matcher(Closeable):
         number = self._core.algorithm
         return next(name for name, value in _ALGORITHMS.items() if value == number)
 
-    def __call__(self, frame: ArrayLike, *, stream: Stream | None = None) -> Any:
+    def __call__(self, frame: ArrayLike | Sequence[ArrayLike], *, stream: Stream | None = None) -> Any:
         """Matches one frame and returns the matches, best first: a structured NumPy array with the fields x, y, score, dx, dy,
-        pixels and filled (see `match_dtype`); a list of them if the Matcher has a list of templates. Waits for the stream."""
-        self._core.run(frame, None, stream)
+        pixels and filled (see `match_dtype`); a list of them if the Matcher has a list of templates or a batch. Waits for the
+        stream."""
+        self._core.run(self._frames(frame), None, stream)
         return self.matches(stream=stream)
 
-    def run(self, frame: ArrayLike, *, scores: bool | ArrayLike | Sequence[ArrayLike] | None = False, stream: Stream | None = None) -> Any:
+    def run(self, frame: ArrayLike | Sequence[ArrayLike], *, scores: bool | ArrayLike | Sequence[ArrayLike] | None = False, stream: Stream | None = None) -> Any:
         """Matches one frame without waiting for the GPU; `matches` returns what was found.
 
         scores: True, or arrays to write: also return the score maps, (rows - h + 1, cols - w + 1) float32, one or a list as the
-            templates. Otherwise returns None.
+            templates, or of a batch one for each frame. Otherwise returns None.
         """
         if scores is False or scores is None:
-            self._core.run(frame, None, stream)
+            self._core.run(self._frames(frame), None, stream)
             return None
         given: list[Any]
         if scores is True:
             given = [None] * self._count
         else:
             given = list(scores) if isinstance(scores, (list, tuple)) else [scores]
-        maps = self._core.run(frame, given, stream)
+        maps = self._core.run(self._frames(frame), given, stream)
         return maps if self._many else maps[0]
 
     def inspect(
         self,
-        frame: ArrayLike,
+        frame: ArrayLike | Sequence[ArrayLike],
         lower: Sequence[int],
         upper: Sequence[int],
         *,
@@ -159,7 +172,7 @@ class Matcher(Closeable):
         """After a match: counts the pixels of `frame` (the color image, (rows, cols, 3) uint8 in BGR order) whose HSV color lies
         from `lower` to `upper` (h 0 to 179, s and v 0 to 255, both inclusive) inside each match, and returns the matches with
         `pixels` and `filled` (1 where pixels >= min_fill * h * w, else 0) set. Waits for the stream."""
-        self._core.inspect(frame, hsv_triple("Matcher.inspect", "lower", lower), hsv_triple("Matcher.inspect", "upper", upper), float(min_fill), stream)
+        self._core.inspect(self._frames(frame), hsv_triple("Matcher.inspect", "lower", lower), hsv_triple("Matcher.inspect", "upper", upper), float(min_fill), stream)
         return self.matches(stream=stream)
 
     def matches(self, *, stream: Stream | None = None) -> Any:
@@ -169,7 +182,7 @@ class Matcher(Closeable):
         return _hits(self._core.get(0, stream))
 
     def results(self, *, stream: Stream | None = None) -> Any:
-        """The memory of the matches, without waiting or copying: (templates, max_matches * 32) uint8 in the framework and on the
+        """The memory of the matches, without waiting or copying: (templates or frames of a batch, max_matches * 32) uint8 in the framework and on the
         device of the templates, 32 bytes as `match_dtype` for each match. Its contents change with each run."""
         return self._core.results(stream)
 
@@ -186,7 +199,7 @@ def match_template(
 ) -> Array:
     """The score at every position where `templ` fits into `image`, as cv2.matchTemplate.
 
-    image: (rows, cols) or (rows, cols, 2 to 4) uint8, or (rows, cols) float32. templ: the same type, not larger. Options as `Matcher`,
+    image: (rows, cols) or (rows, cols, 2 to 4), uint8 or float32. templ: the same type, not larger. Options as `Matcher`,
     which is faster for more than one frame and finds the exact best match.
     out: (rows - h + 1, cols - w + 1) float32 to write.
 

@@ -10,11 +10,11 @@ struct Matcher {
     Handle<cusMatcher> handle;
     Device device;
     Framework framework;
-    int templates, rows, cols, max_matches;
+    int maps, batch, rows, cols, max_matches; // maps: of a run
 };
 
 static Matcher *create(const std::vector<nb::object> &templates, int rows, int cols, int method, int algorithm,
-                       nb::handle mask, int max_matches, int min_distance, double score_limit, bool subpixel,
+                       nb::handle mask, int max_matches, int min_distance, double score_limit, bool subpixel, int batch,
                        nb::handle stream) {
     Call call("Matcher", stream);
     std::vector<Array> arrays;
@@ -30,6 +30,7 @@ static Matcher *create(const std::vector<nb::object> &templates, int rows, int c
     options.min_distance = min_distance;
     options.score_limit = score_limit;
     options.subpixel = subpixel;
+    options.batch = batch;
     Array mask_array;
     cusMat mask_mat = CUS_MAT_INIT;
     if (!mask.is_none()) {
@@ -43,21 +44,35 @@ static Matcher *create(const std::vector<nb::object> &templates, int rows, int c
     return new Matcher{{"Matcher", matcher, cusMatcherDestroy},
                        call.device(),
                        call.framework(),
-                       count,
+                       batch > 1 ? batch : count,
+                       batch,
                        rows - mats[0].rows + 1,
                        cols - mats[0].cols + 1,
                        max_matches};
 }
 
-// scores: None, or a list with None or an output for each template. Returns the score maps, or None.
-static nb::object run(Matcher &self, nb::handle frame_object, nb::handle scores, nb::handle stream) {
+// The frames of a run.
+struct Frames {
+    std::vector<Array> arrays;
+    std::vector<cusMat> mats;
+    Frames(Call &call, const Matcher &self, const std::vector<nb::object> &objects) {
+        call.expect(self.device, "the templates");
+        for (const nb::object &object : objects) {
+            arrays.push_back(call.in(object, "frame"));
+            mats.push_back(arrays.back().matrix());
+        }
+        if (static_cast<int>(mats.size()) != self.batch)
+            fail(CUS_ERROR_SIZE, "Matcher: frame has %zu arrays, expected %d, the batch", mats.size(), self.batch);
+    }
+};
+
+// scores: None, or a list with None or an output for each template, or for each frame of a batch. Returns the score maps, or None.
+static nb::object run(Matcher &self, const std::vector<nb::object> &frame_objects, nb::handle scores, nb::handle stream) {
     const Use<cusMatcher> matcher(self.handle);
     Call call("Matcher", stream);
-    call.expect(self.device, "the templates");
-    const Array frame = call.in(frame_object, "frame");
-    const cusMat mat = frame.matrix();
+    const Frames frames(call, self, frame_objects);
     if (scores.is_none()) {
-        call.run([&] { return cusMatcherRun(matcher, &mat, nullptr, call.stream()); });
+        call.run([&] { return cusMatcherRun(matcher, frames.mats.data(), nullptr, call.stream()); });
         return nb::none();
     }
     std::vector<Array> maps;
@@ -68,25 +83,24 @@ static nb::object run(Matcher &self, nb::handle frame_object, nb::handle scores,
         mats.push_back(maps.back().matrix());
         result.append(maps.back().object);
     }
-    if (static_cast<int>(mats.size()) != self.templates)
-        fail(CUS_ERROR_SIZE, "Matcher: scores has %zu arrays, expected %d, one per template", mats.size(), self.templates);
-    call.run([&] { return cusMatcherRun(matcher, &mat, mats.data(), call.stream()); });
+    if (static_cast<int>(mats.size()) != self.maps)
+        fail(CUS_ERROR_SIZE, "Matcher: scores has %zu arrays, expected %d, one per %s", mats.size(), self.maps,
+             self.batch > 1 ? "frame" : "template");
+    call.run([&] { return cusMatcherRun(matcher, frames.mats.data(), mats.data(), call.stream()); });
     return result;
 }
 
-static void inspect(Matcher &self, nb::handle frame_object, const std::vector<int> &lower, const std::vector<int> &upper,
-                    double min_fill, nb::handle stream) {
+static void inspect(Matcher &self, const std::vector<nb::object> &frame_objects, const std::vector<int> &lower,
+                    const std::vector<int> &upper, double min_fill, nb::handle stream) {
     const Use<cusMatcher> matcher(self.handle);
     Call call("Matcher.inspect", stream);
-    call.expect(self.device, "the templates");
-    const Array frame = call.in(frame_object, "frame");
-    const cusMat mat = frame.matrix();
+    const Frames frames(call, self, frame_objects);
     cusHsvRange range;
     for (size_t i = 0; i < 3; ++i) {
         range.lower[i] = static_cast<uint8_t>(lower.at(i));
         range.upper[i] = static_cast<uint8_t>(upper.at(i));
     }
-    call.run([&] { return cusMatcherInspect(matcher, &mat, &range, min_fill, call.stream()); });
+    call.run([&] { return cusMatcherInspect(matcher, frames.mats.data(), &range, min_fill, call.stream()); });
 }
 
 // The matches of one template as bytes; the caller gives them their type.
@@ -114,7 +128,7 @@ void addMatch(nb::module_ &module) {
     nb::class_<Matcher>(module, "Matcher")
         .def(nb::new_(&create), nb::arg("templates"), nb::arg("rows"), nb::arg("cols"), nb::arg("method"),
              nb::arg("algorithm"), none("mask"), nb::arg("max_matches"), nb::arg("min_distance"), nb::arg("score_limit"),
-             nb::arg("subpixel"), none("stream"))
+             nb::arg("subpixel"), nb::arg("batch"), none("stream"))
         .def("close", [](Matcher &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Matcher &self) { return self.handle.closed(); })
         .def_prop_ro("algorithm",
@@ -122,8 +136,8 @@ void addMatch(nb::module_ &module) {
                          const Use<cusMatcher> matcher(self.handle);
                          return static_cast<int>(cusMatcherAlgorithm(matcher));
                      })
-        .def("run", &run, none("frame"), none("scores"), none("stream"))
-        .def("inspect", &inspect, none("frame"), nb::arg("lower"), nb::arg("upper"), nb::arg("min_fill"), none("stream"))
+        .def("run", &run, nb::arg("frame"), none("scores"), none("stream"))
+        .def("inspect", &inspect, nb::arg("frame"), nb::arg("lower"), nb::arg("upper"), nb::arg("min_fill"), none("stream"))
         .def("get", &get, nb::arg("index"), none("stream"))
         .def("results", &results, none("stream"));
 }

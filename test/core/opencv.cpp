@@ -95,7 +95,8 @@ TEST_F(Opencv, ExceptionsCarryTheMessage) {
                        [&] { cusight::cuda::heatmap(cv::Mat(4, 4, CV_8UC3), cv::Mat(5, 4, CV_8UC3), out); }));
     EXPECT_TRUE(throws(cv::Error::StsOutOfRange, "threshold is 766, expected 0..765",
                        [&] { cusight::cuda::noiseView(cv::Mat(4, 4, CV_8UC3), cv::Mat(4, 4, CV_8UC3), out, 766); }));
-    EXPECT_TRUE(throws(cv::Error::StsUnsupportedFormat, "srcType is CV_16SC1, expected CV_8UC1 to CV_8UC4 or CV_32FC1",
+    EXPECT_TRUE(throws(cv::Error::StsUnsupportedFormat,
+                       "srcType is CV_16SC1, expected CV_8UC1 to CV_8UC4 or CV_32FC1 to CV_32FC4",
                        [] { cusight::cuda::createTemplateMatching(CV_16SC1, cv::TM_SQDIFF); }));
     EXPECT_TRUE(throws(cv::Error::StsOutOfRange, "method is 6", [] { cusight::cuda::createTemplateMatching(CV_8UC1, 6); }));
     const auto matching = cusight::cuda::createTemplateMatching(CV_8UC1, cv::TM_SQDIFF);
@@ -131,7 +132,7 @@ TEST_F(Opencv, SpacesDoNotMix) {
 }
 
 TEST_F(Opencv, ScoreMapsAreMatchTemplates) {
-    for (const int type : {CV_8UC1, CV_8UC2, CV_8UC3, CV_8UC4, CV_32FC1})
+    for (const int type : {CV_8UC1, CV_8UC2, CV_8UC3, CV_8UC4, CV_32FC1, CV_32FC2, CV_32FC3, CV_32FC4})
         for (int method = cv::TM_SQDIFF; method <= cv::TM_CCOEFF_NORMED; ++method)
             for (const int side : {5, 40}) { // direct and by FFT
                 SCOPED_TRACE(cv::typeToString(type) + ", method " + std::to_string(method) + ", side " +
@@ -178,6 +179,32 @@ TEST_F(Opencv, MasksAreMatchTemplates) {
                 EXPECT_EQ(at, cv::Point(37, 21));
             }
         }
+}
+
+// Weights multiply image and template.
+TEST_F(Opencv, WeightsAreMatchTemplates) {
+    for (const int type : {CV_8UC1, CV_8UC3, CV_32FC1, CV_32FC3})
+        for (const int method : {cv::TM_SQDIFF, cv::TM_SQDIFF_NORMED, cv::TM_CCORR, cv::TM_CCORR_NORMED})
+            for (const int channels : {1, CV_MAT_CN(type)}) {
+                SCOPED_TRACE(cv::typeToString(type) + ", method " + std::to_string(method));
+                const cv::Mat image = smoothImage(90, 101, type, random), templ = image({37, 21, 24, 19});
+                cv::Mat mask(templ.size(), CV_MAKETYPE(CV_32F, channels)), map, want;
+                cv::randu(mask, 0.1, 1.5);
+                cusMatcherOptions options = cusMatcherDefaults();
+                options.method = static_cast<cusMatchMethod>(method);
+                cusMat kept = CUS_MAT_INIT;
+                ASSERT_EQ(cusMatWrap(&kept, mask.rows, mask.cols, mask.type(), CUS_HOST, mask.data, mask.step), CUS_OK);
+                options.mask = &kept;
+                const auto matching = cusight::cuda::createTemplateMatching(type, options);
+                matching->match(image, templ, map);
+                cv::matchTemplate(image, templ, want, method, mask);
+                EXPECT_LT(difference(map, want), 1e-3 * std::max(1.0, cv::norm(want, cv::NORM_INF)));
+                cv::Point at;
+                ASSERT_TRUE(matching->best(nullptr, &at));
+                if (method != cv::TM_CCORR) {
+                    EXPECT_EQ(at, cv::Point(37, 21));
+                }
+            }
 }
 
 TEST_F(Opencv, TheTemplateMayChangeInPlace) {

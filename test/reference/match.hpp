@@ -129,6 +129,28 @@ std::vector<double> scoreMap(const Image<T> &image, const Image<T> &templ, const
     return map;
 }
 
+// The same with weights, one for each of the template's elements, that multiply image and template.
+template<class T>
+double weightedScore(const Image<T> &image, const Image<T> &templ, const std::vector<float> &weights, cusMatchMethod method,
+                     int y, int x) {
+    long double ssd = 0, corr = 0, s2 = 0, t2 = 0;
+    for (int j = 0, k = 0; j < templ.rows; ++j)
+        for (int i = 0; i < templ.cols; ++i)
+            for (int c = 0; c < templ.channels; ++c, ++k) {
+                const long double weight = weights[static_cast<size_t>(k)], a = weight * image.at(y + j, x + i, c),
+                                  b = weight * templ.at(j, i, c);
+                ssd += (a - b) * (a - b), corr += a * b, s2 += a * a, t2 += b * b;
+            }
+    const bool squares = method == CUS_MATCH_SQDIFF || method == CUS_MATCH_SQDIFF_NORMED;
+    const long double value = squares ? ssd : corr;
+    if (!(method & 1))
+        return static_cast<double>(value);
+    if (!(s2 > 0 && t2 > 0))
+        return squares ? 1 : 0;
+    const long double normed = value / (std::sqrt(s2) * std::sqrt(t2));
+    return static_cast<double>(squares ? std::min(normed, 1.0L) : normed);
+}
+
 struct Found {
     int x, y;
     double score;

@@ -37,7 +37,7 @@ void match_planDots(const MatchModel *m, MatchHost *host) {
 }
 
 void match_packTemplates(const MatchModel *m, MatchHost *host) {
-    const size_t row = (size_t)m->w * (size_t)m->channels, h = (size_t)m->h, count = (size_t)m->count;
+    const size_t row = (size_t)m->w * (size_t)m->channels, h = (size_t)m->h, count = (size_t)m->templates;
     memset(host->taps, 0, count * host->taps_size * sizeof *host->taps);
     for (size_t i = 0; i < count * h * row; ++i) {
         const size_t x = i % row, y = i / row % h + 1;

@@ -45,13 +45,13 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
     for (size_t j = 0; j < (size_t)m->h; ++j) {
         const uint8_t *row = (const uint8_t *)match_row(frame, y + j) + x * channels;
         if (m->method == CUS_MATCH_SQDIFF) {
-            ssd += squaredDifferences(row, pixels + j * n, host->mask ? host->mask + j * n : NULL, n);
+            ssd += squaredDifferences(row, pixels + j * n, host->mask.inside ? host->mask.inside + j * n : NULL, n);
             continue;
         }
         c += products(row, pixels + j * n, n);
         for (size_t k1 = 0; k1 < channels; ++k1)
-            if (host->mask)
-                sumInsideMask(row + k1, host->mask + j * n, (size_t)m->w, channels, &s1[k1], &s2);
+            if (host->mask.inside)
+                sumInsideMask(row + k1, host->mask.inside + j * n, (size_t)m->w, channels, &s1[k1], &s2);
             else
                 match_sumBytes(row + k1, (size_t)m->w, channels, &s1[k1], &s2);
     }
@@ -70,29 +70,37 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
 
 static double exactFloats(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
     const MatchTemplate *t = &host->sums[k];
-    const size_t w = (size_t)m->w;
+    const size_t channels = (size_t)m->channels, n = (size_t)m->w * channels;
     const float *pixels = (const float *)(host->templates + (size_t)k * host->template_bytes);
-    const int centered = m->method >= CUS_MATCH_CCOEFF;
-    double ssd = 0, c = 0, s1 = 0, s2 = 0, sum = 0;
-    for (size_t j = 0; centered && j < (size_t)m->h; ++j)
-        for (size_t i = 0; i < w; ++i)
-            sum += host->mask && !host->mask[j * w + i] ? 0 : ((const float *)match_row(frame, y + j))[x + i];
-    const double first = ((const float *)match_row(frame, y))[x];
-    const double center = centered ? match_center(sum, m->n, 0, first) : 0, shift = t->shift[0];
-    for (size_t j = 0; j < (size_t)m->h; ++j) {
-        const float *row = (const float *)match_row(frame, y + j) + x;
-        for (size_t i = 0; i < w; ++i) {
-            if (host->mask && !host->mask[j * w + i])
-                continue;
-            const double a = row[i], b = pixels[j * w + i];
-            ssd += (a - b) * (a - b);
-            c += (a - center) * (b - shift);
-            s1 += a - center;
-            s2 += (a - center) * (a - center);
+    double ssd = 0, c = 0, s2 = 0, s1[MATCH_MAX_CHANNELS] = {0}, center[MATCH_MAX_CHANNELS] = {0};
+    double scale[MATCH_MAX_CHANNELS] = {0};
+    if (m->method >= CUS_MATCH_CCOEFF) {
+        for (size_t j = 0; j < (size_t)m->h; ++j) {
+            const float *row = (const float *)match_row(frame, y + j) + x * channels;
+            for (size_t i = 0; i < n; ++i)
+                s1[i % channels] += host->mask.inside && !host->mask.inside[j * n + i] ? 0 : row[i];
+        }
+        for (size_t i = 0; i < channels; ++i) {
+            center[i] = match_center(s1[i], m->n, 0, ((const float *)match_row(frame, y))[x * channels + i]);
+            scale[i] = fabs(center[i]) + fabs(host->shift[i]);
+            s1[i] = 0;
         }
     }
-    const double scale = centered ? fabs(center) + fabs(host->shift[0]) : 0;
-    return match_score(m, t, &scale, c, &s1, s2, ssd);
+    for (size_t j = 0; j < (size_t)m->h; ++j) {
+        const float *row = (const float *)match_row(frame, y + j) + x * channels;
+        for (size_t i = 0; i < n; ++i) {
+            const double weight = match_weight(host->mask, j * n + i);
+            if (weight == 0)
+                continue;
+            const size_t channel = i % channels;
+            const double a = row[i], b = pixels[j * n + i], centered = a - center[channel];
+            ssd += weight * ((a - b) * (a - b));
+            c += weight * (centered * (b - t->shift[channel]));
+            s1[channel] += centered;
+            s2 += weight * (centered * centered);
+        }
+    }
+    return match_score(m, t, scale, c, s1, s2, ssd);
 }
 
 double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
@@ -113,7 +121,7 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 /* The largest error of a correlation of 8-bit pixels, and of their squares with a mask. */
 static double largestError(const MatchModel *m, const MatchTemplate *sums, double units, double pixels) {
     double most = m->masked ? units * sqrt(pixels) * m->channels * 65025 * sqrt(m->n) : 0;
-    for (int k = 0; k < m->count; ++k) {
+    for (int k = 0; k < m->templates; ++k) {
         double error = 0;
         for (int c = 0; c < m->channels; ++c)
             error += units * sqrt(pixels) * 255 * sums[k].norm[c];
@@ -151,10 +159,10 @@ void match_prepareExact(MatchModel *m, MatchHost *host) {
     host->pass_ns = is_exact ? passCost(m, host, points) : INFINITY;
     host->largest = m->integer ? 255
                                : largestInteger((const float *)host->templates,
-                                                host->template_bytes / sizeof(float) * (size_t)m->count);
+                                                host->template_bytes / sizeof(float) * (size_t)m->templates);
     host->loaded64 = -1;
     /* Prefix and running sums of doubles: half an ulp of the largest sum for each row and column. */
-    m->window_error = m->masked ? units * sqrt(m->n) : (m->rows + m->cols) * 0x1p-52;
+    m->window_error = m->masked ? units * m->mask_norm : (m->rows + m->cols) * 0x1p-52;
 }
 
 /* ---- The exact pass ----------------------------------------------------------------------------------------------------- */
@@ -203,20 +211,23 @@ static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *
 static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cusMat *frame) {
     double largest = host->largest;
     for (int y = 0; y < m->rows && largest < INFINITY; ++y) {
-        const double row = largestInteger((const float *)match_row(frame, (size_t)y), (size_t)m->cols);
+        const double row = largestInteger((const float *)match_row(frame, (size_t)y), (size_t)(m->cols * m->channels));
         largest = row > largest ? row : largest;
     }
     const double units = match_fft64_correlationUnits((double)host->fft_rows * host->fft_cols) * 0x1p-53;
-    double error = 0, shift = fabs(host->shift[0]);
-    int shifts = host->shift[0] == rint(host->shift[0]);
-    for (int k = 0; k < m->count; ++k) {
-        shift = fmax(shift, fabs(host->sums[k].shift[0]));
-        shifts &= host->sums[k].shift[0] == rint(host->sums[k].shift[0]);
-        for (int p = 0; p < m->channels; ++p)
+    double error = 0, shift = 0, energy = 0;
+    int shifts = !m->weighted;
+    for (int p = 0; p < m->channels; ++p) {
+        energy += host->energy[p];
+        for (int k = 0; k < m->count; ++k) {
+            const double own = host->sums[k].shift[p];
+            shift = fmax(shift, fmax(fabs(own), fabs(host->shift[p])));
+            shifts &= own == rint(own) && host->shift[p] == rint(host->shift[p]);
             error = fmax(error, m->channels * units * sqrt(host->energy[p]) * host->sums[k].norm[p]);
+        }
     }
     if (m->masked)
-        error = fmax(error, units * host->energy[0] * sqrt(m->n));
+        error = fmax(error, units * energy * m->mask_norm);
     return shifts && match_sumsAreIntegers(m, largest + shift) && error < 0.25;
 }
 

@@ -57,21 +57,22 @@ static void *take(MatchHost *host, size_t bytes) {
 
 /* Sizes have 64 bits and do not overflow: a frame has less than 2^32 pixels. */
 static cusStatus allocate(const MatchModel *m, MatchHost *host) {
-    const size_t count = (size_t)m->count, channels = (size_t)m->channels;
+    const size_t count = (size_t)m->templates, channels = (size_t)m->channels;
     const size_t map = (size_t)m->orows * (size_t)m->ocols;
     const size_t tiles = ((size_t)m->ocols + MATCH_TILE - 1) / MATCH_TILE * (size_t)m->orows;
     const size_t rows = (size_t)host->block_rows, cols = (size_t)host->block_cols, threads = (size_t)host->threads;
     const size_t in_cols = threads * (cols + (size_t)m->w - 1) * sizeof(double);
     host->sums = take(host, count * sizeof *host->sums);
     host->templates = take(host, count * host->template_bytes);
-    host->mask = take(host, m->masked ? (size_t)m->w * (size_t)m->h * channels : 0);
+    host->mask.inside = take(host, m->masked ? (size_t)m->w * (size_t)m->h * channels : 0);
+    host->mask.weights = take(host, m->weighted ? (size_t)m->w * (size_t)m->h * channels * sizeof(float) : 0);
     host->s1 = take(host, m->needs_s1 ? rows * cols * channels * sizeof(double) : 0);
     host->s2 = take(host, m->needs_s2 ? rows * cols * sizeof(double) : 0);
     host->column1 = take(host, in_cols * channels);
     host->column2 = take(host, in_cols);
     host->correlation = take(host, MATCH_DOTS_ROWS * threads * cols * sizeof(double));
     host->score_row = take(host, threads * cols * sizeof(float));
-    host->ranges = take(host, count * map * sizeof *host->ranges);
+    host->ranges = take(host, (size_t)m->count * map * sizeof *host->ranges);
     host->costs = take(host, map * sizeof *host->costs);
     host->tiles = take(host, tiles * sizeof *host->tiles);
     host->listed_tiles = take(host, tiles * sizeof *host->listed_tiles);
@@ -90,7 +91,7 @@ static cusStatus allocate(const MatchModel *m, MatchHost *host) {
         host->plane64 = take(host, points * sizeof(double));
         host->planes64 = take(host, channels * spectrum64);
         host->spectra64 = take(host, channels * spectrum64);
-        host->mask_spectrum64 = take(host, m->masked ? spectrum64 : 0);
+        host->mask_spectra64 = take(host, m->weighted ? channels * spectrum64 : m->masked ? spectrum64 : 0);
     }
     CUSI_REQUIRE(!host->lacking, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory for %zu bytes", host->lacking);
     return CUS_OK;
@@ -110,17 +111,19 @@ void match_host_release(cusMatcher *matcher) {
 /* ---- Preparation -------------------------------------------------------------------------------------------------------- */
 
 /* Copies the templates, with zeros where the mask is zero, and the mask. */
-static void copyTemplates(const MatchModel *m, MatchHost *host, const void *templates, const uint8_t *mask,
+static void copyTemplates(const MatchModel *m, MatchHost *host, const void *templates, MatchMask mask,
                           const MatchTemplate *sums) {
-    const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels, count = (size_t)m->count;
+    const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels, count = (size_t)m->templates;
     const size_t element = m->integer ? 1 : sizeof(float);
     memcpy(host->sums, sums, count * sizeof *sums);
     memcpy(host->templates, templates, count * host->template_bytes);
-    if (!mask)
+    if (!mask.inside)
         return;
-    memcpy(host->mask, mask, elements);
+    memcpy(host->mask.inside, mask.inside, elements);
+    if (mask.weights)
+        memcpy(host->mask.weights, mask.weights, elements * sizeof(float));
     for (size_t i = 0; i < elements * count; ++i)
-        if (!mask[i % elements])
+        if (!mask.inside[i % elements])
             memset(host->templates + i * element, 0, element);
 }
 
@@ -136,7 +139,7 @@ static cusStatus createFft(const MatchModel *m, const MatchHost *host, size_t el
 static void transformTemplates(const MatchModel *m, MatchHost *host) {
     const size_t spectrum = match_fft_spectrumSize(host->fft);
     const double scale = 1.0 / ((double)host->fft_rows * (double)host->fft_cols);
-    for (int k = 0; k < m->count; ++k)
+    for (int k = 0; k < m->templates; ++k)
         for (int p = 0; p < m->channels; ++p) {
             match_transformTemplate(m, host, k, p, host->planes64);
             match_fft_roundSpectrum(host->fft64, host->planes64, scale, host->fft,
@@ -144,12 +147,15 @@ static void transformTemplates(const MatchModel *m, MatchHost *host) {
         }
     if (!m->masked)
         return;
-    match_transformTemplate(m, host, 0, m->channels, host->mask_spectrum64);
-    for (size_t i = 0; i < match_fft_spectrumSize(host->fft64); ++i)
-        host->mask_spectrum64[i] *= scale;
+    for (int p = 0; p < (m->weighted ? m->channels : 1); ++p) {
+        double *out = host->mask_spectra64 + (size_t)p * match_fft_spectrumSize(host->fft64);
+        match_transformTemplate(m, host, 0, m->channels + p, out);
+        for (size_t i = 0; i < match_fft_spectrumSize(host->fft64); ++i)
+            out[i] *= scale;
+    }
 }
 
-cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums) {
+cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, MatchMask mask, const MatchTemplate *sums) {
     MatchModel *m = &matcher->model;
     MatchHost *host = calloc(1, sizeof *host);
     CUSI_REQUIRE(host, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
@@ -176,8 +182,9 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const u
                      m->n, m->rows, m->cols);
         transformTemplates(m, host);
     }
-    CUS_TRY(cusMatCreate(&matcher->results, m->count, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));
-    for (int k = 0; k < m->count; ++k)
+    const int rows = m->frames * m->count;
+    CUS_TRY(cusMatCreate(&matcher->results, rows, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));
+    for (int k = 0; k < rows; ++k)
         match_clearMatches(matcher, k);
     return CUS_OK;
 }

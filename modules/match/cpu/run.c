@@ -15,7 +15,7 @@ static void reportNothing(const cusMatcher *matcher, cusMat *scores) {
     }
 }
 
-cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores) {
+static void runFrame(cusMatcher *matcher, const cusMat *frame, cusMat *scores) {
     const MatchModel *m = &matcher->model;
     MatchHost *host = matcher->backend;
     double energy[MATCH_MAX_CHANNELS] = {0}, total = 0;
@@ -28,7 +28,7 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
         total += energy[c];
     if (!m->integer && !(total < MATCH_MAX_ENERGY)) {
         reportNothing(matcher, scores);
-        return CUS_OK;
+        return;
     }
     memcpy(host->energy, energy, sizeof energy);
     MatchError errors[1024];
@@ -41,12 +41,35 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
     }
     for (int k = 0; k < m->count; ++k)
         match_findMatches(matcher, frame, k);
+}
+
+/* The matcher of one frame of a batch: its templates, its rows of the results. */
+cusStatus match_host_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores) {
+    const MatchModel *m = &matcher->model;
+    MatchHost *host = matcher->backend;
+    const size_t first = m->templates > m->count ? (size_t)index : 0; /* template */
+    MatchHost of_frame = *host;
+    cusMatcher one = *matcher;
+    one.backend = &of_frame;
+    one.results = (cusMat)CUS_MAT_INIT;
+    of_frame.sums += first;
+    of_frame.templates += first * host->template_bytes;
+    if (host->fft)
+        of_frame.template_spectra += first * (size_t)m->channels * match_fft_spectrumSize(host->fft);
+    else
+        of_frame.taps += first * host->taps_size;
+    if (m->templates > m->count)
+        of_frame.loaded64 = -1;
+    CUS_TRY(cusMatRegion(&matcher->results, 0, index * m->count, matcher->results.cols, m->count, &one.results));
+    runFrame(&one, frame, scores);
+    host->loaded64 = of_frame.loaded64;
     return CUS_OK;
 }
 
-cusStatus match_host_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill) {
+cusStatus match_host_inspect(cusMatcher *matcher, int index, const cusMat *frame, const cusHsvRange *range,
+                             double min_fill) {
     const MatchModel *m = &matcher->model;
-    for (int k = 0; k < m->count; ++k) {
+    for (int k = index * m->count; k < (index + 1) * m->count; ++k) {
         cusMatch *matches = (cusMatch *)((char *)matcher->results.data + (size_t)k * matcher->results.step);
         for (int i = 0; i < m->max_matches && matches[i].x >= 0; ++i) {
             cusMat window = CUS_MAT_INIT;

@@ -35,7 +35,7 @@ typedef struct MatchHost {
     int threads;
     MatchTemplate *sums;
     char *templates; /* tight; masked-out pixels are 0 */
-    uint8_t *mask;   /* 255 or 0 for each element, or NULL */
+    MatchMask mask;  /* for each element */
     size_t template_bytes;
     /* The score map is cut into blocks, taken one after the other; all threads share a block. */
     int block_rows, block_cols;
@@ -59,7 +59,7 @@ typedef struct MatchHost {
     MatchFft *fft64;
     double *plane64, *planes64; /* one plane under a block, the spectra of all */
     double *spectra64;          /* of template `loaded64` */
-    double *mask_spectrum64;    /* scaled; NULL: no mask */
+    double *mask_spectra64;     /* scaled, with weights one for each channel; NULL: no mask */
     int loaded64;               /* -1: none */
     double pass_ns;             /* infinity: rounding would not be exact */
     double largest;             /* 32F: magnitude of the templates' pixels if they are integers, otherwise infinity */
@@ -144,7 +144,8 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
 /* Adds n bytes, `stride` apart, to `sum` and their squares to `square`. */
 void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square);
 
-/* Channel c of template k at a pixel, shifted; c = m->channels: the mask. */
+/* Channel c of template k at a pixel, shifted and weighted; c = m->channels: the mask, the following ones that of each further
+ * channel. */
 double match_templatePlane(const MatchModel *m, const MatchHost *host, int k, int c, size_t pixel);
 
 /* Spectra of the frame's channels under a block. plane: room for one of them. Both have the plan's element type. */

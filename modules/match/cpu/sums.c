@@ -6,11 +6,11 @@
 /* ---- Planes ------------------------------------------------------------------------------------------------------------- */
 
 double match_templatePlane(const MatchModel *m, const MatchHost *host, int k, int c, size_t pixel) {
-    const size_t i = pixel * (size_t)m->channels;
-    if (host->mask && !host->mask[i])
-        return 0;
+    const size_t channels = (size_t)m->channels, i = pixel * channels + (size_t)c % channels;
+    const double weight = match_weight(host->mask, i);
     const char *pixels = host->templates + (size_t)k * host->template_bytes;
-    return c < m->channels ? match_element(pixels, m->integer, i + (size_t)c) - host->sums[k].shift[c] : 1;
+    return c < m->channels && weight != 0 ? weight * (match_element(pixels, m->integer, i) - host->sums[k].shift[c])
+                                          : weight;
 }
 
 /* Calls `function` with a stride that the compiler knows, for gray and color. */
@@ -65,7 +65,8 @@ static double squareAt(const MatchModel *m, const double *shift, const void *row
 SHIFT_BYTES(shiftBytes32, float)
 SHIFT_BYTES(shiftBytes64, double)
 
-/* Row y of channel p of the frame under the block, shifted and padded with zeros; p = m->channels: of the squares. */
+/* Row y of channel p of the frame under the block, shifted and padded with zeros; p = m->channels: of the squares, with weights of the
+ * first channel's, then of the others'. */
 static void loadRow(const MatchModel *m, const double *shift, const MatchFft *fft, const cusMat *frame, const Block *block,
                     int p, size_t y, void *out) {
     const size_t element = fft->kernels->element, channels = (size_t)m->channels;
@@ -74,12 +75,17 @@ static void loadRow(const MatchModel *m, const double *shift, const MatchFft *ff
     if (cols == 0)
         return;
     const char *row = match_row(frame, block->y + y) + block->x * cusTypeSize(frame->type);
-    if (p == m->channels)
+    if (p >= m->channels && m->weighted)
+        for (size_t x = 0; x < cols; ++x) {
+            const double v = ((const float *)row)[x * channels + (size_t)p - channels];
+            match_fft_put(out, x, element, v * v);
+        }
+    else if (p == m->channels)
         for (size_t x = 0; x < cols; ++x)
             match_fft_put(out, x, element, squareAt(m, shift, row, x));
     else if (!m->integer)
         for (size_t x = 0; x < cols; ++x)
-            match_fft_put(out, x, element, ((const float *)row)[x] - shift[p]);
+            match_fft_put(out, x, element, ((const float *)row)[x * channels + (size_t)p] - shift[p]);
     else if (element == sizeof(float))
         shiftBytes32((const uint8_t *)row + p, cols, channels, (float)shift[p], out);
     else
@@ -113,7 +119,7 @@ static void rowEnergy(const MatchModel *m, const double *shift, const void *row,
             energy[c] += (double)square - 2 * shift[c] * (double)sum + shift[c] * shift[c] * m->cols;
         } else {
             for (size_t x = 0; x < cols; ++x) {
-                const double v = ((const float *)row)[x] - shift[c];
+                const double v = ((const float *)row)[x * channels + (size_t)c] - shift[c];
                 energy[c] += v * v;
             }
         }
@@ -121,17 +127,19 @@ static void rowEnergy(const MatchModel *m, const double *shift, const void *row,
 }
 
 void match_chooseFrameShift(const MatchModel *m, const cusMat *frame, double *shift) {
-    const size_t pixels = (size_t)m->rows * (size_t)m->cols;
-    double sum = 0;
-    int integers = 1;
-    for (size_t i = 0; i < MATCH_SAMPLES; ++i) {
-        const size_t at = pixels * i / MATCH_SAMPLES;
-        const double v = ((const float *)match_row(frame, at / (size_t)m->cols))[at % (size_t)m->cols];
-        sum += v;
-        integers &= v == rint(v);
+    const size_t pixels = (size_t)m->rows * (size_t)m->cols, channels = (size_t)m->channels;
+    for (size_t c = 0; c < channels; ++c) {
+        double sum = 0;
+        int integers = 1;
+        for (size_t i = 0; i < MATCH_SAMPLES; ++i) {
+            const size_t at = pixels * i / MATCH_SAMPLES, x = at % (size_t)m->cols;
+            const double v = ((const float *)match_row(frame, at / (size_t)m->cols))[x * channels + c];
+            sum += v;
+            integers &= v == rint(v);
+        }
+        const double mean = match_shiftOf(sum / MATCH_SAMPLES, integers);
+        shift[c] = isfinite(mean) ? mean : 0;
     }
-    const double mean = match_shiftOf(sum / MATCH_SAMPLES, integers);
-    *shift = isfinite(mean) ? mean : 0;
 }
 
 void match_frameEnergy(const MatchModel *m, const double *shift, const cusMat *frame, int threads, double *energy) {
@@ -167,8 +175,10 @@ static void moveColumns(const MatchModel *m, const double *shift, const char *in
                          column1, column2);
         return;
     }
+    const size_t channels = (size_t)m->channels, at = (size_t)c;
     for (size_t x = 0; x < n; ++x) {
-        const double a = ((const float *)in)[x] - shift[0], b = out ? ((const float *)out)[x] - shift[0] : 0;
+        const double a = ((const float *)in)[x * channels + at] - shift[c],
+                     b = out ? ((const float *)out)[x * channels + at] - shift[c] : 0;
         column1[x] += a - b;
         column2[x] += a * a - b * b;
     }
@@ -214,13 +224,17 @@ static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *bloc
     }
 }
 
-/* Sums inside the mask: correlations with it in double, of which those of bytes are rounded to the integers that they are. */
+/* Sums inside the mask: correlations with it in double, of which those of bytes are rounded to the integers that they are. With
+ * weights, the squares of each channel have their own. */
 static void sumInsideMask(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
-    const size_t rows = block->rows, cols = block->cols;
+    const size_t rows = block->rows, cols = block->cols, spectrum = match_fft_spectrumSize(host->fft64);
     for (int p = m->needs_s1 ? 0 : m->channels; p < m->channels + m->needs_s2; ++p) {
         double *out = p < m->channels ? host->s1 + (size_t)p * rows * cols : host->s2;
-        transformPlane(m, host->shift, host->fft64, frame, block, p, host->plane64, host->planes64);
-        match_fft_correlateAll(host->fft64, host->planes64, host->mask_spectrum64, 1, host->planes64, host->plane64);
+        const int together = m->weighted ? m->channels : 1;
+        for (int c = 0; c < together; ++c)
+            transformPlane(m, host->shift, host->fft64, frame, block, p + c, host->plane64,
+                           host->planes64 + (size_t)c * spectrum);
+        match_fft_correlateAll(host->fft64, host->planes64, host->mask_spectra64, together, host->planes64, host->plane64);
 #pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < rows; ++y)
             for (size_t x = 0; x < cols; ++x) {

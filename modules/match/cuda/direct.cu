@@ -264,7 +264,7 @@ struct Work {
     __device__ __forceinline__ void multiply(const Piece &piece, const uint32_t *words_of, bool fresh) const {
         copyWords(words, words_of, min(CHUNK, piece.rows));
         if (fresh) {
-            copyWords(ones, direct.words + piece.ones, direct.ones_rows);
+            copyWords(ones, direct.ones + piece.ones, direct.ones_rows);
             cusi::waitForEarlierWork();
             loadTile<THREADS>(m, frame, direct, piece.source, shared, y0 + piece.y, x0 + piece.x);
         }
@@ -679,7 +679,7 @@ void makePieces(const MatchModel &m, int rows, int cols, const uint8_t *pixels, 
         cut(LOW_OF_SQUARES, 1, 1 + MATCH_MAX_CHANNELS, true);
         cut(HIGH_OF_SQUARES, 256, 1 + MATCH_MAX_CHANNELS, false);
     }
-    for (int k = 0; k < m.count; ++k) {
+    for (int k = 0; k < m.templates; ++k) {
         for (Piece &piece : pieces) {
             if (k == 0)
                 piece.words = words.size();
@@ -740,7 +740,7 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
     CUSI_CUDA(f,
               cudaMemcpyAsync(device_pieces, pieces.data(), pieces.size() * sizeof(Piece), cudaMemcpyHostToDevice, stream));
     CUSI_CUDA(f, cudaStreamSynchronize(stream)); // the host's copies end here
-    direct.words = device_words;
+    direct.words = direct.ones = device_words;
     direct.pieces = device_pieces;
     return CUS_OK;
 }

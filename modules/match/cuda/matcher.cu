@@ -65,8 +65,8 @@ void planTiles(Stages &stages) {
 
 cusStatus allocateResults(MatchCuda *cuda, cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
-    const size_t count = m.count;
-    CUS_TRY(allocate(cuda, &cuda->stages.refinement.tickets, count, stream));
+    const size_t count = static_cast<size_t>(m.frames) * m.count;
+    CUS_TRY(allocate(cuda, &cuda->stages.refinement.tickets, m.count, stream));
     CUS_TRY(allocate(cuda, &cuda->maps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->map_steps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->inspect_counts, 2 * count * m.max_matches, stream));
@@ -118,39 +118,41 @@ cusStatus allocateFft(MatchCuda *cuda, cudaStream_t stream) {
 }
 
 // The templates, 0 where they are masked, the mask, the sums, and results without matches.
-cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, const uint8_t *mask, const MatchTemplate *sums,
+cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, MatchMask mask, const MatchTemplate *sums,
                           cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
     Templates &templates = cuda->stages.templates;
-    const size_t count = m.count, row = static_cast<size_t>(m.w) * m.channels, elements = row * m.h;
+    const size_t count = m.templates, row = static_cast<size_t>(m.w) * m.channels, elements = row * m.h;
     const size_t element = m.integer ? 1 : sizeof(float);
     templates.step = cusi::divUp<size_t>(row * element, 16) * 16;
     templates.bytes = templates.step * m.h;
-    templates.mask_step = mask ? cusi::divUp<size_t>(row, 16) * 16 : 0;
+    templates.mask_step = mask.inside ? cusi::divUp<size_t>(row, 16) * 16 : 0;
     const cusMatch none = {-1, -1, NAN, 0, 0, 0, -1};
     std::vector<unsigned char> host, host_mask;
     std::vector<cusMatch> results;
     CUS_TRY(inHostMemory([&] {
         host.assign(templates.bytes * count, 0);
         host_mask.assign(templates.mask_step * m.h, 0);
-        results.assign(count * m.max_matches, none);
+        results.assign(static_cast<size_t>(m.frames) * m.count * m.max_matches, none);
     }));
     for (size_t i = 0; i < elements * count; ++i)
-        if (!mask || mask[i % elements])
+        if (!mask.inside || mask.inside[i % elements])
             std::copy_n(static_cast<const unsigned char *>(pixels) + i * element, element,
                         &host[i / row * templates.step + i % row * element]);
-    if (mask) {
+    if (mask.inside) {
         for (size_t i = 0; i < elements; ++i)
-            host_mask[i / row * templates.mask_step + i % row] = mask[i];
+            host_mask[i / row * templates.mask_step + i % row] = mask.inside[i];
         CUS_TRY(upload(cuda, host_mask.data(), host_mask.size(), &templates.mask, stream));
     }
+    if (mask.weights)
+        CUS_TRY(upload(cuda, mask.weights, elements, &templates.weights, stream));
     CUS_TRY(upload(cuda, host.data(), host.size(), &templates.pixels, stream));
     CUS_TRY(upload(cuda, sums, count, &templates.sums, stream));
     return upload(cuda, results.data(), results.size(), &cuda->stages.refinement.results, stream);
 }
 
-cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, const uint8_t *mask,
-                  const MatchTemplate *sums, cudaStream_t stream) {
+cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, MatchMask mask, const MatchTemplate *sums,
+                  cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
     MatchModel &m = matcher->model;
     Stages &stages = cuda->stages;
@@ -159,10 +161,10 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     stages.refinement.blocks = cuda->multiprocessors;
     CUS_TRY(allocateResults(cuda, stream));
     CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
-    CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
-                       stages.refinement.results, 0));
+    CUS_TRY(cusMatWrap(&matcher->results, m.frames * m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1,
+                       CUS_DEVICE, stages.refinement.results, 0));
     if (matcher->algorithm == CUS_MATCH_DIRECT)
-        return prepareDirect(cuda, templates, mask, stream);
+        return prepareDirect(cuda, templates, mask.inside, stream);
     CUS_TRY(planWindows(cuda, stream));
     CUS_TRY(chooseBlockFft(cuda, stream));
     if (!stages.block_fft.rows.n)
@@ -236,12 +238,32 @@ __global__ void __launch_bounds__(cusi::HSV_THREADS)
     match.filled = total >= wanted;
 }
 
+// ---- Frames
+
+__global__ void __launch_bounds__(THREADS)
+    toFloatsKernel(const unsigned char *frame, size_t step, int rows, unsigned cols, float *floats, size_t floats_step) {
+    for (int y = blockIdx.x; y < rows; y += gridDim.x)
+        for (unsigned x = threadIdx.x; x < cols; x += THREADS)
+            cusi::rowOf(floats, floats_step, y)[x] = cusi::rowOf(frame, step, y)[x];
+}
+
+// Leaves what follows the first `count` templates.
+void skipTemplates(Stages &stages, int count) {
+    const MatchModel &m = stages.model;
+    const size_t planes = static_cast<size_t>(count) * m.channels;
+    stages.templates.sums += count;
+    stages.templates.pixels += count * stages.templates.bytes;
+    stages.direct.words += count * stages.direct.template_words;
+    stages.block_fft.template_spectra += planes * stages.block_fft.tiles * stages.block_fft.columns.n;
+    stages.cufft.template_spectra += planes * stages.cufft.rows * (stages.cufft.cols / 2 + 1);
+}
+
 // ---- Score maps
 
 // Sends the maps' addresses to the device, unless they are those of the previous run.
 cusStatus sendMaps(MatchCuda *cuda, const cusMat *maps, cudaStream_t stream) {
     const char *f = "cusMatcherRun";
-    const int count = cuda->stages.model.count;
+    const int count = cuda->stages.model.frames * cuda->stages.model.count;
     for (int k = 0; k < count; ++k) {
         cuda->host_maps[k] = static_cast<float *>(maps[k].data);
         cuda->host_steps[k] = maps[k].step;
@@ -268,7 +290,7 @@ size_t prefixBytes(const Stages &stages) {
 
 } // namespace cusi::match
 
-cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
+cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, MatchMask mask, const MatchTemplate *sums,
                              cusStream stream) try {
     MatchCuda *cuda = new MatchCuda;
     matcher->backend = cuda;
@@ -315,20 +337,32 @@ cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cu
     return CUS_OK;
 }
 
-cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
+cusStatus match_cuda_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores, cusStream stream) {
     MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
     Stages stages = cuda->stages;
+    const MatchModel &m = stages.model;
     stages.frame.data = frame->data;
     stages.frame.step = frame->step;
-    if (scores) {
+    if (scores && index == 0)
         CUS_TRY(cusi::match::sendMaps(cuda, scores, stream));
-        stages.scores.maps = cuda->maps;
-        stages.scores.map_steps = cuda->map_steps;
+    if (scores) {
+        stages.scores.maps = cuda->maps + index * m.count;
+        stages.scores.map_steps = cuda->map_steps + index * m.count;
     }
+    stages.refinement.results += static_cast<size_t>(index) * m.count * m.max_matches;
+    if (m.templates > m.count)
+        cusi::match::skipTemplates(stages, index);
     return cusi::match::run(matcher, *cuda, stages, stream);
 }
 
-cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
+cusStatus match_cuda_toFloats(const cusMat *frame, cusMat *floats, cusStream stream) {
+    const unsigned cols = static_cast<unsigned>(frame->cols) * CUS_CHANNELS(frame->type);
+    return cusi::launch("cusMatcherRun", cusi::match::toFloatsKernel, static_cast<unsigned>(std::min(frame->rows, 1 << 20)),
+                        cusi::match::THREADS, 0, stream, static_cast<const unsigned char *>(frame->data), frame->step,
+                        frame->rows, cols, static_cast<float *>(floats->data), floats->step);
+}
+
+cusStatus match_cuda_inspect(cusMatcher *matcher, int index, const cusMat *frame, const cusHsvRange *range, double min_fill,
                              cusStream stream) {
     const MatchModel &m = matcher->model;
     const cusi::match::MatchCuda *cuda = static_cast<const cusi::match::MatchCuda *>(matcher->backend);
@@ -336,7 +370,7 @@ cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cus
     const long long quads = cusi::hsvQuads(m.h, m.w);
     const unsigned blocks = static_cast<unsigned>(
         std::min<long long>(2LL * cuda->multiprocessors, cusi::divUp<long long>(quads, 2 * cusi::HSV_THREADS)));
-    cusMatch *results = static_cast<cusMatch *>(matcher->results.data);
+    cusMatch *results = static_cast<cusMatch *>(matcher->results.data) + static_cast<size_t>(index) * matches;
     // Grids have at most 65535 blocks along y.
     for (unsigned first = 0; first < matches; first += 65535)
         CUS_TRY(cusi::launch("cusMatcherInspect", cusi::match::inspectKernel,

@@ -78,13 +78,20 @@ struct PartialSums {
 };
 template<>
 struct PartialSums<float> {
-    double ssd = 0, c = 0, s1 = 0, s2 = 0;
-    __device__ void add(const PartialSums &other) { ssd += other.ssd, c += other.c, s1 += other.s1, s2 += other.s2; }
+    double ssd = 0, c = 0, s2 = 0, s1[MATCH_MAX_CHANNELS] = {};
+    __device__ void add(const PartialSums &other) {
+        ssd += other.ssd, c += other.c, s2 += other.s2;
+#pragma unroll
+        for (int i = 0; i < MATCH_MAX_CHANNELS; ++i)
+            s1[i] += other.s1[i];
+    }
     __device__ void addLaneBelow(int d) {
         ssd += __shfl_down_sync(cusi::FULL_WARP, ssd, d);
         c += __shfl_down_sync(cusi::FULL_WARP, c, d);
-        s1 += __shfl_down_sync(cusi::FULL_WARP, s1, d);
         s2 += __shfl_down_sync(cusi::FULL_WARP, s2, d);
+#pragma unroll
+        for (double &sum : s1)
+            sum += __shfl_down_sync(cusi::FULL_WARP, sum, d);
     }
 };
 
@@ -165,7 +172,7 @@ __device__ __forceinline__ uint32_t multiply16(const Unaligned16 &pixels, const 
 }
 
 // Part of the window at (y, x) of template k: rows j0 .. j1 - 1, units `first`, `first` + `stride`, ... of them. A unit is
-// 16 bytes or one float. Templates and masks are zero-padded.
+// 16 bytes or one pixel of floats. Templates and masks are zero-padded.
 struct WindowPart {
     int k, y, x, j0, j1, first, stride;
 };
@@ -203,38 +210,68 @@ __device__ __forceinline__ PartialSums<uint8_t> sumBytes(const MatchModel &m, co
     return part;
 }
 
-// Close to the mean of the window's pixels for the methods that subtract it, otherwise 0.
-__device__ __forceinline__ double centerAt(const MatchModel &m, const Frame &frame, const Windows &windows, int y, int x) {
-    if (m.method < CUS_MATCH_CCOEFF)
-        return 0;
-    double s1[MATCH_MAX_CHANNELS], s2;
-    windowAt<float>(m, windows, y, x, s1, s2);
-    const double first = cusi::rowOf(static_cast<const float *>(frame.data), frame.step, y)[x], shift = windows.shift[0];
-    if (m.masked && first == rint(first) && shift == rint(shift) && fabs(s1[0] - rint(s1[0])) < 1e-3)
-        s1[0] = rint(s1[0]); // a sum of integers by transforms
-    return match_center(s1[0], m.n, shift, first);
-}
+// Close to the means of the window's channels for the methods that subtract them, otherwise 0.
+template<int CN>
+struct Centers {
+    double v[CN] = {};
 
-__device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, const Frame &frame, const Templates &templates,
-                                                        const Windows &windows, const WindowPart &w) {
-    PartialSums<float> part;
-    const double center = centerAt(m, frame, windows, w.y, w.x), shift = templates.sums[w.k].shift[0];
-    UnitCursor at(m.w * m.channels, w.j0, w.first, w.stride);
-    while (at.j < w.j1) {
-        if (!templates.mask || templates.mask[at.j * templates.mask_step + at.unit]) {
-            const float *a = cusi::rowOf(static_cast<const float *>(frame.data), frame.step, w.y + at.j) + w.x;
-            const double pixel = a[at.unit];
-            const double templ =
-                reinterpret_cast<const float *>(templates.pixels + w.k * templates.bytes + at.j * templates.step)[at.unit];
-            const double centered = pixel - center;
-            part.ssd += (pixel - templ) * (pixel - templ);
-            part.c += centered * (templ - shift);
-            part.s1 += centered;
-            part.s2 += centered * centered;
+    __device__ __forceinline__ Centers(const MatchModel &m, const Frame &frame, const Windows &windows, int y, int x) {
+        if (m.method < CUS_MATCH_CCOEFF)
+            return;
+        double s1[MATCH_MAX_CHANNELS], s2;
+        windowAt<float>(m, windows, y, x, s1, s2);
+        const float *pixel =
+            cusi::rowOf(static_cast<const float *>(frame.data), frame.step, y) + static_cast<size_t>(x) * m.channels;
+#pragma unroll
+        for (int c = 0; c < CN; ++c) {
+            if (c >= m.channels)
+                break;
+            const double first = pixel[c], shift = windows.shift[c];
+            if (m.masked && first == rint(first) && shift == rint(shift) && fabs(s1[c] - rint(s1[c])) < 1e-3)
+                s1[c] = rint(s1[c]); // a sum of integers by transforms
+            v[c] = match_center(s1[c], m.n, shift, first);
         }
-        at.next();
+    }
+};
+
+// CN: 1 without weights, or MATCH_MAX_CHANNELS for all else.
+template<int CN>
+__device__ __forceinline__ PartialSums<float> sumFloatsOf(const MatchModel &m, const Frame &frame,
+                                                          const Templates &templates, const Windows &windows,
+                                                          const WindowPart &w) {
+    PartialSums<float> part;
+    const Centers<CN> centers(m, frame, windows, w.y, w.x);
+    const int channels = CN == 1 ? 1 : m.channels;
+    const double *const shift = templates.sums[w.k].shift;
+    for (UnitCursor at(m.w, w.j0, w.first, w.stride); at.j < w.j1; at.next()) {
+        const size_t element = static_cast<size_t>(at.unit) * channels;
+        const float *a = cusi::rowOf(static_cast<const float *>(frame.data), frame.step, w.y + at.j) +
+                         static_cast<size_t>(w.x) * channels + element;
+        const float *b =
+            reinterpret_cast<const float *>(templates.pixels + w.k * templates.bytes + at.j * templates.step) + element;
+#pragma unroll
+        for (int c = 0; c < CN; ++c) {
+            if (c >= channels)
+                break;
+            if (templates.mask && !templates.mask[at.j * templates.mask_step + element + c])
+                continue;
+            double weight = 1;
+            if (CN > 1 && templates.weights)
+                weight = templates.weights[static_cast<size_t>(at.j) * m.w * channels + element + c];
+            weight *= weight;
+            const double pixel = a[c], templ = b[c], centered = pixel - centers.v[c];
+            part.ssd += weight * ((pixel - templ) * (pixel - templ));
+            part.c += weight * (centered * (templ - shift[c]));
+            part.s1[c] += centered;
+            part.s2 += weight * (centered * centered);
+        }
     }
     return part;
+}
+static __device__ __noinline__ PartialSums<float> sumAnyFloats(const MatchModel &m, const Frame &frame,
+                                                               const Templates &templates, const Windows &windows,
+                                                               const WindowPart &w) {
+    return sumFloatsOf<MATCH_MAX_CHANNELS>(m, frame, templates, windows, w);
 }
 
 template<class T>
@@ -243,7 +280,8 @@ __device__ __forceinline__ PartialSums<T> sumWindowPart(const MatchModel &m, con
     if constexpr (sizeof(T) == 1)
         return sumBytes(m, frame, templates, part);
     else
-        return sumFloats(m, frame, templates, windows, part);
+        return m.channels == 1 && !m.weighted ? sumFloatsOf<1>(m, frame, templates, windows, part)
+                                              : sumAnyFloats(m, frame, templates, windows, part);
 }
 
 // The cost from a window's exact sums; the window sums of 8-bit pixels are in memory.
@@ -264,8 +302,12 @@ __device__ double exactCost(const MatchModel &m, const Frame &frame, const Templ
             score = match_score(&m, &t, m.shift, c, s1, s2, s2 - 2 * c + t.t2);
         }
     } else {
-        const double center = centerAt(m, frame, windows, y, x), scale = center ? fabs(center) + fabs(windows.shift[0]) : 0;
-        score = match_score(&m, &t, &scale, part.c, &part.s1, part.s2, part.ssd);
+        Centers<MATCH_MAX_CHANNELS> scale(m, frame, windows, y, x);
+#pragma unroll
+        for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
+            if (c < m.channels)
+                scale.v[c] = m.method < CUS_MATCH_CCOEFF ? 0 : fabs(scale.v[c]) + fabs(windows.shift[c]);
+        score = match_score(&m, &t, scale.v, part.c, part.s1, part.s2, part.ssd);
     }
     return match_smallestIsBest(m.method) ? score : -score;
 }

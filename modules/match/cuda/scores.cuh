@@ -37,6 +37,14 @@ __device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Wind
     return match_smallestIsBest(m.method) ? score : -score;
 }
 
+// Whether the frame has no infinite or undefined values.
+__device__ __forceinline__ bool isUsable(const MatchModel &m, const Energy &energy) {
+    double sum = 0;
+    for (int c = 0; c < m.channels && !m.integer; ++c)
+        sum += energy.channels[c];
+    return sum < MATCH_MAX_ENERGY;
+}
+
 // Writes the ranges of template k and, if wanted, its scores. SQUARED: SQDIFF, whose range needs none of the
 // branches of match_range().
 template<int CN, bool SQUARED>
@@ -47,7 +55,7 @@ struct ScoreWriter {
     const double *const shift; // of the frame's pixels
     const int k;
     const MatchError error;
-    const bool usable; // false: the frame has infinite or undefined values
+    const bool usable; // isUsable()
 
     __device__ __forceinline__ MatchRange write(int y, int x, double c, const double (&s1)[CN], double s2) const {
         float score;

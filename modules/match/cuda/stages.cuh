@@ -34,6 +34,7 @@ struct Templates {
     const MatchTemplate *sums;
     const unsigned char *pixels, *mask;
     size_t step, bytes, mask_step; // bytes: one template
+    const float *weights;          // without padding; NULL: none
 };
 
 // Transforms in shared memory. Spectra are tiles of two columns: rows in order (spectra, products), or frequencies in the
@@ -110,10 +111,10 @@ struct ExactPass {
     int tiles, spectrum_pitch, template_pitch, product_pitch; // pitches: rows of a tile
     double2 *spectra, *template_spectra, *products;
     double2 *columns_of_template; // each block's own: a tile of the template's spectrum
-    double2 *mask_columns;        // the mask's spectrum, as transformColumns() leaves each tile
-    double scale;                 // makes correlations of transforms
-    double *costs;                // one template's, at all positions; NULL if there is one piece and one match
-    Candidate *bests;             // one for each band of each template
+    double2 *mask_columns; // the mask's spectrum, with weights of each channel, as transformColumns() leaves each tile
+    double scale;          // makes correlations of transforms
+    double *costs;         // one template's, at all positions; NULL if there is one piece and one match
+    Candidate *bests;      // one for each band of each template
     unsigned *counters;
     int blocks;
     bool in_refine; // refineExactKernel does both
@@ -133,7 +134,7 @@ struct Piece {
     int source, weight;
     int quantity;       // to which it adds: 0 the product, 1 + c a channel's sum, 1 + MATCH_MAX_CHANNELS the sum of squares
     bool first;         // of the pieces of its quantity
-    size_t words, ones; // in Direct::words
+    size_t words, ones; // in Direct::words, Direct::ones
 };
 struct Direct {
     int shape, tiles_across;
@@ -141,11 +142,11 @@ struct Direct {
     int count; // pieces
     Piece first;
     const Piece *pieces;
-    const uint32_t *words;
-    size_t template_words; // from template to template
-    int words_pitch;       // words a row
-    int pitch, tile_rows;  // of the image under a tile; bytes a row
-    bool sums_s1, sums_s2; // made beside the products
+    const uint32_t *words, *ones; // of the frame's first template; where Piece::ones count from
+    size_t template_words;        // from template to template
+    int words_pitch;              // words a row
+    int pitch, tile_rows;         // of the image under a tile; bytes a row
+    bool sums_s1, sums_s2;        // made beside the products
     int ones_rows;
     unsigned units_reciprocal;                     // 2^32 / (pitch / 16), rounded up
     int products_at, words_at, planes_at, ones_at; // in shared memory
@@ -253,7 +254,7 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
 cusStatus allowExactMemory(Stages *stages, int bytes); // sets exact.in_refine
 size_t exactBytes(const Stages &stages);
 cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
-cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
+cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, MatchMask mask, const MatchTemplate *sums,
                          cudaStream_t stream);
 size_t refinementBytes(const Stages &stages);
 cusStatus allowRowsFftMemory(int bytes);

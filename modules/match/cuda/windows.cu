@@ -164,19 +164,22 @@ __global__ void __launch_bounds__(COLS / PIXELS * STRIPS)
         work.template run<false>(chunks, column, strip, x);
 }
 
-// The mean of a sample, in a fixed order.
+// The mean of a sample of each channel, in a fixed order.
 __global__ void __launch_bounds__(MATCH_SAMPLES)
     frameShiftKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame) {
     cusi::startInOrder();
     const size_t at = static_cast<size_t>(m.rows) * m.cols * threadIdx.x / MATCH_SAMPLES;
-    const double v =
-        cusi::rowOf(static_cast<const float *>(frame.data), frame.step, static_cast<int>(at / m.cols))[at % m.cols];
-    const bool integers = __syncthreads_and(v == rint(v));
-    const double sum = cusi::blockSumToFirst(v);
-    if (threadIdx.x != 0)
-        return;
-    const double shift = match_shiftOf(sum / MATCH_SAMPLES, integers);
-    frame.shift[0] = isfinite(shift) ? shift : 0;
+    const float *pixel = cusi::rowOf(static_cast<const float *>(frame.data), frame.step, static_cast<int>(at / m.cols)) +
+                         at % m.cols * m.channels;
+    for (int c = 0; c < m.channels; ++c) {
+        const double v = pixel[c];
+        const bool integers = __syncthreads_and(v == rint(v));
+        const double sum = cusi::blockSumToFirst(v);
+        if (threadIdx.x != 0)
+            continue;
+        const double shift = match_shiftOf(sum / MATCH_SAMPLES, integers);
+        frame.shift[c] = isfinite(shift) ? shift : 0;
+    }
 }
 
 template<class T, int CN, int PIXELS, class Sum>
@@ -200,7 +203,10 @@ cusStatus launchVertical(const Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;
     const bool wide = stages.windows.wide;
     if (!m.integer)
-        return launchTyped<float, 1, 1, double>(stages, stream);
+        return m.channels == 1   ? launchTyped<float, 1, 1, double>(stages, stream)
+               : m.channels == 2 ? launchTyped<float, 2, 1, double>(stages, stream)
+               : m.channels == 3 ? launchTyped<float, 3, 1, double>(stages, stream)
+                                 : launchTyped<float, 4, 1, double>(stages, stream);
     if (m.channels == 3)
         return wide ? launchTyped<uint8_t, 3, 1, long long>(stages, stream)
                     : launchTyped<uint8_t, 3, 1, unsigned>(stages, stream);

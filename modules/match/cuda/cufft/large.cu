@@ -102,13 +102,8 @@ __global__ void __launch_bounds__(THREADS)
     cusi::startInOrder();
     const int k = blockIdx.z, tile_x = blockIdx.x, tile_y = blockIdx.y;
     const int x0 = tile_x * TILE_COLS, y0 = tile_y * TILE_ROWS;
-    const ScoreWriter<CN, SQUARED> writer = {m,
-                                             scores,
-                                             templates.sums[k],
-                                             frameShift<T>(m, windows.shift),
-                                             k,
-                                             energy.errors[k],
-                                             m.integer || energy.channels[0] < MATCH_MAX_ENERGY};
+    const ScoreWriter<CN, SQUARED> writer = {m, scores,           templates.sums[k],  frameShift<T>(m, windows.shift),
+                                             k, energy.errors[k], isUsable(m, energy)};
     // Neighboring threads handle neighboring columns.
     const auto rowOfScore = [&](int i) { return y0 + i * 4 + static_cast<int>(threadIdx.x) / TILE_COLS; };
     const int x = x0 + static_cast<int>(threadIdx.x) % TILE_COLS, column = min(x, m.ocols - 1);
@@ -143,9 +138,10 @@ __global__ void __launch_bounds__(THREADS)
 
 template<bool SQUARED>
 auto scoresKernelFor(const MatchModel &m) {
-    return !m.integer        ? scoresKernel<float, 1, SQUARED>
-           : m.channels == 1 ? scoresKernel<uint8_t, 1, SQUARED>
-                             : scoresKernel<uint8_t, MATCH_MAX_CHANNELS, SQUARED>;
+    return !m.integer && m.channels == 1 ? scoresKernel<float, 1, SQUARED>
+           : !m.integer                  ? scoresKernel<float, MATCH_MAX_CHANNELS, SQUARED>
+           : m.channels == 1             ? scoresKernel<uint8_t, 1, SQUARED>
+                                         : scoresKernel<uint8_t, MATCH_MAX_CHANNELS, SQUARED>;
 }
 
 // What is left of n without factors up to `largest`.
@@ -207,7 +203,10 @@ cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_block
     const MatchModel &m = stages.model;
     const CuFft &fft = stages.cufft;
     const Scores &scores = stages.scores;
-    const auto planes = !m.integer        ? planesKernel<float, 1>
+    const auto planes = !m.integer        ? (m.channels == 1   ? planesKernel<float, 1>
+                                             : m.channels == 2 ? planesKernel<float, 2>
+                                             : m.channels == 3 ? planesKernel<float, 3>
+                                                               : planesKernel<float, 4>)
                         : m.channels == 1 ? planesKernel<uint8_t, 1>
                         : m.channels == 2 ? planesKernel<uint8_t, 2>
                         : m.channels == 3 ? planesKernel<uint8_t, 3>

@@ -72,21 +72,21 @@ struct DoubleFft {
     }
 };
 
-// Channel p of template k, shifted, zero outside the mask.
-void templatePlane(const MatchModel &m, const void *templates, const uint8_t *mask, double shift, int k, int p,
-                   double scale, std::vector<double> &plane) {
+// Channel p of template k, shifted and weighted, zero outside the mask.
+void templatePlane(const MatchModel &m, const void *templates, MatchMask mask, double shift, int k, int p, double scale,
+                   std::vector<double> &plane) {
     const size_t elements = plane.size() * m.channels;
     for (size_t pixel = 0; pixel < plane.size(); ++pixel) {
         const size_t i = pixel * m.channels + p;
-        const double value = match_element(templates, m.integer, k * elements + i) - shift;
-        plane[pixel] = mask && !mask[i] ? 0 : value * scale;
+        const double value = match_element(templates, m.integer, k * elements + i) - shift, weight = match_weight(mask, i);
+        plane[pixel] = weight != 0 ? value * weight * scale : 0;
     }
 }
 
 } // namespace
 
 // Fills one of the two template_spectra; both are device memory of the matcher.
-cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
+cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, MatchMask mask, const MatchTemplate *sums,
                          cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
     Stages &stages = cuda->stages;
@@ -97,7 +97,7 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
     const int tiled = block.tiles * block.columns.n;
     float4 *tiles = nullptr;
     cufftComplex *rows = nullptr;
-    const size_t planes = static_cast<size_t>(m.count) * m.channels;
+    const size_t planes = static_cast<size_t>(m.templates) * m.channels;
     if (in_block)
         CUS_TRY(allocate(cuda, &tiles, planes * tiled, stream));
     else

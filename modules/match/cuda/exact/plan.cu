@@ -27,12 +27,12 @@ double exactError(const Stages &stages, const MatchTemplate *sums, const double 
     for (int c = 0; c < m.channels; ++c) {
         squares += largest[c] * largest[c];
         double norm = 0;
-        for (int k = 0; k < m.count; ++k)
+        for (int k = 0; k < m.templates; ++k)
             norm = std::max(norm, sums[k].norm[c]);
         energy += largest[c] * pixels * norm;
     }
     if (m.masked) // squares are correlated with the mask
-        energy = std::max(energy, squares * pixels * sqrt(m.n));
+        energy = std::max(energy, squares * pixels * m.mask_norm);
     return exactUnits(stages) * energy;
 }
 
@@ -49,14 +49,16 @@ bool isExact(const Stages &stages, const MatchTemplate *sums) {
 // ExactPass::largest_integer: a power of two.
 double largestInteger(const Stages &stages, const float *templates, const MatchTemplate *sums) {
     const MatchModel &m = stages.model;
-    double least = 0; // the templates' largest magnitude
-    for (size_t i = 0; i < static_cast<size_t>(m.w) * m.h * m.count; ++i) {
-        const double v = templates[i] - sums[i / (static_cast<size_t>(m.w) * m.h)].shift[0];
+    const size_t elements = static_cast<size_t>(m.w) * m.h * m.channels;
+    double least = m.weighted ? INFINITY : 0; // the templates' largest magnitude
+    for (size_t i = 0; i < elements * m.templates; ++i) {
+        const double v = templates[i] - sums[i / elements].shift[i % m.channels];
         least = std::max(least, v == std::rint(v) ? std::fabs(v) : INFINITY);
     }
     for (double largest = 0x1p24; largest >= least; largest /= 2)
-        if (match_sumsAreIntegers(&m, largest) && static_cast<double>(m.cols) * m.h * largest * largest < 0x1p52 &&
-            exactError(stages, sums, {largest}) < 0.25)
+        if (match_sumsAreIntegers(&m, largest) &&
+            static_cast<double>(m.cols) * m.h * m.channels * largest * largest < 0x1p52 &&
+            exactError(stages, sums, {largest, largest, largest, largest}) < 0.25)
             return largest;
     return -1;
 }
@@ -150,7 +152,7 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     if (too_large || exactBytes(stages) > room || (m.integer && !isExact(stages, sums)))
         return leave();
     if (m.masked)
-        m.window_error = exactUnits(stages) * sqrt(m.n);
+        m.window_error = exactUnits(stages) * m.mask_norm;
     CUS_TRY(makeTables(cuda, &exact.rows, stream));
     CUS_TRY(makeTables(cuda, &exact.columns, stream));
     CUS_TRY(allowExactMemory(&stages, static_cast<int>(room)));
@@ -160,14 +162,14 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     exact.product_pitch = cusi::divUp(down.piece, BAND) * BAND;
     exact.scale = 1 / (4.0 * exact.rows.n * exact.columns.n); // rows give twice the spectra, of frame and template
     exact.blocks = cuda->multiprocessors;
-    const size_t sums_in_mask = m.masked ? stages.windows.quantities : 0,
+    const size_t sums_in_mask = m.masked ? stages.windows.quantities : 0, mask_planes = m.weighted ? m.channels : 1,
                  planes = std::max<size_t>(m.channels, sums_in_mask);
     const size_t tiles = exact.tiles, count = m.count;
     CUS_TRY(allocate(cuda, &exact.spectra, 2 * planes * tiles * exact.spectrum_pitch, stream));
     CUS_TRY(allocate(cuda, &exact.template_spectra, 2 * planes * tiles * exact.template_pitch, stream));
     CUS_TRY(allocate(cuda, &exact.products, 2 * std::max<size_t>(sums_in_mask, 1) * tiles * exact.product_pitch, stream));
     if (m.masked)
-        CUS_TRY(allocate(cuda, &exact.mask_columns, 2 * tiles * exact.columns.elements(), stream));
+        CUS_TRY(allocate(cuda, &exact.mask_columns, mask_planes * 2 * tiles * exact.columns.elements(), stream));
     CUS_TRY(allocate(cuda, &exact.columns_of_template, size_t{2} * exact.blocks * exact.columns.elements(), stream));
     CUS_TRY(allocate(cuda, &exact.bests, count * cusi::divUp(m.orows, BAND), stream));
     CUS_TRY(allocate(cuda, &exact.counters, 4, stream));

@@ -19,14 +19,17 @@ constexpr fft::Direction FORWARD = fft::Direction::FORWARD, INVERSE = fft::Direc
 // ---- Rows
 
 // A plane of the frame or of a template: a channel less an offset, zero outside the mask. Plane `channels` is the sum of the channels'
-// squares, of a template the mask.
+// squares, of a template the mask. With weights, a template's channels are weighted, and planes from `channels` on are the squares of
+// each channel, of a template its squared weights.
 template<class T>
 struct Plane {
     using Value = std::conditional_t<sizeof(T) == 1, int, double>;
     const unsigned char *pixels, *mask; // mask NULL: none
+    const float *weights;               // NULL: none
     size_t step, mask_step;
     int rows, cols, channels;
     int channel;
+    bool single; // there are weights
     Value offset[MATCH_MAX_CHANNELS] = {};
 
     __device__ double at(int y, int x) const {
@@ -35,6 +38,11 @@ struct Plane {
         const T *pixel =
             reinterpret_cast<const T *>(pixels + static_cast<size_t>(y) * step) + static_cast<size_t>(x) * channels;
         const size_t i = static_cast<size_t>(x) * channels + (channel < channels ? channel : 0);
+        if (sizeof(T) > 1 && single)
+            return weighted(reinterpret_cast<const float *>(pixel),
+                            weights ? weights + static_cast<size_t>(y) * cols * channels + static_cast<size_t>(x) * channels
+                                    : nullptr,
+                            channel, channels);
         if (mask && !__ldg(mask + static_cast<size_t>(y) * mask_step + i))
             return 0;
         if (channel < channels)
@@ -47,6 +55,12 @@ struct Plane {
             sum += v * v;
         }
         return sum;
+    }
+    // weights NULL: of the frame. Not inlined, since few need it and the transforms' passes ask for many pixels each.
+    static __device__ __noinline__ double weighted(const float *pixel, const float *weights, int channel, int channels) {
+        const int c = channel < channels ? channel : channel - channels;
+        const double v = __ldg(pixel + c), weight = weights ? __ldg(weights + c) : 1;
+        return weight * weight * (channel < channels ? v : weights ? 1 : v * v);
     }
 };
 
@@ -65,7 +79,7 @@ __device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, const Pi
     const unsigned char *pixels = cusi::rowOf(static_cast<const unsigned char *>(frame.data), frame.step, place.y) +
                                   static_cast<size_t>(place.x) * m.channels * sizeof(T);
     const int rows = min(m.rows - place.y, pieces.rows + m.h - 1), cols = min(m.cols - place.x, pieces.cols + m.w - 1);
-    Plane<T> plane = {pixels, nullptr, frame.step, 0, rows, cols, m.channels, p};
+    Plane<T> plane = {pixels, nullptr, nullptr, frame.step, 0, rows, cols, m.channels, p, m.weighted != 0};
     for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
         plane.offset[c] = static_cast<Value>(frameShift<T>(m, frame.shift)[c]);
     return plane;
@@ -76,7 +90,8 @@ template<class T>
 __device__ Plane<T> templatePlane(const MatchModel &m, const Templates &templates, int k, int p) {
     using Value = typename Plane<T>::Value;
     const unsigned char *pixels = templates.pixels + k * templates.bytes;
-    Plane<T> plane = {pixels, templates.mask, templates.step, templates.mask_step, m.h, m.w, m.channels, p};
+    Plane<T> plane = {pixels, templates.mask, templates.weights, templates.step, templates.mask_step, m.h, m.w, m.channels,
+                      p,      false};
     for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
         plane.offset[c] = static_cast<Value>(templates.sums[k].shift[c]);
     return plane;

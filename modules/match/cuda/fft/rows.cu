@@ -27,12 +27,12 @@ __device__ __forceinline__ unsigned transformBytes(const MatchModel &m, const ff
     return sum;
 }
 
-// The same for floats, which have one channel.
+// The same for floats.
 __device__ __forceinline__ double transformFloats(const MatchModel &m, double shift, const fft::Plan &plan,
-                                                  const RowPair &rows) {
+                                                  const RowPair &rows, int channel) {
     double sum = 0;
     fft::forwardOuterPass(plan, shared_points, [&](int x) {
-        const int at = min(x, m.cols - 1);
+        const int at = min(x, m.cols - 1) * m.channels + channel;
         const auto value = [&](const unsigned char *row, bool inside) {
             const float pixel = __ldg(reinterpret_cast<const float *>(row) + at) - static_cast<float>(shift);
             const float v = inside ? pixel : 0;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
     if (m.integer)
         sum = transformBytes(m, plan, rows, p);
     else
-        sum = transformFloats(m, frame.shift[0], plan, rows);
+        sum = transformFloats(m, frame.shift[p], plan, rows, p);
     fft::middlePass<fft::Direction::FORWARD>(plan, shared_points);
     fft::innerPass(plan, shared_points);
     sum = cusi::blockSumToFirst(sum); // and the barrier after the last pass

@@ -105,13 +105,8 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
     fft::inverseOuterPass(plan, shared_points, [&](int, float2 *from, const float2 &v) { *from = v; });
     __syncthreads();
 
-    const ScoreWriter<CN, SQUARED> writer = {m,
-                                             scores,
-                                             templates.sums[k],
-                                             frameShift<T>(m, windows.shift),
-                                             k,
-                                             energy.errors[k],
-                                             m.integer || energy.channels[0] < MATCH_MAX_ENERGY};
+    const ScoreWriter<CN, SQUARED> writer = {m, scores,           templates.sums[k],  frameShift<T>(m, windows.shift),
+                                             k, energy.errors[k], isUsable(m, energy)};
     const float upper = cusi::blockMin(writeScores<T>(m, plan, windows, scores, writer, y0));
     if (threadIdx.x == 0)
         scores.block_uppers[static_cast<size_t>(k) * scores.upper_count + blockIdx.x] = upper;
@@ -121,10 +116,11 @@ using Kernel = void (*)(MatchModel, BlockFft, Templates, Windows, Energy, Scores
 
 template<bool SQUARED>
 Kernel kernelFor(const MatchModel &m) {
-    return !m.integer        ? scoresFftKernel<float, 1, SQUARED>
-           : m.channels == 1 ? scoresFftKernel<uint8_t, 1, SQUARED>
-           : m.channels == 3 ? scoresFftKernel<uint8_t, 3, SQUARED>
-                             : scoresFftKernel<uint8_t, MATCH_MAX_CHANNELS, SQUARED>;
+    return !m.integer && m.channels == 1 ? scoresFftKernel<float, 1, SQUARED>
+           : !m.integer                  ? scoresFftKernel<float, MATCH_MAX_CHANNELS, SQUARED>
+           : m.channels == 1             ? scoresFftKernel<uint8_t, 1, SQUARED>
+           : m.channels == 3             ? scoresFftKernel<uint8_t, 3, SQUARED>
+                                         : scoresFftKernel<uint8_t, MATCH_MAX_CHANNELS, SQUARED>;
 }
 
 } // namespace
