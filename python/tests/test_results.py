@@ -75,6 +75,34 @@ def test_matches_are_those_of_brute_force(space, rng, channels):
     assert np.array_equal(raw.view(cusight.match_dtype())[0], hits)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_batch_of_frames(space, rng, own):
+    frames = rng.integers(0, 256, (3, 40, 50, 3), np.uint8)
+    templates = [frames[i if own else 0, 5 + i : 15 + i, 8:20].copy() for i in range(3 if own else 1)]
+    given = [space.put(t) for t in templates] if own else space.put(templates[0])
+    with cusight.Matcher(given, (40, 50), batch=3) as matcher:
+        found = matcher(space.put(frames))
+        assert [len(f) for f in found] == [1, 1, 1]
+        maps = matcher.run([space.put(f) for f in frames], scores=True)
+        assert [m.shape for m in maps] == [(31, 39)] * 3
+        for i in range(3):
+            with cusight.Matcher(space.put(templates[i if own else 0]), (40, 50)) as one:
+                assert one(space.put(frames[i]))[0] == found[i][0]
+        if own:
+            assert [(f["x"][0], f["y"][0]) for f in found] == [(8, 5), (8, 6), (8, 7)]
+        with pytest.raises(ValueError, match="frame has 2 arrays, expected 3, the batch"):
+            matcher(space.put(frames[:2]))
+
+
+def test_weights_multiply_image_and_template(space, rng):
+    image = rng.random((30, 34, 2), np.float32)
+    templ = rng.random((6, 7, 2), np.float32)
+    weights = rng.random((6, 7, 2), np.float32)
+    scores = space.get(cusight.match_template(space.put(image), space.put(templ), mask=space.put(weights)))
+    expected = [[np.sum((weights * (image[y : y + 6, x : x + 7] - templ)) ** 2) for x in range(28)] for y in range(25)]
+    np.testing.assert_allclose(scores, expected, rtol=1e-3)
+
+
 def test_many_templates_mask_and_limits(space, rng):
     image = rng.integers(0, 256, (40, 50), dtype=np.uint8)
     templates = [image[3:11, 4:10].copy(), image[20:28, 30:36].copy()]
