@@ -70,6 +70,13 @@ cusStatus cusi_checkInput(const char *function, const char *argument, const cusM
                      accepted);
 }
 
+cusStatus cusi_checkSides(const char *function, const char *argument, int rows, int cols) {
+    enum { MOST = 1 << 30 };
+    CUSI_REQUIRE(rows <= MOST && cols <= MOST, CUS_ERROR_SIZE, "%s: %s is %d x %d (rows x cols), expected at most %d each",
+                 function, argument, rows, cols, MOST);
+    return CUS_OK;
+}
+
 cusStatus cusi_checkSameSize(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                              const cusMat *other) {
     CUSI_REQUIRE(mat->rows == other->rows && mat->cols == other->cols, CUS_ERROR_SIZE,

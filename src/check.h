@@ -28,6 +28,9 @@ cusStatus cusi_checkInput(const char *function, const char *argument, const cusM
         __VA_ARGS__, -1 \
     }
 
+/* rows and cols are at most 2^30, so that sums of coordinates and margins fit int. */
+cusStatus cusi_checkSides(const char *function, const char *argument, int rows, int cols);
+
 /* `mat` (argument) has the same size, type or space as `other` (other_argument). */
 cusStatus cusi_checkSameSize(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                              const cusMat *other);

@@ -102,7 +102,7 @@ typedef struct cusMatcher cusMatcher;
 /* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1..C4, 32FC1..C4) and space;
  * the frames have the same type and space. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
- * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
+ * Limits: frames have at most 2^30 rows and columns; templates fit into them; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
  * squares below 1e30 (VALUE); with a mask, transforms in double must hold frame and template (SIZE; on the device see cusMatcherRun).
  * One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
  * Device memory, FFT, 8-bit images: about 16 * channels + 30 bytes per pixel, for other methods than SQDIFF 14 * channels more, with a

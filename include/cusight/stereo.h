@@ -6,9 +6,9 @@
  * float32: every float operation and its order is defined below.
  *
  * Images: left and right of a rectified pair, 8UC1, or 32FC1 with brightness 0..1, of the same size and type, at least
- * 1 x 1, any row step. A shift is a disparity in pixels. Elevations: 16UC1, 1 + the best shift, 0 for a hole; 32FC1 after
- * CUS_FILL_RELAX. Stages: edges or census of each image -> elevation -> fill -> median -> contours. Each is a function, and
- * a cusContourMapper runs them all.
+ * 1 x 1, at most 2^30 rows and columns, any row step. A shift is a disparity in pixels. Elevations: 16UC1, 1 + the best shift,
+ * 0 for a hole; 32FC1 after CUS_FILL_RELAX. Stages: edges or census of each image -> elevation -> fill -> median -> contours.
+ * Each is a function, and a cusContourMapper runs them all.
  *
  * All functions: `options` NULL means cusStereoDefaults(). Inputs and outputs are in the same space; outputs are created as
  * needed and must not overlap inputs. Ready: host at return; device in stream order. "Scratch" comes

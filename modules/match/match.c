@@ -221,6 +221,7 @@ static cusStatus checkTemplates(const char *f, const cusMat *templates, int coun
 }
 
 static cusStatus checkSizes(const char *f, const cusMat *first, int rows, int cols) {
+    CUS_TRY(cusi_checkSides(f, "rows x cols", rows, cols));
     CUSI_REQUIRE(rows >= first->rows && cols >= first->cols, CUS_ERROR_SIZE,
                  "%s: templates are %d x %d (rows x cols), expected at most the frame, %d x %d", f, first->rows,
                  first->cols, rows, cols);

@@ -106,6 +106,7 @@ static cusStatus checkNan(const char *function, const char *argument, const cusM
 static cusStatus checkOneToOne(const char *function, const char *in_name, const cusMat *in, const int *types,
                                const char *out_name, cusMat *out, int out_type) {
     CUS_TRY(cusi_checkInput(function, in_name, in, types));
+    CUS_TRY(cusi_checkSides(function, in_name, in->rows, in->cols));
     CUS_TRY(cusi_checkOutput(function, out_name, out, in->rows, in->cols, out_type < 0 ? in->type : out_type, in->space));
     return cusi_checkNoOverlap(function, out_name, out, in_name, in);
 }
@@ -290,6 +291,7 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
     CUSI_NOT_NULL(function, mapper);
     CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: images are %d x %d (rows x cols), expected at least 1 x 1",
                  function, rows, cols);
+    CUS_TRY(cusi_checkSides(function, "rows x cols", rows, cols));
     CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_32FC1, CUS_ERROR_TYPE, "%s: type is %s, expected 8UC1 or 32FC1", function,
                  cusi_typeName(type));
     CUS_TRY(cusi_checkSpace(function, space));

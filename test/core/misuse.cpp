@@ -318,4 +318,45 @@ TEST(MisuseCuda, TwoStreamsInTurn) {
 
 #endif
 
+// ---- Sides -------------------------------------------------------------------------------------------------------------
+
+// Matrices of one row or column with more than 2^30 pixels are refused before anything is read or allocated; the headers here lie.
+TEST(Sides, BeyondTheLimitAreRefused) {
+    alignas(64) static unsigned char byte[64];
+    const cusStereoOptions stereo = cusStereoDefaults();
+    for (const int side : {(1 << 30) + 1, INT32_MAX - 1, INT32_MAX})
+        for (const bool wide : {true, false}) {
+            const int rows = wide ? 1 : side, cols = wide ? side : 1;
+            SCOPED_TRACE(testing::Message() << rows << " x " << cols);
+            const auto image = [&](int type) {
+                cusMat mat = CUS_MAT_INIT;
+                mat.rows = rows, mat.cols = cols, mat.type = type, mat.data = byte;
+                mat.step = static_cast<size_t>(cols) * cusTypeSize(type);
+                return mat;
+            };
+            const cusMat gray = image(CUS_8UC1), map = image(CUS_16UC1);
+            cusMat out = CUS_MAT_INIT;
+            const char *const expected = "expected at most 1073741824 each";
+            CUS_REJECTS(cusStereoEdges(&gray, &out, &stereo, nullptr), SIZE, expected);
+            CUS_REJECTS(cusStereoCensus(&gray, &out, &stereo, nullptr), SIZE, expected);
+            cusStereoOptions narrow = stereo;
+            narrow.shifts = 1;
+            CUS_REJECTS(cusStereoElevation(&gray, &gray, &out, &narrow, nullptr), SIZE, expected);
+            CUS_REJECTS(cusStereoFill(&map, &out, &stereo, nullptr), SIZE, expected);
+            CUS_REJECTS(cusStereoMedian(&map, &out, 3, nullptr), SIZE, expected);
+            CUS_REJECTS(cusStereoContours(&map, &out, &stereo, nullptr), SIZE, expected);
+            CUS_REJECTS(cusStereoPicture(&map, nullptr, &out, nullptr), SIZE, expected);
+            cusContourMapper *mapper = nullptr;
+            CUS_REJECTS(cusContourMapperCreate(&mapper, rows, cols, CUS_8UC1, CUS_HOST, &narrow), SIZE, expected);
+            cusMat templ = CUS_MAT_INIT;
+            CUS_ASSERT_OK(cusMatWrap(&templ, 1, 1, CUS_8UC1, CUS_HOST, byte, 0));
+            cusMatcher *matcher = nullptr;
+            CUS_REJECTS(cusMatcherCreate(&matcher, &templ, 1, rows, cols, nullptr, nullptr), SIZE, expected);
+            if (side == INT32_MAX) {
+                CUS_REJECTS(cusIntegral(&gray, &out, nullptr, nullptr, nullptr), SIZE, "expected up to 2147483646 each");
+            }
+            EXPECT_EQ(out.data, nullptr);
+        }
+}
+
 } // namespace

@@ -8,7 +8,7 @@ namespace {
 constexpr int THREADS = 256, BLOCKS_PER_SM = 8;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
 constexpr int RESIDENT_BLOCKS = 4;
-#elif defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1200) // 1536
+#elif defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1100) // 1536
 constexpr int RESIDENT_BLOCKS = 6;
 #else
 constexpr int RESIDENT_BLOCKS = BLOCKS_PER_SM;
