@@ -36,19 +36,24 @@ double entries(Size size) {
     return (size.cols + 1.0) * (size.rows + 1.0);
 }
 
+size_t channelsOf(int type) {
+    return static_cast<size_t>(CUS_CHANNELS(type));
+}
+
 void fill(Mat &mat, Size size, int type, cusSpace space) {
     Mat host;
     check(cusMatCreate(&host.mat, size.rows, size.cols, type, CUS_HOST));
     std::mt19937_64 random(1);
     for (int y = 0; y < size.rows; ++y) {
         auto *row = host.as<uint8_t>() + static_cast<size_t>(y) * host.mat.step;
-        if (type == CUS_8UC1)
-            for (int x = 0; x < size.cols; x += 8) {
+        const int values = size.cols * CUS_CHANNELS(type);
+        if (CUS_DEPTH(type) == CUS_8U)
+            for (int x = 0; x < values; x += 8) {
                 const uint64_t pixels = random();
-                std::memcpy(row + x, &pixels, static_cast<size_t>(std::min(8, size.cols - x)));
+                std::memcpy(row + x, &pixels, static_cast<size_t>(std::min(8, values - x)));
             }
         else
-            for (int x = 0; x < size.cols; ++x)
+            for (int x = 0; x < values; ++x)
                 reinterpret_cast<float *>(row)[x] = static_cast<float>(random() % 65536) / 256;
     }
     check(space == CUS_DEVICE ? cusMatUpload(&host.mat, &mat.mat, nullptr) : cusMatCopy(&host.mat, &mat.mat, nullptr));
@@ -92,8 +97,9 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && size.cols > 16000 && rows == Rows::NO_PEERS)
             return; // beyond this size time grows linearly
-        const double pixel = type == CUS_8UC1 ? 1 : 4, entry = depth == CUS_32S ? 4 : 8;
-        const double bytes = static_cast<double>(size.pixels()) * pixel + entries(size) * (entry + (squares ? 8 : 0));
+        const double value = CUS_DEPTH(type) == CUS_8U ? 1 : 4, entry = depth == CUS_32S ? 4 : 8;
+        const double bytes = (static_cast<double>(size.pixels()) * value + entries(size) * (entry + (squares ? 8 : 0))) *
+                             static_cast<double>(channelsOf(type));
         perf::Row row(id, space, bytes);
         row.note("random pixels");
         std::deque<Set> sets;
@@ -101,7 +107,7 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
         if (!perf::listing()) {
             for (int i = perf::rotation(space, static_cast<size_t>(bytes)); i > 0; --i)
                 fill(sets.emplace_back(), size, type, depth, space, layout);
-            check(cusIntegratorCreate(&integrator, size.rows, size.cols, space));
+            check(cusIntegratorCreate(&integrator, size.rows, size.cols * CUS_CHANNELS(type), space));
         }
         const cusIntegralOptions options = {depth};
         for (Set &s : sets) // allocates the tables and touches the host's pages before anything is timed
@@ -181,7 +187,7 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
 #endif
         }
         row.report();
-        if (space == CUS_DEVICE && perf::isFrameSize(size))
+        if (space == CUS_DEVICE && perf::isFrameSize(size) && channelsOf(type) == 1)
             perf::latency(id, run);
         cusIntegratorDestroy(integrator);
     });
@@ -221,6 +227,9 @@ TEST(Integral, Sum640x480) {
 }
 TEST(Integral, Sum1920x1080) {
     integral("integral/8u32s/1920x1080", {1920, 1080}, CUS_8UC1, CUS_32S, false);
+}
+TEST(Integral, Sum1920x1080Color) {
+    integral("integral/8u32s/1920x1080/8UC3", {1920, 1080}, CUS_8UC3, CUS_32S, false);
 }
 TEST(Integral, Sum3840x2160) {
     integral("integral/8u32s/3840x2160", {3840, 2160}, CUS_8UC1, CUS_32S, false);

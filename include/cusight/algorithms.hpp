@@ -24,7 +24,7 @@ namespace cusight {
 // See cusIntegrator: integral images without allocating.
 class Integrator {
   public:
-    // For images up to max_rows x max_cols in `space`.
+    // For images up to max_rows x max_cols in `space`; C channels need C times their columns.
     Integrator(int max_rows, int max_cols, cusSpace space) {
         cusIntegrator *made = nullptr;
         check(cusIntegratorCreate(&made, max_rows, max_cols, space));
@@ -37,25 +37,29 @@ class Integrator {
     }
     // The table of squared sums.
     void squares(const Input &src, Output sqsum, StreamRef stream = {}) {
-        check(cusIntegratorRun(get(), src.get(), nullptr, table(src, sqsum, CUS_64FC1), nullptr, stream));
+        check(cusIntegratorRun(get(), src.get(), nullptr, table(src, sqsum, squaresType(src)), nullptr, stream));
     }
     // Both tables in one pass.
     void both(const Input &src, Output sum, Output sqsum, StreamRef stream = {},
               const cusIntegralOptions &options = cusIntegralDefaults()) {
-        cusMat *first = table(src, sum, sumType(src, options)), *second = table(src, sqsum, CUS_64FC1);
+        cusMat *first = table(src, sum, sumType(src, options)), *second = table(src, sqsum, squaresType(src));
         check(cusIntegratorRun(get(), src.get(), first, second, &options, stream));
     }
     // The object of the C interface.
     cusIntegrator *get() const noexcept { return handle_.get(); }
 
-    // The type of the table of sums: CUS_32SC1 or CUS_64FC1.
+    // The type of the table of sums: 32S or 64F, with the channels of src.
     static int sumType(const Input &src, const cusIntegralOptions &options) {
-        return src->type == CUS_32FC1 || options.sum_depth == CUS_64F ? CUS_64FC1 : CUS_32SC1;
+        const bool wide = CUS_DEPTH(src->type) == CUS_32F || options.sum_depth == CUS_64F;
+        return CUS_MAKETYPE(wide ? CUS_64F : CUS_32S, CUS_CHANNELS(src->type));
     }
+    // The type of the table of squared sums: 64F, with the channels of src.
+    static int squaresType(const Input &src) { return CUS_MAKETYPE(CUS_64F, CUS_CHANNELS(src->type)); }
 
   private:
     static cusMat *table(const Input &src, Output &out, int type) {
-        const bool accepted = src->data && (src->type == CUS_8UC1 || src->type == CUS_32FC1);
+        const bool accepted = src->data && CUS_CHANNELS(src->type) <= 4 &&
+                              (CUS_DEPTH(src->type) == CUS_8U || CUS_DEPTH(src->type) == CUS_32F);
         return accepted ? out.create(src->rows + 1, src->cols + 1, type, src->space) : out.create(0, 0, type, src->space);
     }
     detail::Handle<cusIntegrator, &cusIntegratorDestroy> handle_;

@@ -8,13 +8,15 @@
  *          | 64FC1 (sum_depth = CUS_64F): exact     |
  *   32FC1  | 64FC1                                  | 64FC1
  *
+ * Sources may have up to 4 interleaved channels (8UC1 to 8UC4, 32FC1 to 32FC4). The tables have as many, as in cv::integral, and
+ * each channel is the table of that channel alone.
  * A 32SC1 table wraps past 2^31 - 1, the sum of 8.4 million white pixels. The sum over a rectangle stays exact as long as it is
  * itself below 2^32, because the four corners are combined modulo 2^32. For 8-bit sources host, CUDA and cv::integral give
  * the same bits.
- * 32FC1 sources are summed in double, in an order that depends only on the size, never on timing: the same input gives the
- * same bits in every run. The host adds in the order of cv::integral and matches it bit for bit. CUDA results differ by
+ * 32F sources are summed in double, in an order that depends only on the size and the number of channels, never on timing: the
+ * same input gives the same bits in every run. The host adds in the order of cv::integral and matches it bit for bit. CUDA results differ by
  * at most 2 (rows + cols + 64) 2^-53 times the sum of the magnitudes. A NaN or infinity in the source makes every entry
- * below and to the right of it NaN or infinite, and no other.
+ * below and to the right of it in its channel NaN or infinite, and no other.
  *
  * Method: F. C. Crow, "Summed-area tables for texture mapping", 1984. Device: one pass over tiles that publish the sums of
  * their columns and rows for later tiles, based on the decoupled look-back of D. Merrill and M. Garland, 2016
@@ -31,7 +33,7 @@ extern "C" {
 
 /* The type of the table. */
 typedef struct cusIntegralOptions {
-    int sum_depth; /* CUS_32S (default) or CUS_64F: depth of the sum of an 8UC1 source. Always CUS_64F for 32FC1 */
+    int sum_depth; /* CUS_32S (default) or CUS_64F: depth of the sum of an 8U source. Always CUS_64F for 32F */
 } cusIntegralOptions;
 
 /* The default named above. */
@@ -42,21 +44,24 @@ CUS_API cusIntegralOptions cusIntegralDefaults(void);
 /* Owns a workspace. One call at a time may use an object (else BUSY), in any stream (core.h); others are independent. */
 typedef struct cusIntegrator cusIntegrator;
 
-/* For sources of up to max_rows x max_cols, of either type. Allocates everything that runs need: on the device about 1.9
- * bytes for each pixel of the largest source (rounded up to tiles of 32 x 128), at most the larger of 48 MB and 73 bytes per
+/* For sources of up to max_rows x max_cols, of either type. Channels count as columns: a source of C channels needs
+ * C x cols <= max_cols. Allocates everything that runs need: on the device about 1.9 bytes for each pixel of the largest source
+ * (rounded up to tiles of 32 x 128; up to 256 columns, at most twice as much), at most the larger of 48 MB and 73 bytes per
  * column; on the host a few rows. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_cols, cusSpace space);
 /* NULL is ignored. Device: synchronizes, as cudaFree does. */
 CUS_API void cusIntegratorDestroy(cusIntegrator *integrator);
 
 /* Computes `sum`, `sqsum` or both; one of them may be NULL.
- * src: 8UC1 or 32FC1, 1 x 1 up to the object's maximum, in the object's space; may be a region of a larger image.
- * sum, sqsum: (rows + 1) x (cols + 1), types as in the table above, created as needed. They must not overlap src or each
+ * src: 8UC1 to 8UC4 or 32FC1 to 32FC4, 1 x 1 up to the object's maximum, in the object's space; may be a region of a larger
+ * image. A row has up to 2147483646 values.
+ * sum, sqsum: (rows + 1) x (cols + 1), types as in the table above with the channels of src, created as needed. They must not overlap src or each
  * other. options: NULL for the defaults.
  * Ready: host at return; device in stream order. Never synchronizes, and allocates only outputs that do not fit.
  * Cost: each output is written once; the source is read once on the device, twice on the host, for one table or both. On
  * the device, rows that start on 16-byte boundaries (like cusMatCreate's) are fastest. Images of a few columns or rows take
- * longer than others with as many pixels: on an H200 one column of 4 million takes about 1 ms, a square 0.01 ms.
+ * longer than others with as many pixels: on an H200 one column of 4 million takes about 1 ms, a square 0.01 ms. Of several
+ * channels, the source is read once for each table.
  * Errors: NULL, VALUE, TYPE, SIZE (including sources larger than the object's maximum), SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                                    const cusIntegralOptions *options, cusStream stream);
@@ -79,7 +84,8 @@ CUS_API cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, con
 
 /* The sum over columns x .. x + width - 1 and rows y .. y + height - 1 of the source, from a 32SC1 table (data and step of
  * the cusMat). For host code and for kernels; the table must be in memory that the caller can read. The rectangle must lie
- * inside the source; this is not checked. A width or height of 0 gives 0. Exact while the sum is below 2^32. */
+ * inside the source; this is not checked. A width or height of 0 gives 0. Exact while the sum is below 2^32. For channel c of
+ * a table of C channels, x is C * x + c and width is C * width. */
 CUS_HOST_DEVICE static inline uint32_t cusBoxSum32S(const void *data, size_t step, int x, int y, int width, int height) {
     const char *top = (const char *)data + (size_t)y * step;
     const char *bottom = top + (size_t)height * step;
@@ -97,10 +103,10 @@ CUS_HOST_DEVICE static inline double cusBoxSum64F(const void *data, size_t step,
 }
 
 /* Many rectangles at once.
- * table: 32SC1 or 64FC1, from the functions above. boxes: n x 4, 32SC1, each row x, y, width, height (the memory layout of
- * n cv::Rect). sums: n x 1, 64FC1, created as needed; must not overlap the inputs. Row k is the sum over rectangle k, or
- * NaN if the rectangle is not inside the source; a width or height of 0 gives 0.
- * Ready: host at return; device in stream order. Cost: four scattered reads per rectangle.
+ * table: 32SC1 to 32SC4 or 64FC1 to 64FC4, from the functions above. boxes: n x 4, 32SC1, each row x, y, width, height (the memory layout of
+ * n cv::Rect). sums: n x 1, 64F with the channels of the table, created as needed; must not overlap the inputs. Row k is
+ * the sum over rectangle k, or NaN if the rectangle is not inside the source; a width or height of 0 gives 0.
+ * Ready: host at return; device in stream order. Cost: four scattered reads per rectangle and channel.
  * Errors: NULL, TYPE, SIZE (boxes without 4 columns), SPACE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusBoxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream);
 

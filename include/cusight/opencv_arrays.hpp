@@ -126,7 +126,8 @@ class ArrayOutput {
 };
 
 inline bool isTableSource(const ArrayView &src) {
-    return src->data && (src->type == CUS_8UC1 || src->type == CUS_32FC1);
+    const int depth = CUS_DEPTH(src->type);
+    return src->data && (depth == CUS_8U || depth == CUS_32F) && CUS_CHANNELS(src->type) <= 4;
 }
 
 } // namespace detail

@@ -23,7 +23,7 @@ namespace cuda {
 
 // ---- Integral images ---------------------------------------------------------------------------------------------------
 
-// As cv::integral with two tables, in one pass: sum 32SC1 from 8UC1 and 64FC1 from 32FC1, sqsum 64FC1. Either may be
+// As cv::integral with two tables: sum 32S from 8U and 64F from 32F, sqsum 64F, of 1 to 4 channels. Either may be
 // cv::noArray().
 inline void integral(cv::InputArray src, cv::OutputArray sum, cv::OutputArray sqsum, StreamRef stream = {}) {
     detail::translated("cusight::cuda::integral", [&] {
@@ -33,17 +33,17 @@ inline void integral(cv::InputArray src, cv::OutputArray sum, cv::OutputArray sq
         const int rows = detail::isTableSource(in) ? in->rows + 1 : 0, cols = rows > 0 ? in->cols + 1 : 0;
         const int type = Integrator::sumType(in, cusIntegralDefaults());
         cusMat *first = sum.needed() ? sums.create(rows, cols, type, in->space) : nullptr;
-        cusMat *second = sqsum.needed() ? squares.create(rows, cols, CUS_64FC1, in->space) : nullptr;
+        cusMat *second = sqsum.needed() ? squares.create(rows, cols, Integrator::squaresType(in), in->space) : nullptr;
         check(cusIntegral(in.get(), first, second, nullptr, stream));
     });
 }
 
-// As cv::cuda::integral: 8UC1 to 32SC1, exact modulo 2^32. Also 32FC1 to 64FC1.
+// As cv::cuda::integral: 8UC1 to 32SC1, exact modulo 2^32. Also 32FC1 to 64FC1, and up to 4 channels of either.
 inline void integral(cv::InputArray src, cv::OutputArray sum, StreamRef stream = {}) {
     integral(src, sum, cv::noArray(), stream);
 }
 
-// As cv::cuda::sqrIntegral: 8UC1 to 64FC1, exact. Also 32FC1.
+// As cv::cuda::sqrIntegral: 8UC1 to 64FC1, exact. Also 32FC1, and up to 4 channels of either.
 inline void sqrIntegral(cv::InputArray src, cv::OutputArray sqsum, StreamRef stream = {}) {
     integral(src, cv::noArray(), sqsum, stream);
 }

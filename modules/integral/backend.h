@@ -20,17 +20,17 @@ typedef enum IntegralHostPath {
 
 /* The arguments of one call. Everything has been checked, the outputs exist; sum or sqsum may be NULL. */
 typedef struct IntegralArgs {
-    const cusMat *src;   /* 8UC1 or 32FC1 */
-    cusMat *sum, *sqsum; /* 32SC1 (8UC1 source only) or 64FC1; 64FC1 */
+    const cusMat *src;   /* 8UC1 to 8UC4 or 32FC1 to 32FC4 */
+    cusMat *sum, *sqsum; /* 32S (8U source only) or 64F; 64F; with the source's channels */
     void *workspace;
     size_t workspace_bytes;
     bool workspace_is_ready; /* it was all zero before its first use: CUDA keeps state there */
     IntegralHostPath path;
 } IntegralArgs;
 
-/* Bytes of workspace for any source of up to rows x cols. Grows with rows and with cols. */
-cusStatus integral_host_workspace(const char *function, int rows, int cols, size_t *bytes);
-cusStatus integral_cuda_workspace(const char *function, int rows, int cols, size_t *bytes);
+/* Bytes of workspace for any source of up to rows x cols with this number of channels. Grows with rows and with cols. */
+cusStatus integral_host_workspace(const char *function, int rows, int cols, int channels, size_t *bytes);
+cusStatus integral_cuda_workspace(const char *function, int rows, int cols, int channels, size_t *bytes);
 
 /* Whether this processor has the instructions of the path. */
 bool integral_host_supports(IntegralHostPath path);

@@ -23,7 +23,9 @@ cusIntegralOptions cusIntegralDefaults(void) {
 /* Checks the arguments of an integral and creates its outputs. */
 static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, cusMat *sqsum,
                          const cusIntegralOptions *options) {
-    CUS_TRY(cusi_checkInput(function, "src", src, CUSI_TYPES(CUS_8UC1, CUS_32FC1)));
+    CUS_TRY(
+        cusi_checkInput(function, "src", src,
+                        CUSI_TYPES(CUS_8UC1, CUS_8UC2, CUS_8UC3, CUS_8UC4, CUS_32FC1, CUS_32FC2, CUS_32FC3, CUS_32FC4)));
     CUSI_REQUIRE(sum || sqsum, CUS_ERROR_NULL, "%s: sum and sqsum are both NULL, expected at least one", function);
     const int depth = options ? options->sum_depth : cusIntegralDefaults().sum_depth;
     CUSI_REQUIRE(depth == CUS_32S || depth == CUS_64F, CUS_ERROR_VALUE,
@@ -31,10 +33,14 @@ static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, c
     CUSI_REQUIRE(src->rows < INT_MAX && src->cols < INT_MAX, CUS_ERROR_SIZE,
                  "%s: src is %d x %d (rows x cols), expected up to 2147483646 each: the table has one more", function,
                  src->rows, src->cols);
-    const int rows = src->rows + 1, cols = src->cols + 1;
+    const int rows = src->rows + 1, cols = src->cols + 1, channels = CUS_CHANNELS(src->type);
+    CUSI_REQUIRE((int64_t)src->cols * channels < INT_MAX, CUS_ERROR_SIZE,
+                 "%s: src has %d columns of %d channels, expected up to 2147483646 values in a row", function, src->cols,
+                 channels);
     const char *const names[2] = {"sum", "sqsum"};
     cusMat *const tables[2] = {sum, sqsum};
-    const int types[2] = {src->type == CUS_32FC1 ? CUS_64FC1 : CUS_MAKETYPE(depth, 1), CUS_64FC1};
+    const int types[2] = {CUS_MAKETYPE(CUS_DEPTH(src->type) == CUS_32F ? CUS_64F : depth, channels),
+                          CUS_MAKETYPE(CUS_64F, channels)};
     for (int k = 0; k < 2; ++k)
         if (tables[k]) {
             CUS_TRY(cusi_checkOutput(function, names[k], tables[k], rows, cols, types[k], src->space));
@@ -50,10 +56,10 @@ static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, c
     return CUS_OK;
 }
 
-static cusStatus workspaceBytes(const char *function, int rows, int cols, cusSpace space, size_t *bytes) {
+static cusStatus workspaceBytes(const char *function, int rows, int cols, int channels, cusSpace space, size_t *bytes) {
     (void)function; /* unused without CUDA */
-    return CUSI_BACKEND(function, space, integral_host_workspace(function, rows, cols, bytes),
-                        integral_cuda_workspace(function, rows, cols, bytes));
+    return CUSI_BACKEND(function, space, integral_host_workspace(function, rows, cols, channels, bytes),
+                        integral_cuda_workspace(function, rows, cols, channels, bytes));
 }
 
 static cusStatus run(const char *function, const IntegralArgs *args, cusStream stream) {
@@ -70,7 +76,11 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
                  "%s: max_rows x max_cols is %d x %d, expected 1 x 1 up to 2147483646 each", function, max_rows, max_cols);
     CUS_TRY(cusi_checkSpace(function, space));
     size_t bytes = 0;
-    CUS_TRY(workspaceBytes(function, max_rows, max_cols, space, &bytes));
+    for (int channels = 1; channels <= 4 && channels <= max_cols; ++channels) {
+        size_t some = 0;
+        CUS_TRY(workspaceBytes(function, max_rows, max_cols / channels, channels, space, &some));
+        bytes = some > bytes ? some : bytes;
+    }
     CUSI_REQUIRE(bytes / ROW < INT_MAX, CUS_ERROR_NO_MEMORY, "%s: the workspace of %zu bytes is larger than any memory",
                  function, bytes);
     cusIntegrator *created = calloc(1, sizeof *created);
@@ -106,6 +116,13 @@ static cusStatus runObject(const char *function, cusIntegrator *integrator, cons
     CUSI_REQUIRE(src->space == integrator->space, CUS_ERROR_SPACE,
                  "%s: src is in %s memory, expected %s like the integrator", function,
                  src->space == CUS_DEVICE ? "device" : "host", integrator->space == CUS_DEVICE ? "device" : "host");
+    const int channels = CUS_CHANNELS(src->type);
+    CUSI_REQUIRE(
+        channels == 1 || (src->rows <= integrator->max_rows && src->cols <= integrator->max_cols / channels),
+        CUS_ERROR_SIZE,
+        "%s: src is %d x %d (rows x cols) of %d channels, expected up to %d rows and %d columns times channels, the "
+        "maximum of the integrator",
+        function, src->rows, src->cols, channels, integrator->max_rows, integrator->max_cols);
     CUSI_REQUIRE(src->rows <= integrator->max_rows && src->cols <= integrator->max_cols, CUS_ERROR_SIZE,
                  "%s: src is %d x %d (rows x cols), expected up to %d x %d, the maximum of the integrator", function,
                  src->rows, src->cols, integrator->max_rows, integrator->max_cols);
@@ -128,7 +145,7 @@ cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIn
     CUS_TRY(cusi_checkStream(function, src ? src->space : CUS_HOST, stream));
     CUS_TRY(prepare(function, src, sum, sqsum, options));
     IntegralArgs args = {src, sum, sqsum, NULL, 0, false, INTEGRAL_AUTO};
-    CUS_TRY(workspaceBytes(function, src->rows, src->cols, src->space, &args.workspace_bytes));
+    CUS_TRY(workspaceBytes(function, src->rows, src->cols, CUS_CHANNELS(src->type), src->space, &args.workspace_bytes));
     if (src->space == CUS_DEVICE) {
         CUS_TRY(cusi_deviceAllocateAsync(function, args.workspace_bytes, &args.workspace, stream));
         const cusStatus status = run(function, &args, stream);
@@ -145,17 +162,23 @@ cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIn
 cusStatus cusBoxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusBoxSums";
-    CUS_TRY(cusi_checkInput(function, "table", table, CUSI_TYPES(CUS_32SC1, CUS_64FC1)));
+    CUS_TRY(cusi_checkInput(
+        function, "table", table,
+        CUSI_TYPES(CUS_32SC1, CUS_32SC2, CUS_32SC3, CUS_32SC4, CUS_64FC1, CUS_64FC2, CUS_64FC3, CUS_64FC4)));
+    const int channels = CUS_CHANNELS(table->type), type = CUS_MAKETYPE(CUS_64F, channels);
+    CUSI_REQUIRE((int64_t)(table->cols - 1) * channels < INT_MAX, CUS_ERROR_SIZE,
+                 "%s: table has %d columns of %d channels, expected up to 2147483646 values in a row but for the first",
+                 function, table->cols, channels);
     CUS_TRY(cusi_checkInput(function, "boxes", boxes, CUSI_TYPES(CUS_32SC1)));
     CUS_TRY(cusi_checkSameSpace(function, "boxes", boxes, "table", table));
     CUSI_REQUIRE(boxes->cols == 4, CUS_ERROR_SIZE,
                  "%s: boxes is %d x %d (rows x cols), expected n x 4: x, y, width, height", function, boxes->rows,
                  boxes->cols);
-    CUS_TRY(cusi_checkOutput(function, "sums", sums, boxes->rows, 1, CUS_64FC1, table->space));
+    CUS_TRY(cusi_checkOutput(function, "sums", sums, boxes->rows, 1, type, table->space));
     CUS_TRY(cusi_checkNoOverlap(function, "sums", sums, "table", table));
     CUS_TRY(cusi_checkNoOverlap(function, "sums", sums, "boxes", boxes));
     CUS_TRY(cusi_checkStream(function, table->space, stream));
-    CUS_TRY(cusMatCreate(sums, boxes->rows, 1, CUS_64FC1, table->space));
+    CUS_TRY(cusMatCreate(sums, boxes->rows, 1, type, table->space));
     return CUSI_BACKEND(function, table->space, integral_host_boxSums(table, boxes, sums),
                         integral_cuda_boxSums(table, boxes, sums, stream));
 }

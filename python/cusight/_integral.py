@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, Union, overload
 
 from . import _core
-from ._errors import choice, device_text, integers, invalid, wrong_type
+from ._errors import choice, device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
 from ._types import Array, ArrayLike, Stream
 
@@ -39,13 +39,13 @@ def integral(
 def integral(src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None) -> Any:
     """The integral image of `src`, and with `sqsum` also that of its squares.
 
-    ``table[y, x]`` is the sum of ``src[:y, :x]``, as in cv2.integral.
+    ``table[y, x]`` is the sum of ``src[:y, :x]``, as in cv2.integral; of several channels, each has its own.
 
-    src: (rows, cols), uint8 or float32. Rows may be padded.
+    src: (rows, cols) or (rows, cols, channels) with up to 4 channels, uint8 or float32. Rows may be padded.
     sum_depth: type of the table of a uint8 source, "int32" (exact modulo 2^32) or "float64" (exact). A float32 source always gives
         float64.
     sqsum: also return the table of squares, float64.
-    out: array to write, (rows + 1, cols + 1); with `sqsum` a pair of them. It must not overlap `src`.
+    out: array to write, (rows + 1, cols + 1) or (rows + 1, cols + 1, channels); with `sqsum` a pair of them. It must not overlap `src`.
     stream: CUDA stream; the framework's current one by default.
 
     Returns the table, or a pair of tables, in the framework of `src`. On the GPU the work is queued in the stream.
@@ -62,9 +62,9 @@ def box_sums(table: Array, boxes: Array, *, out: ArrayLike | None = None, stream
 
     table: int32 or float64, from `integral`.
     boxes: (n, 4) int32, each row x, y, width, height in pixels of the source.
-    out: (n,) float64 to write.
+    out: (n,) float64 to write, or (n, channels).
 
-    Returns (n,) float64: the sum over each rectangle, or NaN where it is not inside the source.
+    Returns (n,) float64, or (n, channels): the sum over each rectangle, or NaN where it is not inside the source.
     Raises TypeError, ValueError as `integral`.
     """
     return _core.box_sums(table, boxes, out, stream)  # type: ignore[return-value]
@@ -73,18 +73,21 @@ def box_sums(table: Array, boxes: Array, *, out: ArrayLike | None = None, stream
 class Integrator(Closeable):
     """Integral images of sources up to a size, with a workspace that is allocated once.
 
-    max_shape: (rows, cols) of the largest source.
+    max_shape: (rows, cols) of the largest source, or (rows, cols, channels). Channels count as columns: an object for
+        (1080, 1920, 3) also takes (1080, 5760).
     device: "cpu", "cuda" or "cuda:N".
 
     Use one object per thread or stream. Closing it frees the workspace; it is also a context manager.
     """
 
-    def __init__(self, max_shape: tuple[int, int], *, device: str = "cpu") -> None:
+    def __init__(self, max_shape: tuple[int, int] | tuple[int, int, int], *, device: str = "cpu") -> None:
         size = integers("Integrator", "max_shape", max_shape, "(rows, cols)")
-        if len(size) != 2:
-            raise invalid("Integrator", "max_shape", max_shape, "(rows, cols)")
-        self._core = _core.Integrator(*size, device_text("Integrator", device))
-        self._about = f"up to {size[0]} x {size[1]} pixels, {device}"
+        if len(size) not in (2, 3) or (len(size) == 3 and not 1 <= size[2] <= 4):
+            raise invalid("Integrator", "max_shape", max_shape, "(rows, cols) or (rows, cols, channels) with up to 4 channels")
+        rows, cols, channels = (*size, 1)[:3]
+        values = integer("Integrator", "max_shape", cols * channels)
+        self._core = _core.Integrator(rows, values, device_text("Integrator", device))
+        self._about = f"up to {rows} x {cols} pixels{f' of {channels} channels' if channels > 1 else ''}, {device}"
 
     @overload
     def __call__(

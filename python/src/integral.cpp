@@ -25,11 +25,12 @@ static nb::tuple compute(Call &call, cusIntegrator *integrator, nb::handle src_o
     const cusMat image = src.matrix();
     cusIntegralOptions options = cusIntegralDefaults();
     options.sum_depth = wide ? CUS_64F : CUS_32S;
-    const Shape shape{int64_t{image.rows} + 1, int64_t{image.cols} + 1};
+    const int64_t rows = int64_t{image.rows} + 1, cols = int64_t{image.cols} + 1, channels = CUS_CHANNELS(image.type);
+    const Shape shape = channels > 1 ? Shape{rows, cols, channels} : Shape{rows, cols};
     Array sum, squares;
     cusMat sum_mat = CUS_MAT_INIT, squares_mat = CUS_MAT_INIT;
     if (sum_wanted) {
-        sum = call.out(sum_out, "sum", shape, image.type == CUS_8UC1 && !wide ? I32 : F64);
+        sum = call.out(sum_out, "sum", shape, CUS_DEPTH(image.type) == CUS_8U && !wide ? I32 : F64);
         sum_mat = sum.matrix();
     }
     if (squares_wanted) {
@@ -49,8 +50,14 @@ static nb::object boxSums(nb::handle table_object, nb::handle boxes_object, nb::
     const Array table = call.in(table_object, "table");
     const Array boxes = call.in(boxes_object, "boxes");
     const cusMat table_mat = table.matrix(), boxes_mat = boxes.matrix();
-    Array sums = call.out(out, "out", {boxes_mat.rows}, F64);
-    cusMat sums_mat = sums.column();
+    const int channels = CUS_CHANNELS(table_mat.type);
+    const Shape shape = channels > 1 ? Shape{boxes_mat.rows, channels} : Shape{boxes_mat.rows};
+    Array sums = call.out(out, "out", shape, F64);
+    cusMat sums_mat = channels > 1 ? sums.matrix() : sums.column();
+    if (channels > 1) { // an axis in Python, channels in C
+        sums_mat.type = CUS_MAKETYPE(CUS_64F, channels);
+        sums_mat.cols = 1;
+    }
     call.run([&] { return cusBoxSums(&table_mat, &boxes_mat, &sums_mat, call.stream()); });
     return sums.object;
 }

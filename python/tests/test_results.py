@@ -23,6 +23,25 @@ def test_integral_is_a_cumulative_sum(space, rng, shape):
     assert space.get(cusight.integral(space.put(image), sum_depth="float64")).dtype == np.float64
 
 
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_integral_of_channels(space, rng, channels):
+    image = rng.integers(0, 256, (33, 65, channels), dtype=np.uint8)
+    table, squares = cusight.integral(space.put(image), sqsum=True)
+    wide = image.astype(np.int64)
+    assert space.get(table).shape == (34, 66, channels) and space.get(table).dtype == np.int32
+    assert np.array_equal(space.get(table)[1:, 1:], wide.cumsum(0).cumsum(1))
+    assert np.array_equal(space.get(squares)[1:, 1:], (wide * wide).cumsum(0).cumsum(1))
+    with cusight.Integrator(image.shape, device=space.device) as integrator:
+        again = space.put(np.zeros((34, 66, channels)))
+        assert integrator(space.put(image.astype(np.float32)), out=again) is again
+        assert np.array_equal(space.get(again), space.get(table))
+        with pytest.raises(ValueError, match=f"33 x 66 .* of {channels} channels"):
+            integrator(space.put(np.zeros((33, 66, channels), np.uint8)))
+    boxes = np.array([[5, 6, 7, 8], [60, 0, 20, 1]], np.int32)
+    sums = space.get(cusight.box_sums(table, space.put(boxes)))
+    assert np.array_equal(sums, [image[6:14, 5:12].sum((0, 1)), [np.nan] * channels], equal_nan=True)
+
+
 def test_integral_of_floats_is_the_library_s(c, rng):
     image = rng.random((50, 70), dtype=np.float32)
     expected = np.empty((51, 71))

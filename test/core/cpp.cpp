@@ -90,6 +90,10 @@ TEST_P(Cpp, IntegratorAndMatcher) {
     moved.sum(image, doubles, nullptr, wide);
     EXPECT_EQ(doubles.type(), CUS_64FC1);
     EXPECT_EQ(support::elements<double>(doubles.get()).back(), support::elements<int>(sum.get()).back());
+    cusight::Integrator in_color(60, 3 * 70, space()); // channels count as columns
+    in_color.both(random(60, 70, CUS_8UC3), sum, sqsum);
+    EXPECT_EQ(sum.type(), CUS_32SC3);
+    EXPECT_EQ(sqsum.type(), CUS_64FC3);
 
     const cusMat templ = image.region(20, 30, 12, 14);
     cusight::Matcher matcher(templ, 60, 70);

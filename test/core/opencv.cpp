@@ -56,6 +56,17 @@ TEST_F(Opencv, IntegralEqualsOpencv) {
     cusight::cuda::integral(floats, sum);
     cv::integral(floats, want, CV_64F);
     EXPECT_EQ(difference(sum, want), 0);
+    for (const int type : {CV_8UC2, CV_8UC3, CV_8UC4, CV_32FC2, CV_32FC3, CV_32FC4}) {
+        const cv::Mat whole = randomImage(90, 130, type, random), image = whole({3, 2, 117, 83});
+        cv::Mat sqsum, want_squares;
+        cv::integral(image, want, want_squares, CV_MAT_DEPTH(type) == CV_8U ? CV_32S : CV_64F, CV_64F);
+        cusight::cuda::integral(image, sum, sqsum);
+        EXPECT_EQ(sum.type(), want.type());
+        EXPECT_EQ(difference(sum, want), 0);
+        EXPECT_EQ(difference(sqsum, want_squares), 0);
+        cusight::cuda::sqrIntegral(image, sqsum);
+        EXPECT_EQ(difference(sqsum, want_squares), 0);
+    }
 }
 
 TEST_F(Opencv, OutputsAreCreatedOrWrittenInPlace) {
@@ -85,7 +96,8 @@ TEST_F(Opencv, OutputsAreCreatedOrWrittenInPlace) {
 
 TEST_F(Opencv, ExceptionsCarryTheMessage) {
     cv::Mat out;
-    EXPECT_TRUE(throws(cv::Error::StsUnsupportedFormat, "cusIntegral: src has type 16SC1, expected 8UC1 or 32FC1",
+    EXPECT_TRUE(throws(cv::Error::StsUnsupportedFormat,
+                       "cusIntegral: src has type 16SC1, expected 8UC1, 8UC2, 8UC3, 8UC4, 32FC1",
                        [&] { cusight::cuda::integral(cv::Mat(4, 4, CV_16SC1), out); }));
     EXPECT_TRUE(out.empty()) << "an output was created for a rejected call";
     EXPECT_TRUE(throws(cv::Error::StsNullPtr, "src is", [&] { cusight::cuda::integral(cv::Mat(), out); }));

@@ -34,6 +34,13 @@ TEST_P(FaultsOf, Integral) {
             t.result(sum.bytes());
             t.result(squares.bytes());
         });
+    const Mat color = image(37, 65, CUS_8UC3);
+    check("cusIntegral, 3 channels", [&](Trial &t) {
+        Mat sum, squares;
+        t.call([&] { return cusIntegral(&color.mat, &sum, &squares, nullptr, nullptr); });
+        t.result(sum.bytes());
+        t.result(squares.bytes());
+    });
     checkCreate<cusIntegratorDestroy>("cusIntegratorCreate",
                                       [&](auto *integrator) { return cusIntegratorCreate(integrator, 64, 80, space()); });
     check("cusIntegratorRun", [&](Trial &t) {

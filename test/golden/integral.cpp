@@ -27,24 +27,26 @@ Data noise(size_t n, uint32_t seed) {
 }
 
 template<class T>
-Data expected(const std::vector<T> &src, int rows, int cols, Tables tables) {
-    const size_t h = static_cast<size_t>(rows), w = static_cast<size_t>(cols);
+Data expected(const std::vector<T> &src, int rows, int cols, int channels, Tables tables) {
+    const size_t h = static_cast<size_t>(rows), w = static_cast<size_t>(cols), n = static_cast<size_t>(channels);
     Data data;
     if (tables.sum && tables.depth == CUS_32S)
-        append(data, reference::integral<uint32_t>(src, h, w));
+        append(data, reference::integral<uint32_t>(src, h, w, false, n));
     else if (tables.sum)
-        append(data, reference::integral<double>(src, h, w));
+        append(data, reference::integral<double>(src, h, w, false, n));
     if (tables.sqsum)
-        append(data, reference::integral<double>(src, h, w, true));
+        append(data, reference::integral<double>(src, h, w, true, n));
     return data;
 }
 
 template<class T>
-Data computed(const std::vector<T> &values, int rows, int cols, Tables tables, cusSpace space, Layout layout) {
-    const int type = sizeof(T) == 1 ? CUS_8UC1 : CUS_32FC1, sum_type = CUS_MAKETYPE(tables.depth, 1);
+Data computed(const std::vector<T> &values, int rows, int cols, int channels, Tables tables, cusSpace space,
+              Layout layout) {
+    const int type = CUS_MAKETYPE(sizeof(T) == 1 ? CUS_8U : CUS_32F, channels),
+              sum_type = CUS_MAKETYPE(tables.depth, channels), square_type = CUS_MAKETYPE(CUS_64F, channels);
     TestMat src(rows, cols, type, space, layoutFor(type, layout), values.data());
     TestMat sum(rows + 1, cols + 1, sum_type, space, layoutFor(sum_type, layout));
-    TestMat sqsum(rows + 1, cols + 1, CUS_64FC1, space, layoutFor(CUS_64FC1, layout));
+    TestMat sqsum(rows + 1, cols + 1, square_type, space, layoutFor(square_type, layout));
     cusIntegralOptions options = cusIntegralDefaults();
     options.sum_depth = tables.depth;
     CUS_EXPECT_OK(
@@ -59,15 +61,15 @@ Data computed(const std::vector<T> &values, int rows, int cols, Tables tables, c
 }
 
 template<class T>
-Row row(const std::string &content, const std::vector<T> &src, uint32_t seed, int h, int w, Tables tables,
-        Promise promise) {
+Row row(const std::string &content, const std::vector<T> &src, uint32_t seed, int h, int w, Tables tables, Promise promise,
+        int channels = 1) {
     return {"cusIntegral",
             std::string(tables.name) + "; " + content,
             seed,
             sizeName(h, w),
-            sizeof(T) == 1 ? "8UC1" : "32FC1",
-            [=] { return expected(src, h, w, tables); },
-            [=](cusSpace space, Layout layout) { return computed(src, h, w, tables, space, layout); },
+            typeName(CUS_MAKETYPE(sizeof(T) == 1 ? CUS_8U : CUS_32F, channels)),
+            [=] { return expected(src, h, w, channels, tables); },
+            [=](cusSpace space, Layout layout) { return computed(src, h, w, channels, tables, space, layout); },
             promise};
 }
 
@@ -83,22 +85,26 @@ std::vector<int32_t> boxes(int n, int rows, int cols, uint32_t seed) {
     return list;
 }
 
-Data expectedSums(const Data &src, int rows, int cols, const std::vector<int32_t> &list) {
+Data expectedSums(const Data &src, int rows, int cols, int channels, const std::vector<int32_t> &list) {
     std::vector<double> sums;
+    const size_t width = static_cast<size_t>(cols), n = static_cast<size_t>(channels);
     for (size_t k = 0; k < list.size(); k += 4) {
         const int x = list[k], y = list[k + 1], w = list[k + 2], h = list[k + 3];
-        sums.push_back(
-            x + w > cols || y + h > rows ? -1 : reference::boxSum<double>(src, static_cast<size_t>(cols), x, y, w, h));
+        for (size_t c = 0; c < n; ++c)
+            sums.push_back(x + w > cols || y + h > rows ? -1
+                                                        : reference::boxSum<double>(src, width, x, y, w, h, false, n, c));
     }
     return bytesOf(sums);
 }
 
 // -1 in place of NaN, whose bits are not promised.
-Data computedSums(const Data &bytes, int rows, int cols, int depth, const std::vector<int32_t> &list, cusSpace space,
-                  Layout layout) {
+Data computedSums(const Data &bytes, int rows, int cols, int channels, int depth, const std::vector<int32_t> &list,
+                  cusSpace space, Layout layout) {
     const int n = static_cast<int>(list.size() / 4);
-    TestMat src(rows, cols, CUS_8UC1, space, layout, bytes.data()), rectangles(n, 4, CUS_32SC1, space, {}, list.data());
-    TestMat table(rows + 1, cols + 1, CUS_MAKETYPE(depth, 1), space), sums(n, 1, CUS_64FC1, space);
+    TestMat src(rows, cols, CUS_MAKETYPE(CUS_8U, channels), space, layout, bytes.data()),
+        rectangles(n, 4, CUS_32SC1, space, {}, list.data());
+    TestMat table(rows + 1, cols + 1, CUS_MAKETYPE(depth, channels), space),
+        sums(n, 1, CUS_MAKETYPE(CUS_64F, channels), space);
     cusIntegralOptions options = cusIntegralDefaults();
     options.sum_depth = depth;
     CUS_EXPECT_OK(cusIntegral(&src.mat, &table.mat, nullptr, &options, nullptr));
@@ -114,15 +120,47 @@ Data computedSums(const Data &bytes, int rows, int cols, int depth, const std::v
 Row anyIntegral(Choices &choices) {
     const int h = choices.between(1, 70), w = choices.between(1, 300);
     const Tables tables = TABLES[choices.below(5)];
-    const Data bytes = choices.content(static_cast<size_t>(h * w));
+    const int channels = choices.between(1, 4);
+    const Data bytes = choices.content(static_cast<size_t>(h * w * channels));
     if (tables.depth == CUS_32S && tables.sum)
-        return row("any", bytes, 0, h, w, tables, Promise::BOTH_SPACES);
+        return row("any", bytes, 0, h, w, tables, Promise::BOTH_SPACES, channels);
     const int kind = choices.below(3);
     std::vector<float> values;
     for (const uint8_t b : bytes)
         values.push_back(kind == 1 ? b : static_cast<float>(b) / 255.0f - 0.25f);
-    return kind == 0 ? row("any", bytes, 0, h, w, tables, Promise::BOTH_SPACES)
-                     : row("any", values, 0, h, w, tables, kind == 1 ? Promise::BOTH_SPACES : Promise::HOST_ONLY);
+    return kind == 0 ? row("any", bytes, 0, h, w, tables, Promise::BOTH_SPACES, channels)
+                     : row("any", values, 0, h, w, tables, kind == 1 ? Promise::BOTH_SPACES : Promise::HOST_ONLY, channels);
+}
+
+// All tables of one source.
+static void addRows(std::vector<Row> &rows, uint32_t seed, int h, int w, int channels) {
+    const size_t n = static_cast<size_t>(h) * static_cast<size_t>(w) * static_cast<size_t>(channels);
+    const Data bytes = noise(n, seed);
+    for (const Tables &tables : TABLES) {
+        rows.push_back(row("noise", bytes, seed, h, w, tables, Promise::BOTH_SPACES, channels));
+        if (tables.depth == CUS_32S && tables.sum) {
+            rows.push_back(row("white", Data(n, 255), seed, h, w, tables, Promise::BOTH_SPACES, channels));
+            continue;
+        }
+        std::vector<float> whole(bytes.begin(), bytes.end()), fractions;
+        for (float v : whole)
+            fractions.push_back(v / 255.0f);
+        rows.push_back(row("integers", whole, seed, h, w, tables, Promise::BOTH_SPACES, channels));
+        rows.push_back(row("fractions (host)", fractions, seed, h, w, tables, Promise::HOST_ONLY, channels));
+    }
+}
+
+static void addSums(std::vector<Row> &rows, uint32_t seed, int channels) {
+    for (const int depth : {CUS_32S, CUS_64F}) {
+        const int h = 97, w = 203;
+        const Data bytes = noise(static_cast<size_t>(h * w * channels), seed);
+        const auto list = boxes(500, h, w, seed);
+        rows.push_back({"cusBoxSums", std::string("table ") + (depth == CUS_32S ? "32S" : "64F"), seed, sizeName(h, w),
+                        typeName(CUS_MAKETYPE(CUS_8U, channels)), [=] { return expectedSums(bytes, h, w, channels, list); },
+                        [=](cusSpace space, Layout layout) {
+                            return computedSums(bytes, h, w, channels, depth, list, space, layout);
+                        }});
+    }
 }
 
 std::vector<Row> integralRows() {
@@ -131,28 +169,12 @@ std::vector<Row> integralRows() {
     // The last are more than 4 MB of tables, which AVX-512 writes past the caches.
     for (const auto &[h, w] : {std::pair(1, 1), std::pair(1, 1000), std::pair(700, 1), std::pair(31, 33),
                                std::pair(65, 515), std::pair(769, 1027)})
-        for (const Tables &tables : TABLES) {
-            const size_t n = static_cast<size_t>(h) * static_cast<size_t>(w);
-            const Data bytes = noise(n, seed);
-            rows.push_back(row("noise", bytes, seed, h, w, tables, Promise::BOTH_SPACES));
-            if (tables.depth == CUS_32S && tables.sum)
-                rows.push_back(row("white", Data(n, 255), seed, h, w, tables, Promise::BOTH_SPACES));
-            if (tables.depth == CUS_32S && tables.sum)
-                continue;
-            std::vector<float> whole(bytes.begin(), bytes.end()), fractions;
-            for (float v : whole)
-                fractions.push_back(v / 255.0f);
-            rows.push_back(row("integers", whole, seed, h, w, tables, Promise::BOTH_SPACES));
-            rows.push_back(row("fractions (host)", fractions, seed, h, w, tables, Promise::HOST_ONLY));
-        }
-    for (const int depth : {CUS_32S, CUS_64F}) {
-        const int h = 97, w = 203;
-        const Data bytes = noise(static_cast<size_t>(h * w), seed);
-        const auto list = boxes(500, h, w, seed);
-        rows.push_back(
-            {"cusBoxSums", std::string("table ") + (depth == CUS_32S ? "32S" : "64F"), seed, sizeName(h, w), "8UC1",
-             [=] { return expectedSums(bytes, h, w, list); },
-             [=](cusSpace space, Layout layout) { return computedSums(bytes, h, w, depth, list, space, layout); }});
+        addRows(rows, seed, h, w, 1);
+    addSums(rows, seed, 1);
+    for (int channels = 2; channels <= 4; ++channels) {
+        for (const auto &[h, w] : {std::pair(1, 1), std::pair(31, 33), std::pair(65, 515)})
+            addRows(rows, seed, h, w, channels);
+        addSums(rows, seed, channels);
     }
     return rows;
 }

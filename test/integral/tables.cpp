@@ -63,7 +63,7 @@ void checkHost(int rows, int cols, std::mt19937_64 &random, size_t layouts = 4) 
                 TestMat s(rows + 1, cols + 1, sumType(c), CUS_HOST, is64 ? layout : support::layouts(CUS_32SC1)[l]);
                 TestMat q(rows + 1, cols + 1, CUS_64FC1, CUS_HOST, layout);
                 size_t size = 0;
-                CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, &size));
+                CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, 1, &size));
                 std::vector<double> workspace(size / sizeof(double) + 1);
                 const IntegralArgs args = {
                     &src.mat, c.sum ? &s.mat : nullptr, c.sqsum ? &q.mat : nullptr, workspace.data(), size, false, path};
@@ -264,8 +264,8 @@ TEST_P(Integral, Rejections) {
     CUS_REJECTS(call(nullptr, &sum.mat, nullptr), NULL, "cusIntegral: src is NULL");
     CUS_REJECTS(call(&empty, &sum.mat, nullptr), NULL, "src is an empty matrix");
     CUS_REJECTS(call(&in.mat, nullptr, nullptr), NULL, "sum and sqsum are both NULL");
-    CUS_REJECTS(call(&wrong_type.mat, &sum.mat, nullptr), TYPE, "src has type 16SC1, expected 8UC1 or 32FC1");
-    CUS_REJECTS(call(&three.mat, &sum.mat, nullptr), TYPE, "src has type 8UC3");
+    CUS_REJECTS(call(&wrong_type.mat, &sum.mat, nullptr), TYPE, "src has type 16SC1, expected 8UC1, 8UC2");
+    CUS_REJECTS(call(&three.mat, &sum.mat, nullptr), SIZE, "expected 5 x 6 32SC3");
     CUS_REJECTS(call(&in.mat, &small.mat, nullptr), SIZE, "sum does not own its memory and is 4 x 5");
     CUS_REJECTS(call(&in.mat, nullptr, &sum.mat), SIZE, "sqsum does not own its memory");
     CUS_REJECTS(call(&in.mat, &sum.mat, &sum.mat), SIZE, "sqsum does not own its memory");

@@ -27,6 +27,7 @@ size_t integral_floatsWorkspace(int threads, int rows, int cols);
 /* Fill the tables, whose row 0 is already zero. */
 void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int threads);
 void integral_runFloats(const IntegralArgs *args, IntegralHostPath path, int threads);
+void integral_runChannels(const IntegralArgs *args, int threads); /* 2 to 4 channels; without a workspace */
 
 /* ---- One row of a table from the row above; all rows without their column 0 -------------------------------------- */
 

@@ -21,9 +21,9 @@ static size_t workspaceFor(int threads, int rows, int cols) {
     return bytes > floats ? bytes : floats;
 }
 
-cusStatus integral_host_workspace(const char *function, int rows, int cols, size_t *bytes) {
+cusStatus integral_host_workspace(const char *function, int rows, int cols, int channels, size_t *bytes) {
     (void)function;
-    *bytes = workspaceFor(threadsFor(rows, cols), rows, cols);
+    *bytes = channels > 1 ? 1 : workspaceFor(threadsFor(rows, cols), rows, cols);
     return CUS_OK;
 }
 
@@ -52,15 +52,19 @@ static IntegralHostPath choosePath(const IntegralArgs *args) {
 
 cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
     (void)function;
-    const int rows = args->src->rows, cols = args->src->cols;
-    /* OpenMP may offer more threads than when the workspace was allocated. */
-    int threads = threadsFor(rows, cols);
-    while (threads > 1 && workspaceFor(threads, rows, cols) > args->workspace_bytes)
-        --threads;
+    const int rows = args->src->rows, cols = args->src->cols, channels = CUS_CHANNELS(args->src->type);
     if (args->sum)
         memset(args->sum->data, 0, cusi_rowBytes(args->sum));
     if (args->sqsum)
         memset(args->sqsum->data, 0, cusi_rowBytes(args->sqsum));
+    if (channels > 1) {
+        integral_runChannels(args, threadsFor(rows, cols * channels));
+        return CUS_OK;
+    }
+    /* OpenMP may offer more threads than when the workspace was allocated. */
+    int threads = threadsFor(rows, cols);
+    while (threads > 1 && workspaceFor(threads, rows, cols) > args->workspace_bytes)
+        --threads;
     if (args->src->type == CUS_8UC1)
         integral_runBytes(args, choosePath(args), threads);
     else
@@ -72,6 +76,7 @@ cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
 
 cusStatus integral_host_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums) {
     const int64_t rows = table->rows - 1, cols = table->cols - 1;
+    const int channels = CUS_CHANNELS(table->type);
     const int useful = boxes->rows / BOXES_PER_THREAD + 1;
     const int threads = useful < cusi_maxThreads() ? useful : cusi_maxThreads();
     (void)threads; /* unused without OpenMP */
@@ -80,12 +85,15 @@ cusStatus integral_host_boxSums(const cusMat *table, const cusMat *boxes, cusMat
         const int32_t *box = INTEGRAL_ROW(const int32_t, boxes, k);
         const int32_t x = box[0], y = box[1], width = box[2], height = box[3];
         double *sum = INTEGRAL_ROW(double, sums, k);
-        if (x < 0 || y < 0 || width < 0 || height < 0 || (int64_t)x + width > cols || (int64_t)y + height > rows)
-            *sum = (double)NAN;
-        else if (table->type == CUS_32SC1)
-            *sum = cusBoxSum32S(table->data, table->step, x, y, width, height);
-        else
-            *sum = cusBoxSum64F(table->data, table->step, x, y, width, height);
+        const bool inside =
+            x >= 0 && y >= 0 && width >= 0 && height >= 0 && (int64_t)x + width <= cols && (int64_t)y + height <= rows;
+        for (int c = 0; c < channels; ++c)
+            if (!inside)
+                sum[c] = (double)NAN;
+            else if (CUS_DEPTH(table->type) == CUS_32S)
+                sum[c] = cusBoxSum32S(table->data, table->step, x * channels + c, y, width * channels, height);
+            else
+                sum[c] = cusBoxSum64F(table->data, table->step, x * channels + c, y, width * channels, height);
     }
     return CUS_OK;
 }

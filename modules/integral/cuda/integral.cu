@@ -31,19 +31,20 @@ size_t layOut(T &table, TaggedWord *base, size_t at, size_t tile_rows, size_t ti
     return at;
 }
 
-// Cuts an image into slabs of equal height, within tuning::SLAB_BYTES if possible.
+// Cuts an image into slabs of equal height, within tuning::SLAB_BYTES if possible. Each channel has chains of its own.
 template<class Tile, class SumTable, class SquareTable>
 struct Slabs {
-    size_t tile_rows, tile_cols, slab_tile_rows;
+    size_t channels, tile_rows, tile_cols, slab_tile_rows;
 
-    Slabs(size_t rows, size_t cols)
-        : tile_rows(divUp(rows, size_t(Tile::HEIGHT))), tile_cols(divUp(cols, size_t(Tile::WIDTH))) {
+    Slabs(size_t rows, size_t cols, size_t channels_)
+        : channels(channels_), tile_rows(divUp(rows, size_t(Tile::HEIGHT))), tile_cols(divUp(cols, size_t(Tile::WIDTH))) {
         constexpr size_t GROUP = Tile::MIN_COLUMN_GROUP;
         const size_t slabs = divUp(
             tile_rows, std::clamp<size_t>(tuning::SLAB_BYTES / bytes(GROUP) * GROUP, 1, MAX_SLAB_ROWS / Tile::HEIGHT));
         slab_tile_rows = divUp(tile_rows, slabs);
     }
-    size_t bytes(size_t some_tile_rows) const {
+    size_t bytes(size_t some_tile_rows) const { return channels * channelBytes(some_tile_rows); }
+    size_t channelBytes(size_t some_tile_rows) const {
         SumTable sums;
         SquareTable squares;
         const size_t words = layOut<Tile>(sums, nullptr, 0, some_tile_rows, tile_cols);
@@ -56,15 +57,16 @@ struct Slabs {
 };
 
 template<class SumTable, class SquareTable, class... Tiles>
-size_t maxBytes(int rows, int cols) {
-    return std::max(
-        {Slabs<Tiles, SumTable, SquareTable>(static_cast<size_t>(rows), static_cast<size_t>(cols)).maxBytes()...});
+size_t maxBytes(int rows, int cols, int channels) {
+    return std::max({Slabs<Tiles, SumTable, SquareTable>(static_cast<size_t>(rows), static_cast<size_t>(cols),
+                                                         static_cast<size_t>(channels))
+                         .maxBytes()...});
 }
 
 // ---- Launches -------------------------------------------------------------------------------------------------------
 
 // The order in which floats are added must not depend on the tables requested, so their slabs and groups are always those
-// for both tables.
+// for both tables. (Of several channels, each table has its own launch.)
 template<class Pixel, class T>
 using LayoutTable = std::conditional_t<std::is_same_v<Pixel, float>, Floats64, T>;
 
@@ -106,12 +108,20 @@ void bindTable(T &table, const cusMat *mat, unsigned first_row) {
     }
 }
 
+template<class T>
+void bindChannels(T &table, unsigned channels, size_t channel_words) {
+    table.channels = channels;
+    table.channel_words = channel_words;
+}
+
 template<class Tile, class Pixel, class SumTable, class SquareTable>
 cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned multiprocessors, cudaStream_t stream) {
     const cusMat &src = *args.src;
-    const unsigned rows = static_cast<unsigned>(src.rows);
-    const Slabs<Tile, LayoutTable<Pixel, SumTable>, LayoutTable<Pixel, SquareTable>> slabs(rows,
-                                                                                           static_cast<size_t>(src.cols));
+    const unsigned rows = static_cast<unsigned>(src.rows), channels = static_cast<unsigned>(CUS_CHANNELS(src.type));
+    constexpr bool INTERLEAVED = SumTable::INTERLEAVED || SquareTable::INTERLEAVED;
+    const std::conditional_t<INTERLEAVED, Slabs<Tile, SumTable, SquareTable>,
+                             Slabs<Tile, LayoutTable<Pixel, SumTable>, LayoutTable<Pixel, SquareTable>>>
+        slabs(rows, static_cast<size_t>(src.cols), channels);
     SlabParams slab = {};
     slab.step = src.rows > 1 ? src.step : 0;
     slab.cols = static_cast<unsigned>(src.cols);
@@ -125,12 +135,17 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
     TaggedWord *const chains = reinterpret_cast<TaggedWord *>(slab.state + 1);
     const size_t sum_words = layOut<Tile>(sum, chains, 0, slabs.slab_tile_rows, slabs.tile_cols),
                  words = layOut<Tile>(squares, chains, sum_words, slabs.slab_tile_rows, slabs.tile_cols);
+    if constexpr (SumTable::INTERLEAVED)
+        bindChannels(sum, channels, words);
+    if constexpr (SquareTable::INTERLEAVED)
+        bindChannels(squares, channels, words);
     if (!args.workspace_is_ready)
-        CUSI_CUDA(function, cudaMemsetAsync(slab.state, 0, sizeof *slab.state + words * sizeof(TaggedWord), stream));
+        CUSI_CUDA(function,
+                  cudaMemsetAsync(slab.state, 0, sizeof *slab.state + channels * words * sizeof(TaggedWord), stream));
     const auto kernel = integralKernel<Pixel, SumTable, SquareTable, Tile>;
     constexpr size_t SCANS = SCAN_BYTES<Pixel, SquareTable, Tile>, MAX_BYTES = SCANS + Tile::WARPS * STAGE_BYTES;
     const bool all_whole = src.cols % WARP_COLS == 0 && src.rows % Tile::WARP_ROWS == 0;
-    const size_t shared_bytes = all_whole && slab.tables_aligned16 ? SCANS : MAX_BYTES;
+    const size_t shared_bytes = !INTERLEAVED && all_whole && slab.tables_aligned16 ? SCANS : MAX_BYTES;
     if (shared_bytes > 0) // with the static shared memory, it may exceed the default limit
         CUSI_CUDA(function,
                   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(MAX_BYTES)));
@@ -143,8 +158,8 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
         throttleWrites<Tile>(slab, multiprocessors);
         bindTable(sum, args.sum, y);
         bindTable(squares, args.sqsum, y);
-        CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols, Tile::THREADS, shared_bytes, stream,
-                                 slab, sum, squares));
+        CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols * channels, Tile::THREADS, shared_bytes,
+                                 stream, slab, sum, squares));
     }
     return CUS_OK;
 }
@@ -186,6 +201,22 @@ cusStatus launchRequested(const char *function, const IntegralArgs &args, cudaSt
     return launchIntegral<Pixel, SumTable, SquareTable>(function, args, stream);
 }
 
+// Several channels: one tile shape for each type, and a launch for each table. That is less code, and the chains need no more
+// workspace than those of both tables of one channel with as many values in a row.
+template<class Pixel, class SumTable, class SumTile, class SquareTable, class SquareTile>
+cusStatus launchChannels(const char *function, const IntegralArgs &args, cudaStream_t stream) {
+    int multiprocessors = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
+    const unsigned count = static_cast<unsigned>(multiprocessors);
+    IntegralArgs sums = args, squares = args;
+    sums.sqsum = squares.sum = nullptr;
+    if (args.sum)
+        CUS_TRY((launchTiles<SumTile, Pixel, Interleaved<SumTable>, NoTable>(function, sums, count, stream)));
+    if (args.sqsum)
+        CUS_TRY((launchTiles<SquareTile, Pixel, NoTable, Interleaved<SquareTable>>(function, squares, count, stream)));
+    return CUS_OK;
+}
+
 // ---- Sums over rectangles: one thread each, four reads --------------------------------------------------------------
 
 template<bool IS_64F>
@@ -203,6 +234,24 @@ __global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols
     *reinterpret_cast<double *>(sums + k * sums_step) = sum;
 }
 
+// Tables of several channels: one thread for each rectangle and channel.
+template<bool IS_64F>
+__global__ void channelBoxSumsKernel(const char *table, size_t step, int rows, int cols, int channels, const char *boxes,
+                                     size_t boxes_step, char *sums, size_t sums_step, unsigned count) {
+    const unsigned k = blockIdx.x * (blockDim.x / 4) + threadIdx.x / 4;
+    const int channel = static_cast<int>(threadIdx.x % 4);
+    if (k >= count || channel >= channels)
+        return;
+    const int *box = reinterpret_cast<const int *>(boxes + k * boxes_step);
+    const int x = box[0], y = box[1], width = box[2], height = box[3];
+    double sum = nan("");
+    if (x >= 0 && y >= 0 && width >= 0 && height >= 0 && static_cast<long long>(x) + width <= cols &&
+        static_cast<long long>(y) + height <= rows)
+        sum = IS_64F ? cusBoxSum64F(table, step, x * channels + channel, y, width * channels, height)
+                     : cusBoxSum32S(table, step, x * channels + channel, y, width * channels, height);
+    reinterpret_cast<double *>(sums + k * sums_step)[channel] = sum;
+}
+
 } // namespace
 } // namespace cusi::integral
 
@@ -210,25 +259,43 @@ __global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols
 
 using namespace cusi::integral;
 
-cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *bytes) {
-    *bytes = std::max({maxBytes<Sums32, NoTable, tuning::Small32, tuning::Medium32, tuning::Large32>(rows, cols),
-                       maxBytes<Sums64, Squares64, tuning::Small64, tuning::Medium64, tuning::Large64>(rows, cols),
-                       maxBytes<Floats64, Floats64, tuning::Float>(rows, cols)});
+cusStatus integral_cuda_workspace(const char *, int rows, int cols, int channels, size_t *bytes) {
+    using namespace tuning;
+    if (channels == 1)
+        *bytes = std::max({maxBytes<Sums32, NoTable, Small32, Medium32, Large32>(rows, cols, 1),
+                           maxBytes<Sums64, Squares64, Small64, Medium64, Large64>(rows, cols, 1),
+                           maxBytes<Floats64, Floats64, Float>(rows, cols, 1)});
+    else
+        *bytes = std::max({maxBytes<Sums32, NoTable, Small32>(rows, cols, channels),
+                           maxBytes<Squares64, NoTable, Medium64>(rows, cols, channels),
+                           maxBytes<Floats64, NoTable, Float>(rows, cols, channels)});
     return CUS_OK;
 }
 
 cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {
-    if (args->src->type != CUS_8UC1)
-        return launchRequested<float, Floats64, Floats64>(function, *args, stream);
-    if (args->sum && args->sum->type == CUS_32SC1)
-        return launchRequested<unsigned char, Sums32, Squares64>(function, *args, stream);
-    return launchRequested<unsigned char, Sums64, Squares64>(function, *args, stream);
+    using Byte = unsigned char;
+    using namespace tuning;
+    const bool several = CUS_CHANNELS(args->src->type) > 1;
+    if (CUS_DEPTH(args->src->type) == CUS_32F)
+        return several ? launchChannels<float, Floats64, Float, Floats64, Float>(function, *args, stream)
+                       : launchRequested<float, Floats64, Floats64>(function, *args, stream);
+    if (args->sum && CUS_DEPTH(args->sum->type) == CUS_32S)
+        return several ? launchChannels<Byte, Sums32, Small32, Squares64, Medium64>(function, *args, stream)
+                       : launchRequested<Byte, Sums32, Squares64>(function, *args, stream);
+    return several ? launchChannels<Byte, Sums64, Medium64, Squares64, Medium64>(function, *args, stream)
+                   : launchRequested<Byte, Sums64, Squares64>(function, *args, stream);
 }
 
 cusStatus integral_cuda_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
     constexpr unsigned THREADS = 256;
     const unsigned count = static_cast<unsigned>(boxes->rows);
-    const auto kernel = table->type == CUS_64FC1 ? boxSumsKernel<true> : boxSumsKernel<false>;
+    const bool is64 = CUS_DEPTH(table->type) == CUS_64F;
+    const int channels = CUS_CHANNELS(table->type);
+    if (channels > 1)
+        return cusi::launch("cusBoxSums", is64 ? channelBoxSumsKernel<true> : channelBoxSumsKernel<false>,
+                            cusi::divUp(count, THREADS / 4), THREADS, 0, stream, table->data, table->step, table->rows - 1,
+                            table->cols - 1, channels, boxes->data, boxes->step, sums->data, sums->step, count);
+    const auto kernel = is64 ? boxSumsKernel<true> : boxSumsKernel<false>;
     return cusi::launch("cusBoxSums", kernel, cusi::divUp(count, THREADS), THREADS, 0, stream, table->data, table->step,
                         table->rows - 1, table->cols - 1, boxes->data, boxes->step, sums->data, sums->step, count);
 }

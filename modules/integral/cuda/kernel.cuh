@@ -26,6 +26,28 @@ __device__ inline void awaitTurnToWrite(const SlabParams &slab, uint32_t tiles_b
     while (static_cast<int32_t>(written - tiles) < 0);
 }
 
+// ---- Sources of several channels ------------------------------------------------------------------------------------
+
+// The number of channels that the blocks take in turn.
+template<class SumTable, class SquareTable>
+__device__ __forceinline__ unsigned channelsOf(const SumTable &sum_table, const SquareTable &square_table) {
+    if constexpr (SumTable::INTERLEAVED)
+        return sum_table.channels;
+    else if constexpr (SquareTable::INTERLEAVED)
+        return square_table.channels;
+    else
+        return 1;
+}
+template<class T>
+__device__ __forceinline__ decltype(auto) ofChannel(const T &table, unsigned channel) {
+    if constexpr (T::INTERLEAVED)
+        return table.ofChannel(channel);
+    else
+        return (table);
+}
+
+// ---- The kernel -----------------------------------------------------------------------------------------------------
+
 // Finds what is left of the tile, in parts. Serves both tables together, since the number of round trips decides the time.
 template<class First, class... More>
 __device__ inline void lookBackRows(const Position &at, First first, More... more) {
@@ -48,7 +70,9 @@ constexpr size_t SCAN_BYTES = EXISTS<SquareTable>
 template<class Pixel, class SumTable, class SquareTable, class Tile>
 __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     integralKernel(const SlabParams slab, const SumTable sum_table, const SquareTable square_table) {
-    constexpr bool BOTH = EXISTS<SumTable> && EXISTS<SquareTable>;
+    constexpr bool BOTH = EXISTS<SumTable> && EXISTS<SquareTable>,
+                   INTERLEAVED = SumTable::INTERLEAVED || SquareTable::INTERLEAVED;
+    static_assert(!INTERLEAVED || (!BOTH && !Tile::THROTTLED), "");
     constexpr unsigned FIRST_ROW_WARP = FIRST_ROW_WARP_OF<Pixel, Tile, BOTH>;
     using Sums = TableTile<Pixel, false, SumTable, Tile, BOTH>;
     using Squares = TableTile<Pixel, true, SquareTable, Tile, BOTH>;
@@ -68,17 +92,24 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     at.warp = threadIdx.x / 32;
     at.warp_x = at.warp % Tile::WARPS_X;
     at.warp_y = at.warp / Tile::WARPS_X;
-    at.tile_y = blockIdx.x / slab.tile_cols;
-    at.tile_x = blockIdx.x - at.tile_y * slab.tile_cols;
+    const unsigned channels = channelsOf(sum_table, square_table);
+    const unsigned tile = blockIdx.x / channels, channel = blockIdx.x - tile * channels;
+    at.tile_y = tile / slab.tile_cols;
+    at.tile_x = tile - at.tile_y * slab.tile_cols;
     const unsigned x = at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS,
                    y = at.tile_y * Tile::HEIGHT + at.warp_y * Tile::WARP_ROWS;
     const bool whole = y + Tile::WARP_ROWS <= slab.rows && x + WARP_COLS <= slab.cols;
     Pixels4<Pixel> *const warp_pixels = shared_pixels[at.warp * Tile::WARP_ROWS];
     staggerStart(slab);
-    loadRows<Tile::WARP_ROWS>(warp_pixels, slab, x, y, at.lane, whole && slab.src_aligned16);
+    if constexpr (INTERLEAVED)
+        loadRowsOfChannel<Tile::WARP_ROWS>(warp_pixels, slab, channels, channel, x, y, at.lane);
+    else
+        loadRows<Tile::WARP_ROWS>(warp_pixels, slab, x, y, at.lane, whole && slab.src_aligned16);
     const PixelRows<Pixel> pixels = {warp_pixels + at.lane};
-    Sums sums(sum_shared, sum_table, slab, at, scan_memory);
-    Squares squares(squares_shared, square_table, slab, at, scan_memory);
+    const auto &sums_of_channel = ofChannel(sum_table, channel);
+    const auto &squares_of_channel = ofChannel(square_table, channel);
+    Sums sums(sum_shared, sums_of_channel, slab, at, scan_memory);
+    Squares squares(squares_shared, squares_of_channel, slab, at, scan_memory);
     const auto forTables = [&](const auto &step) {
         if constexpr (EXISTS<SumTable>)
             step(sums);
@@ -104,8 +135,13 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     }
     __syncthreads();
     forTables([](auto &table) { table.computeWarpStarts(); });
-    // The last tile has waited, directly or through others, for words of every block, so all blocks have read the state.
-    if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) {
+    // A last tile has waited, directly or through others, for words of every block of its channel. After the last channel's,
+    // all blocks have read the state.
+    if constexpr (INTERLEAVED) {
+        if (threadIdx.x == 0 && blockIdx.x >= gridDim.x - channels &&
+            atomicInc(&slab.state->channels_done, channels - 1) == channels - 1) // which makes it 0 again
+            slab.state->epoch = at.epoch;
+    } else if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) {
         slab.state->epoch = at.epoch;
         slab.state->tiles_before = tiles_before + (slab.max_writers ? gridDim.x : 0);
     }

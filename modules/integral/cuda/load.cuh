@@ -172,6 +172,24 @@ __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsi
     __pipeline_commit();
 }
 
+// The same of one channel of interleaved pixels, one by one. Other blocks read the channels between, so caches keep them.
+template<int ROWS, class Pixel>
+__device__ inline void loadRowsOfChannel(Pixels4<Pixel> *to, const SlabParams &slab, unsigned channels, unsigned channel,
+                                         unsigned x, unsigned y, unsigned lane) {
+    x += 4 * lane;
+    const Pixel *row = rowOf(reinterpret_cast<const Pixel *>(slab.src), slab.step, y) + x * channels + channel;
+#pragma unroll
+    for (unsigned k = 0; k < ROWS; ++k, row = rowOf(row, slab.step, 1)) {
+        const auto pixel = [&](unsigned i) {
+            return y + k < slab.rows && x + i < slab.cols ? __ldg(row + i * channels) : Pixel(0);
+        };
+        if constexpr (sizeof(Pixel) == 1)
+            to[32 * k + lane].packed = pixel(0) | pixel(1) << 8 | pixel(2) << 16 | static_cast<uint32_t>(pixel(3)) << 24;
+        else
+            to[32 * k + lane].v = make_float4(pixel(0), pixel(1), pixel(2), pixel(3));
+    }
+}
+
 } // namespace cusi::integral
 
 #endif

@@ -74,15 +74,21 @@ struct StagedRow {
             reinterpret_cast<uint4 *>(entries + 4 * lane)[p] = vector;
         }
     }
-    // to: the warp's first entry in the row; end: entries to write
-    __device__ __forceinline__ void write(T *to, unsigned end, unsigned lane) const {
+    // to: the warp's first entry in the row; end: entries to write; stride: from one to the next in the row. With the entries
+    // of other channels between, L2 keeps the sectors until their blocks have written them too.
+    template<bool INTERLEAVED>
+    __device__ __forceinline__ void write(T *to, unsigned end, unsigned lane, unsigned stride) const {
         const T *const from = entries + lane;
         const T v[4] = {from[0], from[32], from[64], from[96]};
-        to += lane;
+        to += lane * stride;
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
-            if (lane + 32 * i < end)
-                storeEvictFirst(to + 32 * i, v[i]);
+            if (lane + 32 * i < end) {
+                if constexpr (INTERLEAVED)
+                    to[32 * i * stride] = v[i];
+                else
+                    storeEvictFirst(to + 32 * i * stride, v[i]);
+            }
     }
 };
 
@@ -93,12 +99,26 @@ constexpr unsigned STAGED_ROWS = STAGE_BYTES / sizeof(StagedRow<T>);
 
 // ---- The rows of a warp ---------------------------------------------------------------------------------------------
 
+// How far a row's entries of one channel are apart.
+template<class T>
+struct Stride {
+    __device__ explicit Stride(const T &) {}
+    __device__ static constexpr unsigned stride() { return 1; }
+};
+template<class T>
+struct Stride<Interleaved<T>> {
+    const unsigned channels;
+    __device__ explicit Stride(const Interleaved<T> &table) : channels(table.channels) {}
+    __device__ unsigned stride() const { return channels; }
+};
+
 // Writes the rows of one warp to one table. A lane holds entries x .. x + 3 of the row above: the sums over all columns
 // before each entry.
 template<class Tile>
 struct TableWriter;
 template<class Pixel, bool SQUARES, class T, class Tile, bool BOTH>
-struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
+struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
+    using Stride<T>::stride;
     using Work = TableTile<Pixel, SQUARES, T, Tile, BOTH>;
     using Acc = typename T::Acc;
     using Entry = typename T::Entry;
@@ -117,7 +137,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
 
     // Everything that does not depend on the corner.
     __device__ explicit TableWriter(const Work &work)
-        : scan(work.scan), shared(work.shared), slab(work.slab), at(work.at), step(work.table.step),
+        : Stride<T>(work.table), scan(work.scan), shared(work.shared), slab(work.slab), at(work.at), step(work.table.step),
           x(at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS + 4 * at.lane) {
         Vector4<Sum> inside = {};
 #pragma unroll
@@ -140,8 +160,8 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
 #pragma unroll
             for (unsigned i = 0; i < 4; ++i)
                 if (x + i <= slab.cols)
-                    entries[i] += static_cast<Acc>(top[x + i]);
-            end += static_cast<Acc>(top[slab.cols]);
+                    entries[i] += static_cast<Acc>(top[(x + i) * stride()]);
+            end += static_cast<Acc>(top[slab.cols * stride()]);
         }
         row = rowOf(work.table.out, step, static_cast<size_t>(at.tile_y) * Tile::HEIGHT + at.warp_y * ROWS);
     }
@@ -208,12 +228,13 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
                 advance(pixels, prefixes, startsOf(group + k).v[k % 4], k);
                 const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
                 stage[j].put(out, at.lane);
-                rows[j] = row + (x - 4 * at.lane);
+                rows[j] = row + (x - 4 * at.lane) * stride();
             }
             __syncwarp();
 #pragma unroll
             for (unsigned j = 0; j < N; ++j)
-                stage[j].write(rows[j], group + first + j < valid_rows ? valid_cols : 0, at.lane);
+                stage[j].template write<T::INTERLEAVED>(rows[j], group + first + j < valid_rows ? valid_cols : 0, at.lane,
+                                                        stride());
             __syncwarp(); // the next rows reuse this memory
         }
     }
@@ -232,7 +253,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
         const bool top = slab.is_top && at.tile_y == 0 && at.warp_y == 0;
         if (top) // the table's row 0
             for (unsigned i = at.lane; i < valid_cols; i += 32)
-                __stcs(row + first + i, Entry(0));
+                __stcs(row + first * stride() + i * stride(), Entry(0));
         if (first + WARP_COLS == slab.cols) { // no lane has the entries after the last column
             const unsigned y = at.warp_y * ROWS + at.lane;
             const bool has_row = at.lane < ROWS && at.lane < valid_rows;
@@ -241,11 +262,11 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
                                 : Acc(0);
             const Acc ends = exclusiveSum(own) + own; // by all lanes
             if (has_row)
-                __stcs(rowOf(row, step, at.lane + 1) + slab.cols, toEntry(corner + end + ends));
+                __stcs(rowOf(row, step, at.lane + 1) + slab.cols * stride(), toEntry(corner + end + ends));
             if (top && at.lane == 0)
-                __stcs(row + slab.cols, Entry(0));
+                __stcs(row + slab.cols * stride(), Entry(0));
         }
-        if (whole && slab.tables_aligned16)
+        if (!T::INTERLEAVED && whole && slab.tables_aligned16)
             storeAlignedRows(pixels);
         else
             storeStagedRows(pixels, valid_rows, valid_cols, static_cast<StagedRow<Entry> *>(stage));

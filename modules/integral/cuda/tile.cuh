@@ -84,6 +84,7 @@ struct alignas(128) LaunchState {
     // a current one.
     uint32_t epoch;
     uint32_t tiles_before;               // tiles written by the earlier throttled launches, modulo 2^32
+    uint32_t channels_done;              // Interleaved: channels whose last tile is done; 0 between launches
     alignas(128) uint32_t tiles_written; // the same, including the current launch
 };
 
@@ -116,10 +117,34 @@ struct TableParams {
     TaggedWord *corner_sums;     // [tile column][tile row]
     Entry *out;                  // the table row above the slab's first
     size_t step;
+    static constexpr bool INTERLEAVED = false;
 };
-struct NoTable {};
+struct NoTable {
+    static constexpr bool INTERLEAVED = false;
+};
 template<class T>
 constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
+
+// The only table of a source of several channels, each of which has chains of its own. A block computes one channel of a
+// tile. The blocks of a tile follow each other, so that the L2 cache completes the sectors that they write in turn.
+template<class T>
+struct Interleaved : T {
+    static constexpr bool INTERLEAVED = true;
+    unsigned channels;
+    size_t channel_words; // from one channel's chains to the next one's
+
+    __device__ Interleaved ofChannel(unsigned channel) const {
+        Interleaved table = *this;
+        const size_t words = channel * channel_words;
+        table.column_sums += words;
+        table.column_prefixes += words;
+        table.row_sums += words;
+        table.row_prefixes += words;
+        table.corner_sums += words;
+        table.out += channel;
+        return table;
+    }
+};
 
 using Sums32 = TableParams<uint16_t, Bits17, uint32_t, uint32_t>; // of bytes, modulo 2^32
 using Sums64 = TableParams<uint16_t, Bits17, uint64_t, double>;
