@@ -210,9 +210,9 @@ static cusStatus checkTemplates(const char *f, const cusMat *templates, int coun
     for (int k = 0; k < count; ++k) {
         char name[32];
         snprintf(name, sizeof name, "templates[%d]", k);
-        CUS_TRY(cusi_checkInput(f, name, &templates[k],
-                                CUSI_TYPES(CUS_8UC1, CUS_8UC2, CUS_8UC3, CUS_8UC4, CUS_32FC1, CUS_MAKETYPE(CUS_32F, 2),
-                                           CUS_MAKETYPE(CUS_32F, 3), CUS_MAKETYPE(CUS_32F, 4))));
+        CUS_TRY(cusi_checkInput(
+            f, name, &templates[k],
+            CUSI_TYPES(CUS_8UC1, CUS_8UC2, CUS_8UC3, CUS_8UC4, CUS_32FC1, CUS_32FC2, CUS_32FC3, CUS_32FC4)));
         CUS_TRY(cusi_checkSameSpace(f, name, &templates[k], "templates[0]", &templates[0]));
         CUS_TRY(cusi_checkSameType(f, name, &templates[k], "templates[0]", &templates[0]));
         CUS_TRY(cusi_checkSameSize(f, name, &templates[k], "templates[0]", &templates[0]));
