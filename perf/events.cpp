@@ -279,8 +279,8 @@ TEST(Events, Representations60M) {
                                        CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_DIFF})
         measure(cusRepresentationDefaults(kind), cusRepresentationName(kind) + std::string("/60M"), "uniform, defaults");
     cusRepresentation normalized = cusRepresentationDefaults(CUS_REPR_VOXEL_GRID);
-    normalized.normalize = 1;
-    measure(normalized, "voxel_grid/60M/normalized", "uniform, frames read for mean and deviation and once more");
+    normalized.normalize = CUS_NORMALIZE_POPULATION;
+    measure(normalized, "voxel_grid/60M/normalized", "uniform; tiles made twice, for the moments and for the values");
 }
 
 // Other events, sensors and windows, on the device.

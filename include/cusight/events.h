@@ -83,9 +83,7 @@ typedef enum cusRepresentationKind {
     /* 32F, `channels` time bins (Zhu et al. 2019): each event's +-1 is split linearly between the two bins nearest to
      * t* = (channels - 1) (t - t[0]) / max(dt, 1). Weights are multiples of 2^-24 and summed as integers: the result does
      * not depend on the order and differs from real arithmetic by at most 2^-25 per event of the pixel and one rounding to
-     * float. `normalize`: the mean of the frame's non-zero values is then subtracted from them, and they are divided by
-     * their standard deviation unless it is 0; both backends agree to 1e-5 relative. It is the population's, with divisor n;
-     * code that divides by n - 1 (torch.std, as in E-RAFT and DSEC) gives values smaller by the factor sqrt((n - 1) / n). */
+     * float. `normalize`: see cusNormalization. */
     CUS_REPR_VOXEL_GRID = 5,
     /* 32F, 2 channels, positive first: exp((t_last - t[n-1]) / tau), where t_last is the time of the pixel's last event of
      * that polarity, or 0 if there is none. Accurate to 1 unit in the last place. */
@@ -93,6 +91,15 @@ typedef enum cusRepresentationKind {
     /* 8S, 1 channel: positive minus negative events; the final sum is clipped to -128..127. */
     CUS_REPR_EVENT_DIFF = 7
 } cusRepresentationKind;
+
+/* How a voxel grid is normalized. The mean of the frame's n non-zero values is subtracted from them, and the differences are
+ * divided by their standard deviation; other values stay 0. Moments are exact, and both backends give the same bits, within
+ * 3e-7 relative of real arithmetic. A frame without events stays 0; one non-zero value, or equal ones, become 0. */
+typedef enum cusNormalization {
+    CUS_NORMALIZE_NONE = 0,       /* default */
+    CUS_NORMALIZE_POPULATION = 1, /* the variance has divisor n, as numpy.std */
+    CUS_NORMALIZE_SAMPLE = 2      /* n - 1, as torch.std: E-RAFT, DSEC */
+} cusNormalization;
 
 /* A representation and its parameters. Those that its kind does not use are ignored. */
 typedef struct cusRepresentation {
@@ -102,7 +109,7 @@ typedef struct cusRepresentation {
     int depth;         /* MDES: CUS_8U (default), CUS_8S or CUS_32F */
     int swap_channels; /* HISTOGRAM, STACKED_HISTOGRAM, TIME_SURFACE: negative first. TENCODE: RGB. Default 0 */
     int cutoff;        /* STACKED_HISTOGRAM: 1..255, default 255 */
-    int normalize;     /* VOXEL_GRID: default 0 */
+    int normalize;     /* VOXEL_GRID: a cusNormalization, default NONE */
     double tau;        /* TIME_SURFACE: microseconds, above 0, default 50000 */
 } cusRepresentation;
 
@@ -139,11 +146,10 @@ CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
  * error.
  * Cost on the device: x, y and p are read, and 2 or 4 bytes per event are written and read again, once for HISTOGRAM and
  * once for all other representations whose tiles have the same size (which depends on the bytes per pixel). Frames are
- * written once; VOXEL_GRID with `normalize` reads them twice and rewrites their non-zero values. VOXEL_GRID and
- * TIME_SURFACE read all times, the others few. A window with millions of events is made by itself, with one or two atomics
- * per event, and each representation then reads its events (MDES and TENCODE together). Crowded events cost more: if all
- * events of a short window are on one pixel, up to 4 ns each. Memory does not depend on the events. Figures:
- * docs/events.md.
+ * written once. VOXEL_GRID and TIME_SURFACE read all times, the others few; VOXEL_GRID with `normalize` reads times and
+ * sorted events twice. A window with millions of events is made by itself, with one or two atomics per event, and each
+ * representation then reads its events (MDES and TENCODE together). Crowded events cost more: if all events of a short
+ * window are on one pixel, up to 4 ns each. Memory does not depend on the events. Figures: docs/events.md.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY. */
 CUS_API cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                                 size_t window_count, cusMat *frames, cusStream stream);

@@ -5,6 +5,8 @@
 #include "cusight/events.h"
 #include "guard.h"
 
+#include <math.h>
+
 #ifdef __CUDACC__
 #define EVENTS_INLINE __host__ __device__ static inline
 #else
@@ -69,9 +71,65 @@ EVENTS_INLINE uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_
     return first;
 }
 
+/* Moments of a voxel grid's values that are not 0, in units of 1 / EVENTS_VOXEL_UNIT: values are integers then, so sums are
+ * exact. The sum of squares is squares[0] + 2^32 squares[1] + 2^64 squares[2], where squares[1] is signed. */
+typedef struct EventsMoments {
+    uint64_t count, squares[3];
+    int64_t sum;
+} EventsMoments;
+
+EVENTS_INLINE void eventsAddValue(EventsMoments *moments, float value) {
+    const int64_t units = (int64_t)((double)value * EVENTS_VOXEL_UNIT);
+    const uint64_t size = units < 0 ? 0 - (uint64_t)units : (uint64_t)units;
+    const unsigned __int128 square = (unsigned __int128)size * size;
+    moments->count += units != 0;
+    moments->sum += units;
+    moments->squares[0] += (uint32_t)square;
+    moments->squares[1] += (uint32_t)(square >> 32);
+    moments->squares[2] += (uint64_t)(square >> 64);
+}
+
+/* Normalization turns a value that is not 0, in the same units, into ((value - mean) - rest) * scale. mean is the mean as a
+ * float, rest what it lacks, and scale 0 if the standard deviation is. */
+typedef struct EventsScaling {
+    float mean, rest, scale;
+} EventsScaling;
+
+EVENTS_INLINE float eventsNormalized(float units, EventsScaling scaling) {
+    return units != 0 ? ((units - scaling.mean) - scaling.rest) * scaling.scale : 0;
+}
+
+/* The same bits on both backends: only exact products are added. sample: divide by count - 1. */
+EVENTS_INLINE EventsScaling eventsScaling(const EventsMoments *moments, int sample) {
+    EventsScaling scaling = {0, 0, 0};
+    if (moments->count == 0)
+        return scaling;
+    /* The mean is whole + left / n. A window has less than 2^31 events, so n < 2^32 and |sum| < 2^55. */
+    const int64_t n = (int64_t)moments->count, whole = moments->sum / n, left = moments->sum % n;
+    const uint64_t distance = left < 0 ? (uint64_t)-left : (uint64_t)left, square = distance * distance;
+    const double fraction = (double)left / (double)n;
+    scaling.mean = (float)((double)whole + fraction);
+    scaling.rest = (float)((double)whole - (double)scaling.mean + fraction);
+    /* Squared deviations from `whole`, minus square / n: those from the mean. At least 1/2, unless all values are equal. */
+    const __int128 squares = ((__int128)moments->squares[2] << 64) +
+                             (__int128)(int64_t)moments->squares[1] * ((int64_t)1 << 32) + moments->squares[0];
+    const unsigned __int128 about =
+        (unsigned __int128)(squares - (__int128)whole * (moments->sum + left)) - square / (uint64_t)n;
+    const double deviations = (double)(uint64_t)(about >> 64) * 18446744073709551616.0 + (double)(uint64_t)about -
+                              (double)(square % (uint64_t)n) / (double)n;
+    if (deviations > 0)
+        scaling.scale = (float)sqrt((double)(n - (sample != 0)) / deviations);
+    return scaling;
+}
+
 /* MDES and TENCODE follow from a pixel's last event, which one pass finds for both. */
 static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
+}
+
+/* Whether and how a representation is normalized: a cusNormalization. */
+static inline int eventsNormalize(const cusRepresentation *r) {
+    return r->kind == CUS_REPR_VOXEL_GRID ? r->normalize : CUS_NORMALIZE_NONE;
 }
 
 /* ---- windows.c ----------------------------------------------------------------------------------------------------- */

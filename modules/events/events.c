@@ -41,6 +41,10 @@ static cusStatus checkRepresentation(const char *function, const cusRepresentati
                  CUS_ERROR_TYPE, "%s: mdes's depth is %d, expected CUS_8U, CUS_8S or CUS_32F", function, r->depth);
     CUSI_REQUIRE(r->kind != CUS_REPR_STACKED_HISTOGRAM || (r->cutoff >= 1 && r->cutoff <= 255), CUS_ERROR_VALUE,
                  "%s: stacked_histogram's cutoff is %d, expected 1..255", function, r->cutoff);
+    CUSI_REQUIRE(r->kind != CUS_REPR_VOXEL_GRID ||
+                     (r->normalize >= CUS_NORMALIZE_NONE && r->normalize <= CUS_NORMALIZE_SAMPLE),
+                 CUS_ERROR_VALUE, "%s: voxel_grid's normalize is %d, expected 0 (none), 1 (population) or 2 (sample)",
+                 function, r->normalize);
     CUSI_REQUIRE(r->kind != CUS_REPR_TIME_SURFACE || (r->tau > 0 && isfinite(r->tau)), CUS_ERROR_VALUE,
                  "%s: time_surface's tau is %g, expected a finite number above 0", function, r->tau);
     *type = CUS_MAKETYPE(r->kind == CUS_REPR_MDES ? r->depth : kinds[r->kind].depth,

@@ -29,6 +29,7 @@ _KINDS = {
     "event_diff": 7,
 }
 _DEPTHS = {"uint8": 0, "int8": 1, "float32": 5}
+_NORMALIZATIONS = {"population": 1, "sample": 2}
 _UNITS = {"count": 0, "duration": 1}
 _MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
@@ -106,8 +107,8 @@ class Representation:
     depth: of "mdes": "uint8", "int8" or "float32".
     swap_channels: negative polarity first; RGB for "tencode".
     cutoff: "stacked_histogram": 1 to 255, where counts saturate.
-    normalize: "voxel_grid": subtract the mean of the values that are not 0 and divide by their standard deviation (of the
-        population: divisor n, where torch.std has n - 1).
+    normalize: "voxel_grid": subtract the mean of the values that are not 0 and divide by their standard deviation: True or
+        "population" with divisor n, as numpy.std; "sample" with n - 1, as torch.std in E-RAFT and DSEC.
     tau: "time_surface": microseconds.
     """
 
@@ -116,14 +117,19 @@ class Representation:
     depth: Literal["uint8", "int8", "float32"] = "uint8"
     swap_channels: bool = False
     cutoff: int = 255
-    normalize: bool = False
+    normalize: bool | Literal["population", "sample"] = False
     tau: float = 50_000.0
 
     def _numbers(self) -> tuple[Any, ...]:
         kind = choice("Representation", "kind", self.kind, _KINDS)
         channels = _core.representation_defaults(kind)[1] if self.channels is None else int(self.channels)
         depth = choice("Representation", "depth", self.depth, _DEPTHS)
-        return kind, channels, depth, int(self.swap_channels), int(self.cutoff), int(self.normalize), float(self.tau)
+        normalize = (
+            choice("Representation", "normalize", self.normalize, _NORMALIZATIONS)
+            if isinstance(self.normalize, str)
+            else int(self.normalize)
+        )
+        return kind, channels, depth, int(self.swap_channels), int(self.cutoff), normalize, float(self.tau)
 
 
 Representations = Union[Kind, Representation, Sequence[Union[Kind, Representation]]]

@@ -273,6 +273,19 @@ def test_histogram_counts_events(space, events):
         assert np.array_equal(frame, expected)
 
 
+@pytest.mark.parametrize("normalize, ddof", [(True, 0), ("population", 0), ("sample", 1)])
+def test_normalized_voxels(space, events, normalize, ddof):
+    both = [cusight.Representation("voxel_grid", 3), cusight.Representation("voxel_grid", 3, normalize=normalize)]
+    stacked = cusight.stack_events(*(space.put(a) for a in events), (48, 64), windows=1000, representation=both)
+    plain, got = (space.get(frames).astype(float) for frames in stacked)
+    for grid, frame in zip(plain, got):
+        values = grid[grid != 0]
+        expected = np.where(grid != 0, (grid - values.mean()) / values.std(ddof=ddof), 0)
+        assert np.allclose(frame, expected, rtol=3e-7, atol=1e-12)
+    with pytest.raises(cusight.Error, match="Representation: normalize is 'both', expected population or sample"):
+        cusight.EventStacker((48, 64), cusight.Representation("voxel_grid", normalize="both"))
+
+
 def test_several_representations_and_outputs(space, events):
     arrays = [space.put(a) for a in events]
     both = [cusight.Representation("mdes", 4, depth="float32"), "event_diff"]

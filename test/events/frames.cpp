@@ -151,31 +151,143 @@ TEST_P(EventStack, HugeWindow) {
           space());
 }
 
-TEST_P(EventStack, VoxelGridNormalized) {
-    std::mt19937_64 random = support::generator();
+cusRepresentation normalized(cusNormalization how, int channels) {
     cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
-    r.normalize = 1;
-    const Events events = randomEvents(5000, 60, 80, 10, random);
-    check(events, {{0, 5000}, {0, 0}, {1000, 1001}, {0, 700}}, 60, 80, {r}, space());
-    const Events many = randomEvents(60000, 203, 301, 40, random); // rows that are no multiple of 16 bytes
-    for (int channels : {1, 3, 8}) {
-        r.channels = channels;
-        check(many, {{0, 60000}, {100, 30000}}, 203, 301, {r}, space());
+    r.normalize = how;
+    r.channels = channels;
+    return r;
+}
+
+constexpr cusNormalization BOTH_NORMALIZATIONS[] = {CUS_NORMALIZE_POPULATION, CUS_NORMALIZE_SAMPLE};
+
+// counts[i] positive events on pixel i, negative ones if it is below 0.
+Events eventsPerPixel(const std::vector<int> &counts) {
+    Events events;
+    for (size_t i = 0; i < counts.size(); ++i)
+        for (int k = 0; k < std::abs(counts[i]); ++k)
+            events.add(7, static_cast<int>(i), 0, counts[i] > 0);
+    return events;
+}
+
+TEST_P(EventStack, NormalizedWorkedExamples) {
+    const float root = std::sqrt(1.5f);
+    for (const auto &[counts, population, sample] :
+         {std::tuple<std::vector<int>, std::vector<float>, std::vector<float>>{
+              {1, 2, 0, 3}, {-root, 0, 0, root}, {-1, 0, 0, 1}},
+          {{-5, 0, 0, 5}, {-1, 0, 0, 1}, {-std::sqrt(0.5f), 0, 0, std::sqrt(0.5f)}},
+          {{0, 0, 9, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}},       // one value
+          {{7, 7, 0, 7}, {0, 0, 0, 0}, {0, 0, 0, 0}},       // equal values
+          {{-300, -300, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, // sums past 32 bits
+          {{0, 0, 0, 0, 6}, {0, 0, 0, 0}, {0, 0, 0, 0}}}) { // none, since all events are outside
+        const Events events = eventsPerPixel(counts);
+        const SpaceEvents input(events, space());
+        const Stacker stacker(1, 4, space(),
+                              {normalized(CUS_NORMALIZE_POPULATION, 1), normalized(CUS_NORMALIZE_SAMPLE, 1)});
+        const cusEventWindow windows[] = {{0, events.size()}, {1, 1}};
+        support::Mat frames[2];
+        CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows, 2, frames, nullptr));
+        for (int k = 0; k < 2; ++k) {
+            std::vector<float> expected = k ? sample : population;
+            expected.resize(8); // the window without events
+            const auto got = support::elements<float>(frames[k]);
+            ASSERT_EQ(got.size(), expected.size());
+            for (size_t i = 0; i < got.size(); ++i)
+                EXPECT_FLOAT_EQ(got[i], expected[i]) << (k ? "sample, " : "population, ") << counts[0] << ", value " << i;
+        }
     }
+}
+
+TEST_P(EventStack, Normalized) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(5000, 60, 80, 10, random);
+    const Events many = randomEvents(60000, 203, 301, 40, random); // rows that are no multiple of 16 bytes
     // Three weights of 1/3 and one of -1 in one bin: 0 in real arithmetic, -2^-24 as multiples of 2^-24, so they count for the
     // mean. On the next pixel, weights that cancel in both.
     Events canceling;
     for (const auto &[t, x, p] : {std::tuple{0, 9, 1}, std::tuple{1, 2, 1}, std::tuple{1, 2, 1}, std::tuple{1, 2, 1},
                                   std::tuple{1, 3, 1}, std::tuple{1, 3, 0}, std::tuple{3, 2, 0}, std::tuple{3, 9, 1}})
         canceling.add(t, x, 0, p);
-    r.channels = 2;
-    check(canceling, {{0, canceling.size()}}, 4, 10, {r}, space());
-    // Equal values: their standard deviation is exactly 0, and the result is 0.
     Events equal;
     for (int i = 0; i < 3000; ++i)
         equal.add(7, i * 17 % 100, i * 17 / 100 % 90, 1);
-    r.channels = 1;
-    check(equal, {{0, 3000}, {5, 500}}, 90, 100, {r}, space());
+    for (cusNormalization how : BOTH_NORMALIZATIONS) {
+        check(events, {{0, 5000}, {0, 0}, {1000, 1001}, {0, 700}}, 60, 80, {normalized(how, 5)}, space());
+        for (int channels : {1, 3, 8})
+            check(many, {{0, 60000}, {100, 30000}}, 203, 301, {normalized(how, channels)}, space());
+        check(canceling, {{0, canceling.size()}}, 4, 10, {normalized(how, 2)}, space());
+        check(equal, {{0, 3000}, {5, 500}}, 90, 100, {normalized(how, 1)}, space());
+    }
+}
+
+// Sums that pass 2^24, where floats round, and 2^31, where a GPU's 32-bit accumulators and the CPU's short moments end.
+TEST_P(EventStack, NormalizedHugeCounts) {
+    std::mt19937_64 random = support::generator();
+    for (int most : {3, 130, 4000}) {
+        std::vector<int> counts(200);
+        for (int &count : counts)
+            count = static_cast<int>(random() % static_cast<uint64_t>(2 * most + 1)) - most;
+        Events events = eventsPerPixel(counts);
+        for (size_t i = 0; i < events.size(); ++i)
+            events.t[i] = static_cast<int64_t>(i / 7);
+        for (cusNormalization how : BOTH_NORMALIZATIONS)
+            for (int channels : {1, 5})
+                check(events, {{0, events.size()}, {2, events.size() / 2}}, 3, 200, {normalized(how, channels)}, space());
+    }
+    for (Content content : {Content::ONE_PIXEL, Content::HOT_PIXEL, Content::LAMP})
+        check(eventsOf(content, 50000, 100, 130, random), {{0, 50000}, {7, 20000}}, 100, 130,
+              {normalized(CUS_NORMALIZE_POPULATION, 5), normalized(CUS_NORMALIZE_SAMPLE, 2)}, space());
+}
+
+// Moments belong to one frame of one representation, and to one call.
+TEST_P(EventStack, NormalizedBesideOthers) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(40000, 70, 90, 20, random);
+    const std::vector<cusRepresentation> all = {normalized(CUS_NORMALIZE_SAMPLE, 5),
+                                                repr(CUS_REPR_VOXEL_GRID),
+                                                repr(CUS_REPR_HISTOGRAM),
+                                                normalized(CUS_NORMALIZE_POPULATION, 5),
+                                                repr(CUS_REPR_TENCODE),
+                                                normalized(CUS_NORMALIZE_SAMPLE, 16),
+                                                repr(CUS_REPR_TIME_SURFACE)};
+    std::vector<cusEventWindow> windows;
+    for (uint64_t w = 0; w < 120; ++w)
+        windows.push_back({w * 300, w * 300 + (w % 5 ? 400 + w : 0)});
+    check(events, windows, 70, 90, all, space());
+    const SpaceEvents input(events, space());
+    const Stacker stacker(70, 90, space(), all);
+    for (int call = 0; call < 3; ++call) {
+        std::vector<support::Mat> frames(all.size());
+        const std::vector<cusEventWindow> some(windows.begin() + call, windows.begin() + 20 + 30 * call);
+        CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, some.data(), some.size(), frames.data(), nullptr));
+        for (size_t i = 0; i < all.size(); ++i)
+            expectFrames(frames[i], events, some, 70, 90, all[i]);
+    }
+}
+
+// The bound of the header, from the plain grid in wider arithmetic. Few values differ from a mean that is large.
+TEST_P(EventStack, NormalizedIsCloseToRealArithmetic) {
+    std::mt19937_64 random = support::generator();
+    Events crowded = eventsPerPixel(std::vector<int>(100, 1000));
+    crowded.add(8, 3, 0, 1);
+    for (const Events &events : {crowded, randomEvents(30000, 50, 100, 30, random)})
+        for (cusNormalization how : BOTH_NORMALIZATIONS) {
+            const SpaceEvents input(events, space());
+            const Stacker stacker(50, 100, space(), {repr(CUS_REPR_VOXEL_GRID), normalized(how, 5)});
+            const cusEventWindow window = {0, events.size()};
+            support::Mat frames[2];
+            CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, &window, 1, frames, nullptr));
+            const auto plain = support::elements<float>(frames[0]), got = support::elements<float>(frames[1]);
+            long double n = 0, sum = 0, squares = 0;
+            for (float v : plain)
+                n += v != 0, sum += v;
+            for (float v : plain)
+                squares += v != 0 ? (v - sum / n) * (v - sum / n) : 0;
+            const long double deviation = std::sqrt(squares / (n - (how == CUS_NORMALIZE_SAMPLE)));
+            for (size_t i = 0; i < plain.size(); ++i) {
+                const double expected = static_cast<double>(plain[i] != 0 ? (plain[i] - sum / n) / deviation : 0);
+                ASSERT_NEAR(got[i], expected, 3e-7 * std::fabs(expected) + 1e-15) << "value " << i;
+            }
+        }
 }
 
 // Times of many magnitudes, whose quotients both backends must round alike, and pixels so crowded that small accumulators
@@ -227,27 +339,26 @@ TEST(EventStackCuda, HugeWindowOfTheOtherKinds) {
     for (const cusRepresentation &r : allKinds())
         if (r.kind != CUS_REPR_HISTOGRAM && r.kind != CUS_REPR_MDES && r.kind != CUS_REPR_TENCODE)
             kinds.push_back(r);
+    kinds.push_back(normalized(CUS_NORMALIZE_SAMPLE, 5));
     expectSameAsOnHost(randomEvents(34000000, 200, 346, 5, random, 3), {{1, 34000000}, {5, 900}}, 200, 346, kinds);
 }
 
-// The sums for the mean are exact, so values equal to the mean become exactly 0: 1, 2 and 3 events per pixel.
+// Frames with several bands, tiles in parts, frames at an odd address, and windows in several groups.
 TEST(EventStackCuda, NormalizedAsOnTheHost) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
-    cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
-    r.normalize = 1;
-    for (int round = 0; round < 40; ++round) {
-        r.channels = round % 4 ? 1 : 5;
-        std::vector<int> pixels(64 * 96);
-        for (size_t i = 0; i < pixels.size(); ++i)
-            pixels[i] = static_cast<int>(i);
-        std::shuffle(pixels.begin(), pixels.end(), random);
-        Events events;
-        for (int i = 0; i < 900; ++i)
-            for (int again = 0; again <= i % 3; ++again)
-                events.add(i, pixels[static_cast<size_t>(i)] % 96, pixels[static_cast<size_t>(i)] / 96, 1);
-        expectSameAsOnHost(events, {{0, events.size()}}, 64, 96, {r});
+    for (const auto &[rows, cols] : {std::pair{720, 1280}, std::pair{17, 65536}, std::pair{3000, 2200}}) {
+        const Events events = randomEvents(60000, rows, cols, 10, random);
+        for (const int channels : {5, 16})
+            expectSameAsOnHost(events, {{3, 50000}, {9, 9}, {20000, 60000}}, rows, cols,
+                               {normalized(CUS_NORMALIZE_SAMPLE, channels), repr(CUS_REPR_VOXEL_GRID),
+                                normalized(CUS_NORMALIZE_POPULATION, channels), repr(CUS_REPR_TENCODE)});
     }
+    const Events events = randomEvents(1000000, 200, 301, 20, random, 3);
+    std::vector<cusEventWindow> windows;
+    for (uint64_t w = 0; w < 90; ++w)
+        windows.push_back({w * 1000, w * 1000 + 900000});
+    expectSameAsOnHost(events, windows, 200, 301, {normalized(CUS_NORMALIZE_POPULATION, 3)});
 }
 
 TEST_P(EventStack, TimesMayBeMissingIfUnused) {
@@ -373,7 +484,13 @@ TEST(EventStacker, Rejects) {
     r = repr(CUS_REPR_STACKED_HISTOGRAM);
     r.cutoff = 0;
     CUS_REJECTS(create(5, 5, CUS_HOST, 1), VALUE, "cutoff is 0, expected 1..255");
+    r = repr(CUS_REPR_VOXEL_GRID);
+    for (r.normalize = -1; r.normalize <= 3; r.normalize += 4)
+        CUS_REJECTS(create(5, 5, CUS_HOST, 1), VALUE,
+                    "voxel_grid's normalize is " + std::to_string(r.normalize) +
+                        ", expected 0 (none), 1 (population) or 2 (sample)");
     r = repr(CUS_REPR_TIME_SURFACE);
+    r.normalize = 3; // ignored
     r.tau = -1;
     CUS_REJECTS(create(5, 5, CUS_HOST, 1), VALUE, "tau is -1");
     r.kind = static_cast<cusRepresentationKind>(8);

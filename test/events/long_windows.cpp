@@ -36,6 +36,11 @@ TEST_P(EventsLong, AmongShortAndEmptyWindows) {
     for (const cusRepresentation &r : allKinds())
         check(events, windows, 33, 130, {r}, space());
     check(events, windows, 33, 130, allKinds(), space());
+    for (const int normalize : {CUS_NORMALIZE_POPULATION, CUS_NORMALIZE_SAMPLE}) {
+        cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
+        r.normalize = normalize;
+        check(events, windows, 33, 130, {r}, space());
+    }
 }
 
 enum class Times { EQUAL, STEADY, BURSTS, ONE_GAP, RARE, LAST_ALONE, MIXED };
@@ -111,8 +116,10 @@ TEST(EventsLongCuda, VoxelSumsPast32Bits) {
         events.add(i, 7, 3, i / 60000 % 2 == 0);
     for (int channels : {1, 2, 5, 16}) {
         r.channels = channels;
-        expectSameAsOnHost(events, {{0, events.size()}}, 20, 30, {r});
-        expectSameAsOnHost(events, {{0, 120000}, {60000, 500000}, {9, 440009}}, 300, 200, {r}); // tile by tile
+        for (r.normalize = CUS_NORMALIZE_NONE; r.normalize <= CUS_NORMALIZE_SAMPLE; ++r.normalize) {
+            expectSameAsOnHost(events, {{0, events.size()}}, 20, 30, {r});
+            expectSameAsOnHost(events, {{0, 120000}, {60000, 500000}, {9, 440009}}, 300, 200, {r}); // tile by tile
+        }
     }
 }
 
@@ -127,7 +134,8 @@ TEST(EventsLongCuda, HugeWindowOnOnePixel) {
 
 #ifdef CUSIGHT_HAVE_CUDA
 
-// A graph of a call with a long window reads events, and times, as they are when it runs.
+// A graph of a call with a long window reads events, and times, as they are when it runs. So does one with short windows whose
+// frames are normalized, by moments that are cleared in each run.
 TEST(EventsLongCuda, InAGraph) {
     CUS_NEEDS(CUS_DEVICE);
     std::mt19937_64 random = support::generator();
@@ -136,14 +144,20 @@ TEST(EventsLongCuda, InAGraph) {
     const Events contents[] = {timedEvents(Times::STEADY, n, rows, cols, random),
                                timedEvents(Times::MIXED, n, rows, cols, random),
                                timedEvents(Times::RARE, n, rows, cols, random)};
-    const std::vector<cusEventWindow> windows = {{1, n}};
+    std::vector<std::pair<cusRepresentation, std::vector<cusEventWindow>>> calls;
+    for (const cusRepresentation &r : allKinds())
+        calls.push_back({r, {{1, n}}});
+    cusRepresentation normalized = repr(CUS_REPR_VOXEL_GRID);
+    normalized.normalize = CUS_NORMALIZE_SAMPLE;
+    calls.push_back({normalized, {{1, n}}});
+    calls.push_back({normalized, {{1, 3000}, {7, 7}, {900, 4000}}});
     cudaStream_t stream = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-    for (const cusRepresentation &r : allKinds()) {
+    for (const auto &[r, windows] : calls) {
         const SpaceEvents input(contents[0], CUS_DEVICE);
         const Stacker stacker(rows, cols, CUS_DEVICE, {r});
         support::Mat frames;
-        const auto stack = [&] {
+        const auto stack = [&, &windows = windows] {
             return cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), &frames, stream);
         };
         CUS_EXPECT_OK(stack()); // creates the frames

@@ -65,7 +65,7 @@ TEST_P(FaultsWith, Stacker) {
     const cusEventWindow windows[3] = {{0, 1000}, {900, 2500}, {2500, 3000}};
     for (int kind = CUS_REPR_HISTOGRAM; kind <= CUS_REPR_EVENT_DIFF; ++kind) {
         cusRepresentation r = cusRepresentationDefaults(cusRepresentationKind(kind));
-        r.normalize = 1;
+        r.normalize = CUS_NORMALIZE_POPULATION;
         const std::string name = cusRepresentationName(r.kind);
         const auto create = [&](cusEventStacker **s) { return cusEventStackerCreate(s, 48, 64, space(), &r, 1); };
         checkCreate<cusEventStackerDestroy>("cusEventStackerCreate, " + name, [&](auto *s) { return create(s); });
@@ -83,7 +83,8 @@ TEST_P(FaultsWith, Stacker) {
     const cusEventWindow window = {0, static_cast<uint64_t>(count)};
     for (const cusRepresentationKind kind :
          {CUS_REPR_HISTOGRAM, CUS_REPR_STACKED_HISTOGRAM, CUS_REPR_VOXEL_GRID, CUS_REPR_MDES}) {
-        const cusRepresentation long_r = cusRepresentationDefaults(kind);
+        cusRepresentation long_r = cusRepresentationDefaults(kind);
+        long_r.normalize = CUS_NORMALIZE_SAMPLE;
         check(std::string("cusEventStack, ") + cusRepresentationName(kind) + ", long window", [&](Trial &t) {
             support::Owned<cusEventStackerDestroy> stacker;
             CUS_ASSERT_OK(cusEventStackerCreate(&stacker, 48, 64, space(), &long_r, 1));

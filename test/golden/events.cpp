@@ -58,9 +58,10 @@ Data expectedFrames(const Events &events, const std::vector<cusEventWindow> &win
     int type = 0;
     cusRepresentationType(&r, &type);
     Data data;
+    const bool plain_voxels = r.kind == CUS_REPR_VOXEL_GRID && r.normalize == CUS_NORMALIZE_NONE;
     for (const cusEventWindow &w : windows)
-        append(data, typed(r.kind == CUS_REPR_VOXEL_GRID ? voxels(events, w, rows, cols, static_cast<size_t>(r.channels))
-                                                         : reference::frame(events, w, rows, cols, r),
+        append(data, typed(plain_voxels ? voxels(events, w, rows, cols, static_cast<size_t>(r.channels))
+                                        : reference::frame(events, w, rows, cols, r),
                            CUS_DEPTH(type)));
     return data;
 }
@@ -119,7 +120,7 @@ struct Named {
     cusRepresentation representation;
 };
 
-// All that are bit-identical: neither normalized voxels nor time surfaces.
+// All that are bit-identical: not time surfaces.
 std::vector<Named> representations() {
     std::vector<Named> list;
     const auto add = [&](const char *options, cusRepresentationKind kind, auto change) {
@@ -141,6 +142,10 @@ std::vector<Named> representations() {
     add("channels=5", CUS_REPR_VOXEL_GRID, same);
     add("channels=2", CUS_REPR_VOXEL_GRID, [](cusRepresentation &r) { r.channels = 2; });
     add("", CUS_REPR_EVENT_DIFF, same);
+    add("channels=5 normalize=population", CUS_REPR_VOXEL_GRID,
+        [](cusRepresentation &r) { r.normalize = CUS_NORMALIZE_POPULATION; });
+    add("channels=3 normalize=sample", CUS_REPR_VOXEL_GRID,
+        [](cusRepresentation &r) { r.channels = 3, r.normalize = CUS_NORMALIZE_SAMPLE; });
     return list;
 }
 

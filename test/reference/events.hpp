@@ -23,19 +23,27 @@ inline double saturate(double value, double limit) {
     return std::min(value, limit);
 }
 
-// Subtracts the mean of the non-zero values from them and divides them by the standard deviation of a population.
-inline void normalize(std::vector<double> &values) {
-    double sum = 0, squares = 0, count = 0;
-    for (double v : values) {
-        sum += v;
-        count += v != 0;
+// Subtracts the mean of the non-zero values from them and divides them by their standard deviation. Moments are exact, in units
+// of 2^-24, of which the values, as floats, are multiples; each value is then computed in float, by three operations.
+inline void normalize(std::vector<double> &values, bool sample) {
+    __extension__ using Wide = __int128;
+    Wide n = 0, sum = 0, squares = 0;
+    for (double &v : values) {
+        v = std::ldexp(static_cast<double>(static_cast<float>(v)), 24);
+        n += v != 0;
+        sum += static_cast<Wide>(v);
+        squares += static_cast<Wide>(v) * static_cast<Wide>(v);
     }
-    const double mean = count > 0 ? sum / count : 0;
-    for (double v : values)
-        squares += v != 0 ? (v - mean) * (v - mean) : 0;
-    const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
-    for (double &v : values)
-        v = v != 0 ? (v - mean) / (deviation > 0 ? deviation : 1) : 0;
+    if (n == 0)
+        return;
+    const long double count = static_cast<long double>(n), mean = static_cast<long double>(sum) / count,
+                      deviations = static_cast<long double>(n * squares - sum * sum) / count;
+    const float first = static_cast<float>(mean), rest = static_cast<float>(mean - static_cast<long double>(first)),
+                scale = deviations > 0 ? static_cast<float>(std::sqrt((count - (sample ? 1 : 0)) / deviations)) : 0.0f;
+    for (double &v : values) {
+        const float about = static_cast<float>(v) - first, centered = about - rest;
+        v = v != 0 ? static_cast<double>(centered * scale) : 0;
+    }
 }
 
 // Splits the polarity of an event at `time`, counted in bins, between the two nearest bins of its pixel.
@@ -119,7 +127,7 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
         for (double &v : out)
             v = std::max(-128.0, std::min(127.0, v));
     if (r.kind == CUS_REPR_VOXEL_GRID && r.normalize)
-        normalize(out);
+        normalize(out, r.normalize == CUS_NORMALIZE_SAMPLE);
     return out;
 }
 

@@ -36,8 +36,9 @@ Representation representationOf(const Batch &batch, int index) {
 
 namespace {
 
-// Runs a pass over the tiles of windows first .. first + count - 1 of the batch.
-cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &tiling, unsigned first, unsigned count) {
+// Runs a kernel of a pass over the tiles of windows first .. first + count - 1 of the batch.
+cusStatus launchPass(const Batch &batch, const TilePass &pass, TileKernel kernel, const Tiling &tiling, unsigned first,
+                     unsigned count) {
     TileParams params = pass.params;
     const size_t y = static_cast<size_t>(first) * tiling.rows;
     params.windows = batch.windows.from(first);
@@ -47,28 +48,41 @@ cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &til
     Representation &repr = params.repr;
     repr.frames = repr.frames ? rowOf(static_cast<char *>(repr.frames), repr.step, y) : nullptr;
     repr.levels += repr.levels ? first : 0;
+    params.moments += params.moments ? first : 0;
+    params.scalings += params.scalings ? first : 0;
     params.part_bits = pass.part_bits;
-    return launchOverlapped(STACK, pass.kernel, dim3(tiling.tiles << (pass.tile_bits - pass.part_bits), count),
+    return launchOverlapped(STACK, kernel, dim3(tiling.tiles << (pass.tile_bits - pass.part_bits), count),
                             tuning::TILE_THREADS, pass.shared, batch.stream, params);
 }
 
-// Sorts group after group and band after band, and runs the passes over the sorted runs.
+// Sorts group after group and band after band, and runs the passes over the sorted runs. Normalized values need the moments
+// of the whole frame; if it has several bands, a first round over them sums moments only.
 cusStatus sortAndRun(const Batch &batch, const Tiling &tiling, unsigned record_bytes, bool with_green, bool count_skipped,
                      TilePass *passes, int pass_count) {
     SortedRuns sorted = {};
     const unsigned group = planSort(batch, tiling, record_bytes, &sorted);
+    const bool two_rounds = bandOf(tiling, 0).bottom < tiling.rows &&
+                            std::any_of(passes, passes + pass_count, [](const TilePass &pass) { return pass.moments; });
     for (unsigned first = 0; first < batch.count; first += group) {
         const unsigned count = std::min(group, batch.count - first);
-        for (unsigned top = 0; top < tiling.rows;) {
-            const Tiling band = bandOf(tiling, top);
-            CUS_TRY(sortWindows(batch, band, record_bytes, sorted, first, count, with_green && top == 0,
-                                count_skipped && top == 0));
-            for (int k = 0; k < pass_count; ++k) {
-                passes[k].params.sorted = sorted;
-                CUS_TRY(launchPass(batch, passes[k], band, first, count));
+        for (int rounds = two_rounds ? 2 : 1; rounds > 0; --rounds)
+            for (unsigned top = 0; top < tiling.rows;) {
+                const Tiling band = bandOf(tiling, top);
+                const bool last_round = rounds == 1, once = last_round && top == 0;
+                CUS_TRY(sortWindows(batch, band, record_bytes, sorted, first, count, with_green && once,
+                                    count_skipped && once));
+                for (int k = 0; k < pass_count; ++k) {
+                    TilePass &pass = passes[k];
+                    pass.params.sorted = sorted;
+                    if (pass.moments && last_round != two_rounds)
+                        CUS_TRY(launchPass(batch, pass, pass.moments, band, first, count));
+                    if (pass.moments && once)
+                        CUS_TRY(findScalings(batch, pass.index, first, count));
+                    if (last_round)
+                        CUS_TRY(launchPass(batch, pass, pass.kernel, band, first, count));
+                }
+                top = band.bottom;
             }
-            top = band.bottom;
-        }
     }
     return CUS_OK;
 }
@@ -105,7 +119,7 @@ cusStatus runLongWindow(const Batch &batch) {
         for (int k = 0; k < passes.count; ++k) {
             passes.pass[k].params.sorted = sorted;
             passes.pass[k].params.keys = static_cast<uint32_t *>(batch.state->accumulators);
-            CUS_TRY(launchPass(batch, passes.pass[k], tiling, 0, 1));
+            CUS_TRY(launchPass(batch, passes.pass[k], passes.pass[k].kernel, tiling, 0, 1));
         }
     }
     for (int i = 0; i < batch.stacker->count; ++i) {
@@ -140,32 +154,37 @@ cusStatus runWindows(const Batch &batch) {
 }
 
 cusStatus runBatch(const Batch &batch) {
-    CUS_TRY(batch.is_long ? runLongWindow(batch) : runWindows(batch));
     for (int i = 0; i < batch.stacker->count; ++i)
-        if (batch.stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && batch.stacker->representations[i].normalize)
-            CUS_TRY(normalizeFrames(batch, i));
-    return CUS_OK;
+        if (eventsNormalize(&batch.stacker->representations[i]))
+            CUS_TRY(clearMoments(batch, i));
+    return batch.is_long ? runLongWindow(batch) : runWindows(batch);
 }
 
 cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
     size_t frame_bytes = 0;
-    bool levels = false;
+    bool levels = false, moments = false;
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentation &r = stacker->representations[i];
         frame_bytes = std::max(frame_bytes, accumulatorBytes(stacker, kindOf(r.kind), static_cast<unsigned>(r.channels)));
         levels = levels || r.kind == CUS_REPR_STACKED_HISTOGRAM;
+        moments = moments || eventsNormalize(&r);
     }
     const auto whole = [](size_t bytes) { return divUp(bytes, size_t{256}) * 256; };
     const size_t list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
-                 levels_bytes =
-                     levels ? whole(EVENTS_MAX_REPRESENTATIONS * tuning::BATCH_WINDOWS * sizeof(EventsLevels)) : 0,
-                 bytes = 256 + list_bytes + levels_bytes + whole(frame_bytes) + tuning::SORTED_BYTES;
+                 all_windows = size_t{EVENTS_MAX_REPRESENTATIONS} * tuning::BATCH_WINDOWS,
+                 levels_bytes = levels ? whole(all_windows * sizeof(EventsLevels)) : 0,
+                 moments_bytes = moments ? whole(all_windows * sizeof(EventsMoments)) : 0,
+                 scalings_bytes = moments ? whole(all_windows * sizeof(EventsScaling)) : 0,
+                 bytes = 256 + list_bytes + levels_bytes + moments_bytes + scalings_bytes + whole(frame_bytes) +
+                         tuning::SORTED_BYTES;
     CUS_TRY(cusi_deviceAllocate(CREATE, bytes, &state->memory));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
     state->list = reinterpret_cast<Window *>(at += 256);
     state->levels = reinterpret_cast<EventsLevels *>(at += list_bytes);
-    state->accumulators = at += levels_bytes;
+    state->moments = reinterpret_cast<EventsMoments *>(at += levels_bytes);
+    state->scalings = reinterpret_cast<EventsScaling *>(at += moments_bytes);
+    state->accumulators = at += scalings_bytes;
     state->sorted = at + whole(frame_bytes);
     CUSI_CUDA(CREATE, cudaMemsetAsync(state->skipped, 0, sizeof *state->skipped, nullptr));
     return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the count of skipped events");

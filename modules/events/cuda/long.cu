@@ -24,6 +24,8 @@ struct LongParams {
     void *sums; // a pixel's sums are adjacent: 64 bits each for VOXEL_GRID, otherwise 32
     Representation repr;
     unsigned long long *skipped; // NULL: another kernel counts them
+    EventsMoments *moments;      // VOXEL_GRID with `normalize`; or NULL
+    const EventsScaling *scaling;
 };
 
 // ---- Events to accumulators --------------------------------------------------------------------------------------------
@@ -156,41 +158,76 @@ __device__ __forceinline__ uint32_t valueOf(const LongParams &params, size_t row
     }
 }
 
-template<Kind KIND>
+template<Kind KIND, bool NORMALIZED>
 __global__ void __launch_bounds__(THREADS) resolveKernel(const LongParams params) {
     startInOrder();
     using Value = std::conditional_t<KIND == TIME_SURFACE || KIND == VOXEL_GRID, uint32_t, uint8_t>;
     const unsigned values = params.cols * accumulatorsPerPixel(KIND, params.repr.channels);
     const unsigned at = blockIdx.x * THREADS + threadIdx.x;
-    for (unsigned row = blockIdx.y; at < values && row < params.rows; row += gridDim.y)
-        rowOf(static_cast<Value *>(params.repr.frames), params.repr.step, row)[at] =
-            static_cast<Value>(valueOf<KIND>(params, static_cast<size_t>(row) * values, at));
+    for (unsigned row = blockIdx.y; at < values && row < params.rows; row += gridDim.y) {
+        uint32_t value = valueOf<KIND>(params, static_cast<size_t>(row) * values, at);
+        if (NORMALIZED)
+            value = __float_as_uint(eventsNormalized(voxelUnits(__uint_as_float(value)), *params.scaling));
+        rowOf(static_cast<Value *>(params.repr.frames), params.repr.step, row)[at] = static_cast<Value>(value);
+    }
+}
+
+__global__ void __launch_bounds__(THREADS) sumMomentsKernel(const LongParams params) {
+    startInOrder();
+    const size_t cells = static_cast<size_t>(params.rows) * params.cols * params.repr.channels;
+    EventsMoments moments = {};
+    for (size_t i = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x; i < cells; i += size_t{gridDim.x} * THREADS)
+        if (const int64_t sum = static_cast<const int64_t *>(params.sums)[i])
+            eventsAddValue(&moments, voxelValue64(sum));
+    addMoments<THREADS>(moments, params.moments);
 }
 
 // ---- The host's side ---------------------------------------------------------------------------------------------------
 
-// Makes the window's frame, or leaves its last-event keys in the accumulators.
+LongParams paramsOf(const Batch &batch, const Representation &repr, bool count_skipped) {
+    return {{batch.windows.first, batch.windows.first + batch.windows.length},
+            static_cast<unsigned>(batch.stacker->rows),
+            static_cast<unsigned>(batch.stacker->cols),
+            batch.state->accumulators,
+            repr,
+            count_skipped ? batch.state->skipped : nullptr,
+            nullptr,
+            nullptr};
+}
+
 template<Kind KIND>
-cusStatus makeKind(const Batch &batch, const Representation &repr, bool count_skipped) {
-    const LongParams params = {{batch.windows.first, batch.windows.first + batch.windows.length},
-                               static_cast<unsigned>(batch.stacker->rows),
-                               static_cast<unsigned>(batch.stacker->cols),
-                               batch.state->accumulators,
-                               repr,
-                               count_skipped ? batch.state->skipped : nullptr};
-    const size_t bytes = accumulatorBytes(batch.stacker, KIND, repr.channels);
+cusStatus addEvents(const Batch &batch, const LongParams &params) {
+    const size_t bytes = accumulatorBytes(batch.stacker, KIND, params.repr.channels);
     CUSI_CUDA(STACK, cudaMemsetAsync(params.sums, 0, bytes, batch.stream));
     const uint64_t blocks = std::min<uint64_t>(divUp<uint64_t>(batch.max_events / CHUNK + 2, THREADS),
                                                tuning::LONG_BLOCKS * static_cast<uint64_t>(batch.state->multiprocessors));
-    CUS_TRY(launchOverlapped(STACK, accumulateKernel<KIND>, static_cast<unsigned>(blocks), THREADS, 0, batch.stream,
-                             batch.source, params));
-    if constexpr (KIND == LAST_EVENT)
-        return CUS_OK;
-    else
-        return launchOverlapped(STACK, resolveKernel<KIND>,
-                                dim3(divUp(params.cols * accumulatorsPerPixel(KIND, repr.channels), 0u + THREADS),
-                                     std::min(params.rows, 32768u)),
-                                THREADS, 0, batch.stream, params);
+    return launchOverlapped(STACK, accumulateKernel<KIND>, static_cast<unsigned>(blocks), THREADS, 0, batch.stream,
+                            batch.source, params);
+}
+
+template<Kind KIND, bool NORMALIZED>
+cusStatus makeValues(const Batch &batch, const LongParams &params) {
+    return launchOverlapped(STACK, resolveKernel<KIND, NORMALIZED>,
+                            dim3(divUp(params.cols * accumulatorsPerPixel(KIND, params.repr.channels), 0u + THREADS),
+                                 std::min(params.rows, 32768u)),
+                            THREADS, 0, batch.stream, params);
+}
+
+template<Kind KIND>
+cusStatus makeFrame(const Batch &batch, const LongParams &params) {
+    CUS_TRY(addEvents<KIND>(batch, params));
+    return makeValues<KIND, false>(batch, params);
+}
+
+cusStatus makeNormalized(const Batch &batch, int index, LongParams params) {
+    params.moments = momentsOf(batch, index);
+    params.scaling = scalingsOf(batch, index);
+    CUS_TRY(addEvents<VOXEL_GRID>(batch, params));
+    CUS_TRY(launchOverlapped(STACK, sumMomentsKernel,
+                             tuning::LONG_BLOCKS * static_cast<unsigned>(batch.state->multiprocessors), THREADS, 0,
+                             batch.stream, params));
+    CUS_TRY(findScalings(batch, index, 0, 1));
+    return makeValues<VOXEL_GRID, true>(batch, params);
 }
 
 } // namespace
@@ -218,18 +255,20 @@ bool isLong(const Batch &batch, double all_events) {
 }
 
 cusStatus findKeys(const Batch &batch, bool count_skipped) {
-    return makeKind<LAST_EVENT>(batch, Representation{}, count_skipped);
+    return addEvents<LAST_EVENT>(batch, paramsOf(batch, Representation{}, count_skipped));
 }
 
 cusStatus makeLong(const Batch &batch, int index, bool count_skipped) {
-    constexpr decltype(&makeKind<HISTOGRAM>) MAKE[] = {nullptr,
-                                                       makeKind<TIME_SURFACE>,
-                                                       makeKind<HISTOGRAM>,
-                                                       makeKind<MDES_COUNT>,
-                                                       makeKind<STACKED_HISTOGRAM>,
-                                                       makeKind<EVENT_DIFF>,
-                                                       makeKind<VOXEL_GRID>};
-    return MAKE[kindOf(batch.stacker->representations[index].kind)](batch, representationOf(batch, index), count_skipped);
+    constexpr decltype(&makeFrame<HISTOGRAM>) MAKE[] = {nullptr,
+                                                        makeFrame<TIME_SURFACE>,
+                                                        makeFrame<HISTOGRAM>,
+                                                        makeFrame<MDES_COUNT>,
+                                                        makeFrame<STACKED_HISTOGRAM>,
+                                                        makeFrame<EVENT_DIFF>,
+                                                        makeFrame<VOXEL_GRID>};
+    const cusRepresentation &r = batch.stacker->representations[index];
+    const LongParams params = paramsOf(batch, representationOf(batch, index), count_skipped);
+    return eventsNormalize(&r) ? makeNormalized(batch, index, params) : MAKE[kindOf(r.kind)](batch, params);
 }
 
 } // namespace cusi::events

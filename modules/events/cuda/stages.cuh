@@ -193,6 +193,9 @@ struct TileParams {
     size_t mdes_step, tencode_step;
     unsigned none, positive, negative, swap;
     const uint32_t *keys; // a long window's last-event keys in device memory, in place of sorted runs; or NULL
+    // VOXEL_GRID with `normalize`, for each window: sums for momentsKernel, results for normalizedKernel
+    EventsMoments *moments;
+    const EventsScaling *scalings;
 };
 
 using TileKernel = void (*)(TileParams);
@@ -203,6 +206,8 @@ struct TilePass {
     size_t shared;
     unsigned tile_bits, part_bits; // log2 of a tile's pixels, and of those that a block makes
     TileParams params;
+    TileKernel moments = nullptr; // runs first, over all tiles of a frame
+    int index = 0;                // of the representation, if there are moments
 };
 
 struct TilePasses {
@@ -220,9 +225,11 @@ struct State {
     void *memory = nullptr; // holds all of the following
     unsigned long long *skipped = nullptr;
     Window *list = nullptr;
-    EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
-    void *accumulators = nullptr;   // a long window's
-    char *sorted = nullptr;         // runs of events; then the moments of frames
+    EventsLevels *levels = nullptr;    // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
+    void *accumulators = nullptr;      // a long window's
+    EventsMoments *moments = nullptr;  // BATCH_WINDOWS for each representation if one is normalized; the same of
+    EventsScaling *scalings = nullptr; // scalings
+    char *sorted = nullptr;            // runs of events
     int multiprocessors = 0;
     size_t values_shared_bytes = 0; // shared memory for accumulators
 };
@@ -289,8 +296,12 @@ cusStatus findKeys(const Batch &batch, bool count_skipped);
 // Makes the window's frame. Not for MDES and TENCODE.
 cusStatus makeLong(const Batch &batch, int index, bool count_skipped);
 
-// normalize.cu: VOXEL_GRID with `normalize`.
-cusStatus normalizeFrames(const Batch &batch, int index);
+// normalize.cu: VOXEL_GRID with `normalize`. Moments of the batch's windows are cleared, summed by the kernels that make the
+// values, and turned into scalings.
+EventsMoments *momentsOf(const Batch &batch, int index);
+EventsScaling *scalingsOf(const Batch &batch, int index);
+cusStatus clearMoments(const Batch &batch, int index);
+cusStatus findScalings(const Batch &batch, int index, unsigned first, unsigned count);
 
 } // namespace cusi::events
 

@@ -1,8 +1,10 @@
-// Makes tiles of MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF from accumulators in shared memory.
+// Makes tiles of MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF from accumulators in shared memory,
+// and sums the moments of normalized voxel grids.
 #include "events/cuda/tiles.cuh"
 #include "events/cuda/values.cuh"
 
 #include <algorithm>
+#include <climits>
 
 namespace cusi::events {
 
@@ -54,6 +56,10 @@ __device__ __forceinline__ uint32_t finalWord(const Representation &repr, uint32
            : KIND == TIME_SURFACE    ? cell & ~VALUE_MARK
            : KIND == VOXEL_GRID      ? __float_as_uint(voxelValue(static_cast<int>(cell)))
                                      : cell;
+}
+
+__device__ __forceinline__ uint32_t normalizedWord(float units, const EventsScaling &scaling) {
+    return __float_as_uint(eventsNormalized(units, scaling));
 }
 
 // ---- MDES_COUNT and STACKED_HISTOGRAM ----------------------------------------------------------------------------------
@@ -148,9 +154,17 @@ __device__ __forceinline__ void writeHalf16(const TileParams &params, const Tile
 
 // ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
 
-// Sums the part's weights. high NULL: in 32 bits; sets `carried` if a sum overflows. Otherwise `high` receives the upper 32
+struct NoChanges {
+    __device__ bool add(int, int) { return true; }
+    __device__ void endOfFour() {}
+};
+
+// Sums the part's weights. high NULL: in 32 bits; calls changes.add(sum before, sum after) for each weight, endOfFour() after
+// at most four events, and sets `carried` if a sum overflows or add() returns false. Otherwise `high` receives the upper 32
 // bits.
-__device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried) {
+template<class Changes>
+__device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried,
+                          Changes &&changes) {
     const Representation &repr = params.repr;
     const Window window = params.windows[part.w];
     if (window.first == window.last)
@@ -175,6 +189,7 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
                 const uint32_t added = static_cast<uint32_t>(weight), old = atomicAdd(cells + at, added), sum = old + added;
                 if (!high) { // overflow: the sum's sign differs from both of its terms'
                     good = good && static_cast<int>((old ^ sum) & (added ^ sum)) >= 0;
+                    good = changes.add(static_cast<int>(old), static_cast<int>(sum)) && good;
                 } else {
                     const uint32_t upper = static_cast<uint32_t>(weight >> 32) + (sum < old);
                     if (upper) // rare
@@ -182,23 +197,24 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
                 }
             }
         }
+        changes.endOfFour();
         if (!good)
             atomicExch(carried, 1);
     });
 }
 
-// Sums with 64 bits and writes the frame, half a part at a time.
-template<bool ALIGNED>
-__device__ __forceinline__ void writeVoxels64(const TileParams &params, const TilePart &part, unsigned bytes,
-                                              unsigned words, uint32_t *cells, int *carried) {
+// Sums with 64 bits, half a part at a time, and calls use(half, value(i)).
+template<class Use>
+__device__ __forceinline__ void forVoxels64(const TileParams &params, const TilePart &part, unsigned words, uint32_t *cells,
+                                            int *carried, Use use) {
     for (unsigned i = 0; i < 2; ++i) {
         const uint32_t *high = cells + words / 2;
         clearShared(cells, words);
-        sumVoxels(params, part.halfPart(i), cells, cells + words / 2, carried);
+        sumVoxels(params, part.halfPart(i), cells, cells + words / 2, carried, NoChanges());
         __syncthreads();
-        writeWords<ALIGNED>(params, part.halfPart(i), bytes, [&](unsigned at) {
+        use(part.halfPart(i), [&](unsigned at) {
             const uint64_t sum = static_cast<uint64_t>(high[at]) << 32 | cells[at];
-            return __float_as_uint(voxelValue64(static_cast<int64_t>(sum)));
+            return voxelValue64(static_cast<int64_t>(sum));
         });
         __syncthreads();
     }
@@ -257,6 +273,16 @@ __device__ __forceinline__ uint4 clipped16(const uint4 *quads, unsigned i) {
 
 // ---- Accumulators to the frame -----------------------------------------------------------------------------------------
 
+// Writes the part from accumulators: word(accumulator) gives a word of the frame.
+template<bool ALIGNED, class Word>
+__device__ __forceinline__ void writeQuads(const TileParams &params, const TilePart &part, unsigned bytes,
+                                           const uint4 *quads, Word word) {
+    writePart<ALIGNED>(
+        params, part, bytes,
+        [&](unsigned i) { return make_uint4(word(quads[i].x), word(quads[i].y), word(quads[i].z), word(quads[i].w)); },
+        [&](unsigned i) { return word(reinterpret_cast<const uint32_t *>(quads)[i / 4]) >> i % 4 * 8; });
+}
+
 template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void writeAccumulators(const TileParams &params, const TilePart &part, unsigned bytes,
                                                   const uint4 *quads) {
@@ -266,11 +292,7 @@ __device__ __forceinline__ void writeAccumulators(const TileParams &params, cons
             [&](unsigned i) { return clipped(reinterpret_cast<const uint32_t *>(quads)[i]); });
         return;
     }
-    const auto word = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
-    writePart<ALIGNED>(
-        params, part, bytes,
-        [&](unsigned i) { return make_uint4(word(quads[i].x), word(quads[i].y), word(quads[i].z), word(quads[i].w)); },
-        [&](unsigned i) { return word(reinterpret_cast<const uint32_t *>(quads)[i / 4]) >> i % 4 * 8; });
+    writeQuads<ALIGNED>(params, part, bytes, quads, [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); });
 }
 
 // ---- The kernel --------------------------------------------------------------------------------------------------------
@@ -304,10 +326,12 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
             return;
         }
     } else if constexpr (KIND == VOXEL_GRID) {
-        sumVoxels(params, part, cells, nullptr, &carried);
+        sumVoxels(params, part, cells, nullptr, &carried, NoChanges());
         __syncthreads();
         if (carried)
-            return writeVoxels64<ALIGNED>(params, part, bytes, words, cells, &carried);
+            return forVoxels64(params, part, words, cells, &carried, [&](const TilePart &half, auto value) {
+                writeWords<ALIGNED>(params, half, bytes, [&](unsigned i) { return __float_as_uint(value(i)); });
+            });
     } else if constexpr (KIND == TIME_SURFACE) {
         surfaceOfPart(params, part, cells);
     } else {
@@ -321,6 +345,90 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
     }
     __syncthreads();
     writeAccumulators<KIND, ALIGNED>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
+}
+
+// ---- VOXEL_GRID with `normalize` ---------------------------------------------------------------------------------------
+//
+// Tiles are made twice: for the frame's moments, then for its values, which are written once. That takes less than reading
+// and rewriting frames, since most of their values are 0.
+
+// Each weight changes a thread's moments by what it changes a value, so accumulators are not read again.
+struct MomentChanges {
+    EventsMoments moments = {};
+    int count = 0; // these: of at most four events, whose squares fit 64 bits
+    uint32_t sum = 0;
+    uint64_t squares = 0;
+    // Returns false for values that do not fit 32 bits when they are rounded to float.
+    __device__ bool add(int sum_before, int sum_after) {
+        const int before = __float2int_rn(static_cast<float>(sum_before)),
+                  after = __float2int_rn(static_cast<float>(sum_after));
+        count += (after != 0) - (before != 0);
+        sum += static_cast<uint32_t>(after) - static_cast<uint32_t>(before);
+        squares += static_cast<uint64_t>(int64_t{after} * after) - static_cast<uint64_t>(int64_t{before} * before);
+        return after != INT_MAX;
+    }
+    __device__ void endOfFour() {
+        const int64_t change = static_cast<int64_t>(squares);
+        moments.count += static_cast<uint64_t>(static_cast<int64_t>(count));
+        moments.sum += static_cast<int>(sum);
+        moments.squares[0] += static_cast<uint32_t>(change);
+        moments.squares[1] += static_cast<uint64_t>(change >> 32);
+        count = 0;
+        sum = 0;
+        squares = 0;
+    }
+};
+
+__global__ void __launch_bounds__(THREADS) momentsKernel(const TileParams params) {
+    startInOrder();
+    extern __shared__ uint4 dynamic[];
+    __shared__ int carried;
+    uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
+    const TilePart part(params);
+    const Window window = params.windows[part.w];
+    const unsigned words = part.pixels * params.repr.channels;
+    if (part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom || window.first == window.last)
+        return;
+    if (threadIdx.x == 0)
+        carried = 0;
+    clearShared(cells, words);
+    MomentChanges changes;
+    sumVoxels(params, part, cells, nullptr, &carried, changes);
+    EventsMoments moments = changes.moments;
+    __syncthreads();
+    if (carried) {
+        moments = {};
+        forVoxels64(params, part, words, cells, &carried, [&](const TilePart &, auto value) {
+            for (unsigned i = threadIdx.x; i < words / 2; i += THREADS)
+                eventsAddValue(&moments, value(i));
+        });
+    }
+    addMoments<THREADS>(moments, params.moments + part.w);
+}
+
+template<bool ALIGNED>
+__global__ void __launch_bounds__(THREADS) normalizedKernel(const TileParams params) {
+    startInOrder();
+    extern __shared__ uint4 dynamic[];
+    __shared__ int carried;
+    uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
+    const TilePart part(params);
+    const unsigned bytes = params.repr.channels * 4, words = part.pixels * params.repr.channels;
+    if (part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
+        return;
+    if (threadIdx.x == 0)
+        carried = 0;
+    clearShared(cells, words);
+    const EventsScaling scaling = params.scalings[part.w];
+    sumVoxels(params, part, cells, nullptr, &carried, NoChanges());
+    __syncthreads();
+    if (carried)
+        return forVoxels64(params, part, words, cells, &carried, [&](const TilePart &half, auto value) {
+            writeWords<ALIGNED>(params, half, bytes,
+                                [&](unsigned i) { return normalizedWord(voxelUnits(value(i)), scaling); });
+        });
+    writeQuads<ALIGNED>(params, part, bytes, dynamic,
+                        [&](uint32_t cell) { return normalizedWord(static_cast<float>(static_cast<int>(cell)), scaling); });
 }
 
 template<bool ALIGNED>
@@ -354,6 +462,13 @@ cusStatus createValues(State *state) {
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(TIME_SURFACE), cudaFuncAttributePreferredSharedMemoryCarveout,
                                                tuning::SURFACE_CARVEOUT));
     }
+    for (const TileKernel kernel :
+         {TileKernel{momentsKernel}, TileKernel{normalizedKernel<false>}, TileKernel{normalizedKernel<true>}}) {
+        CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               static_cast<int>(state->values_shared_bytes)));
+        CUSI_CUDA(CREATE,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, tuning::VOXEL_CARVEOUT));
+    }
     return CUS_OK;
 }
 
@@ -368,9 +483,20 @@ unsigned valuesPartBits(const Batch &batch, int index) {
 
 TilePass valuesPass(const Batch &batch, int index) {
     const Kind kind = kindOf(batch.stacker->representations[index].kind);
-    const auto kernelFor = rowsAligned(batch.frames[index]) ? tileValuesKernelFor<true> : tileValuesKernelFor<false>;
-    TilePass pass = {kernelFor(kind), 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}};
+    const bool aligned = rowsAligned(batch.frames[index]);
+    TilePass pass = {(aligned ? tileValuesKernelFor<true> : tileValuesKernelFor<false>)(kind),
+                     0,
+                     tuning::INDEXED_TILE,
+                     valuesPartBits(batch, index),
+                     {}};
     pass.params.repr = representationOf(batch, index);
+    if (eventsNormalize(&batch.stacker->representations[index])) {
+        pass.kernel = aligned ? normalizedKernel<true> : normalizedKernel<false>;
+        pass.moments = momentsKernel;
+        pass.index = index;
+        pass.params.moments = momentsOf(batch, index);
+        pass.params.scalings = scalingsOf(batch, index);
+    }
     pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
     // Takes the smallest tiles that are few enough to sort by: the fewer parts a tile has, the less often its records are
     // read.

@@ -5,6 +5,8 @@
 
 #include "events/cuda/stages.cuh"
 
+#include <cstddef>
+
 namespace cusi::events {
 
 // ---- MDES_COUNT and STACKED_HISTOGRAM: the level of an event -----------------------------------------------------------
@@ -70,6 +72,49 @@ __device__ inline float voxelValue(int sum) { // scaling by a power of two is ex
 }
 __device__ inline float voxelValue64(int64_t sum) {
     return static_cast<float>(static_cast<double>(sum) / EVENTS_VOXEL_UNIT);
+}
+
+// Sum over the warp, modulo 2^64: each lane's 27, 27 and 10 bits are summed in 32.
+__device__ inline unsigned long long warpSum64(uint64_t v) {
+    constexpr unsigned PART = (1u << 27) - 1;
+    const unsigned long long low = warpSum(static_cast<unsigned>(v) & PART),
+                             middle = warpSum(static_cast<unsigned>(v >> 27) & PART),
+                             high = warpSum(static_cast<unsigned>(v >> 54));
+    return low + (middle << 27) + (high << 54);
+}
+
+// Adds a block's moments to a frame's. Every thread of the block calls it.
+template<int THREADS>
+__device__ inline void addMoments(const EventsMoments &mine, EventsMoments *frame) {
+    constexpr unsigned WARPS = THREADS / 32, FIELDS = sizeof mine / sizeof(uint64_t);
+    __shared__ unsigned long long sums[WARPS][FIELDS];
+    const uint64_t fields[] = {mine.count, mine.squares[0], mine.squares[1], mine.squares[2],
+                               static_cast<uint64_t>(mine.sum)};
+    static_assert(sizeof fields == sizeof mine && offsetof(EventsMoments, sum) == 4 * sizeof(uint64_t), "in this order");
+    const unsigned warp = threadIdx.x / 32;
+    bool any = false;
+#pragma unroll
+    for (unsigned k = 0; k < FIELDS; ++k)
+        any = any || fields[k];
+    const bool warp_has_any = __any_sync(FULL_WARP, any);
+#pragma unroll
+    for (unsigned k = 0; k < FIELDS; ++k) {
+        const unsigned long long sum = warp_has_any ? warpSum64(fields[k]) : 0;
+        if (threadIdx.x % 32 == 0)
+            sums[warp][k] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x >= FIELDS)
+        return;
+    unsigned long long all = 0;
+    for (unsigned w = 0; w < WARPS; ++w)
+        all += sums[w][threadIdx.x];
+    if (all)
+        atomicAdd(reinterpret_cast<unsigned long long *>(frame) + threadIdx.x, all);
+}
+
+__device__ inline float voxelUnits(float value) {
+    return value * static_cast<float>(EVENTS_VOXEL_UNIT);
 }
 
 // ---- TIME_SURFACE and EVENT_DIFF ---------------------------------------------------------------------------------------
