@@ -91,7 +91,7 @@ __device__ Plane<T> templatePlane(const MatchModel &m, const Templates &template
     using Value = typename Plane<T>::Value;
     const unsigned char *pixels = templates.pixels + k * templates.bytes;
     Plane<T> plane = {pixels, templates.mask, templates.weights, templates.step, templates.mask_step, m.h, m.w, m.channels,
-                      p,      false};
+                      p,      m.weighted != 0};
     for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
         plane.offset[c] = static_cast<Value>(templates.sums[k].shift[c]);
     return plane;
