@@ -12,13 +12,12 @@ INTRODUCTION = """# Performance
 `python3 perf/report` generates this page from `perf/results/*.json`; do not edit it. The site that `scripts/site` builds also has
 the page Measurements: every row, latencies, transfers, and what limits each kernel.
 
-Times are medians. On a GPU, a sample is a batch of calls that takes 2 ms or more between two CUDA events, on data in device
-memory that rotates through more buffers than fit in the L2 cache (except for rows marked L2-resident); on a CPU, a batch of
-5 ms, timed with the steady clock. Each function and its peers are measured alternately, so ratios come from one run;
-`perf/peers/python` times PyTorch and CuPy in the same way right after it. The floor is the time that the bytes a task must move
-take at the bandwidth of a copy on the same device.
+Times are medians. On a GPU, a sample is a batch of calls that takes 2 ms or more between two CUDA events, on data in device memory that
+rotates through more buffers than fit in the L2 cache (except for rows marked L2-resident); on a CPU, a batch of 5 ms, timed with the
+steady clock. Each function and its peers are measured alternately, so ratios come from one run; `perf/peers/python` times PyTorch and
+CuPy right after it. The floor is the time that the bytes a task must move take at the bandwidth of a copy on the same device.
 
-To measure on your own machine:
+To measure on your own machine (`--output mine.json` keeps a committed result):
 
 ```
 scripts/gpu-check --profile   # builds, tests, runs the sanitizers, measures, profiles; writes perf/results/<device>.json
@@ -27,9 +26,8 @@ python3 perf/report           # this page and its plots
 scripts/compare OLD NEW       # what got slower between two result files
 ```
 
-If a result of the same device is committed, `scripts/gpu-check --output mine.json && scripts/compare
-perf/results/<device>.json mine.json` tells whether the table holds on your machine: it lists only rows whose medians differ by
-more than 3 % and where even the fastest sample of the slower run is above the median of the faster one.
+`scripts/compare perf/results/<device>.json mine.json` lists only rows whose medians differ by more than 3 % and where even the fastest
+sample of the slower run is above the median of the faster one.
 """
 
 MEASUREMENTS = """# Measurements

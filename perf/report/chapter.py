@@ -23,7 +23,8 @@ class Chapter:
 
     def summary(self):
         sections = [self.machine(), self.targets(), self.against_floor(), self.against_others()]
-        return self.text(sections + [self.sweeps()] if self.on_gpu else sections)
+        of_targets = self.device == resultfile.target_gpu()
+        return self.text(sections + [self.sweeps()] if of_targets else sections)
 
     def measurements(self):
         return self.text([self.note(), self.limits(), self.sweeps(), self.latency(), self.host_to_host(), self.all_rows()])
@@ -70,11 +71,13 @@ class Chapter:
             yield self.picture("peers", "Against others", plots.peers_plot(beside, f"{self.device}: against others"))
 
     def sweeps(self):
+        pictures = []
         for name, quantities in sorted(sweeps(self.rows).items()):
             for quantity, series in quantities.items():
                 about = f"{name} over {quantity}"
-                yield self.picture(f"sweep-{resultfile.slug(name + ' ' + quantity)}", about,
-                                   plots.sweep_plot(quantity, series, self.result["copy_gbps"], f"{self.device}: {about}"))
+                pictures.append(self.picture(f"sweep-{resultfile.slug(name + ' ' + quantity)}", about,
+                                             plots.sweep_plot(quantity, series, self.result["copy_gbps"], f"{self.device}: {about}")))
+        yield "".join(pictures)
 
     # ---- Sections of the site
 

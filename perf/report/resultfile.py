@@ -98,10 +98,15 @@ def key(row):
     return row["id"], row["backend"]
 
 
+def target_gpu():
+    """The GPU whose milliseconds the targets are."""
+    return load(ROOT / "perf" / "targets.json")["gpu"]
+
+
 def targets(device=None):
-    """All targets, or those that mean something on `device`: targets in milliseconds are of one GPU."""
-    asked = load(ROOT / "perf" / "targets.json")
-    return [target for target in asked["targets"] if device in (None, asked["gpu"]) or "target_ms" not in target]
+    """All targets, or those that mean something on `device`."""
+    asked = load(ROOT / "perf" / "targets.json")["targets"]
+    return [target for target in asked if device in (None, target_gpu()) or "target_ms" not in target]
 
 
 def judge(target, row, measured):
