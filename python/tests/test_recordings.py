@@ -223,6 +223,11 @@ def test_windows_without_events():
     assert pushed(1_002_500, max_gap=1001) == 1002
 
 
+def test_header_that_is_no_text():
+    with cusight.events.open(b"% evt 3.0\n% plugin_name \x9bx\n% end\n\0\x80\1 ") as recording:
+        assert recording.camera == "\\x9bx"
+
+
 def test_generator():
     with cusight.events.EventGenerator((10, 12)) as generator:
         dark, bright = np.full((10, 12), 50, np.uint8), np.full((10, 12), 100, np.uint8)

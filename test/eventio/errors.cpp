@@ -154,6 +154,28 @@ TEST(EventErrors, FilesThatAreNotRecordings) {
     EXPECT_EQ(reader, nullptr);
 }
 
+// Messages go to terminals and logs.
+TEST(EventErrors, MessagesHaveNoControlCharacters) {
+    cusEventReader *reader = nullptr;
+    const auto message = [&](const std::string &path) {
+        EXPECT_EQ(cusEventReaderOpen(&reader, path.c_str(), nullptr), CUS_ERROR_IO);
+        return std::string(cusLastError());
+    };
+    const auto has = [&](const std::string &path, const std::string &shown) {
+        EXPECT_NE(message(path).find("/none/" + shown), std::string::npos) << cusLastError();
+    };
+    has("/none/\x1b[2J\a\n\t\x7f.", "\\x1b[2J\\x07\\x0a\\x09\\x7f.");
+    has("/none/\xc2\x9b.\x9b.\xc3.\xff", "\\xc2\\x9b.\\x9b.\\xc3.\\xff"); // C1 and what is no UTF-8
+    has("/none/z\xc3\xb6 \xe6\x97\xa5 \xf0\x9f\x98\x80 \\.", "z\xc3\xb6 \xe6\x97\xa5 \xf0\x9f\x98\x80 \\.");
+    for (size_t n = 100; n < 140; ++n) { // cut at any place
+        const std::string text = message("/none/" + std::string(n, '\x1b'));
+        EXPECT_LT(text.size(), 512u);
+        EXPECT_EQ(text.find('\x1b'), std::string::npos);
+        EXPECT_NE(text.find("\\x1b\\x1b"), std::string::npos);
+    }
+    EXPECT_EQ(reader, nullptr);
+}
+
 TEST(EventErrors, Arguments) {
     cusEventReader *reader = nullptr;
     size_t count = 0;

@@ -47,4 +47,20 @@ printf '64 48\n0 1 1 1\n1099511627776 1 1 0\n' >far.txt
 events far.txt --save-events far.h5 >/dev/null 2>said
 grep -q "ms_map_idx has an entry for each\|has no HDF5" said || fail "--save-events says: $(cat said)"
 [ ! -e far.h5 ] || fail "--save-events leaves far.h5"
+
+# Escape sequences, in the header of a recording and in names.
+printf '%% evt 3.0\n%% plugin_name \033[2J\033]0;pwn\007\302\233evil\233\n%% end\n\000\200\001 ' >escape.raw
+odd=$(printf 'no\033[2J\177\nsuch.raw')
+escaped='no\x1b[2J\x7f\x0asuch.raw'
+shown='\x1b[2J\x1b]0;pwn\x07\xc2\x9bevil\x9b'
+says 0 "camera: $shown" "$program" info escape.raw
+says 0 '"camera": "\u001b[2J\u001b]0;pwn\u0007\u00c2\u009bevil\u009b"' "$program" info escape.raw --json
+says 3 "$escaped" "$program" "$odd" --checksum --headless
+says 3 "$escaped" "$program" info "$odd" --json
+says 0 "frames in: zoë, 日本.raw" "$program" small.txt --headless --events-per-frame 2 --output "zoë, 日本.raw"
+[ -z "$many" ] || says 3 "$escaped" "$many" "$odd" --checksum
+[ ! -x "$bin/cusight-diffstream" ] || says 2 "$escaped" "$bin/cusight-diffstream" view "$odd:1:2" --headless
+[ ! -x "$bin/cusight-diffstream" ] || says 3 "$escaped" "$bin/cusight-diffstream" send "$odd" --bind 127.0.0.1:0
+"$program" "$odd" --checksum --headless 2>&1 | LC_ALL=C grep -q '[[:cntrl:]]' && fail "control characters reach the terminal"
+
 finish
