@@ -138,6 +138,8 @@ TEST(EventErrors, FilesThatAreNotRecordings) {
     CUS_REJECTS(content("% format EVT21;height=720;width=1280;endianness=big\n% end\n12345678"), UNSUPPORTED,
                 "endianness of EVT 2.1 is big, expected little or legacy");
     CUS_REJECTS(content("% evt 4.0\n% end\n1234"), UNSUPPORTED, "EVT 4.0");
+    for (const char *version : {"evt 4294967299.0", "evt 3.4294967296", "evt -4294967293.0", "evt 99999999999999999999.0"})
+        CUS_REJECTS(content("% " + std::string(version) + "\n% end\n1234"), UNSUPPORTED, "expected EVT 2.0, 2.1 or 3.0");
     CUS_REJECTS(content("% Version 1\n" + std::string("\0\x08", 2) + "12345678"), UNSUPPORTED, "DAT version is 1");
     CUS_REJECTS(content("% Version 2\n\x03\x09"
                         "12345678"),
@@ -148,6 +150,15 @@ TEST(EventErrors, FilesThatAreNotRecordings) {
     CUS_REJECTS(content("% evt 3.0"), TRUNCATED, "ends within its header, at byte 9");
     CUS_REJECTS(content("% Version 2\n"), TRUNCATED, "ends after its header");
     CUS_REJECTS(content("% " + std::string(100000, 'x')), FORMAT, "header is longer than 65536 bytes");
+    for (const size_t end : {65535u, 65536u, 65537u}) { // a line ends before, at and after the limit
+        const std::string line = "% " + std::string(1021, 'x') + "\n", start = "% evt 3.0\n";
+        std::string text = start;
+        while (text.size() + 2 * line.size() < end)
+            text += line;
+        text += "% " + std::string(end - text.size() - 3, 'y') + "\n";
+        ASSERT_EQ(text.size(), end);
+        CUS_REJECTS(content(text + line + "% end\n1234"), FORMAT, "header is longer than 65536 bytes");
+    }
     CUS_EXPECT_ERROR(content("\x89HDF\r\n\x1a\n garbled"), haveHdf5() ? CUS_ERROR_FORMAT : CUS_ERROR_UNSUPPORTED, "HDF5");
     CUS_EXPECT_ERROR(content("\x89HDF\r\n\x1a\n" + std::string(4096, 'x')),
                      haveHdf5() ? CUS_ERROR_FORMAT : CUS_ERROR_UNSUPPORTED, "HDF5");
