@@ -63,4 +63,43 @@ says 0 "frames in: zoë, 日本.raw" "$program" small.txt --headless --events-pe
 [ ! -x "$bin/cusight-diffstream" ] || says 3 "$escaped" "$bin/cusight-diffstream" send "$odd" --bind 127.0.0.1:0
 "$program" "$odd" --checksum --headless 2>&1 | LC_ALL=C grep -q '[[:cntrl:]]' && fail "control characters reach the terminal"
 
+# Keys and certificates that are pipes: refused at once.
+mkfifo pipe
+for files in "--key pipe" "--cert pipe --cert-key pipe --ca pipe"; do
+    if "$bin/cusight-diffstream" send --help 2>/dev/null | grep -q -e --key && [ "$(option CUSIGHT_OPENSSL)" = ON ]; then
+        says 2 "${files%% *} pipe: expected a regular file" timeout 5 "$bin/cusight-diffstream" send synthetic:64x48@1 --bind 127.0.0.1:0 $files
+    fi
+done
+
+# What a killed run has left is removed by the next run of the same output, but not what a run that lives is writing.
+killed() { # LEFT HOW...
+    local left=$1 pid
+    shift
+    "$@" long.txt --us-per-frame 1 --max-gap 2000000000 >out.txt 2>&1 &
+    pid=$!
+    for _ in $(seq 50); do
+        [ -n "$(find . -path "./$left" -print -quit)" ] && break
+        sleep 0.1
+    done
+    [ -n "$(find . -path "./$left" -print -quit)" ] || fail "$*: no $left: $(cat out.txt)"
+    kill -"${signal:-KILL}" $pid
+    [ "${signal:-KILL}" != KILL ] || wait $pid 2>/dev/null
+    last=$pid
+}
+mkdir -p folder
+outputs="a.raw folder/ a.mp4"
+events small.txt --events-per-frame 2 --output a.h5 >/dev/null 2>&1 && outputs="$outputs a.h5"
+for output in $outputs; do
+    left="$(dirname "$output"x)/.cusight-*" left=${left#./}
+    killed "$left" "$program" --headless --device cpu --output $output
+    events small.txt --events-per-frame 2 --output $output >/dev/null 2>err.txt || fail "$output: $(cat err.txt)"
+    [ -z "$(find . -name '.cusight-*')" ] || fail "$output: a killed run leaves $(find . -name '.cusight-*')"
+done
+signal=STOP killed '.cusight-*' "$program" --headless --device cpu --output a.raw
+events small.txt --events-per-frame 2 --output a.raw >/dev/null 2>err.txt || fail "two runs: $(cat err.txt)"
+[ "$(find . -name '.cusight-*' | wc -l)" = 1 ] || fail "the file of a run that lives is gone"
+kill -KILL $last
+wait $last 2>/dev/null
+events small.txt --events-per-frame 2 --output b.raw >/dev/null 2>&1 # another output
+[ "$(find . -name '.cusight-*' | wc -l)" = 1 ] || fail "a run of another output removes it"
 finish
