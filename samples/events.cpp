@@ -78,6 +78,8 @@ void addFrameOptions(CLI::App &app, Settings &s) {
     group(sample::addNumber(
         app, "--stride", s.stride, 0, 2000000000,
         "events or microseconds from the start of one frame to that of the next; 0: the length of a frame"));
+    group(sample::addNumber(app, "--max-gap", s.max_gap, 1, 2000000000,
+                            "frames of equal time without events, in a row; a longer gap in the recording is an error"));
     group(sample::addFlag(app, "--keep-incomplete", s.keep_incomplete,
                           "also make the last frame if it is not full, as without this option if it is the only one"));
     const auto set_shard = [&s](const std::string &text) { return parseShard(text, s.shard, s.shards); };
@@ -208,6 +210,7 @@ class Run {
         : settings_(s), devices_(devices), source_(source), selection_(source, s) {
         options_.windowing = windowing(s);
         options_.compute = devices.front().space;
+        options_.max_gap = static_cast<uint64_t>(s.max_gap);
         nonempty_ = chooseShard(s, source, selection_, options_, all_windows_);
         double fps = s.fps;
         if (options_.windowing.unit == CUS_WINDOW_DURATION) // a video plays at the speed of the recording

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* fork.c has nothing to call; this keeps it in a program that links the static library. */
 extern const char cusi_forkHandler;
@@ -10,11 +11,41 @@ __attribute__((used)) static const char *const fork_handler = &cusi_forkHandler;
 
 static _Thread_local char message[512];
 
+/* The length of the printable character at `s`, in UTF-8; 0: a control character, or no character. */
+static size_t characterBytes(const unsigned char *s) {
+    if (*s < 0x80)
+        return *s >= 0x20 && *s != 0x7f;
+    const size_t bytes = *s < 0xc2 || *s > 0xf4 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : 4;
+    for (size_t i = 1; i < bytes; ++i)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return *s == 0xc2 && s[1] < 0xa0 ? 0 : bytes; /* U+0080 to U+009F are control characters */
+}
+
+/* Names and texts in messages come from files and peers, and messages go to terminals and logs: control characters become
+ * "\x1b". */
+static void escape(const char *text, char *out, size_t size) {
+    const unsigned char *s = (const unsigned char *)text;
+    size_t used = 0;
+    while (*s && used + 5 <= size) {
+        const size_t bytes = characterBytes(s);
+        if (bytes)
+            memcpy(out + used, s, bytes);
+        else
+            snprintf(out + used, size - used, "\\x%02x", *s);
+        used += bytes ? bytes : 4;
+        s += bytes ? bytes : 1;
+    }
+    out[used] = 0;
+}
+
 cusStatus cusi_fail(cusStatus status, const char *format, ...) {
+    char text[sizeof message];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    escape(text, message, sizeof message);
     return status;
 }
 

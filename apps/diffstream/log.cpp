@@ -2,6 +2,8 @@
 
 #include "diffstream/signals.hpp"
 
+#include "common/app.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -139,6 +141,7 @@ Log::~Log() {
 }
 
 void Log::line(const std::string &who, const std::string &what) {
+    const std::string text = sample::printable(what);
     const auto now = Clock::now();
     std::lock_guard<std::mutex> lock(state_->mutex);
     const std::string name = kindOf(what);
@@ -151,11 +154,11 @@ void Log::line(const std::string &who, const std::string &what) {
     }
     if (kind.lines >= PER_SECOND) {
         ++kind.more;
-        kind.text = what;
+        kind.text = text;
         return;
     }
     ++kind.lines;
-    state_->add(who + ": " + what);
+    state_->add(sample::printable(who) + ": " + text);
     state_->changed.notify_all();
 }
 

@@ -110,7 +110,8 @@ CLI::App *addDemo(CLI::App &app, SendSettings &s, ViewSettings &v) {
 void runSend(const SendSettings &s) {
     const auto announce = [&](int port) {
         std::fprintf(stderr, "listening on %s%s\n",
-                     diffstream::Address{s.address.host, std::to_string(port)}.text().c_str(), s.tls.any() ? ", TLS" : "");
+                     sample::printable(diffstream::Address{s.address.host, std::to_string(port)}.text()).c_str(),
+                     s.tls.any() ? ", TLS" : "");
     };
     diffstream::send(s, announce, [] { return false; });
 }

@@ -59,7 +59,7 @@ class Session {
             try {
                 finish();
             } catch (const Stop &second) {
-                std::fprintf(stderr, "%s\n", second.what());
+                std::fprintf(stderr, "%s\n", sample::printable(second.what()).c_str());
             }
             throw;
         }

@@ -255,7 +255,7 @@ int run(int argc, char **argv) {
         return quiet.code;
     } catch (const Stop &stop) {
         // Printed here, since the other ranks leave only when this one does.
-        std::fprintf(stderr, "cusight-events-mpi: %s\n", stop.what());
+        std::fprintf(stderr, "cusight-events-mpi: %s\n", sample::printable(stop.what()).c_str());
         return stop.code();
     }
 }

@@ -95,6 +95,8 @@ std::vector<Entry> entriesOf(Options &o) {
                "frames of N microseconds instead; 0: use --events-per-frame"),
         number("--stride", o.stride, 0, 2000000000,
                "events or microseconds from the start of one frame to that of the next; 0: the length of a frame"),
+        number("--max-gap", o.max_gap, 1, 2000000000,
+               "frames of equal time without events, in a row; a longer gap in the recording is an error"),
         flag("--keep-incomplete", o.keep_incomplete, "also make the last frame if it is not full"),
         {"--range", "FROM:TO", "use only these events, in seconds from the first one; without TO, to the end",
          "FROM:TO or FROM: in seconds from the first event",

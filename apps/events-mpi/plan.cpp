@@ -92,6 +92,13 @@ void measure(Recording &recording, const Options &o, Plan &plan) {
     }
     const uint64_t extent = recording.indexed() ? measureIndexed(recording, o, plan) : measureByReading(recording, plan);
     plan.windows = events::windowCount(extent, plan.windowing);
+    // With gaps that --max-gap allows, each event is followed by at most so many windows.
+    const uint64_t most = static_cast<uint64_t>(o.max_gap) + plan.windowing.length / plan.windowing.stride + 2;
+    if (!plan.byCount() && plan.events && plan.windows / plan.events > most)
+        throw Stop(sample::FAILED, sample::text("%llu frames of %llu events: in some gap, more than --max-gap %d in a row "
+                                                "have no events",
+                                                static_cast<unsigned long long>(plan.windows),
+                                                static_cast<unsigned long long>(plan.events), o.max_gap));
     if (plan.windows)
         return;
     if (!recording.problem().empty())

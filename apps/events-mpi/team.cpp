@@ -210,7 +210,8 @@ void Watch::finish(int code, const std::string &message, const std::function<voi
             if (failed_ < 0)
                 stopped_at = Clock::now();
             else if (Clock::now() - stopped_at > PATIENCE) { // a rank hangs; the message must come out
-                std::fprintf(stderr, "cusight-events-mpi: %s\n", known_[static_cast<size_t>(failed_)].text);
+                std::fprintf(stderr, "cusight-events-mpi: %s\n",
+                             sample::printable(known_[static_cast<size_t>(failed_)].text).c_str());
                 std::fflush(stderr);
                 MPI_Abort(MPI_COMM_WORLD, known_[static_cast<size_t>(failed_)].code);
             }

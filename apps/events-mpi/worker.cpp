@@ -57,6 +57,7 @@ void Worker::open(const Interval &interval) {
     cusEventPipelineOptions options = cusEventPipelineDefaults();
     options.windowing = plan_.windowing;
     options.compute = compute_;
+    options.max_gap = static_cast<uint64_t>(options_.max_gap);
     // Windows by count are numbered from this rank's start, if it can start there.
     base_ = plan_.byCount() && recording_.indexed() ? interval.first : 0;
     options.first_window = interval.first - base_;

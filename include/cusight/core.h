@@ -68,7 +68,8 @@ typedef enum cusStatus {
 /* "CUS_ERROR_TYPE" and so on; never NULL. */
 CUS_API const char *cusStatusName(cusStatus status);
 
-/* The message of the calling thread's last failed call, or "" before any failure. Valid until its next failure. */
+/* The message of the calling thread's last failed call, or "" before any failure. Valid until its next failure. Control characters
+ * of names, files and peers are written as "\x1b". */
 CUS_API const char *cusLastError(void);
 
 /* The version of the library that runs, "0.2.0". CUSIGHT_VERSION_... are those of the headers. */

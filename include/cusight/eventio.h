@@ -211,8 +211,8 @@ typedef struct cusEventWriter cusEventWriter;
 CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options);
 
 /* Appends n events. A rejected call writes nothing: VALUE names the first event that is outside the sensor, has p other
- * than 0 and 1, or a time that is negative, earlier than the one before or later than 2^40 us (12 days; ms_map_idx has an
- * entry for every millisecond from 0). After IO or NO_MEMORY the file cannot be finished. */
+ * than 0 and 1, or a time that is negative, earlier than the one before, later than 2^40 us (12 days), or more than 2^22 ms (70
+ * minutes) and 1000 ms for each event before it after the first event: ms_map_idx has an entry for every millisecond. After IO or NO_MEMORY the file cannot be finished. */
 CUS_API cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y,
                                       const uint8_t *p, const int64_t *t);
 

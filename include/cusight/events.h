@@ -189,6 +189,9 @@ typedef struct cusEventPipelineOptions {
      * if that is more. */
     size_t max_events;
     size_t batch_windows; /* maximum windows per call of the sink. 0 (default): 16 MiB of frames */
+    /* Maximum number of windows in a row, by duration, that lie between two consecutive events: a damaged or hostile time may
+     * ask for billions of empty frames. 0 (default): 1000; UINT64_MAX: no limit. */
+    uint64_t max_gap;
 } cusEventPipelineOptions;
 
 /* The defaults named above. */
@@ -212,7 +215,8 @@ CUS_API void cusEventPipelineDestroy(cusEventPipeline *pipeline);
  * a representation uses times.
  * Errors that change nothing: NULL; SPACE; VALUE if an array is not aligned to its elements. Errors after which every further
  * call returns the same: VALUE if times decrease (by duration; the events before that are processed); CAPACITY if a window by
- * duration that must be buffered has more than max_events events; any status of the sink. */
+ * duration that must be buffered has more than max_events events, or if more than max_gap windows in a row are empty and one of
+ * them is to be made (the events before them are processed); any status of the sink. */
 CUS_API cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events);
 
 /* Ends the recording: makes the last windows and delivers all frames. The next push starts a new recording; the counts

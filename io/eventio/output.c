@@ -23,17 +23,21 @@ cusStatus eventio_checkFrames(const char *function, int rows, int cols, int type
 
 #ifdef CUSI_WITH_HDF5
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
-enum { HIDDEN_NAME = 40 }; /* ".cusight-0123456789abcdef.part" and more */
+enum { HIDDEN_NAME = 80 }; /* ".cusight-01234567-01234567-01234567-0123456789abcdef.part" and more */
 
 /* The length of the folder's name in a path, with its slash. */
 static size_t folderLength(const char *path) {
@@ -78,13 +82,65 @@ int eventio_outputVersion(hid_t access) {
     return access >= 0 && H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST) >= 0;
 }
 
+static uint32_t hashed(uint32_t hash, const char *text) { /* FNV-1a */
+    for (; *text; ++text)
+        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    return hash;
+}
+
+/* ".cusight-OUTPUT-HOST-", hashes: the same for all runs that write this path and see each other's process numbers. The programs'
+ * hidden names are the same (samples/common/output.cpp). */
+static void hiddenStart(const char *path, char start[HIDDEN_NAME]) {
+    static const uint32_t seed = 2166136261u;
+    struct utsname host = {0};
+    struct stat processes;
+    uname(&host);
+    char number[24];
+    snprintf(number, sizeof number, "%llu",
+             (unsigned long long)(stat("/proc/self/ns/pid", &processes) == 0 ? processes.st_ino : 0));
+    snprintf(start, HIDDEN_NAME, ".cusight-%08x-%08x-", (unsigned)hashed(seed, path + folderLength(path)),
+             (unsigned)hashed(hashed(seed, host.nodename), number));
+}
+
+/* Whether a run for the path that is no more has left a file of this name. */
+static int isLeftover(const char *name, const char *start, const char *path) {
+    enum { RANDOM = 17, PART = 5 }; /* a dash and 16 digits, ".part" and perhaps the path's ending */
+    if (strncmp(name, start, strlen(start)) != 0)
+        return 0;
+    char *rest;
+    const unsigned long process = strtoul(name + strlen(start), &rest, 16);
+    if (strlen(rest) < RANDOM + PART || strncmp(rest + RANDOM, ".part", PART) != 0)
+        return 0;
+    const char *ending = rest + RANDOM + PART, *type = strrchr(path + folderLength(path), '.');
+    return (!*ending || (type && strcmp(ending, type) == 0)) && process > 0 && process <= INT_MAX &&
+           kill((pid_t)process, 0) != 0 && errno == ESRCH;
+}
+
+/* Removes what killed runs of this user have left. */
+static void removeLeftovers(Hdf5Output *o, const char *start) {
+    o->part[folderLength(o->path)] = 0;
+    DIR *folder = opendir(o->part[0] ? o->part : ".");
+    for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
+        struct stat about;
+        if (isLeftover(entry->d_name, start, o->path) &&
+            fstatat(dirfd(folder), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 && about.st_uid == geteuid())
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 /* A new file of a random name in the folder of the path. 0: failed, with the reason in errno unless that is 0. */
 static int createPart(Hdf5Output *o, hid_t access) {
+    char start[HIDDEN_NAME];
+    hiddenStart(o->path, start);
+    removeLeftovers(o, start);
     do { /* H5F_ACC_EXCL becomes O_EXCL, which follows no link */
         uint64_t random = 0;
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
             return 0;
-        snprintf(o->part + folderLength(o->path), HIDDEN_NAME, ".cusight-%016llx.part", (unsigned long long)random);
+        snprintf(o->part + folderLength(o->path), HIDDEN_NAME, "%.27s%x-%016llx.part", start, (unsigned)getpid(),
+                 (unsigned long long)random);
         errno = 0;
         o->file = H5Fcreate(o->part, H5F_ACC_EXCL, H5P_DEFAULT, access);
     } while (o->file < 0 && errno == EEXIST);

@@ -48,6 +48,8 @@ static const size_t column_size[COLUMNS] = {2, 2, 1, 8, 8};
 
 enum { MAX_WAITING_BYTES = 32 << 20 }; /* events that wait to be compressed together */
 static const int64_t max_time = (int64_t)1 << 40;
+/* The index may span so many milliseconds, and more for each event: otherwise two events far apart would need gigabytes. */
+static const uint64_t free_ms = (uint64_t)1 << 22, ms_per_event = 1000;
 
 struct cusEventWriter {
     CusiGuard guard;
@@ -60,7 +62,7 @@ struct cusEventWriter {
     uint64_t stored[COLUMNS];
     uint8_t *packed; /* compressed chunks, one after the other at chunk * element bytes each */
     size_t *packed_size;
-    int64_t last_time;
+    int64_t first_time, last_time;
     uint64_t next_ms; /* next entry of the index */
     cusStatus failure;
 };
@@ -180,6 +182,8 @@ cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const 
 static cusStatus validateEvents(const cusEventWriter *w, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
                                 const int64_t *t) {
     int64_t last = w->last_time;
+    const uint64_t before = w->stored[T] + w->filled[T];
+    const int64_t first = before ? w->first_time : t[0];
     for (size_t i = 0; i < n; ++i) {
         CUSI_REQUIRE(x[i] < w->options.width && y[i] < w->options.height, CUS_ERROR_VALUE,
                      "cusEventWriterWrite: event %zu at x %d, y %d is outside the %d x %d sensor", i, x[i], y[i],
@@ -189,6 +193,12 @@ static cusStatus validateEvents(const cusEventWriter *w, size_t n, const uint16_
         CUSI_REQUIRE(t[i] >= last && t[i] <= max_time, CUS_ERROR_VALUE,
                      "cusEventWriterWrite: event %zu has time %lld us, expected %lld..%lld", i, (long long)t[i],
                      (long long)last, (long long)max_time);
+        const uint64_t span = (uint64_t)(t[i] - first) / 1000, most = free_ms + ms_per_event * (before + i);
+        CUSI_REQUIRE(
+            span <= most, CUS_ERROR_VALUE,
+            "cusEventWriterWrite: event %zu has time %lld us, %llu ms after the first, expected at most %llu ms for "
+            "%llu events: ms_map_idx has an entry for each",
+            i, (long long)t[i], (unsigned long long)span, (unsigned long long)most, (unsigned long long)(before + i + 1));
         last = t[i];
     }
     return CUS_OK;
@@ -196,6 +206,11 @@ static cusStatus validateEvents(const cusEventWriter *w, size_t n, const uint16_
 
 /* ms_map_idx[m] is the first event with t >= 1000 m. */
 static cusStatus indexTimes(cusEventWriter *w, uint64_t first, size_t n, const int64_t *t) {
+    if (first == 0) { /* whole chunks of zeros before the first event are not stored: zero is the fill value */
+        const uint64_t chunk = (uint64_t)w->options.chunk;
+        w->next_ms = w->stored[MAP] = (uint64_t)t[0] / 1000 / chunk * chunk;
+        w->first_time = t[0];
+    }
     for (size_t i = 0; i < n; ++i)
         while ((uint64_t)t[i] >= 1000 * w->next_ms) {
             const uint64_t event = first + i;

@@ -55,6 +55,7 @@ typedef struct View {
 
 static const int array_types[ARRAYS] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
 static const size_t array_bytes[ARRAYS] = {2, 2, 1, 8};
+static const uint64_t default_max_gap = 1000;
 
 cusEventPipelineOptions cusEventPipelineDefaults(void) {
     return (cusEventPipelineOptions){.windowing = cusWindowingDefaults()};
@@ -136,6 +137,7 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
     made->rows = rows;
     made->cols = cols;
     made->options = chosen;
+    made->options.max_gap = chosen.max_gap ? chosen.max_gap : default_max_gap;
     made->sink = sink;
     made->user = user;
     made->capacity = (size_t)capacity;
@@ -199,6 +201,27 @@ static size_t firstNeeded(const cusEventPipeline *s, const View *view) {
     if (s->options.end_window && s->next >= s->options.end_window)
         return view->count;
     return indexOf(s, view, s->next * eventsStride(&s->options.windowing));
+}
+
+/* A step from s->newest of at most this many microseconds has at most max_gap windows in it. */
+static uint64_t gapLimit(const cusEventPipeline *s) {
+    const cusWindowing *windowing = &s->options.windowing;
+    const uint64_t stride = eventsStride(windowing), most = s->options.max_gap;
+    return most > (UINT64_MAX - windowing->length) / stride ? UINT64_MAX : most * stride + windowing->length;
+}
+
+/* Checks a step from s->newest to the time t that is longer than gapLimit: the windows that lie in it have no events. */
+static cusStatus checkGap(const cusEventPipeline *s, int64_t t) {
+    const cusWindowing *windowing = &s->options.windowing;
+    const uint64_t stride = eventsStride(windowing), most = s->options.max_gap;
+    const uint64_t from = (uint64_t)s->newest - (uint64_t)s->origin, to = (uint64_t)t - (uint64_t)s->origin;
+    const uint64_t first = from / stride + 1, end = to >= windowing->length ? (to - windowing->length) / stride + 1 : 0;
+    const int wanted = end > s->options.first_window && (!s->options.end_window || first < s->options.end_window);
+    CUSI_REQUIRE(end <= first || end - first <= most || !wanted, CUS_ERROR_CAPACITY,
+                 "cusEventPipelinePush: %llu windows in a row have no events, from %lld to %lld us, expected at most "
+                 "max_gap = %llu",
+                 (unsigned long long)(end - first), (long long)s->newest, (long long)t, (unsigned long long)most);
+    return CUS_OK;
 }
 
 /* Lists in s->planned, by index in the view, the next complete windows, and the incomplete one if the view ends the
@@ -435,9 +458,15 @@ static cusStatus checkedPush(cusEventPipeline *s, const cusEventArrays *events) 
     cusEventArrays good = *events;
     if (s->with_times && s->pushed == 0)
         s->origin = s->newest = events->t[0];
+    cusStatus gap = CUS_OK;
     if (byDuration(s)) {
-        for (good.count = 0; good.count < events->count && events->t[good.count] >= s->newest; ++good.count)
-            s->newest = events->t[good.count];
+        const uint64_t limit = gapLimit(s);
+        for (good.count = 0; good.count < events->count && events->t[good.count] >= s->newest; ++good.count) {
+            const int64_t t = events->t[good.count];
+            if ((uint64_t)t - (uint64_t)s->newest > limit && (gap = checkGap(s, t)) != CUS_OK)
+                break;
+            s->newest = t;
+        }
     }
     cusStatus status = push(s, &good);
     if (s->up) { /* even after an error the caller's arrays are no longer read; staged events may still be uploading */
@@ -445,6 +474,8 @@ static cusStatus checkedPush(cusEventPipeline *s, const cusEventArrays *events) 
         status = status == CUS_OK ? passed : status;
     }
     CUS_TRY(remember(s, status));
+    if (gap != CUS_OK) /* again, for its message */
+        return remember(s, checkGap(s, events->t[good.count]));
     if (good.count < events->count)
         return remember(s,
                         cusi_fail(CUS_ERROR_VALUE, "%s: times decrease from %lld to %lld at event %llu", function,

@@ -389,8 +389,10 @@ class EventPipeline(Closeable):
     framework: of the frames, "numpy", "torch" or "cupy"; by default NumPy on the CPU, else the one that is imported.
     max_events: largest number of events in a window; 0: 4 Mi, or the length of windows by count. batch_windows: at most so many
         windows per batch; 0: 16 MiB of frames.
+    max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
 
-    Raises ValueError (status CAPACITY) if a window by duration has more than max_events events.
+    Raises ValueError (status CAPACITY) if a window by duration has more than max_events events, or if more than max_gap in a row
+    have none.
     """
 
     def __init__(
@@ -408,12 +410,19 @@ class EventPipeline(Closeable):
         framework: str | None = None,
         max_events: int = 0,
         batch_windows: int = 0,
+        max_gap: int = 0,
     ) -> None:
         numbers, many = representations("EventPipeline", representation, bins)
         if not callable(sink):
             raise wrong_type("EventPipeline", "sink", sink, "a function of a FrameBatch")
         device = device_text("EventPipeline", device)
-        counts = {"first_window": first_window, "end_window": end_window, "max_events": max_events, "batch_windows": batch_windows}
+        counts = {
+            "first_window": first_window,
+            "end_window": end_window,
+            "max_events": max_events,
+            "batch_windows": batch_windows,
+            "max_gap": max_gap,
+        }
         for name, value in counts.items():
             if not hasattr(value, "__index__"):
                 raise wrong_type("EventPipeline", name, value, "an integer")
@@ -442,6 +451,7 @@ class EventPipeline(Closeable):
             framework,
             max_events,
             batch_windows,
+            max_gap,
         )
 
     def push(

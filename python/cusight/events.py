@@ -193,6 +193,7 @@ class Recording(Closeable):
         first_window: int = 0,
         end_window: int = 0,
         max_events: int = 0,
+        max_gap: int = 0,
     ) -> Frames:
         """Frames of the recording from the place last sought (or the beginning), in batches.
 
@@ -203,6 +204,7 @@ class Recording(Closeable):
         framework: "numpy", "torch" or "cupy"; by default NumPy on the CPU, else the one that is imported.
         first_window, end_window: only these windows (a shard of the recording); 0: no end.
         max_events: largest number of events in a window by duration; 0: 4 Mi.
+        max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
         """
         size = frame_size("Recording.frames", self.shape if shape is None else shape)
         if integer("Recording.frames", "batch", batch) < 1:
@@ -216,6 +218,7 @@ class Recording(Closeable):
             "device": device,
             "framework": framework,
             "max_events": max_events,
+            "max_gap": max_gap,
         }
         return Frames(self, size, batch, arguments)
 

@@ -236,7 +236,7 @@ void Array::fromCupy() {
     data = reinterpret_cast<void *>(nb::cast<uintptr_t>(memory.attr(names.ptr)));
 }
 
-// ---- DLPack and __cuda_array_interface__ -------------------------------------------------------------------------------
+// ---- DLPack ------------------------------------------------------------------------------------------------------------
 
 // Returns false if the element type is unknown here.
 bool Array::fromTensor(const dlpack::Tensor &tensor) {
@@ -298,30 +298,80 @@ void Array::fromDlpack(void *stream) {
              function, argument, tensor->bits, tensor->code);
 }
 
+// ---- __cuda_array_interface__: a dict that any object may offer ---------------------------------------------------------
+
+// The value of a field; None if it is missing.
+static nb::object fieldOf(const nb::dict &fields, const char *name) {
+    return fields.contains(name) ? nb::object(fields[name]) : nb::none();
+}
+
+// Reads an integer; returns false if it is none or does not fit.
+static bool readNumber(nb::handle object, bool is_signed, int64_t &value) {
+    const nb::object index = nb::steal(PyNumber_Index(object.ptr()));
+    if (index.is_valid())
+        value = is_signed ? PyLong_AsLongLong(index.ptr()) : static_cast<int64_t>(PyLong_AsUnsignedLongLong(index.ptr()));
+    const bool valid = !PyErr_Occurred();
+    PyErr_Clear();
+    return valid;
+}
+
+static bool isTupleOfNumbers(const nb::object &object) {
+    if (!PyTuple_Check(object.ptr()))
+        return false;
+    int64_t value = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(object.ptr()); ++i)
+        if (!readNumber(PyTuple_GetItem(object.ptr(), i), true, value))
+            return false;
+    return true;
+}
+
+static void requireField(const Array &array, bool valid, const char *name, const char *expected) {
+    if (!valid)
+        fail(CUS_ERROR_TYPE, "%s: %s has a __cuda_array_interface__ with an invalid %s, expected %s", array.function,
+             array.argument, name, expected);
+}
+
 void Array::fromInterface(const nb::object &interface, cusStream stream) {
-    const nb::dict fields = nb::cast<nb::dict>(interface);
-    const std::string type = nb::cast<std::string>(fields["typestr"]);
-    readShape(fields["shape"]);
-    const nb::tuple memory = nb::cast<nb::tuple>(fields["data"]);
-    data = reinterpret_cast<void *>(nb::cast<uintptr_t>(memory[0]));
-    readonly = nb::cast<bool>(memory[1]);
-    const size_t size = type.size() > 2 ? static_cast<size_t>(std::atoi(type.c_str() + 2)) : 0;
-    dtype = type.size() > 2 && (type[0] != '>' || size == 1) ? dtypeOf(type[1], size) : UNKNOWN;
+    if (!PyDict_Check(interface.ptr()))
+        fail(CUS_ERROR_TYPE, "%s: %s has a __cuda_array_interface__ of type %s, expected a dict", function, argument,
+             Py_TYPE(interface.ptr())->tp_name);
+    const nb::dict fields = nb::borrow<nb::dict>(interface);
+    const nb::object typestr = fieldOf(fields, "typestr"), axes = fieldOf(fields, "shape"),
+                     memory = fieldOf(fields, "data"), steps = fieldOf(fields, "strides"),
+                     producer_stream = fieldOf(fields, "stream");
+    requireField(*this, PyUnicode_Check(typestr.ptr()), "typestr", "a text such as '<f4'");
+    requireField(*this, isTupleOfNumbers(axes), "shape", "a tuple of integers");
+    requireField(*this, steps.is_none() || isTupleOfNumbers(steps), "strides", "a tuple of integers or None");
+    int64_t address = 0, number = 0;
+    requireField(*this,
+                 PyTuple_Check(memory.ptr()) && PyTuple_Size(memory.ptr()) == 2 &&
+                     readNumber(PyTuple_GetItem(memory.ptr(), 0), false, address),
+                 "data", "a tuple of an address and whether it is read-only");
+    requireField(*this, producer_stream.is_none() || readNumber(producer_stream, false, number), "stream",
+                 "an integer or None");
+    requireField(*this, fieldOf(fields, "mask").is_none(), "mask", "None");
+    const std::string type = nb::cast<std::string>(typestr);
+    readShape(axes);
+    data = reinterpret_cast<void *>(address);
+    readonly = PyObject_IsTrue(PyTuple_GetItem(memory.ptr(), 1)) != 0;
+    PyErr_Clear(); // what has no truth is read-only
+    const size_t size = type.size() == 3 ? static_cast<size_t>(type[2] - '0') : 0;
+    dtype = type.size() == 3 && (type[0] != '>' || size == 1) ? dtypeOf(type[1], size) : UNKNOWN;
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has type '%s', expected integers or floats of 8 to 64 bits", function, argument,
              type.c_str());
-    if (fields.contains("strides") && !nb::object(fields["strides"]).is_none()) {
-        readStrides(fields["strides"], 1);
+    if (!steps.is_none()) {
+        readStrides(steps, 1);
     } else {
-        int64_t step = static_cast<int64_t>(size);
-        for (size_t i = shape.size(); i-- > 0; step *= shape[i])
-            strides[i] = step;
+        uint64_t step = size; // of any shape; one that is too large is refused later
+        for (size_t i = shape.size(); i-- > 0; step *= static_cast<uint64_t>(shape[i]))
+            strides[i] = static_cast<int64_t>(step);
     }
     framework = Framework::Other;
-    if (!fields.contains("stream") || nb::object(fields["stream"]).is_none())
+    if (producer_stream.is_none())
         return;
     // 1 is the legacy default stream, 2 the per-thread one; CUDA knows both by these numbers.
-    const auto producer = reinterpret_cast<cusStream>(nb::cast<uintptr_t>(fields["stream"]));
+    const auto producer = reinterpret_cast<cusStream>(number);
     if (producer == stream || (!stream && producer == reinterpret_cast<cusStream>(uintptr_t{1})))
         return;
     cusStreamEvent event = nullptr;

@@ -54,8 +54,11 @@ static nb::tuple info(Reader &self) {
     const Use<cusEventReader> reader(self.handle);
     cusEventInfo fields = {};
     check(cusEventReaderInfo(reader, &fields));
+    const nb::object camera =
+        nb::steal(PyUnicode_DecodeUTF8(fields.camera, static_cast<Py_ssize_t>(std::strlen(fields.camera)),
+                                       "backslashreplace")); // the file may hold any bytes
     return nb::make_tuple(cusEventFormatName(fields.format), fields.width, fields.height, fields.count, fields.first_time,
-                          fields.last_time, fields.camera);
+                          fields.last_time, camera);
 }
 
 static nb::tuple counts(Reader &self) {

@@ -71,7 +71,7 @@ static cusStatus deliver(void *user, const cusFrameBatch *batch) {
 
 static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sink, const nb::tuple &windowing,
                         uint64_t first_window, uint64_t end_window, const char *device, const char *deliver_to,
-                        nb::handle framework, size_t max_events, size_t batch_windows) {
+                        nb::handle framework, size_t max_events, size_t batch_windows, uint64_t max_gap) {
     const std::vector<cusRepresentation> representations = representationsOf(list);
     Call call("EventPipeline");
     call.assume(parseDevice("EventPipeline", device), Framework::NumPy);
@@ -89,6 +89,7 @@ static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sin
     options.deliver = state->deliver.space;
     options.max_events = max_events;
     options.batch_windows = batch_windows;
+    options.max_gap = max_gap;
     cusEventPipeline *pipeline = nullptr;
     call.run([&] {
         return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(),
@@ -173,7 +174,7 @@ void addPipeline(nb::module_ &module) {
     nb::class_<Pipeline>(module, "EventPipeline", nb::type_slots(slots))
         .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("sink"),
              nb::arg("windowing"), nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), nb::arg("deliver"),
-             none("framework"), nb::arg("max_events"), nb::arg("batch_windows"))
+             none("framework"), nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"))
         .def("close", [](Pipeline &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Pipeline &self) { return self.handle.closed(); })
         .def("push", &push, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))

@@ -22,6 +22,28 @@ class OnGpu:
         self.__cuda_array_interface__ = {"shape": shape, "typestr": typestr, "data": (16, False), "version": 3, "strides": strides}
 
 
+def odd(**fields):
+    """An array on a GPU with other fields; ... means without one."""
+    array = OnGpu((20, 30))
+    array.__cuda_array_interface__.update(fields)
+    array.__cuda_array_interface__ = {name: value for name, value in array.__cuda_array_interface__.items() if value is not ...}
+    return array
+
+
+ODD_FIELDS = [
+    {name: value}
+    for name, values in {
+        "typestr": [..., None, 4, b"<f4"],
+        "shape": [..., None, 20, "ab", [20, 30], (20.5, 30), (2**64, 1), (None, 1)],
+        "strides": [30, "ab", (30.0, 1), (2**63, 1)],
+        "data": [..., None, 16, (), (16,), ("a", False), (-1, False), (2**64, False), (None, False)],
+        "stream": ["1", 1.5, -1, 2**64],
+        "mask": [IMAGE],
+    }.items()
+    for value in values
+]
+
+
 class Dlpack:
     """A producer of DLPack tensors; `device` is what it claims."""
 
@@ -140,6 +162,26 @@ CASES = [
     (lambda: cusight.events.open(b"x", camera=3), TypeError, "TYPE", "camera is 3, expected left or right"),
     (lambda: cusight.events.EventGenerator((20, 30)).push(IMAGE, "now"), TypeError, "TYPE", "time is 'now'"),
 ]
+
+
+@pytest.mark.parametrize("fields", ODD_FIELDS, ids=str)
+def test_odd_cuda_array_interfaces(fields):
+    with pytest.raises(TypeError, match=f"integral: src has a __cuda_array_interface__ with an invalid {next(iter(fields))}, expected") as caught:
+        cusight.integral(odd(**fields))
+    assert caught.value.status is cusight.Status.TYPE
+
+
+def test_other_cuda_array_interfaces():
+    array = OnGpu((20, 30))
+    for typestr in ("", "<", "<f", "<f16", "<f99999999999", "<f4x", "<x4", ">f4"):
+        with pytest.raises(TypeError, match="expected integers or floats of 8 to 64 bits"):
+            cusight.integral(OnGpu((20, 30), typestr))
+    with pytest.raises(ValueError, match="expected 1 to 2147483647 on each axis"):
+        cusight.integral(OnGpu((2**62, 2**62, 2**62)[:2]))
+    for interface in (None, 3, [1]):
+        array.__cuda_array_interface__ = interface
+        with pytest.raises(TypeError, match="src has a __cuda_array_interface__ of type .*, expected a dict"):
+            cusight.integral(array)
 
 
 @pytest.mark.parametrize("call, kind, status, words", CASES, ids=[c[3].replace(" ", "-")[:40] for c in CASES])

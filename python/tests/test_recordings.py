@@ -208,6 +208,26 @@ def test_windows_with_too_many_events(clean):
         assert caught.value.status is cusight.Status.CAPACITY
 
 
+def test_windows_without_events():
+    def pushed(gap, **options):
+        batches = []
+        with cusight.EventPipeline(SHAPE, "histogram", batches.append, windows="1ms", **options) as pipeline:
+            pipeline.push([0, 0], [0, 0], [1, 1], [0, gap])
+            pipeline.flush()
+        return sum(map(len, batches))
+
+    assert pushed(1_001_500) == 1001
+    with pytest.raises(ValueError, match="1001 windows in a row have no events") as caught:
+        pushed(1_002_500)
+    assert caught.value.status is cusight.Status.CAPACITY
+    assert pushed(1_002_500, max_gap=1001) == 1002
+
+
+def test_header_that_is_no_text():
+    with cusight.events.open(b"% evt 3.0\n% plugin_name \x9bx\n% end\n\0\x80\1 ") as recording:
+        assert recording.camera == "\\x9bx"
+
+
 def test_generator():
     with cusight.events.EventGenerator((10, 12)) as generator:
         dark, bright = np.full((10, 12), 50, np.uint8), np.full((10, 12), 100, np.uint8)

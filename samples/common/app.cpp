@@ -99,6 +99,28 @@ std::string formatted(const char *format, va_list arguments) {
     return out;
 }
 
+// As in the library's messages (src/status.c).
+size_t characterBytes(const char *text) {
+    const auto *const s = reinterpret_cast<const unsigned char *>(text);
+    if (*s < 0x80)
+        return *s >= 0x20 && *s != 0x7f;
+    const size_t bytes = *s < 0xc2 || *s > 0xf4 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : 4;
+    for (size_t i = 1; i < bytes; ++i)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return *s == 0xc2 && s[1] < 0xa0 ? 0 : bytes; // U+0080 to U+009F are control characters
+}
+
+std::string printable(const std::string &words) {
+    std::string out;
+    for (size_t at = 0; at < words.size();) {
+        const size_t bytes = characterBytes(&words[at]);
+        out += bytes ? words.substr(at, bytes) : text("\\x%02x", static_cast<unsigned char>(words[at]));
+        at += std::max<size_t>(bytes, 1);
+    }
+    return out;
+}
+
 std::string lastMessage() {
     const std::string message = cusLastError();
     const size_t colon = message.find(": ");
@@ -162,12 +184,12 @@ int guarded(int argc, char **argv, int (*run)(int, char **)) {
         problem = error.what();
     }
     if (!problem.empty())
-        std::fprintf(stderr, "%s: %s\n", name, problem.c_str());
+        std::fprintf(stderr, "%s\n", printable(std::string(name) + ": " + problem).c_str());
     try {
         finishReport(code, problem);
     } catch (const Stop &stop) {
         if (code == OK || code == INTERRUPTED)
-            std::fprintf(stderr, "%s: %s\n", name, stop.what());
+            std::fprintf(stderr, "%s\n", printable(std::string(name) + ": " + stop.what()).c_str());
         code = code == OK || code == INTERRUPTED ? stop.code() : code;
     }
     if (code == OUTPUT)

@@ -65,6 +65,12 @@ void leaveCoresToCodecs(size_t workers = 1);
 std::string text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 std::string formatted(const char *format, va_list arguments);
 
+// Text of files, peers and names for a terminal or a log: control characters, and bytes that are no UTF-8, become "\x1b". What
+// programs print and log passes through it.
+std::string printable(const std::string &words);
+// The length of the printable character that `text` starts with, in UTF-8; 0: a control character, or no character.
+size_t characterBytes(const char *text);
+
 // The library's last message without the function in front, for errors of the user's, not the program's.
 std::string lastMessage();
 

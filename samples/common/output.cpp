@@ -4,7 +4,10 @@
 #include <atomic>
 #include <cctype>
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -12,10 +15,12 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 namespace sample {
@@ -55,12 +60,52 @@ std::string folderOf(const std::string &path) {
     return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-// ".cusight-0123456789abcdef.part" beside `path`.
+uint32_t hashed(const std::string &bytes) { // FNV-1a, as in the library (io/eventio/output.c)
+    uint32_t hash = 2166136261u;
+    for (const char byte : bytes)
+        hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619u;
+    return hash;
+}
+
+// ".cusight-OUTPUT-HOST-", hashes: the same for all runs that write `path` and see each other's process numbers.
+std::string hiddenStart(const std::string &path) {
+    struct stat processes = {};
+    utsname host = {};
+    ::uname(&host);
+    if (::stat("/proc/self/ns/pid", &processes) != 0)
+        processes.st_ino = 0;
+    return text(".cusight-%08x-%08x-", hashed(path.substr(path.rfind('/') + 1)),
+                hashed(host.nodename + std::to_string(processes.st_ino)));
+}
+
+// Removes what killed runs have left beside `path`: files and folders of this user whose process is gone.
+void removeLeftovers(const std::string &path) {
+    constexpr size_t RANDOM = 17; // a dash and 16 digits
+    const std::string start = hiddenStart(path), type = fs::path(path).extension().string();
+    std::error_code error;
+    for (fs::directory_iterator at(folderOf(path), error), end; !error && at != end; at.increment(error)) {
+        const std::string name = at->path().filename().string();
+        if (name.compare(0, start.size(), start) != 0)
+            continue;
+        char *rest = nullptr;
+        const unsigned long process = std::strtoul(&name[start.size()], &rest, 16);
+        const bool ours =
+            std::strlen(rest) > RANDOM && (std::string(".part") == rest + RANDOM || ".part" + type == rest + RANDOM);
+        struct stat about;
+        if (ours && process > 0 && process <= INT_MAX && ::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH &&
+            ::lstat(at->path().c_str(), &about) == 0 && about.st_uid == ::geteuid()) {
+            std::error_code ignored;
+            fs::remove_all(at->path(), ignored);
+        }
+    }
+}
+
+// ".cusight-OUTPUT-HOST-PROCESS-0123456789abcdef.part" beside `path`.
 std::string hiddenName(const std::string &path) {
     unsigned char random[8];
     if (::getrandom(random, sizeof random, 0) != static_cast<ssize_t>(sizeof random))
         cannotWrite(path, std::strerror(errno));
-    std::string name = ".cusight-";
+    std::string name = hiddenStart(path) + text("%x-", static_cast<unsigned>(::getpid()));
     for (const unsigned char byte : random)
         name += text("%02x", byte);
     const size_t slash = path.rfind('/');
@@ -134,6 +179,7 @@ OutputFile::OutputFile(const std::string &path) : path_(path), temporary_(path) 
     if (in_place_) {
         descriptor_ = openInPlace(path);
     } else {
+        removeLeftovers(path);
         do {
             temporary_ = hiddenName(path) + fs::path(path).extension().string();
             descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -266,6 +312,7 @@ void OutputFile::commit() {
 OutputFolder::OutputFolder(const std::string &folder) : folder_(folder) {
     if (!folder_.empty() && folder_.back() != '/')
         folder_ += '/';
+    removeLeftovers(folder_ + "x");
     int made;
     do {
         path_ = hiddenName(folder_ + "x");

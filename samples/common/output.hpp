@@ -21,7 +21,7 @@ bool isSpecialPath(const std::string &path);
 [[noreturn]] void cannotWrite(const std::string &path, const std::string &why);
 
 // One output file. A previous file at its path stays until commit(); without that, the destructor leaves no trace. A
-// symbolic link at the path is replaced, not followed. stdout ("-"), a device or a pipe is written in place. All functions
+// symbolic link at the path is replaced, not followed. What killed runs of the same output have left is removed. stdout ("-"), a device or a pipe is written in place. All functions
 // throw Stop(OUTPUT).
 class OutputFile {
   public:

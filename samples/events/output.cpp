@@ -135,6 +135,7 @@ cusStatus FrameOutput::receive(void *user, const cusFrameBatch *batch) {
     auto *self = static_cast<FrameOutput *>(user);
     try {
         self->receiving_([&] { self->take(*batch); });
+        self->closed_ = self->closed_ || sample::interrupted(); // a gap may be millions of frames long
         return self->closed_ ? CUS_ERROR_IO : CUS_OK;
     } catch (...) {
         self->error_ = std::current_exception();
@@ -182,8 +183,7 @@ size_t FrameOutput::show(const cusFrameBatch &batch) {
             const cv::Mat plain = sample::eventPicture(representation_, frame, &scales);
             return legend_ ? sample::withLegend(plain, scales) : plain;
         });
-        // A file gets all frames that were made before Ctrl-C.
-        closed_ = !sink_->writeAt(picture, seconds) || (paced_ && sample::interrupted());
+        closed_ = !sink_->writeAt(picture, seconds) || sample::interrupted();
     }
     return i;
 }

@@ -18,7 +18,8 @@ using sample::Stop;
 void check(cusStatus status) {
     if (status == CUS_OK)
         return;
-    throw Stop(status == CUS_ERROR_CUDA || status == CUS_ERROR_NO_CUDA ? sample::DEVICE : sample::FAILED, cusLastError());
+    throw Stop(status == CUS_ERROR_CUDA || status == CUS_ERROR_NO_CUDA ? sample::DEVICE : sample::FAILED,
+               inOptions(cusLastError()));
 }
 
 namespace {
@@ -89,7 +90,7 @@ class VideoSource final : public EventSource {
     ~VideoSource() override { cusEventGeneratorDestroy(generator_); }
 
     bool next(cusEventArrays &events) override {
-        while (source_->read(frame_)) {
+        while (!sample::interrupted() && source_->read(frame_)) { // a picture that does not change makes no events
             cv::cvtColor(frame_, gray_, cv::COLOR_BGR2GRAY);
             cusMat view = CUS_MAT_INIT;
             check(cusMatWrap(&view, gray_.rows, gray_.cols, CUS_8UC1, CUS_HOST, gray_.data, gray_.step));
@@ -190,7 +191,7 @@ void Selection::rewind() {
 }
 
 bool Selection::next(cusEventArrays &events) {
-    while (source_.next(events)) {
+    while (!sample::interrupted() && source_.next(events)) {
         if (start_ < 0)
             start_ = events.t[0];
         const int64_t *end = events.t + events.count;

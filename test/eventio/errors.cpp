@@ -138,6 +138,8 @@ TEST(EventErrors, FilesThatAreNotRecordings) {
     CUS_REJECTS(content("% format EVT21;height=720;width=1280;endianness=big\n% end\n12345678"), UNSUPPORTED,
                 "endianness of EVT 2.1 is big, expected little or legacy");
     CUS_REJECTS(content("% evt 4.0\n% end\n1234"), UNSUPPORTED, "EVT 4.0");
+    for (const char *version : {"evt 4294967299.0", "evt 3.4294967296", "evt -4294967293.0", "evt 99999999999999999999.0"})
+        CUS_REJECTS(content("% " + std::string(version) + "\n% end\n1234"), UNSUPPORTED, "expected EVT 2.0, 2.1 or 3.0");
     CUS_REJECTS(content("% Version 1\n" + std::string("\0\x08", 2) + "12345678"), UNSUPPORTED, "DAT version is 1");
     CUS_REJECTS(content("% Version 2\n\x03\x09"
                         "12345678"),
@@ -148,9 +150,40 @@ TEST(EventErrors, FilesThatAreNotRecordings) {
     CUS_REJECTS(content("% evt 3.0"), TRUNCATED, "ends within its header, at byte 9");
     CUS_REJECTS(content("% Version 2\n"), TRUNCATED, "ends after its header");
     CUS_REJECTS(content("% " + std::string(100000, 'x')), FORMAT, "header is longer than 65536 bytes");
+    for (const size_t end : {65535u, 65536u, 65537u}) { // a line ends before, at and after the limit
+        const std::string line = "% " + std::string(1021, 'x') + "\n", start = "% evt 3.0\n";
+        std::string text = start;
+        while (text.size() + 2 * line.size() < end)
+            text += line;
+        text += "% " + std::string(end - text.size() - 3, 'y') + "\n";
+        ASSERT_EQ(text.size(), end);
+        CUS_REJECTS(content(text + line + "% end\n1234"), FORMAT, "header is longer than 65536 bytes");
+    }
     CUS_EXPECT_ERROR(content("\x89HDF\r\n\x1a\n garbled"), haveHdf5() ? CUS_ERROR_FORMAT : CUS_ERROR_UNSUPPORTED, "HDF5");
     CUS_EXPECT_ERROR(content("\x89HDF\r\n\x1a\n" + std::string(4096, 'x')),
                      haveHdf5() ? CUS_ERROR_FORMAT : CUS_ERROR_UNSUPPORTED, "HDF5");
+    EXPECT_EQ(reader, nullptr);
+}
+
+// Messages go to terminals and logs.
+TEST(EventErrors, MessagesHaveNoControlCharacters) {
+    cusEventReader *reader = nullptr;
+    const auto message = [&](const std::string &path) {
+        EXPECT_EQ(cusEventReaderOpen(&reader, path.c_str(), nullptr), CUS_ERROR_IO);
+        return std::string(cusLastError());
+    };
+    const auto has = [&](const std::string &path, const std::string &shown) {
+        EXPECT_NE(message(path).find("/none/" + shown), std::string::npos) << cusLastError();
+    };
+    has("/none/\x1b[2J\a\n\t\x7f.", "\\x1b[2J\\x07\\x0a\\x09\\x7f.");
+    has("/none/\xc2\x9b.\x9b.\xc3.\xff", "\\xc2\\x9b.\\x9b.\\xc3.\\xff"); // C1 and what is no UTF-8
+    has("/none/z\xc3\xb6 \xe6\x97\xa5 \xf0\x9f\x98\x80 \\.", "z\xc3\xb6 \xe6\x97\xa5 \xf0\x9f\x98\x80 \\.");
+    for (size_t n = 100; n < 140; ++n) { // cut at any place
+        const std::string text = message("/none/" + std::string(n, '\x1b'));
+        EXPECT_LT(text.size(), 512u);
+        EXPECT_EQ(text.find('\x1b'), std::string::npos);
+        EXPECT_NE(text.find("\\x1b\\x1b"), std::string::npos);
+    }
     EXPECT_EQ(reader, nullptr);
 }
 

@@ -55,6 +55,55 @@ TEST(EventWriter, IndexAndLayoutAreThoseOfM3ed) {
     H5Fclose(file);
 }
 
+// Times far from 0 and from each other: an entry for each millisecond would take 8 GB, or 100 MB compressed.
+TEST(EventWriter, IndexIsNotMuchLargerThanTheEvents) {
+    Folder at;
+    const int64_t late = int64_t(1) << 40, wide = 1000 * ((int64_t(1) << 22) + 1000);
+    const uint16_t xy[] = {1, 2};
+    const uint8_t p[] = {1, 0};
+    for (const int compress : {1, 0}) {
+        cusEventWriterOptions options = sensor(100, 50);
+        options.compress = compress;
+        cusEventWriter *writer = nullptr;
+        const int64_t far[] = {5, late}, near[] = {late - 2000, late}, most[] = {0, wide + 999}, more[] = {0, wide + 1000};
+        CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "w.h5").c_str(), &options));
+        CUS_REJECTS(
+            cusEventWriterWrite(writer, 2, xy, xy, p, far), VALUE,
+            "event 1 has time 1099511627776 us, 1099511627 ms after the first, expected at most 4195304 ms for 2 events");
+        CUS_REJECTS(cusEventWriterWrite(writer, 2, xy, xy, p, more), VALUE, "event 1 has time 4195305000 us");
+        if (compress) {
+            CUS_ASSERT_OK(cusEventWriterWrite(writer, 2, xy, xy, p, most));
+            CUS_ASSERT_OK(cusEventWriterFinish(writer));
+            EXPECT_LT(std::filesystem::file_size(at / "w.h5"), 1000000u);
+            CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "w.h5").c_str(), &options));
+        }
+        CUS_ASSERT_OK(cusEventWriterWrite(writer, 1, xy, xy, p, near)); // in two calls
+        CUS_ASSERT_OK(cusEventWriterWrite(writer, 1, xy + 1, xy + 1, p + 1, near + 1));
+        CUS_ASSERT_OK(cusEventWriterFinish(writer));
+        EXPECT_LT(std::filesystem::file_size(at / "w.h5"), 2000000u);
+        EXPECT_EQ(Reader(at / "w.h5").all().t, (std::vector<int64_t>{late - 2000, late}));
+    }
+    const hid_t file = H5Fopen((at / "w.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t map = H5Dopen2(file, "/prophesee/left/ms_map_idx", H5P_DEFAULT), space = H5Dget_space(map);
+    ASSERT_EQ(H5Sget_simple_extent_npoints(space), late / 1000 + 1);
+    const auto entry = [&](hsize_t ms) {
+        uint64_t value = 7;
+        const hid_t one = H5Screate(H5S_SCALAR), place = H5Dget_space(map);
+        EXPECT_GE(H5Sselect_elements(place, H5S_SELECT_SET, 1, &ms), 0);
+        EXPECT_GE(H5Dread(map, H5T_NATIVE_UINT64, one, place, H5P_DEFAULT, &value), 0);
+        H5Sclose(place);
+        H5Sclose(one);
+        return value;
+    };
+    for (const hsize_t ms : {hsize_t(0), hsize_t(500000000), hsize_t(late / 1000 - 2)})
+        EXPECT_EQ(entry(ms), 0u) << ms;
+    EXPECT_EQ(entry(late / 1000 - 1), 1u); // the first event is at .. 625.776 ms
+    EXPECT_EQ(entry(late / 1000), 1u);
+    H5Sclose(space);
+    H5Dclose(map);
+    H5Fclose(file);
+}
+
 #endif
 
 TEST(EventWriter, PreviousFileStaysUntilTheNewOneIsComplete) {

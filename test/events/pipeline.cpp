@@ -272,6 +272,59 @@ TEST_P(EventPipeline, ErrorsStopIt) {
     CUS_EXPECT_OK(cusEventPipelinePush(pipeline.object, &all));
 }
 
+// Two events far apart ask for any number of empty frames.
+TEST_P(EventPipeline, BoundsEmptyWindowsInARow) {
+    const uint16_t xy[] = {1, 1, 1};
+    const uint8_t p[] = {1, 0, 1};
+    size_t made = 0;
+    const auto push = [&](cusEventPipelineOptions o, const std::vector<int64_t> &t) {
+        Collected got;
+        const Pipeline pipeline(2, 2, {repr(CUS_REPR_HISTOGRAM)}, o, &got);
+        const cusEventArrays all = {xy, xy, p, t.data(), t.size(), CUS_HOST};
+        const cusStatus status = cusEventPipelinePush(pipeline.object, &all);
+        const cusStatus flushed = cusEventPipelineFlush(pipeline.object);
+        EXPECT_EQ(flushed, status);
+        made = got.windows.size();
+        return status;
+    };
+    cusWindowing w = cusWindowingDefaults();
+    w.unit = CUS_WINDOW_DURATION;
+    w.length = 10;
+    cusEventPipelineOptions o = options(w);
+    // Windows 1 to 1000 are empty, then one more.
+    CUS_EXPECT_OK(push(o, {3, 10000 + 15}));
+    EXPECT_EQ(made, 1001U);
+    CUS_REJECTS(
+        push(o, {3, 10010 + 13}), CAPACITY,
+        "cusEventPipelinePush: 1001 windows in a row have no events, from 3 to 10023 us, expected at most max_gap = "
+        "1000");
+    EXPECT_LE(made, 1U);
+    o.max_gap = 1001;
+    CUS_EXPECT_OK(push(o, {3, 10010 + 13}));
+    EXPECT_EQ(made, 1002U);
+    // The largest step of all: past 2^63 us.
+    CUS_REJECTS(push(o, {INT64_MIN, 0, INT64_MAX}), CAPACITY, "have no events, from -9223372036854775808 to 0 us");
+    // A shard pays only for what it makes.
+    o.max_gap = 5;
+    o.first_window = 1;
+    o.end_window = 3;
+    CUS_REJECTS(push(o, {0, 1000}), CAPACITY, "99 windows in a row");
+    o.first_window = 100;
+    o.end_window = 101;
+    CUS_EXPECT_OK(push(o, {0, 1000, 1020}));
+    EXPECT_EQ(made, 1U);
+    // Windows that overlap, or leave gaps of their own; UINT64_MAX and the longest windows: no limit, and no overflow.
+    o = options(w);
+    o.windowing.stride = 1;
+    o.max_gap = 3;
+    CUS_EXPECT_OK(push(o, {0, 13, 20}));
+    CUS_REJECTS(push(o, {0, 14, 20}), CAPACITY, "4 windows in a row have no events, from 0 to 14 us");
+    o.max_gap = UINT64_MAX;
+    CUS_EXPECT_OK(push(o, {0, 15000}));
+    o.windowing.length = o.windowing.stride = INT64_MAX;
+    CUS_EXPECT_OK(push(o, {INT64_MIN, INT64_MAX}));
+}
+
 TEST(EventPipelineCreate, Rejects) {
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
     cusEventPipeline *pipeline = nullptr;

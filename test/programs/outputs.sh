@@ -251,7 +251,6 @@ waits() {
     [ $took -lt 2000 ] || fail "$* took $took ms to end"
     [ $code = 130 ] || fail "$* ended with $code: $(cat said)"
 }
-waits INT "$bin/cusight-diffstream" send a.avi --bind 127.0.0.1:0 --key pipe
 waits TERM "$bin/cusight-diffstream" send a.avi --bind 127.0.0.1:0 --min-viewers 1
 waits INT "$bin/cusight-diffstream" send a.avi --bind 127.0.0.1:0 --fps 0.01
 waits TERM "$bin/cusight-diffstream" view 127.0.0.1:1 --headless --reconnect 60

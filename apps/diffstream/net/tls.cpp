@@ -48,10 +48,10 @@ constexpr const char *IDENTITY = "cusight-diffstream";
 // A secret from a file. It is never copied, and wiped at the end.
 class Secret {
   public:
-    // Throws Stop(USAGE) if the file cannot be read, has more than max_bytes, or is open to others.
+    // Throws Stop(USAGE) if the file cannot be read, has more than max_bytes, is open to others, or is no regular file.
     Secret(const std::string &option, const std::string &file, size_t max_bytes) : bytes_(max_bytes + 1) {
         const std::string name = option + " " + file;
-        const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+        const int descriptor = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); // a pipe must not wait
         if (descriptor < 0)
             throw Stop(sample::USAGE, name + ": " + std::strerror(errno));
         const std::string problem = read(descriptor, max_bytes);
@@ -75,6 +75,8 @@ class Secret {
         struct stat status = {};
         if (::fstat(descriptor, &status) != 0)
             return std::string(": ") + std::strerror(errno);
+        if (!S_ISREG(status.st_mode))
+            return ": expected a regular file";
         if (status.st_mode & 077)
             return sample::text(" is open to others (mode %04o), expected mode 0600: chmod 600 FILE",
                                 static_cast<unsigned>(status.st_mode & 07777));
@@ -173,7 +175,15 @@ void loadPrivateKey(SSL_CTX *ssl, const std::string &file) {
         throw Stop(sample::USAGE, "--cert-key " + file + ": " + tlsReason());
 }
 
+void requireRegular(const std::string &option, const std::string &file) {
+    struct stat status = {};
+    if (::stat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+        throw Stop(sample::USAGE, option + " " + file + ": expected a regular file");
+}
+
 void loadCertificates(SSL_CTX *ssl, const TlsFiles &files) {
+    requireRegular("--cert", files.certificate);
+    requireRegular("--ca", files.authority);
     if (SSL_CTX_use_certificate_chain_file(ssl, files.certificate.c_str()) != 1)
         throw Stop(sample::USAGE, "--cert " + files.certificate + ": " + tlsReason());
     loadPrivateKey(ssl, files.private_key);

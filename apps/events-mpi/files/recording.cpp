@@ -31,7 +31,8 @@ std::vector<uint16_t> scaleTable(int from, int to) {
 void check(cusStatus status) {
     if (status == CUS_OK)
         return;
-    throw Stop(status == CUS_ERROR_CUDA || status == CUS_ERROR_NO_CUDA ? sample::DEVICE : sample::FAILED, cusLastError());
+    throw Stop(status == CUS_ERROR_CUDA || status == CUS_ERROR_NO_CUDA ? sample::DEVICE : sample::FAILED,
+               events::inOptions(cusLastError()));
 }
 
 Recording::Recording(const Options &o, bool pinned) : path_(o.input), indexed_(!o.skip_bad) {

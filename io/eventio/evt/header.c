@@ -4,6 +4,7 @@
 #include "eventio/text.h"
 #include "eventio/validate.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,11 +55,17 @@ static void setModelSize(TextHeader *header, const char *plugin) {
         }
 }
 
+/* A part of a version; one that is too large must not become a known one. */
+static int versionNumber(const char *text, char **rest) {
+    const long value = strtol(text, rest, 10);
+    return value < 0 || value > INT_MAX ? INT_MAX : (int)value;
+}
+
 /* "3.0" */
 static void setEvtVersion(TextHeader *header, const char *text) {
     char *rest;
-    header->evt_major = (int)strtol(text, &rest, 10);
-    header->evt_minor = *rest == '.' ? (int)strtol(rest + 1, NULL, 10) : 0;
+    header->evt_major = versionNumber(text, &rest);
+    header->evt_minor = *rest == '.' ? versionNumber(rest + 1, &rest) : 0;
 }
 
 static void setEndianness(TextHeader *header, const char *text) {
@@ -103,7 +110,7 @@ static void parseLine(TextHeader *header, const char *line) {
         const long height = strtol(value, NULL, 10);
         header->height = isSensorSide(height) ? (int)height : 0;
     } else if (hasField(line, "Version ", &value)) {
-        header->dat_version = (int)strtol(value, NULL, 10);
+        header->dat_version = versionNumber(value, &rest);
     } else if (hasField(line, "Data file containing ", &value)) {
         header->is_dat = 1;
     } else if (hasField(line, "plugin_name ", &value)) {
@@ -132,6 +139,9 @@ static cusStatus parseHeader(const char *function, const uint8_t *bytes, size_t 
             break;
         parseLine(header, line);
     }
+    /* The header ends where the next two bytes say so, and a DAT file's are more than events. */
+    CUSI_REQUIRE(header->bytes + 2 <= n || n < EVENTIO_HEADER_BYTES, CUS_ERROR_FORMAT,
+                 "%s: the header is longer than %d bytes", function, EVENTIO_HEADER_BYTES);
     return CUS_OK;
 }
 

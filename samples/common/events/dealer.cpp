@@ -150,6 +150,7 @@ EventDealer::EventDealer(const std::vector<Device> &devices, int rows, int cols,
       representation_(representation), skipped_(devices.size()), computing_(devices.size()) {
     cusWindowing &w = options_.windowing;
     w.stride = w.stride ? w.stride : w.length;
+    options_.max_gap = options_.max_gap ? options_.max_gap : 1000;
     check(cusRepresentationType(&representation, &type_));
     arrays_ = byDuration() || usesTimes(representation) ? ARRAYS : ARRAYS - 1;
     chooseBatch(static_cast<size_t>(rows) * static_cast<size_t>(cols) * cusTypeSize(type_));
@@ -350,13 +351,42 @@ void EventDealer::deliverFinished() {
             dealWindows(ready);
 }
 
+// Returns the number of events before a decrease or a gap that is not wanted: what follows is not used.
+size_t EventDealer::inOrder(const cusEventArrays &events, std::string &problem) {
+    const cusWindowing &w = options_.windowing;
+    const uint64_t most = options_.max_gap;
+    const uint64_t limit = most > (UINT64_MAX - w.length) / w.stride ? UINT64_MAX : most * w.stride + w.length;
+    for (size_t i = 0; i < events.count; ++i) {
+        const int64_t t = events.t[i];
+        if (t < newest_) {
+            problem = "times decrease from " + std::to_string(newest_) + " to " + std::to_string(t) + " at event " +
+                      std::to_string(pushed_ + i);
+            return i;
+        }
+        if (static_cast<uint64_t>(t) - static_cast<uint64_t>(newest_) > limit) {
+            const uint64_t to = static_cast<uint64_t>(t) - static_cast<uint64_t>(origin_);
+            const uint64_t first = (static_cast<uint64_t>(newest_) - static_cast<uint64_t>(origin_)) / w.stride + 1;
+            const uint64_t end = to >= w.length ? (to - w.length) / w.stride + 1 : 0;
+            const bool wanted = end > options_.first_window && (!options_.end_window || first < options_.end_window);
+            if (end > first && end - first > most && wanted) {
+                problem = std::to_string(end - first) + " windows in a row have no events, from " +
+                          std::to_string(newest_) + " to " + std::to_string(t) + " us, expected at most --max-gap " +
+                          std::to_string(most);
+                return i;
+            }
+        }
+        newest_ = t;
+    }
+    return events.count;
+}
+
 cusStatus EventDealer::push(const cusEventArrays &events) {
     size_t good = events.count;
     if (good && pushed_ == 0 && arrays_ == ARRAYS)
         origin_ = newest_ = events.t[0];
-    if (byDuration()) // what follows a decrease is not used
-        for (good = 0; good < events.count && events.t[good] >= newest_; ++good)
-            newest_ = events.t[good];
+    std::string problem;
+    if (byDuration())
+        good = inOrder(events, problem);
     for (size_t at = 0; at < good && stopped_ == CUS_OK;) {
         const View rest = {{events.x + at, events.y + at, events.p + at, events.t ? events.t + at : nullptr},
                            pushed_,
@@ -366,8 +396,7 @@ cusStatus EventDealer::push(const cusEventArrays &events) {
         pushed_ += taken;
     }
     if (stopped_ == CUS_OK && good < events.count)
-        throw Stop(FAILED, "cusEventPipelinePush: times decrease from " + std::to_string(newest_) + " to " +
-                               std::to_string(events.t[good]) + " at event " + std::to_string(pushed_));
+        throw Stop(FAILED, "cusEventPipelinePush: " + problem);
     if (stopped_ == CUS_OK && devices_.front().space == CUS_HOST)
         deliverFinished();
     return stopped_;

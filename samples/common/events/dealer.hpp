@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace sample {
@@ -26,7 +27,7 @@ class EventDealer {
     EventDealer &operator=(const EventDealer &) = delete;
 
     // As cusEventPipelinePush, for events in host memory. Returns the sink's status; if that is not CUS_OK, nothing more is
-    // done. Throws Stop if times decrease, a window has too many events or a device fails.
+    // done. Throws Stop if times decrease, a window has too many events, too many have none, or a device fails.
     cusStatus push(const cusEventArrays &events);
 
     // Makes the last windows and delivers all frames. Nothing can be pushed after it.
@@ -57,6 +58,7 @@ class EventDealer {
     View filled() const;
     size_t take(const View &rest);
     void append(const View &view, size_t count);
+    size_t inOrder(const cusEventArrays &events, std::string &problem);
     uint64_t extent(bool last) const;
     void deliverFinished();
     bool dealWindows(size_t count);

@@ -33,6 +33,12 @@ std::string lengthOption(const FrameSettings &s) {
                           : "--events-per-frame is " + std::to_string(s.events_per_frame);
 }
 
+std::string inOptions(std::string message) {
+    const std::string name = "max_gap = ";
+    const size_t at = message.find(name);
+    return at == std::string::npos ? message : message.replace(at, name.size(), "--max-gap ");
+}
+
 bool parseSize(const std::string &text, int &width, int &height) {
     char rest = 0;
     return std::sscanf(text.c_str(), "%dx%d%c", &width, &height, &rest) == 2 && width >= 1 && height >= 1 &&

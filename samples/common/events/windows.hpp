@@ -14,6 +14,7 @@ struct FrameSettings {
     int channels = 0; // 0: the representation's default
     int events_per_frame = 200000, us_per_frame = 0, stride = 0;
     bool keep_incomplete = false;
+    int max_gap = 1000; // windows by time without events, in a row
 };
 
 // The stride is never 0.
@@ -25,6 +26,9 @@ uint64_t windowCount(uint64_t extent, const cusWindowing &windowing);
 
 // "--events-per-frame is 5000", for messages.
 std::string lengthOption(const FrameSettings &settings);
+
+// The library's message about cusEventPipelineOptions, in words of the command line: --max-gap.
+std::string inOptions(std::string message);
 
 // "WIDTHxHEIGHT", each from 1 to 65536; false: invalid.
 bool parseSize(const std::string &text, int &width, int &height);

@@ -2,6 +2,7 @@
 
 #include "common/app.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdarg>
@@ -15,13 +16,12 @@ namespace {
 
 std::string quoted(const std::string &value) {
     std::string out = "\"";
-    for (const char c : value) {
-        if (c == '"' || c == '\\')
+    for (size_t at = 0; at < value.size();) {
+        const size_t bytes = characterBytes(&value[at]);
+        if (value[at] == '"' || value[at] == '\\')
             out += '\\';
-        if (static_cast<unsigned char>(c) < 0x20)
-            out += text("\\u%04x", static_cast<unsigned>(c));
-        else
-            out += c;
+        out += bytes ? value.substr(at, bytes) : text("\\u%04x", static_cast<unsigned char>(value[at]));
+        at += std::max<size_t>(bytes, 1);
     }
     return out + '"';
 }
@@ -49,7 +49,7 @@ void print(const char *name, const Json &members, const std::string &value) {
     if (how.any_json())
         run().merge(members);
     else if (!how.quiet)
-        line(std::string(name) + ": " + value);
+        line(printable(std::string(name) + ": " + value));
 }
 
 } // namespace
@@ -152,7 +152,7 @@ void note(const char *format, ...) {
     va_start(arguments, format);
     const std::string words = formatted(format, arguments);
     va_end(arguments);
-    std::fprintf(stderr, "%s\n", words.c_str());
+    std::fprintf(stderr, "%s\n", printable(words).c_str());
 }
 
 void finishReport(int exit_code, const std::string &error) {
