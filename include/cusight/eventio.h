@@ -74,7 +74,8 @@ typedef struct cusEventReaderOptions {
     size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). Larger
                                 chunks: CUS_ERROR_CAPACITY */
     int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc,
-                                shuffle and fletcher32, with libhdf5 and its plugins, whose memory has no limit */
+                                shuffle and fletcher32, with libhdf5 (if built with it) and its plugins, whose memory has no
+                                limit */
 } cusEventReaderOptions;
 
 /* The defaults named above. */
@@ -110,8 +111,7 @@ typedef struct cusEventReader cusEventReader;
  *   (soft or external link, external storage, virtual dataset), which is never opened;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
- *   UNSUPPORTED: HDF5 in a build without it; a dataset with more than one compression; an HDF5 filter that needs the option
- *   plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
+ *   UNSUPPORTED: a dataset with more than one compression; an HDF5 filter that needs the option plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
  *   supported (EVT 4, big-endian EVT 2.1, DAT version 1, Metavision's HDF5). */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 

@@ -28,12 +28,6 @@ inline const std::string EVT3 = "% Date 2024-01-01 00:00:00\n% format EVT3;heigh
 inline const std::string DAT = "% Data file containing CD events.\n% Version 2\n% Height 480\n% Width 640\n";
 
 #ifdef CUSIGHT_HAVE_HDF5
-// libhdf5 2 reads and allocates in another way, and aborts on a full disk and in some damaged files.
-constexpr bool LIBHDF5_ABORTS = H5_VERS_MAJOR >= 2;
-#define SKIP_WITH_HDF5_2() \
-    if (LIBHDF5_ABORTS)    \
-    GTEST_SKIP() << "not with libhdf5 " << H5_VERS_INFO
-
 // A new file in the oldest format, whose bytes the tests know: HDF5 2 would begin with a newer one.
 inline hid_t createHdf5(const std::string &path, H5F_libver_t oldest = H5F_LIBVER_EARLIEST) {
     const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
@@ -42,8 +36,6 @@ inline hid_t createHdf5(const std::string &path, H5F_libver_t oldest = H5F_LIBVE
     H5Pclose(access);
     return file;
 }
-#else
-constexpr bool LIBHDF5_ABORTS = false;
 #endif
 
 #if defined(CUSI_SANITIZE)
