@@ -9,6 +9,8 @@
  *   CUS_EVENTS_M3ED     HDF5 with /prophesee/<camera>/{x,y,p,t}      calib/resolution, 1280x720  known  0 or -1; 1
  *   CUS_EVENTS_DSEC     HDF5 with /events/{x,y,p,t}; /t_offset is    640x480                     known  0 or -1; 1
  *                       added to t
+ *   CUS_EVENTS_METAVISION   HDF5 with /CD/events, compressed with    attribute geometry          known  0; 1
+ *                       ECF, gzip or not
  *   CUS_EVENTS_EVT2     Prophesee RAW: "% " lines with "evt 2.0"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_EVT21    Prophesee RAW: "% " lines with "evt 2.1"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_EVT3     Prophesee RAW: "% " lines with "evt 3.0"     geometry line, or camera    no     0; 1
@@ -46,10 +48,11 @@ typedef enum cusEventFormat {
     CUS_EVENTS_EVT3 = 4,
     CUS_EVENTS_DAT = 5,
     CUS_EVENTS_TEXT = 6,
-    CUS_EVENTS_EVT21 = 7
+    CUS_EVENTS_EVT21 = 7,
+    CUS_EVENTS_METAVISION = 8
 } cusEventFormat;
 
-/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", otherwise "unknown"; never NULL. */
+/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", otherwise "unknown"; never NULL. */
 CUS_API const char *cusEventFormatName(cusEventFormat format);
 
 /* ---- Reader -------------------------------------------------------------------------------------------------------- */
@@ -73,7 +76,7 @@ typedef struct cusEventReaderOptions {
                                 at least 2^26. CUS_ERROR_CAPACITY if a recording needs more */
     size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). Larger
                                 chunks: CUS_ERROR_CAPACITY */
-    int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc,
+    int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc, ECF,
                                 shuffle and fletcher32, with libhdf5 (if built with it) and its plugins, whose memory has no
                                 limit */
 } cusEventReaderOptions;
@@ -112,7 +115,7 @@ typedef struct cusEventReader cusEventReader;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
  *   UNSUPPORTED: a dataset with more than one compression; an HDF5 filter that needs the option plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
- *   supported (EVT 4, big-endian EVT 2.1, DAT version 1, Metavision's HDF5). */
+ *   supported (EVT 4, big-endian EVT 2.1, DAT version 1). */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 
 /* The same for a whole file in memory, which must stay valid until the reader is closed. */

@@ -27,7 +27,7 @@ _Static_assert(sizeof(Part) <= sizeof(cusEventPart), "cusEventPart has no room")
 _Static_assert(sizeof(DecoderState) <= sizeof(cusEventMark), "cusEventMark has no room");
 
 static int hasIndex(const cusEventReader *reader) {
-    return reader->info.format == CUS_EVENTS_M3ED || reader->info.format == CUS_EVENTS_DSEC;
+    return eventio_isHdf5(reader->info.format);
 }
 
 /* ---- Scanning ------------------------------------------------------------------------------------------------------ */

@@ -25,13 +25,26 @@ cusStatus eventio_findObject(Hdf5Reader *h, uint64_t group, const char *path, Hd
 /* ---- Filters ------------------------------------------------------------------------------------------------------- */
 
 static int isCompression(unsigned filter) {
-    return filter == EVENTIO_FILTER_DEFLATE || filter == EVENTIO_FILTER_LZF || filter == EVENTIO_FILTER_BLOSC;
+    return filter == EVENTIO_FILTER_DEFLATE || filter == EVENTIO_FILTER_LZF || filter == EVENTIO_FILTER_BLOSC ||
+           filter == EVENTIO_FILTER_ECF;
+}
+
+/* Whether rows are what ECF decodes to. */
+static int isEcfRow(const Table *t) {
+    static const uint32_t offsets[EVENTIO_COLUMNS] = {0, 2, 4, 8}, sizes[EVENTIO_COLUMNS] = {2, 2, 2, 8};
+    int same = t->row == 16 && t->field_count == EVENTIO_COLUMNS;
+    for (int k = 0; k < t->field_count && same; ++k) {
+        const Hdf5Number *number = &t->field[k].number;
+        same = t->field[k].offset == offsets[t->field[k].which] && number->class == HDF5_INTEGER &&
+               number->size == sizes[t->field[k].which] && number->is_plain && !number->is_big_endian;
+    }
+    return same;
 }
 
 /* Whether this reader decodes the filter. */
-static int isDecodable(unsigned filter) {
-    return filter == EVENTIO_SHUFFLE || filter == EVENTIO_FLETCHER32 || filter == EVENTIO_FILTER_LZF ||
-           (filter == EVENTIO_FILTER_BLOSC && eventio_bloscDecode(NULL, 0, NULL, 0) >= 0) ||
+static int isDecodable(const Table *t, unsigned filter) {
+    return (filter == EVENTIO_FILTER_ECF && isEcfRow(t)) || filter == EVENTIO_SHUFFLE || filter == EVENTIO_FLETCHER32 ||
+           filter == EVENTIO_FILTER_LZF || (filter == EVENTIO_FILTER_BLOSC && eventio_bloscDecode(NULL, 0, NULL, 0) >= 0) ||
            (filter == EVENTIO_FILTER_DEFLATE && eventio_deflateDecode((const uint8_t *)"", 0, (uint8_t[1]){0}, 1) != -1);
 }
 
@@ -45,7 +58,7 @@ static cusStatus inspectFilters(const Hdf5Reader *h, Table *t) {
         compressions += (unsigned)isCompression(filter);
         for (unsigned j = 0; j < k; ++j)
             repeated = repeated || t->set.filters[j].id == filter;
-        if (!isDecodable(filter) && !foreign)
+        if (!isDecodable(t, filter) && !foreign)
             foreign = filter;
         if (k < EVENTIO_MAX_FILTERS)
             t->filters[k] = (int)filter;
@@ -65,7 +78,7 @@ static cusStatus inspectFilters(const Hdf5Reader *h, Table *t) {
     return cusi_fail(
         CUS_ERROR_UNSUPPORTED,
         "cusEventReaderOpen: %s is stored with %u HDF5 filters, %u of them compression, expected at most one of "
-        "deflate, LZF and Blosc, one shuffle and one fletcher32",
+        "deflate, LZF, Blosc and ECF, one shuffle and one fletcher32",
         t->name, n, compressions);
 }
 

@@ -42,6 +42,8 @@ static cusStatus invert(const Table *t, int filter, const uint8_t *from, size_t 
     int good;
     if (filter == EVENTIO_FILTER_LZF) {
         good = eventio_lzfDecode(from, from_size, to, size);
+    } else if (filter == EVENTIO_FILTER_ECF) {
+        good = eventio_ecfDecode(from, from_size, to, size);
     } else if (filter == EVENTIO_FILTER_BLOSC) {
         good = eventio_bloscDecode(from, from_size, to, size) == 1;
     } else if (filter == EVENTIO_FILTER_DEFLATE) {

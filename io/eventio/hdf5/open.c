@@ -36,6 +36,17 @@ static cusStatus openGroup(Hdf5Reader *h, uint64_t parent, const char *name, uin
     return CUS_OK;
 }
 
+/* *found 0: there is no such dataset within the file. */
+static cusStatus openDataset(Hdf5Reader *h, const char *path, uint64_t *dataset, int *found) {
+    Hdf5Kind kind;
+    CUS_TRY(eventio_findObject(h, h->file.root, path, &kind, dataset));
+    CUSI_REQUIRE(kind != HDF5_ELSEWHERE, CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: the dataset /%s is a soft or external link, expected a dataset within the file",
+                 path);
+    *found = kind == HDF5_DATASET;
+    return CUS_OK;
+}
+
 /* Reads calib/resolution and uses it if it is a possible sensor. */
 static cusStatus readResolution(cusEventReader *reader, Hdf5Reader *h, uint64_t recording) {
     uint64_t calib;
@@ -86,20 +97,23 @@ static cusStatus openDsec(cusEventReader *reader, Hdf5Reader *h, uint64_t group)
     return openColumns(h, group, "/events");
 }
 
-/* Rejects Metavision's own HDF5, whose compression only its plugin decodes. */
-static cusStatus refuseMetavision(Hdf5Reader *h) {
-    uint64_t group;
+/* Metavision's own HDF5: /CD/events has x, y, p and t in one compound type; the file's attribute geometry is "1280x720". */
+static cusStatus openMetavision(cusEventReader *reader, Hdf5Reader *h, uint64_t dataset) {
+    char geometry[32], *rest;
     int found;
-    CUS_TRY(openGroup(h, h->file.root, "CD", &group, &found));
-    return found
-               ? cusi_fail(CUS_ERROR_UNSUPPORTED,
-                           "cusEventReaderOpen: the HDF5 file is Metavision's (/CD, compressed with ECF), expected M3ED or "
-                           "DSEC; convert it with metavision_file_to_dat -i FILE or metavision_file_to_csv -i FILE")
-               : CUS_OK;
+    reader->info.format = CUS_EVENTS_METAVISION;
+    CUS_TRY(eventio_hdf5Text(&h->file, h->file.root, "geometry", geometry, sizeof geometry, &found));
+    const long width = strtol(geometry, &rest, 10), height = *rest == 'x' ? strtol(rest + 1, NULL, 10) : 0;
+    if (width >= 1 && width <= 65536 && height >= 1 && height <= 65536) {
+        reader->info.width = (int)width;
+        reader->info.height = (int)height;
+    }
+    CUS_TRY(eventio_addRows(h, dataset, "/CD/events", eventio_columnName));
+    return setCount(h, "/CD/events");
 }
 
 cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h) {
-    uint64_t group;
+    uint64_t group, dataset;
     int found;
     CUS_TRY(openGroup(h, h->file.root, "prophesee", &group, &found));
     if (found)
@@ -107,9 +121,10 @@ cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h) {
     CUS_TRY(openGroup(h, h->file.root, "events", &group, &found));
     if (found)
         return openDsec(reader, h, group);
-    CUS_TRY(refuseMetavision(h));
-    return cusi_fail(
-        CUS_ERROR_FORMAT,
-        "cusEventReaderOpen: the HDF5 file has neither /prophesee nor /events, so it is not a recording of M3ED "
-        "or DSEC");
+    CUS_TRY(openDataset(h, "CD/events", &dataset, &found));
+    if (found)
+        return openMetavision(reader, h, dataset);
+    return cusi_fail(CUS_ERROR_FORMAT,
+                     "cusEventReaderOpen: the HDF5 file has neither /prophesee nor /events nor /CD/events, so it is not a "
+                     "recording of M3ED, DSEC or Metavision");
 }

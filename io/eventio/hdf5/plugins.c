@@ -27,6 +27,8 @@ const char *eventio_filterPackage(unsigned filter) {
     case 32015:
     case 32026:
         return "Zstandard and Blosc2: Python's hdf5plugin, with its folder in HDF5_PLUGIN_PATH";
+    case 0x8ecf:
+        return "ECF: for other types than Metavision's events its own plugin";
     default:
         return "registered at portal.hdfgroup.org; put its folder into HDF5_PLUGIN_PATH";
     }
