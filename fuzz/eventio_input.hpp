@@ -80,8 +80,8 @@ inline void eventInput(const uint8_t *data, size_t size) {
         return;
     cusEventInfo info;
     require(cusEventReaderInfo(reader, &info) == CUS_OK);
-    const bool hdf5 =
-        info.format == CUS_EVENTS_M3ED || info.format == CUS_EVENTS_DSEC || info.format == CUS_EVENTS_METAVISION;
+    const bool hdf5 = info.format == CUS_EVENTS_M3ED || info.format == CUS_EVENTS_DSEC ||
+                      (info.format >= CUS_EVENTS_METAVISION && info.format <= CUS_EVENTS_MVSEC);
     // A word of EVT3 makes up to 12 events, one of EVT2.1 up to 32; HDF5 may compress up to 1100 times.
     const size_t max_events = hdf5 ? 1100 * (size / 8 + 1) : 6 * size;
     if (hdf5 && info.count > 20000) { // in small steps it would only take long

@@ -9,6 +9,9 @@
  *   CUS_EVENTS_M3ED     HDF5 with /prophesee/<camera>/{x,y,p,t}      calib/resolution, 1280x720  known  0 or -1; 1
  *   CUS_EVENTS_DSEC     HDF5 with /events/{x,y,p,t}; /t_offset is    640x480                     known  0 or -1; 1
  *                       added to t
+ *   CUS_EVENTS_HDF5     HDF5 with /events/{xs,ys,ps,ts} (e2vid,      attribute sensor_resolution known  0 or -1; 1
+ *                       event_utils) or {x,y,pol,time} and the like
+ *   CUS_EVENTS_MVSEC    HDF5 with /davis/<camera>/events: x y t p    346x260                     known  0 or -1; 1
  *   CUS_EVENTS_METAVISION   HDF5 with /CD/events, compressed with    attribute geometry          known  0; 1
  *                       ECF, gzip or not
  *   CUS_EVENTS_EVT2     Prophesee RAW: "% " lines with "evt 2.0"     geometry line, or camera    no     0; 1
@@ -18,6 +21,9 @@
  *   CUS_EVENTS_TEXT     lines "t x y p"; Metavision's "x,y,p,t" and  first line "width height"   no     0 or -1; 1
  *                       other orders with x before y; t with a dot   or "%geometry:W,H"
  *                       or exponent is seconds (rounded), else microseconds
+ *
+ * Times in HDF5 are microseconds if they are integers, and seconds if they are floats (rounded). x, y and p may be floats as
+ * well, p also a boolean.
  *
  * A first line of names (t, ts, time or timestamp; x; y; p, pol or polarity) gives the order of the columns of text. Without
  * one, the first lines decide: times do not decrease, polarities are -1, 0 or 1. If several orders remain, it is "t x y p".
@@ -49,10 +55,12 @@ typedef enum cusEventFormat {
     CUS_EVENTS_DAT = 5,
     CUS_EVENTS_TEXT = 6,
     CUS_EVENTS_EVT21 = 7,
-    CUS_EVENTS_METAVISION = 8
+    CUS_EVENTS_METAVISION = 8,
+    CUS_EVENTS_HDF5 = 9,
+    CUS_EVENTS_MVSEC = 10
 } cusEventFormat;
 
-/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", otherwise "unknown"; never NULL. */
+/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", otherwise "unknown"; never NULL. */
 CUS_API const char *cusEventFormatName(cusEventFormat format);
 
 /* ---- Reader -------------------------------------------------------------------------------------------------------- */
@@ -67,7 +75,7 @@ typedef enum cusBadEvents {
 /* How to read a recording. */
 typedef struct cusEventReaderOptions {
     int width, height;       /* sensor, 1..65536: overrides the file. 0, 0: from the file */
-    const char *camera;      /* M3ED: "left" or "right"; NULL: "left", or the only one in the file */
+    const char *camera;      /* M3ED, MVSEC: "left" or "right"; NULL: "left", or the only one in the file */
     cusEventFormat format;   /* ANY: from the content. EVT2, EVT21, EVT3: also for a RAW file whose header does not name
                                 its encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
@@ -91,7 +99,7 @@ typedef struct cusEventInfo {
     int64_t count;         /* events in the file; -1 if it is only known after reading all of it */
     int64_t first_time;    /* microseconds; -1 if there is no event */
     int64_t last_time;     /* -1 if it is only known after reading all of it, or before first_time */
-    char camera[32];       /* M3ED: the camera being read; otherwise the camera named in the header, or "" */
+    char camera[32];       /* M3ED, MVSEC: the camera being read; otherwise the camera named in the header, or "" */
 } cusEventInfo;
 
 /* What has been read since the reader was opened or since the last seek. */

@@ -10,7 +10,8 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options);
 
 /* Whether the format is one of HDF5, which has an index of its events. */
 static inline int eventio_isHdf5(cusEventFormat format) {
-    return format == CUS_EVENTS_M3ED || format == CUS_EVENTS_DSEC || format == CUS_EVENTS_METAVISION;
+    return format == CUS_EVENTS_M3ED || format == CUS_EVENTS_DSEC ||
+           (format >= CUS_EVENTS_METAVISION && format <= CUS_EVENTS_MVSEC);
 }
 
 /* Whether the format found is the one that the options ask for. */

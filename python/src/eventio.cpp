@@ -95,7 +95,8 @@ static nb::tuple read(Reader &self, size_t capacity) {
 }
 
 static bool isHdf5(cusEventFormat format) {
-    return format == CUS_EVENTS_M3ED || format == CUS_EVENTS_DSEC || format == CUS_EVENTS_METAVISION;
+    return format == CUS_EVENTS_M3ED || format == CUS_EVENTS_DSEC ||
+           (format >= CUS_EVENTS_METAVISION && format <= CUS_EVENTS_MVSEC);
 }
 
 // Formats without an index are decoded up to the place, in steps; Ctrl-C is checked after each.

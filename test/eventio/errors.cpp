@@ -175,7 +175,7 @@ TEST(EventErrors, Arguments) {
     };
     CUS_REJECTS(changed([](auto &o) { o.width = 5; }), VALUE, "sensor is 5 x 0");
     CUS_REJECTS(changed([](auto &o) { o.camera = "a/b"; }), VALUE, "camera is \"a/b\"");
-    CUS_REJECTS(changed([](auto &o) { o.format = cusEventFormat(9); }), VALUE, "format is 9");
+    CUS_REJECTS(changed([](auto &o) { o.format = cusEventFormat(99); }), VALUE, "format is 99");
     CUS_REJECTS(changed([](auto &o) { o.threads = -1; }), VALUE, "threads is -1");
     CUS_REJECTS(changed([](auto &o) { o.bad_events = cusBadEvents(2); }), VALUE, "bad_events is 2");
     CUS_REJECTS(changed([](auto &o) { o.max_memory = 1000; }), VALUE, "max_memory is 1000, expected 0 or 67108864");

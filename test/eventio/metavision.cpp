@@ -324,7 +324,7 @@ TEST(EventMetavision, OtherTypes) {
         H5Tclose(type);
         return Reader(at / "r.h5").opened;
     };
-    CUS_REJECTS(write(H5Tcopy(H5T_STD_I32LE)), FORMAT, "is not one dimension of compounds of numbers");
+    CUS_REJECTS(write(H5Tcopy(H5T_STD_I32LE)), FORMAT, "is neither one dimension of compounds of numbers nor");
     hid_t type = H5Tcreate(H5T_COMPOUND, 12);
     H5Tinsert(type, "x", 0, H5T_STD_U16LE);
     H5Tinsert(type, "t", 4, H5T_STD_I64LE);
@@ -333,7 +333,7 @@ TEST(EventMetavision, OtherTypes) {
     const hid_t larger = H5Tcreate(H5T_COMPOUND, 32);
     H5Tinsert(larger, "x", 0, type);
     H5Tclose(type);
-    CUS_REJECTS(write(larger), FORMAT, "is not one dimension of compounds of numbers");
+    CUS_REJECTS(write(larger), FORMAT, "is neither one dimension of compounds of numbers nor");
 }
 
 #endif

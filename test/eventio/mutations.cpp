@@ -164,7 +164,7 @@ TEST(EventMutations, EveryFormatWithinItsLimits) {
     const auto formats = seedsOfFormats();
     for (const char *format : {"EVT2", "EVT2.1", "EVT3", "DAT", "text"})
         EXPECT_EQ(formats.count(format), 1u) << format;
-    EXPECT_EQ(formats.size(), 8u);
+    EXPECT_EQ(formats.size(), 10u);
     for (const auto &[format, seeds] : formats) {
         *progress = {};
         const double start = double(time(nullptr));

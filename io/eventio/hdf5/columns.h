@@ -87,12 +87,13 @@ typedef struct Hdf5Reader {
 /* Looks up an object below a group by its path, without following soft, external and user-defined links. */
 cusStatus eventio_findObject(Hdf5Reader *h, uint64_t group, const char *path, Hdf5Kind *kind, uint64_t *address);
 
-/* Adds a table for the dataset of one column, which must exist in the group (`path` is that of the group). */
-cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, const char *name, int which);
+/* Adds a table for the dataset of one column, which must exist in the group (`path` is that of the group): x or xs, y or ys, p, ps, pol
+ * or polarity, t, ts, time or timestamp. */
+cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, int which);
 
-/* Adds the tables of a dataset with all four columns: a compound with members of these names, or if `names` is NULL two dimensions
- * with the columns x, y, t, p. */
-cusStatus eventio_addRows(Hdf5Reader *h, uint64_t dataset, const char *name, const char *const *names);
+/* Adds the tables of a dataset with all four columns: a compound with members of the same names, or two dimensions with the columns
+ * x, y, t, p. */
+cusStatus eventio_addRows(Hdf5Reader *h, uint64_t dataset, const char *name);
 
 /* Reads n integers from a small dataset. *found 0: it is missing. */
 cusStatus eventio_readNumbers(Hdf5Reader *h, uint64_t group, const char *name, int n, int64_t *values, int *found);

@@ -148,14 +148,24 @@ static Table *newTable(Hdf5Reader *h, const char *name) {
     return t;
 }
 
-cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, const char *name, int which) {
-    Hdf5Kind kind;
-    uint64_t address;
-    CUS_TRY(eventio_findObject(h, group, name, &kind, &address));
-    CUSI_REQUIRE(kind != HDF5_ELSEWHERE, CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: %s/%s is a soft or external link, expected a dataset within the file", path, name);
+/* What programs call the columns; those of M3ED and DSEC first. */
+enum { MOST_NAMES = 4 };
+static const char *const column_names[EVENTIO_COLUMNS][MOST_NAMES] = {
+    {"x", "xs"}, {"y", "ys"}, {"p", "ps", "pol", "polarity"}, {"t", "ts", "time", "timestamp"}};
+
+cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, int which) {
+    Hdf5Kind kind = HDF5_MISSING;
+    uint64_t address = 0;
+    const char *name = column_names[which][0];
+    for (int i = 0; i < MOST_NAMES && column_names[which][i] && kind != HDF5_DATASET; ++i) {
+        name = column_names[which][i];
+        CUS_TRY(eventio_findObject(h, group, name, &kind, &address));
+        CUSI_REQUIRE(kind != HDF5_ELSEWHERE, CUS_ERROR_FORMAT,
+                     "cusEventReaderOpen: %s/%s is a soft or external link, expected a dataset within the file", path,
+                     name);
+    }
     CUSI_REQUIRE(kind == HDF5_DATASET, CUS_ERROR_FORMAT, "cusEventReaderOpen: the HDF5 file has no dataset %s/%s", path,
-                 name);
+                 column_names[which][0]);
     Table *t = newTable(h, name);
     CUS_TRY(openDataset(h, address, name, &t->set));
     CUSI_REQUIRE(
@@ -168,22 +178,31 @@ cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, con
     return inspectStorage(h, t);
 }
 
+static const Hdf5Member *findMember(const Hdf5Type *type, const char *name) {
+    for (unsigned k = 0; k < type->member_count; ++k)
+        if (strcmp(type->member[k].name, name) == 0)
+            return &type->member[k];
+    return NULL;
+}
+
 /* A compound with a member for each column. */
-static cusStatus addCompound(Hdf5Reader *h, Table *t, const char *const *names) {
+static cusStatus addCompound(Hdf5Reader *h, Table *t) {
     const Hdf5Type *type = &t->set.type;
-    CUSI_REQUIRE(t->set.rank == 1 && type->number.class == HDF5_COMPOUND, CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: dataset %s is not one dimension of compounds of numbers", t->name);
+    CUSI_REQUIRE(
+        t->set.rank == 1 && type->number.class == HDF5_COMPOUND, CUS_ERROR_FORMAT,
+        "cusEventReaderOpen: dataset %s is neither one dimension of compounds of numbers nor of the shape events x 4",
+        t->name);
     t->row = type->number.size;
     CUSI_REQUIRE(t->row <= 4096, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has compounds of %zu bytes", t->name,
                  t->row);
     for (int which = 0; which < EVENTIO_COLUMNS; ++which) {
-        unsigned k = 0;
-        while (k < type->member_count && strcmp(type->member[k].name, names[which]) != 0)
-            ++k;
-        CUSI_REQUIRE(k < type->member_count, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no member %s", t->name,
-                     names[which]);
-        CUS_TRY(checkNumber(t->name, &type->member[k].number));
-        t->field[t->field_count++] = (Field){which, type->member[k].offset, type->member[k].number};
+        const Hdf5Member *member = NULL;
+        for (int i = 0; i < MOST_NAMES && column_names[which][i] && !member; ++i)
+            member = findMember(type, column_names[which][i]);
+        CUSI_REQUIRE(member, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no member %s", t->name,
+                     column_names[which][0]);
+        CUS_TRY(checkNumber(t->name, &member->number));
+        t->field[t->field_count++] = (Field){which, member->offset, member->number};
     }
     return inspectStorage(h, t);
 }
@@ -193,8 +212,6 @@ static cusStatus addPlane(Hdf5Reader *h, Table *t) {
     static const int order[EVENTIO_COLUMNS] = {EVENTIO_X, EVENTIO_Y, EVENTIO_T, EVENTIO_P};
     const Hdf5Dataset set = t->set;
     const Hdf5Number number = set.type.number;
-    CUSI_REQUIRE(set.rank == 2 && set.shape[1] == EVENTIO_COLUMNS, CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: dataset %s has another shape than events x 4", t->name);
     CUS_TRY(checkNumber(t->name, &number));
     const uint64_t width = set.storage == HDF5_CHUNKED ? set.chunk[1] : EVENTIO_COLUMNS;
     CUSI_REQUIRE(width <= EVENTIO_COLUMNS, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has chunks of %llu columns",
@@ -214,11 +231,11 @@ static cusStatus addPlane(Hdf5Reader *h, Table *t) {
     return CUS_OK;
 }
 
-cusStatus eventio_addRows(Hdf5Reader *h, uint64_t dataset, const char *name, const char *const *names) {
+cusStatus eventio_addRows(Hdf5Reader *h, uint64_t dataset, const char *name) {
     Table *t = newTable(h, name);
     CUS_TRY(openDataset(h, dataset, name, &t->set));
     CUSI_REQUIRE(!t->set.is_null, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no elements", name);
-    return names ? addCompound(h, t, names) : addPlane(h, t);
+    return t->set.rank == 2 && t->set.shape[1] == EVENTIO_COLUMNS ? addPlane(h, t) : addCompound(h, t);
 }
 
 /* ---- Small datasets ------------------------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* Opens an HDF5 recording: the groups of M3ED and DSEC, their datasets, the resolution and the time offset. */
+/* Opens an HDF5 recording: the groups and datasets of each layout, the sensor's size and the time offset. */
 #include "check.h"
 #include "eventio/hdf5/columns.h"
 
@@ -22,7 +22,7 @@ static cusStatus setCount(Hdf5Reader *h, const char *path) {
 
 static cusStatus openColumns(Hdf5Reader *h, uint64_t group, const char *path) {
     for (int k = 0; k < EVENTIO_COLUMNS; ++k)
-        CUS_TRY(eventio_addColumn(h, group, path, eventio_columnName[k], k));
+        CUS_TRY(eventio_addColumn(h, group, path, k));
     return setCount(h, path);
 }
 
@@ -47,7 +47,15 @@ static cusStatus openDataset(Hdf5Reader *h, const char *path, uint64_t *dataset,
     return CUS_OK;
 }
 
-/* Reads calib/resolution and uses it if it is a possible sensor. */
+/* Uses a size if it is that of a possible sensor. */
+static void setSize(cusEventReader *reader, int64_t width, int64_t height) {
+    if (width > 0 && width <= 65536 && height > 0 && height <= 65536) {
+        reader->info.width = (int)width;
+        reader->info.height = (int)height;
+    }
+}
+
+/* Reads calib/resolution: width and height. */
 static cusStatus readResolution(cusEventReader *reader, Hdf5Reader *h, uint64_t recording) {
     uint64_t calib;
     int found;
@@ -56,10 +64,24 @@ static cusStatus readResolution(cusEventReader *reader, Hdf5Reader *h, uint64_t 
     if (!found)
         return CUS_OK;
     CUS_TRY(eventio_readNumbers(h, calib, "resolution", 2, size, &found));
-    if (found && size[0] > 0 && size[0] <= 65536 && size[1] > 0 && size[1] <= 65536) {
-        reader->info.width = (int)size[0];
-        reader->info.height = (int)size[1];
-    }
+    if (found)
+        setSize(reader, size[0], size[1]);
+    return CUS_OK;
+}
+
+/* Reads the file's attribute sensor_resolution: height and width. */
+static cusStatus readSensorResolution(cusEventReader *reader, Hdf5Reader *h) {
+    uint8_t values[32];
+    Hdf5Number number;
+    unsigned count;
+    int negative[2];
+    CUS_TRY(eventio_hdf5Integers(&h->file, h->file.root, "sensor_resolution", values, sizeof values, &number, &count));
+    if (count < 2)
+        return CUS_OK;
+    const uint64_t height = eventio_loadInteger(&number, values, &negative[0]),
+                   width = eventio_loadInteger(&number, values + number.size, &negative[1]);
+    if (height <= 65536 && width <= 65536)
+        setSize(reader, (int64_t)width, (int64_t)height);
     return CUS_OK;
 }
 
@@ -76,8 +98,7 @@ static cusStatus openM3ed(cusEventReader *reader, Hdf5Reader *h, uint64_t group)
     CUSI_REQUIRE(found, CUS_ERROR_FORMAT, "cusEventReaderOpen: the HDF5 file has /prophesee, but no camera \"%s\" in it",
                  requested ? requested : "left\" or \"right");
     reader->info.format = CUS_EVENTS_M3ED;
-    reader->info.width = 1280;
-    reader->info.height = 720;
+    setSize(reader, 1280, 720);
     strncpy(reader->info.camera, camera, sizeof reader->info.camera - 1);
     char path[64] = "/prophesee/";
     strncat(path, camera, 31);
@@ -85,16 +106,47 @@ static cusStatus openM3ed(cusEventReader *reader, Hdf5Reader *h, uint64_t group)
     return openColumns(h, recording, path);
 }
 
-static cusStatus openDsec(cusEventReader *reader, Hdf5Reader *h, uint64_t group) {
+/* DSEC, if the datasets are x, y, p and t; other names are those of e2vid and others. */
+static cusStatus openEvents(cusEventReader *reader, Hdf5Reader *h, uint64_t group) {
     static const int64_t most = (int64_t)1 << 62;
     int found;
-    reader->info.format = CUS_EVENTS_DSEC;
-    reader->info.width = 640;
-    reader->info.height = 480;
     CUS_TRY(eventio_readNumbers(h, h->file.root, "t_offset", 1, &h->time_offset, &found));
     CUSI_REQUIRE(h->time_offset > -most && h->time_offset < most, CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: t_offset is %lld us, expected less than 2^62", (long long)h->time_offset);
-    return openColumns(h, group, "/events");
+    CUS_TRY(openColumns(h, group, "/events"));
+    int is_dsec = 1;
+    for (int k = 0; k < EVENTIO_COLUMNS; ++k)
+        is_dsec = is_dsec && strcmp(h->table[k].name, eventio_columnName[k]) == 0;
+    reader->info.format = is_dsec ? CUS_EVENTS_DSEC : CUS_EVENTS_HDF5;
+    if (is_dsec)
+        setSize(reader, 640, 480);
+    return readSensorResolution(reader, h);
+}
+
+/* MVSEC: rows of x, y, t, p as floats. */
+static cusStatus openMvsec(cusEventReader *reader, Hdf5Reader *h, const char *camera, uint64_t dataset) {
+    reader->info.format = CUS_EVENTS_MVSEC;
+    setSize(reader, 346, 260);
+    strncpy(reader->info.camera, camera, sizeof reader->info.camera - 1);
+    CUS_TRY(eventio_addRows(h, dataset, "/davis"));
+    return setCount(h, "/davis");
+}
+
+/* *found 0: the file is not of MVSEC, or has no such camera. */
+static cusStatus tryMvsec(cusEventReader *reader, Hdf5Reader *h, int *found) {
+    static const char *const cameras[] = {"left", "right"};
+    const char *requested = reader->options.camera;
+    uint64_t dataset;
+    *found = 0;
+    for (int k = 0; k < 2; ++k) {
+        char path[64] = "davis/";
+        strncat(path, requested ? requested : cameras[k], 31);
+        strcat(path, "/events");
+        CUS_TRY(openDataset(h, path, &dataset, found));
+        if (*found)
+            return openMvsec(reader, h, requested ? requested : cameras[k], dataset);
+    }
+    return CUS_OK;
 }
 
 /* Metavision's own HDF5: /CD/events has x, y, p and t in one compound type; the file's attribute geometry is "1280x720". */
@@ -103,12 +155,10 @@ static cusStatus openMetavision(cusEventReader *reader, Hdf5Reader *h, uint64_t 
     int found;
     reader->info.format = CUS_EVENTS_METAVISION;
     CUS_TRY(eventio_hdf5Text(&h->file, h->file.root, "geometry", geometry, sizeof geometry, &found));
-    const long width = strtol(geometry, &rest, 10), height = *rest == 'x' ? strtol(rest + 1, NULL, 10) : 0;
-    if (width >= 1 && width <= 65536 && height >= 1 && height <= 65536) {
-        reader->info.width = (int)width;
-        reader->info.height = (int)height;
-    }
-    CUS_TRY(eventio_addRows(h, dataset, "/CD/events", eventio_columnName));
+    const long width = strtol(geometry, &rest, 10);
+    if (*rest == 'x')
+        setSize(reader, width, strtol(rest + 1, NULL, 10));
+    CUS_TRY(eventio_addRows(h, dataset, "/CD/events"));
     return setCount(h, "/CD/events");
 }
 
@@ -120,11 +170,15 @@ cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h) {
         return openM3ed(reader, h, group);
     CUS_TRY(openGroup(h, h->file.root, "events", &group, &found));
     if (found)
-        return openDsec(reader, h, group);
+        return openEvents(reader, h, group);
     CUS_TRY(openDataset(h, "CD/events", &dataset, &found));
     if (found)
         return openMetavision(reader, h, dataset);
-    return cusi_fail(CUS_ERROR_FORMAT,
-                     "cusEventReaderOpen: the HDF5 file has neither /prophesee nor /events nor /CD/events, so it is not a "
-                     "recording of M3ED, DSEC or Metavision");
+    CUS_TRY(tryMvsec(reader, h, &found));
+    CUSI_REQUIRE(
+        found, CUS_ERROR_FORMAT,
+        "cusEventReaderOpen: the HDF5 file has neither /prophesee nor /events nor /CD/events nor /davis/%s/events, so "
+        "it is not a recording of M3ED, DSEC, Metavision or MVSEC",
+        reader->options.camera ? reader->options.camera : "left");
+    return CUS_OK;
 }

@@ -1,4 +1,5 @@
-/* Text attributes: in the object header, or if there are many in a fractal heap; of fixed length, or in a global heap. */
+/* Attributes with text or numbers: in the object header, or if there are many in a fractal heap. Text of any length is in a global
+ * heap. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 
@@ -9,17 +10,17 @@ enum { MAX_EQUAL_HASHES = 16, NAME_RECORD = 8, ID_SIZE = 8, RECORD = 17 };
 /* An attribute being looked for. */
 typedef struct Attribute {
     const char *name;
-    char *text;
-    size_t size;
+    Hdf5Number number; /* its type, if it is found */
+    uint8_t *value;
+    size_t size, filled; /* bytes */
     int found;
     uint64_t heap, index; /* text in a global heap */
     uint64_t dense_heap, dense_tree;
 } Attribute;
 
-static void copyText(Attribute *a, const uint8_t *text, size_t n) {
-    n = n < a->size - 1 ? n : a->size - 1;
-    memcpy(a->text, text, n);
-    a->text[n] = 0;
+static void copyValue(Attribute *a, const uint8_t *value, size_t n) {
+    a->filled = n < a->size ? n : a->size;
+    memcpy(a->value, value, a->filled);
     a->found = 1;
 }
 
@@ -41,18 +42,17 @@ static cusStatus readAttribute(const Hdf5File *f, const uint8_t *body, size_t si
         return CUS_OK;
     Hdf5Type type;
     CUS_TRY(eventio_hdf5Type(f, type_at, (size_t)type_size, place, &type));
-    if (type.number.class == HDF5_TEXT) {
-        const uint8_t *text = eventio_take(&c, type.number.size);
-        if (!text)
-            return eventio_hdf5Damaged(f, place, "attribute");
-        copyText(a, text, type.number.size);
-    } else if (type.number.class == HDF5_VARIABLE_TEXT) {
+    a->number = type.number;
+    if (type.number.class == HDF5_VARIABLE_TEXT) {
         (void)eventio_takeNumber(&c, 4); /* its length, which the heap has too */
         a->heap = eventio_takeAddress(&c);
         a->index = eventio_takeNumber(&c, 4);
-        if (c.failed)
-            return eventio_hdf5Damaged(f, place, "attribute");
+        return c.failed ? eventio_hdf5Damaged(f, place, "attribute") : CUS_OK;
     }
+    const size_t there = (size_t)(c.end - c.at);
+    if (there < type.number.size)
+        return eventio_hdf5Damaged(f, place, "attribute");
+    copyValue(a, c.at, type.number.class == HDF5_TEXT ? type.number.size : there);
     return CUS_OK;
 }
 
@@ -91,18 +91,36 @@ static cusStatus readDense(Hdf5File *f, Attribute *a) {
     return CUS_OK;
 }
 
-cusStatus eventio_hdf5Text(Hdf5File *f, uint64_t object, const char *name, char *text, size_t size, int *found) {
-    Attribute a = {name, text, size, 0, UINT64_MAX, 0, UINT64_MAX, UINT64_MAX};
-    text[0] = 0;
-    CUS_TRY(eventio_hdf5Messages(f, object, visitObject, &a));
-    if (!a.found && a.heap == hdf5_nowhere && a.dense_tree != hdf5_nowhere)
-        CUS_TRY(readDense(f, &a));
-    if (!a.found && a.heap != hdf5_nowhere) {
+/* Sets a->found, a->number and the value. */
+static cusStatus findAttribute(Hdf5File *f, uint64_t object, Attribute *a) {
+    CUS_TRY(eventio_hdf5Messages(f, object, visitObject, a));
+    if (!a->found && a->heap == hdf5_nowhere && a->dense_tree != hdf5_nowhere)
+        CUS_TRY(readDense(f, a));
+    if (!a->found && a->heap != hdf5_nowhere) {
         const uint8_t *bytes;
         size_t length;
-        CUS_TRY(eventio_hdf5GlobalObject(f, a.heap, a.index, &bytes, &length));
-        copyText(&a, bytes, length);
+        CUS_TRY(eventio_hdf5GlobalObject(f, a->heap, a->index, &bytes, &length));
+        copyValue(a, bytes, length);
     }
-    *found = a.found;
+    return CUS_OK;
+}
+
+cusStatus eventio_hdf5Text(Hdf5File *f, uint64_t object, const char *name, char *text, size_t size, int *found) {
+    Attribute a = {.name = name, .value = (uint8_t *)text, .size = size - 1};
+    a.heap = a.dense_heap = a.dense_tree = hdf5_nowhere;
+    text[0] = 0;
+    CUS_TRY(findAttribute(f, object, &a));
+    *found = a.found && (a.number.class == HDF5_TEXT || a.number.class == HDF5_VARIABLE_TEXT);
+    text[*found ? a.filled : 0] = 0;
+    return CUS_OK;
+}
+
+cusStatus eventio_hdf5Integers(Hdf5File *f, uint64_t object, const char *name, uint8_t *values, size_t size,
+                               Hdf5Number *number, unsigned *count) {
+    Attribute a = {.name = name, .value = values, .size = size};
+    a.heap = a.dense_heap = a.dense_tree = hdf5_nowhere;
+    CUS_TRY(findAttribute(f, object, &a));
+    *number = a.number;
+    *count = a.found && a.number.class == HDF5_INTEGER && a.number.is_plain ? (unsigned)(a.filled / a.number.size) : 0;
     return CUS_OK;
 }

@@ -288,6 +288,11 @@ cusStatus eventio_hdf5Dataset(Hdf5File *f, uint64_t address, const char *name, H
 /* Reads a text attribute, cut to size - 1 bytes, and terminates it. *found 0: there is none, or it is not text. */
 cusStatus eventio_hdf5Text(Hdf5File *f, uint64_t object, const char *name, char *text, size_t size, int *found);
 
+/* Reads the integers of an attribute, up to `size` bytes of them, as they are stored. *count 0: there is none, or it has no
+ * integers. */
+cusStatus eventio_hdf5Integers(Hdf5File *f, uint64_t object, const char *name, uint8_t *values, size_t size,
+                               Hdf5Number *number, unsigned *count);
+
 /* ---- index.c --------------------------------------------------------------------------------------------------------- */
 
 /* Finds a chunk by its number in each dimension. Its bytes may be past the end of the file. */
