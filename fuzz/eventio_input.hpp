@@ -44,8 +44,8 @@ inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool ski
     }
 }
 
-// The first byte chooses: 0..5 a reader (odd: bad events are skipped; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, if
-// the header does not name the encoding), 6 LZF, 7 Blosc or with bit 3 ECF.
+// The first byte chooses: 0..5 a reader (odd: bad events are skipped; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, with
+// bit 3 as EVT4, if the header does not name the encoding), 6 LZF, 7 Blosc or with bit 3 ECF.
 inline void eventInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return;
@@ -71,7 +71,7 @@ inline void eventInput(const uint8_t *data, size_t size) {
     cusEventReaderOptions options = cusEventReaderDefaults();
     options.bad_events = choice & 1 ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
     options.format = choice >> 1 == 1   ? (other ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2)
-                     : choice >> 1 == 2 ? CUS_EVENTS_EVT3
+                     : choice >> 1 == 2 ? (other ? CUS_EVENTS_EVT4 : CUS_EVENTS_EVT3)
                                         : CUS_EVENTS_ANY;
     options.threads = 1;
     options.max_memory = MAX_MEMORY;

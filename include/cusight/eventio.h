@@ -17,6 +17,7 @@
  *   CUS_EVENTS_EVT2     Prophesee RAW: "% " lines with "evt 2.0"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_EVT21    Prophesee RAW: "% " lines with "evt 2.1"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_EVT3     Prophesee RAW: "% " lines with "evt 3.0"     geometry line, or camera    no     0; 1
+ *   CUS_EVENTS_EVT4     Prophesee RAW: "% " lines with "evt 4.0"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_DAT      "% " lines, a type byte, a size byte of 8    Width and Height lines      known  0; 1
  *   CUS_EVENTS_TEXT     lines "t x y p"; Metavision's "x,y,p,t" and  first line "width height"   no     0 or -1; 1
  *                       other orders with x before y; t with a dot   or "%geometry:W,H"
@@ -29,7 +30,7 @@
  * one, the first lines decide: times do not decrease, polarities are -1, 0 or 1. If several orders remain, it is "t x y p".
  *
  * The formats follow their authors: M3ED (Chaney et al. 2023), DSEC (Gehrig et al. 2021), Prophesee's documentation of RAW
- * EVT 2.0, EVT 2.1, EVT 3.0 and DAT. Time counters wrap (EVT2 and EVT2.1 after 4.8 hours, EVT3 after 16.8 seconds, DAT
+ * EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 and DAT. Time counters wrap (EVT2, EVT2.1 and EVT4 after 4.8 hours, EVT3 after 16.8 seconds, DAT
  * after 71.6 minutes); they are unwrapped, so indices and times in this interface always refer to the whole recording.
  *
  * Memory use does not grow with the recording, apart from 64 bytes for every million events passed in a format without
@@ -57,10 +58,12 @@ typedef enum cusEventFormat {
     CUS_EVENTS_EVT21 = 7,
     CUS_EVENTS_METAVISION = 8,
     CUS_EVENTS_HDF5 = 9,
-    CUS_EVENTS_MVSEC = 10
+    CUS_EVENTS_MVSEC = 10,
+    CUS_EVENTS_EVT4 = 11
 } cusEventFormat;
 
-/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", otherwise "unknown"; never NULL. */
+/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4",
+ * otherwise "unknown"; never NULL. */
 CUS_API const char *cusEventFormatName(cusEventFormat format);
 
 /* ---- Reader -------------------------------------------------------------------------------------------------------- */
@@ -68,15 +71,15 @@ CUS_API const char *cusEventFormatName(cusEventFormat format);
 /* What to do with an event that is outside the sensor, has an invalid polarity, or is earlier than the previous one. */
 typedef enum cusBadEvents {
     CUS_BAD_EVENTS_STOP = 0, /* CUS_ERROR_FORMAT with the event's index; the events before it are delivered */
-    CUS_BAD_EVENTS_SKIP = 1  /* skip and count it (cusEventCounts), also undefined words of EVT2, EVT2.1 and EVT3 and
+    CUS_BAD_EVENTS_SKIP = 1  /* skip and count it (cusEventCounts), also undefined words of EVT2, EVT2.1, EVT3 and EVT4 and
                                 malformed lines of text */
 } cusBadEvents;
 
 /* How to read a recording. */
 typedef struct cusEventReaderOptions {
-    int width, height;       /* sensor, 1..65536: overrides the file. 0, 0: from the file */
-    const char *camera;      /* M3ED, MVSEC: "left" or "right"; NULL: "left", or the only one in the file */
-    cusEventFormat format;   /* ANY: from the content. EVT2, EVT21, EVT3: also for a RAW file whose header does not name
+    int width, height;     /* sensor, 1..65536: overrides the file. 0, 0: from the file */
+    const char *camera;    /* M3ED, MVSEC: "left" or "right"; NULL: "left", or the only one in the file */
+    cusEventFormat format; /* ANY: from the content. EVT2, EVT21, EVT3, EVT4: also for a RAW file whose header does not name
                                 its encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
     int threads;             /* threads that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
@@ -105,9 +108,9 @@ typedef struct cusEventInfo {
 /* What has been read since the reader was opened or since the last seek. */
 typedef struct cusEventCounts {
     uint64_t events;                                  /* delivered */
-    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT2.1, EVT3) */
+    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT2.1, EVT3, EVT4) */
     uint64_t bad_coordinates, bad_polarity, bad_time; /* events skipped (CUS_BAD_EVENTS_SKIP) */
-    uint64_t untimed;   /* EVT2, EVT2.1, EVT3: events skipped because no time word preceded them */
+    uint64_t untimed;   /* EVT2, EVT2.1, EVT3, EVT4: events skipped because no time word preceded them */
     uint64_t bad_words; /* undefined words and malformed lines skipped (CUS_BAD_EVENTS_SKIP) */
 } cusEventCounts;
 
@@ -123,7 +126,7 @@ typedef struct cusEventReader cusEventReader;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
  *   UNSUPPORTED: a dataset with more than one compression; an HDF5 filter that needs the option plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
- *   supported (EVT 4, big-endian EVT 2.1, DAT version 1). */
+ *   supported (big-endian EVT 2.1, DAT version 1). */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 
 /* The same for a whole file in memory, which must stay valid until the reader is closed. */

@@ -129,7 +129,7 @@ std::map<std::string, std::vector<Bytes>> seedsOfFormats() {
         cusEventReaderOptions options = cusEventReaderDefaults();
         const int as = bytes[0] >> 1 & 3;
         options.format = as == 1   ? (bytes[0] & 8 ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2)
-                         : as == 2 ? CUS_EVENTS_EVT3
+                         : as == 2 ? (bytes[0] & 8 ? CUS_EVENTS_EVT4 : CUS_EVENTS_EVT3)
                                    : CUS_EVENTS_ANY;
         const Reader reader(Bytes(bytes.begin() + 1, bytes.end()), options);
         if ((bytes[0] & 7) < 6 && reader.opened == CUS_OK)
@@ -162,9 +162,9 @@ TEST(EventMutations, EveryFormatWithinItsLimits) {
         static_cast<Progress *>(mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(static_cast<void *>(progress), MAP_FAILED);
     const auto formats = seedsOfFormats();
-    for (const char *format : {"EVT2", "EVT2.1", "EVT3", "DAT", "text"})
+    for (const char *format : {"EVT2", "EVT2.1", "EVT3", "EVT4", "DAT", "text"})
         EXPECT_EQ(formats.count(format), 1u) << format;
-    EXPECT_EQ(formats.size(), 10u);
+    EXPECT_EQ(formats.size(), 11u);
     for (const auto &[format, seeds] : formats) {
         *progress = {};
         const double start = double(time(nullptr));

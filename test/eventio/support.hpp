@@ -24,6 +24,7 @@ using reference::Events;
 
 inline const std::string EVT2 = "% evt 2.0\n% geometry 640x480\n% end\n";
 inline const std::string EVT21 = "% evt 2.1\n% geometry 640x480\n% end\n";
+inline const std::string EVT4 = "% evt 4.0\n% geometry 640x480\n% end\n";
 inline const std::string EVT3 = "% Date 2024-01-01 00:00:00\n% format EVT3;height=480;width=640\n% end\n";
 inline const std::string DAT = "% Data file containing CD events.\n% Version 2\n% Height 480\n% Width 640\n";
 
@@ -220,6 +221,7 @@ inline std::map<std::string, Bytes> files(const Events &e) {
                                          {"evt21", reference::evt21(e, EVT21, false)},
                                          {"evt21_legacy", reference::evt21(e, EVT21, true)},
                                          {"evt3", reference::evt3(e, EVT3)},
+                                         {"evt4", reference::evt4(e, EVT4)},
                                          {"dat", reference::dat(e, DAT)},
                                          {"text_csv", reference::csv(e)},
                                          {"text_us", reference::text(e, false)},
