@@ -80,13 +80,21 @@ static void breakAt(Range *range, const ChunkJob *job, cusStatus status) {
     range->good = job->first;
 }
 
+static void breakAtTime(Range *range, size_t at) {
+    range->status = cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: t of event %llu is out of range",
+                              (unsigned long long)range->first + at);
+    range->good = at;
+}
+
 /* Serves a job from the chunk that the last range ended in, if the job is for that chunk. */
 static int serveFromLast(const Hdf5Reader *h, Range *range, const ChunkJob *job) {
     const Table *t = job->table;
     if (!t->last.data || t->last_chunk != job->chunk)
         return 0;
-    if (!eventio_deliver(t, h->time_offset, t->last.data + job->skip * t->row, job->count, range->out, job->first))
-        breakAt(range, job, damaged(t, job->chunk, CUS_ERROR_FORMAT));
+    const size_t good =
+        eventio_deliver(t, h->time_offset, t->last.data + job->skip * t->row, job->count, range->out, job->first);
+    if (good < job->count)
+        breakAtTime(range, job->first + good);
     return 1;
 }
 
@@ -122,6 +130,8 @@ static void collectJobs(Hdf5Reader *h, Range *range, int used) {
         Table *t = job->table;
         if (job->status != CUS_OK && job->first <= range->good) {
             breakAt(range, job, damaged(t, job->chunk, job->status));
+        } else if (job->status == CUS_OK && job->good < job->count && job->first + job->good <= range->good) {
+            breakAtTime(range, job->first + job->good);
         } else if (job->status == CUS_OK && job->skip + job->count < t->chunk) {
             const Buffer buffer = t->last;
             t->last = job->decoded;

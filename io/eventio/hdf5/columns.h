@@ -66,6 +66,7 @@ typedef struct ChunkJob {
     size_t raw_size;
     uint32_t skipped_filters; /* not applied to this chunk: one bit each */
     cusStatus status;
+    size_t good; /* rows before the first whose time is out of range */
 } ChunkJob;
 
 typedef struct Hdf5Reader {
@@ -115,9 +116,9 @@ void eventio_runJob(const Hdf5Reader *h, ChunkJob *job, uint8_t *const *out);
 /* An integer, extended to 64 bits; *negative: of a signed type and below zero. */
 uint64_t eventio_loadInteger(const Hdf5Number *number, const uint8_t *in, int *negative);
 
-/* Converts n rows at `in` to elements first .. of the columns `out`; for a single column they may be where they go. 0: a time is out of
- * range. */
-int eventio_deliver(const Table *t, int64_t offset, const uint8_t *in, size_t n, uint8_t *const *out, size_t first);
+/* Converts n rows at `in` to elements first .. of the columns `out`; for a single column they may be where they go. Returns how many
+ * precede the first whose time is out of range. */
+size_t eventio_deliver(const Table *t, int64_t offset, const uint8_t *in, size_t n, uint8_t *const *out, size_t first);
 
 /* ---- fetch.c -------------------------------------------------------------------------------------------------------- */
 

@@ -93,7 +93,7 @@ static cusStatus decodeChunk(ChunkJob *job, uint8_t *out) {
 
 /* ---- Types --------------------------------------------------------------------------------------------------------- */
 
-/* Converts stored times of 8 or 4 bytes to microseconds. Returns the OR of all: bit 63 is set if one is negative, bit 62 if
+/* Converts stored times of 8 bytes, signed, or 4 bytes to microseconds. Returns the OR of all: bit 63 is set if one is negative, bit 62 if
  * one is 2^62 or greater. (The offset is less than 2^62, so signed sums that wrap are among these.) */
 CUSI_MULTIVERSION
 static uint64_t widenTimes(const uint8_t *in, size_t n, size_t element, int is_signed, int64_t offset, uint8_t *out) {
@@ -102,7 +102,6 @@ static uint64_t widenTimes(const uint8_t *in, size_t n, size_t element, int is_s
         for (size_t i = 0; i < n; ++i) {
             uint64_t time;
             memcpy(&time, in + 8 * i, 8);
-            bits |= is_signed ? 0 : time;
             time += (uint64_t)offset;
             bits |= time;
             memcpy(out + 8 * i, &time, 8);
@@ -127,7 +126,7 @@ uint64_t eventio_loadInteger(const Hdf5Number *number, const uint8_t *in, int *n
 }
 
 static double loadFloat(const Hdf5Number *number, const uint8_t *in) {
-    uint8_t bytes[8];
+    uint8_t bytes[8] = {0};
     for (size_t b = 0; b < number->size; ++b)
         bytes[b] = in[number->is_big_endian ? number->size - 1 - b : b];
     float narrow;
@@ -144,7 +143,7 @@ static double loadFloat(const Hdf5Number *number, const uint8_t *in) {
 static uint64_t wholeNumber(const Field *field, const uint8_t *in, int *negative) {
     const double scale = field->which == EVENTIO_T ? 1e6 : 1;
     const double value = rint(loadFloat(&field->number, in) * scale);
-    const int fits = value > -0x1p62 && value < 0x1p62;
+    const int fits = fabs(value) < 0x1p62; /* not if it is no number */
     *negative = fits && value < 0;
     return fits ? (uint64_t)(int64_t)value : (uint64_t)1 << 62;
 }
@@ -160,8 +159,8 @@ static int convert(const Field *field, int64_t offset, const uint8_t *in, size_t
         uint64_t value = field->number.class == HDF5_FLOAT ? wholeNumber(field, from, &negative)
                                                            : eventio_loadInteger(&field->number, from, &negative);
         if (field->which == EVENTIO_T) {
-            bits |= !negative && value >> 62 ? value : value + (uint64_t)offset;
-            value += (uint64_t)offset;
+            value = !negative && value >> 62 ? UINT64_MAX : value + (uint64_t)offset;
+            bits |= value;
         } else if (field->which == EVENTIO_P) {
             value = negative && value == UINT64_MAX ? 0 : negative || value > 1 ? 2 : value;
         } else {
@@ -177,7 +176,8 @@ static int deliverNumbers(const Field *field, int64_t offset, const uint8_t *in,
     const size_t width = eventio_deliveredSize[field->which];
     const Hdf5Number *number = &field->number;
     if (number->class == HDF5_FLOAT || number->is_big_endian ||
-        (field->which == EVENTIO_T ? number->size < 4 : number->size != width || (width == 2 && number->is_signed)))
+        (field->which == EVENTIO_T ? number->size < 4 || (number->size == 8 && !number->is_signed)
+                                   : number->size != width || (width == 2 && number->is_signed)))
         return convert(field, offset, in, n, out);
     if (field->which == EVENTIO_T)
         return widenTimes(in, n, number->size, number->is_signed, offset, out) >> 62 == 0;
@@ -210,7 +210,18 @@ static void gather(const uint8_t *in, size_t n, size_t row, size_t size, uint8_t
     }
 }
 
-int eventio_deliver(const Table *t, int64_t offset, const uint8_t *in, size_t n, uint8_t *const *out, size_t first) {
+/* How many of n delivered times come before the first that is out of range. */
+static size_t countGoodTimes(const uint8_t *times, size_t n) {
+    size_t i = 0;
+    for (uint64_t time = 0; i < n; ++i) {
+        memcpy(&time, times + 8 * i, 8);
+        if (time >> 62)
+            break;
+    }
+    return i;
+}
+
+size_t eventio_deliver(const Table *t, int64_t offset, const uint8_t *in, size_t n, uint8_t *const *out, size_t first) {
     enum { TILE = 2048 };
     uint8_t tile[8 * TILE];
     int good = 1;
@@ -230,7 +241,7 @@ int eventio_deliver(const Table *t, int64_t offset, const uint8_t *in, size_t n,
             good &= deliverNumbers(field, offset, tile, now, to + i * width);
         }
     }
-    return good;
+    return good ? n : countGoodTimes(out[EVENTIO_T] + 8 * first, n);
 }
 
 /* ---- Jobs ---------------------------------------------------------------------------------------------------------- */
@@ -248,7 +259,8 @@ void eventio_runJob(const Hdf5Reader *h, ChunkJob *job, uint8_t *const *out) {
     const int in_place = eventio_decodesInPlace(job);
     uint8_t *to = in_place ? out[t->field[0].which] + job->first * t->row : job->decoded.data;
     job->status = decodeChunk(job, to);
-    if (job->status == CUS_OK &&
-        !eventio_deliver(t, h->time_offset, in_place ? to : to + job->skip * t->row, job->count, out, job->first))
-        job->status = CUS_ERROR_FORMAT;
+    job->good = job->count;
+    if (job->status == CUS_OK)
+        job->good =
+            eventio_deliver(t, h->time_offset, in_place ? to : to + job->skip * t->row, job->count, out, job->first);
 }

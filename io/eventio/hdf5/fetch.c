@@ -160,21 +160,16 @@ static cusStatus readPiece(const Hdf5Reader *h, const Table *t, uint64_t at, siz
         const size_t now = n < PIECE_IN_PLACE ? n : PIECE_IN_PLACE;
         uint8_t *in_place = out[t->field[0].which] + to * t->row;
         CUS_TRY(readRows(h, t, at, now, in_place, &have));
-        if (have == now && eventio_deliver(t, h->time_offset, in_place, now, out, to)) {
+        if (have == now && eventio_deliver(t, h->time_offset, in_place, now, out, to) == now) {
             *good = now;
             return CUS_OK;
         }
     }
     const size_t most = PIECE_BYTES / t->row, now = n < most ? n : most;
     CUS_TRY(readRows(h, t, at, now, rows, &have));
-    *good = have;
-    if (!eventio_deliver(t, h->time_offset, rows, have, out, to)) {
-        *good = 0;
-        while (eventio_deliver(t, h->time_offset, rows + *good * t->row, 1, out, to + *good))
-            ++*good;
-        return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: t of event %llu is out of range",
-                         (unsigned long long)(at + *good));
-    }
+    *good = eventio_deliver(t, h->time_offset, rows, have, out, to);
+    CUSI_REQUIRE(*good == have, CUS_ERROR_FORMAT, "cusEventReaderRead: t of event %llu is out of range",
+                 (unsigned long long)at + *good);
     return have == now ? CUS_OK : endsBefore(h, t, at + have, t->address + (at + now) * t->row);
 }
 

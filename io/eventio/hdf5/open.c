@@ -2,6 +2,7 @@
 #include "check.h"
 #include "eventio/hdf5/columns.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,9 +140,8 @@ static cusStatus tryMvsec(cusEventReader *reader, Hdf5Reader *h, int *found) {
     uint64_t dataset;
     *found = 0;
     for (int k = 0; k < 2; ++k) {
-        char path[64] = "davis/";
-        strncat(path, requested ? requested : cameras[k], 31);
-        strcat(path, "/events");
+        char path[64];
+        snprintf(path, sizeof path, "davis/%.31s/events", requested ? requested : cameras[k]);
         CUS_TRY(openDataset(h, path, &dataset, found));
         if (*found)
             return openMvsec(reader, h, requested ? requested : cameras[k], dataset);

@@ -132,7 +132,7 @@ typedef struct Place {
 static Place placeOf(const Extensible *x, uint64_t index) {
     Place p = {0};
     index -= x->in_index;
-    p.super = eventio_log2(index / x->block_min + 1);
+    p.super = eventio_log2((index >> eventio_log2(x->block_min)) + 1);
     index -= (((uint64_t)1 << p.super) - 1) * x->block_min;
     p.blocks = (uint64_t)1 << p.super / 2;
     p.each = (uint64_t)x->block_min << (p.super + 1) / 2;

@@ -75,18 +75,18 @@ static int isVerified(const Hdf5File *f, Hdf5Block *block, int checksum) {
 /* ---- Blocks ---------------------------------------------------------------------------------------------------------- */
 
 cusStatus eventio_hdf5Damaged(const Hdf5File *f, uint64_t address, const char *what) {
-    return cusi_fail(CUS_ERROR_FORMAT, "%s: the HDF5 file is damaged: %s at byte %llu", f->function, what,
-                     (unsigned long long)(f->base + address));
+    const unsigned long long at = f->base + address;
+    return cusi_fail(CUS_ERROR_FORMAT, "%s: the HDF5 file is damaged: %s at byte %llu", f->function, what, at);
 }
 
 cusStatus eventio_hdf5Within(const Hdf5File *f, uint64_t address, uint64_t size, const char *what) {
     const uint64_t have = f->source->size - f->base;
+    const unsigned long long end = f->base + address + size;
     if (size <= have && address <= have - size)
         return CUS_OK;
     if (address <= f->end && size <= f->end - address)
         return cusi_fail(CUS_ERROR_TRUNCATED, "%s: the HDF5 file ends at byte %llu, but its %s is stored up to byte %llu",
-                         f->function, (unsigned long long)f->source->size, what,
-                         (unsigned long long)(f->base + address + size));
+                         f->function, (unsigned long long)f->source->size, what, end);
     return cusi_fail(CUS_ERROR_FORMAT, "%s: the HDF5 file is damaged: its %s is outside the file", f->function, what);
 }
 
@@ -135,7 +135,7 @@ cusStatus eventio_hdf5Block(Hdf5File *f, uint64_t address, uint64_t size, int ch
     cusStatus status = readBytes(f, address, block->bytes, block->size, what);
     if (status == CUS_OK && !isVerified(f, block, checksum))
         status = cusi_fail(CUS_ERROR_FORMAT, "%s: the HDF5 file is damaged: wrong checksum of the %s at byte %llu",
-                           f->function, what, (unsigned long long)(f->base + address));
+                           f->function, what, (unsigned long long)f->base + address);
     if (status != CUS_OK) {
         free(block->bytes);
         block->bytes = NULL;

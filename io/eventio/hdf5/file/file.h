@@ -19,6 +19,8 @@
 
 #include "eventio/source.h"
 
+#include <string.h>
+
 enum {
     HDF5_KEPT_BLOCKS = 16,
     HDF5_MAX_BLOCK = 1 << 20, /* bytes of one block of metadata */
@@ -117,8 +119,7 @@ static inline uint64_t eventio_takeAddress(Hdf5Cursor *c) {
 /* Whether the next bytes are this signature and version. */
 static inline int eventio_takeSignature(Hdf5Cursor *c, const char *signature, unsigned version) {
     const uint8_t *s = eventio_take(c, 4);
-    return s && s[0] == signature[0] && s[1] == signature[1] && s[2] == signature[2] && s[3] == signature[3] &&
-           eventio_takeNumber(c, 1) == version;
+    return s && memcmp(s, signature, 4) == 0 && eventio_takeNumber(c, 1) == version;
 }
 /* The bytes that numbers up to `most` take. */
 static inline unsigned eventio_numberBytes(uint64_t most) {
