@@ -44,12 +44,12 @@ inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool ski
     }
 }
 
-// The first byte chooses: 0..5 a reader (odd: bad events are skipped; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, if
-// the header does not name the encoding), 6 LZF, 7 Blosc.
+// The first byte chooses: 0..5 a reader (odd: bad events are skipped; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, with
+// bit 3 as EVT4, if the header does not name the encoding), 6 LZF, 7 Blosc or with bit 3 ECF.
 inline void eventInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return;
-    const bool evt21 = *data & 8;
+    const bool other = *data & 8;
     const unsigned choice = *data++ & 7;
     --size;
     if (choice >= 6) {
@@ -57,7 +57,9 @@ inline void eventInput(const uint8_t *data, size_t size) {
             return;
         const size_t out_size = 1 + *data++ * 16u;
         std::vector<uint8_t> in(data, data + size - 1), out(out_size), back(out_size);
-        if (choice == 7) {
+        if (choice == 7 && other) {
+            eventio_ecfDecode(in.data(), in.size(), out.data(), out_size);
+        } else if (choice == 7) {
             eventio_bloscDecode(in.data(), in.size(), out.data(), out_size);
         } else if (eventio_lzfDecode(in.data(), in.size(), out.data(), out_size)) {
             const size_t packed = eventio_lzfEncode(out.data(), out_size, back.data());
@@ -68,8 +70,8 @@ inline void eventInput(const uint8_t *data, size_t size) {
     }
     cusEventReaderOptions options = cusEventReaderDefaults();
     options.bad_events = choice & 1 ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
-    options.format = choice >> 1 == 1   ? (evt21 ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2)
-                     : choice >> 1 == 2 ? CUS_EVENTS_EVT3
+    options.format = choice >> 1 == 1   ? (other ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2)
+                     : choice >> 1 == 2 ? (other ? CUS_EVENTS_EVT4 : CUS_EVENTS_EVT3)
                                         : CUS_EVENTS_ANY;
     options.threads = 1;
     options.max_memory = MAX_MEMORY;
@@ -78,7 +80,8 @@ inline void eventInput(const uint8_t *data, size_t size) {
         return;
     cusEventInfo info;
     require(cusEventReaderInfo(reader, &info) == CUS_OK);
-    const bool hdf5 = info.format == CUS_EVENTS_M3ED || info.format == CUS_EVENTS_DSEC;
+    const bool hdf5 = info.format == CUS_EVENTS_M3ED || info.format == CUS_EVENTS_DSEC ||
+                      (info.format >= CUS_EVENTS_METAVISION && info.format <= CUS_EVENTS_MVSEC);
     // A word of EVT3 makes up to 12 events, one of EVT2.1 up to 32; HDF5 may compress up to 1100 times.
     const size_t max_events = hdf5 ? 1100 * (size / 8 + 1) : 6 * size;
     if (hdf5 && info.count > 20000) { // in small steps it would only take long

@@ -100,7 +100,7 @@ void addOutputOptions(CLI::App &app, Settings &s) {
     group(sample::addLegend(app, s.common.legend));
 }
 
-const std::string RECORDING_HELP = "a recording (M3ED or DSEC HDF5, Prophesee RAW EVT2, EVT2.1 or EVT3, DAT, text or CSV), "
+const std::string RECORDING_HELP = "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, text or CSV), "
                                    "recognized by its content; or a source of "
                                    "frames to generate events from: ";
 

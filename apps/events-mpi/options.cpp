@@ -128,7 +128,7 @@ std::string help(const std::vector<Entry> &entries) {
         "Turns one recording of an event camera into frames, with many processes (MPI). The output is byte for\n"
         "byte that of cusight-events, for any number of ranks.\n\n"
         "Usage: mpirun -n N cusight-events-mpi [options] INPUT\n\n"
-        "Arguments:\n  INPUT                     a recording (M3ED or DSEC HDF5, Prophesee RAW EVT2, EVT2.1 or EVT3, DAT, "
+        "Arguments:\n  INPUT                     a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, "
         "CSV, text)\n\nOptions:\n";
     for (const Entry &e : entries) {
         std::string name = "  " + e.name + (e.metavar.empty() ? "" : " " + e.metavar);

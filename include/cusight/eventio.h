@@ -9,19 +9,28 @@
  *   CUS_EVENTS_M3ED     HDF5 with /prophesee/<camera>/{x,y,p,t}      calib/resolution, 1280x720  known  0 or -1; 1
  *   CUS_EVENTS_DSEC     HDF5 with /events/{x,y,p,t}; /t_offset is    640x480                     known  0 or -1; 1
  *                       added to t
+ *   CUS_EVENTS_HDF5     HDF5 with /events/{xs,ys,ps,ts} (e2vid,      attribute sensor_resolution known  0 or -1; 1
+ *                       event_utils) or {x,y,pol,time} and the like
+ *   CUS_EVENTS_MVSEC    HDF5 with /davis/<camera>/events: x y t p    346x260                     known  0 or -1; 1
+ *   CUS_EVENTS_METAVISION   HDF5 with /CD/events, compressed with    attribute geometry          known  0; 1
+ *                       ECF, gzip or not
  *   CUS_EVENTS_EVT2     Prophesee RAW: "% " lines with "evt 2.0"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_EVT21    Prophesee RAW: "% " lines with "evt 2.1"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_EVT3     Prophesee RAW: "% " lines with "evt 3.0"     geometry line, or camera    no     0; 1
+ *   CUS_EVENTS_EVT4     Prophesee RAW: "% " lines with "evt 4.0"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_DAT      "% " lines, a type byte, a size byte of 8    Width and Height lines      known  0; 1
  *   CUS_EVENTS_TEXT     lines "t x y p"; Metavision's "x,y,p,t" and  first line "width height"   no     0 or -1; 1
  *                       other orders with x before y; t with a dot   or "%geometry:W,H"
  *                       or exponent is seconds (rounded), else microseconds
  *
+ * Times in HDF5 are microseconds if they are integers, and seconds if they are floats (rounded). x, y and p may be floats as
+ * well, p also a boolean.
+ *
  * A first line of names (t, ts, time or timestamp; x; y; p, pol or polarity) gives the order of the columns of text. Without
  * one, the first lines decide: times do not decrease, polarities are -1, 0 or 1. If several orders remain, it is "t x y p".
  *
  * The formats follow their authors: M3ED (Chaney et al. 2023), DSEC (Gehrig et al. 2021), Prophesee's documentation of RAW
- * EVT 2.0, EVT 2.1, EVT 3.0 and DAT. Time counters wrap (EVT2 and EVT2.1 after 4.8 hours, EVT3 after 16.8 seconds, DAT
+ * EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 and DAT. Time counters wrap (EVT2, EVT2.1 and EVT4 after 4.8 hours, EVT3 after 16.8 seconds, DAT
  * after 71.6 minutes); they are unwrapped, so indices and times in this interface always refer to the whole recording.
  *
  * Memory use does not grow with the recording, apart from 64 bytes for every million events passed in a format without
@@ -46,10 +55,15 @@ typedef enum cusEventFormat {
     CUS_EVENTS_EVT3 = 4,
     CUS_EVENTS_DAT = 5,
     CUS_EVENTS_TEXT = 6,
-    CUS_EVENTS_EVT21 = 7
+    CUS_EVENTS_EVT21 = 7,
+    CUS_EVENTS_METAVISION = 8,
+    CUS_EVENTS_HDF5 = 9,
+    CUS_EVENTS_MVSEC = 10,
+    CUS_EVENTS_EVT4 = 11
 } cusEventFormat;
 
-/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", otherwise "unknown"; never NULL. */
+/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4",
+ * otherwise "unknown"; never NULL. */
 CUS_API const char *cusEventFormatName(cusEventFormat format);
 
 /* ---- Reader -------------------------------------------------------------------------------------------------------- */
@@ -57,15 +71,15 @@ CUS_API const char *cusEventFormatName(cusEventFormat format);
 /* What to do with an event that is outside the sensor, has an invalid polarity, or is earlier than the previous one. */
 typedef enum cusBadEvents {
     CUS_BAD_EVENTS_STOP = 0, /* CUS_ERROR_FORMAT with the event's index; the events before it are delivered */
-    CUS_BAD_EVENTS_SKIP = 1  /* skip and count it (cusEventCounts), also undefined words of EVT2, EVT2.1 and EVT3 and
+    CUS_BAD_EVENTS_SKIP = 1  /* skip and count it (cusEventCounts), also undefined words of EVT2, EVT2.1, EVT3 and EVT4 and
                                 malformed lines of text */
 } cusBadEvents;
 
 /* How to read a recording. */
 typedef struct cusEventReaderOptions {
-    int width, height;       /* sensor, 1..65536: overrides the file. 0, 0: from the file */
-    const char *camera;      /* M3ED: "left" or "right"; NULL: "left", or the only one in the file */
-    cusEventFormat format;   /* ANY: from the content. EVT2, EVT21, EVT3: also for a RAW file whose header does not name
+    int width, height;     /* sensor, 1..65536: overrides the file. 0, 0: from the file */
+    const char *camera;    /* M3ED, MVSEC: "left" or "right"; NULL: "left", or the only one in the file */
+    cusEventFormat format; /* ANY: from the content. EVT2, EVT21, EVT3, EVT4: also for a RAW file whose header does not name
                                 its encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
     int threads;             /* threads that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
@@ -73,8 +87,9 @@ typedef struct cusEventReaderOptions {
                                 at least 2^26. CUS_ERROR_CAPACITY if a recording needs more */
     size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). Larger
                                 chunks: CUS_ERROR_CAPACITY */
-    int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc,
-                                shuffle and fletcher32, with libhdf5 and its plugins, whose memory has no limit */
+    int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc, ECF,
+                                shuffle and fletcher32, with libhdf5 (if built with it) and its plugins, whose memory has no
+                                limit */
 } cusEventReaderOptions;
 
 /* The defaults named above. */
@@ -87,15 +102,15 @@ typedef struct cusEventInfo {
     int64_t count;         /* events in the file; -1 if it is only known after reading all of it */
     int64_t first_time;    /* microseconds; -1 if there is no event */
     int64_t last_time;     /* -1 if it is only known after reading all of it, or before first_time */
-    char camera[32];       /* M3ED: the camera being read; otherwise the camera named in the header, or "" */
+    char camera[32];       /* M3ED, MVSEC: the camera being read; otherwise the camera named in the header, or "" */
 } cusEventInfo;
 
 /* What has been read since the reader was opened or since the last seek. */
 typedef struct cusEventCounts {
     uint64_t events;                                  /* delivered */
-    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT2.1, EVT3) */
+    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT2.1, EVT3, EVT4) */
     uint64_t bad_coordinates, bad_polarity, bad_time; /* events skipped (CUS_BAD_EVENTS_SKIP) */
-    uint64_t untimed;   /* EVT2, EVT2.1, EVT3: events skipped because no time word preceded them */
+    uint64_t untimed;   /* EVT2, EVT2.1, EVT3, EVT4: events skipped because no time word preceded them */
     uint64_t bad_words; /* undefined words and malformed lines skipped (CUS_BAD_EVENTS_SKIP) */
 } cusEventCounts;
 
@@ -110,9 +125,8 @@ typedef struct cusEventReader cusEventReader;
  *   (soft or external link, external storage, virtual dataset), which is never opened;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
- *   UNSUPPORTED: HDF5 in a build without it; a dataset with more than one compression; an HDF5 filter that needs the option
- *   plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
- *   supported (EVT 4, big-endian EVT 2.1, DAT version 1, Metavision's HDF5). */
+ *   UNSUPPORTED: a dataset with more than one compression; an HDF5 filter that needs the option plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
+ *   supported (big-endian EVT 2.1, DAT version 1). */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 
 /* The same for a whole file in memory, which must stay valid until the reader is closed. */

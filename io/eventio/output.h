@@ -12,7 +12,7 @@ cusStatus eventio_checkFrames(const char *function, int rows, int cols, int type
 
 #ifdef CUSI_WITH_HDF5
 
-#include "eventio/hdf5/driver.h"
+#include "eventio/hdf5/library.h"
 
 enum { HDF5_OUTPUT_DATASETS = 5, HDF5_OUTPUT_MAX_RANK = 4 };
 

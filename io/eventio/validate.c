@@ -11,7 +11,8 @@
 enum { LEAST_MEMORY = 64 << 20 }; /* the least that the option max_memory takes */
 
 const char *cusEventFormatName(cusEventFormat format) {
-    static const char *const names[] = {"any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1"};
+    static const char *const names[] = {"any",  "M3ED",   "DSEC",       "EVT2", "EVT3",  "DAT",
+                                        "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4"};
     return (unsigned)format < sizeof names / sizeof *names ? names[format] : "unknown";
 }
 
@@ -25,7 +26,7 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
                      (options->width >= 1 && options->width <= 65536 && options->height >= 1 && options->height <= 65536),
                  CUS_ERROR_VALUE, "cusEventReaderOpen: sensor is %d x %d (width x height), expected 0 x 0 or 1..65536 each",
                  options->width, options->height);
-    CUSI_REQUIRE(options->format >= CUS_EVENTS_ANY && options->format <= CUS_EVENTS_EVT21, CUS_ERROR_VALUE,
+    CUSI_REQUIRE(options->format >= CUS_EVENTS_ANY && options->format <= CUS_EVENTS_EVT4, CUS_ERROR_VALUE,
                  "cusEventReaderOpen: format is %d, expected a cusEventFormat", (int)options->format);
     CUSI_REQUIRE(options->bad_events == CUS_BAD_EVENTS_STOP || options->bad_events == CUS_BAD_EVENTS_SKIP, CUS_ERROR_VALUE,
                  "cusEventReaderOpen: bad_events is %d, expected a cusBadEvents", (int)options->bad_events);

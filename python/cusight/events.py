@@ -64,8 +64,9 @@ def __dir__() -> list[str]:
 
 
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
-Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1"]
-_FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6, "EVT2.1": 7}
+Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4"]
+_FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6, "EVT2.1": 7, "Metavision": 8, "HDF5": 9,
+            "MVSEC": 10, "EVT4": 11}
 _PIECE = 1 << 20  # events read at once
 
 
@@ -116,7 +117,7 @@ class Recording(Closeable):
     Iterating gives Events of up to 2^20 at a time. Pickles as its path and options, at the beginning (a recording in memory pickles
     its bytes).
 
-    format: "M3ED", "DSEC", "EVT2", "EVT3", "DAT" or "text".
+    format: "M3ED", "DSEC", "Metavision", "MVSEC", "HDF5", "EVT2", "EVT2.1", "EVT3", "EVT4", "DAT" or "text".
     shape: (rows, cols) of the sensor; (0, 0) if neither the file nor the options give them.
     count: events in the file, None if that is known only after reading all of it.
     first_time, last_time: microseconds, None if not known (or no event).
@@ -393,11 +394,11 @@ def open(
     max_chunk: int = 0,
     plugins: bool = False,
 ) -> Recording:
-    """Opens a recording: HDF5 (M3ED, DSEC), Prophesee EVT 2.0, EVT 3.0 and DAT, or text. The format is detected from the content.
+    """Opens a recording: HDF5 (M3ED, DSEC, Metavision, MVSEC, e2vid), Prophesee EVT 2.0, 2.1, 3.0, 4.0 and DAT, or text. The format is detected from the content.
 
     source: a path, or a whole file in memory (bytes, memoryview), which is not copied.
     width, height: of the sensor; 0: from the file.
-    camera: of an M3ED file, "left" or "right".
+    camera: of an M3ED or MVSEC file, "left" or "right".
     format: "any", or the only one accepted.
     skip_bad: skip and count events that are outside the sensor, out of order or malformed, instead of raising.
     threads: for decompression; 0: as many as OpenMP uses.

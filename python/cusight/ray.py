@@ -93,7 +93,7 @@ def _spans(path: str, cut: Windowing, windows_per_task: int | None, options: _ev
     """What each task reads of a recording: windows first .. end - 1 (-1: to the end)."""
     with _events.open(path, **options) as recording:
         count = _events._count_windows(recording, cut, 0)
-        if recording.format not in ("M3ED", "DSEC") or options.get("skip_bad") or not count:
+        if recording.format not in ("M3ED", "DSEC", "Metavision", "HDF5", "MVSEC") or options.get("skip_bad") or not count:
             return [{"path": path, "first": 0, "end": -1}]
         step = windows_per_task or max(1, _SPAN * count // max(recording.count or 1, 1))
         return [{"path": path, "first": first, "end": min(first + step, count)} for first in range(0, count, step)]

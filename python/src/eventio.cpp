@@ -97,13 +97,18 @@ static nb::tuple read(Reader &self, size_t capacity) {
     return nb::make_tuple(x.object, y.object, p.object, t.object, total);
 }
 
+static bool isHdf5(cusEventFormat format) {
+    return format == CUS_EVENTS_M3ED || format == CUS_EVENTS_DSEC ||
+           (format >= CUS_EVENTS_METAVISION && format <= CUS_EVENTS_MVSEC);
+}
+
 // Formats without an index are decoded up to the place, in steps; Ctrl-C is checked after each.
 static void seekIndex(Reader &self, int64_t index) {
     const Use<cusEventReader> reader(self.handle);
     Call call("Recording.seek_index");
     cusEventInfo fields = {};
     check(cusEventReaderInfo(reader, &fields));
-    const bool indexed = fields.format == CUS_EVENTS_M3ED || fields.format == CUS_EVENTS_DSEC;
+    const bool indexed = isHdf5(fields.format);
     for (auto step = static_cast<int64_t>(PIECE); !indexed && step < index; step += static_cast<int64_t>(PIECE)) {
         call.run([&] { return cusEventReaderSeekIndex(reader, step); });
         checkSignals();
@@ -116,7 +121,7 @@ static int64_t seekTime(Reader &self, int64_t time) {
     Call call("Recording.seek_time");
     cusEventInfo fields = {};
     check(cusEventReaderInfo(reader, &fields));
-    const bool indexed = fields.format == CUS_EVENTS_M3ED || fields.format == CUS_EVENTS_DSEC;
+    const bool indexed = isHdf5(fields.format);
     for (auto step = static_cast<int64_t>(PIECE); !indexed; step += static_cast<int64_t>(PIECE)) {
         int64_t reached = 0;
         size_t got = 0;

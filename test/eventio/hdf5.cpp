@@ -24,7 +24,6 @@ Events fixtureEvents(size_t n, bool dsec) {
 }
 
 TEST(EventHdf5, FilesOfH5py) {
-    NEEDS_HDF5();
     auto random = support::generator();
     for (const char *name : {"m3ed_lzf.h5", "m3ed_contiguous.h5", "m3ed_gzip.h5", "dsec_blosc.h5"}) {
         SCOPED_TRACE(name);
@@ -48,7 +47,6 @@ TEST(EventHdf5, FilesOfH5py) {
 }
 
 TEST(EventHdf5, TheOtherCamera) {
-    NEEDS_HDF5();
     cusEventReaderOptions options = cusEventReaderDefaults();
     options.camera = "right";
     Reader r(fixture("m3ed_lzf.h5"), options);
@@ -78,13 +76,11 @@ TEST(EventHdf5, FilterThatIsNotInstalledNamesItsPackage) {
 }
 
 TEST(EventHdf5, NoRecording) {
-    NEEDS_HDF5();
     CUS_REJECTS(Reader(fixture("other.h5")).opened, FORMAT, "neither /prophesee nor /events");
 }
 
 #ifdef CUSIGHT_HAVE_HDF5
-// Chunks that are not compressed all have one size, but the index of the older format stores a size for each: libhdf5 reports the
-// former and reads the latter, wherever the caller's buffer ends.
+// Chunks that are not compressed all have one size, but the index of the older format stores a size for each.
 TEST(EventHdf5, IndexWithOtherSizesOfChunks) {
     Folder at;
     constexpr hsize_t CHUNK = 100;
@@ -114,6 +110,51 @@ TEST(EventHdf5, IndexWithOtherSizesOfChunks) {
 #endif
 
 #ifdef CUSIGHT_HAVE_HDF5
+// Times that do not fit 63 bits after t_offset is added are damage, whichever way they wrap.
+TEST(EventHdf5, TimesThatWrap) {
+    Folder at;
+    struct Case {
+        uint64_t time;
+        int64_t offset;
+        bool is_signed, good;
+    };
+    const int64_t half = int64_t(1) << 61;
+    for (const auto &c : std::vector<Case>{{UINT64_MAX - 4, 10, false, false}, // 5, if it wrapped
+                                           {UINT64_MAX - 4, 10, true, true},
+                                           {uint64_t(half), half - 2000, true, true},
+                                           {uint64_t(half), half, true, false},
+                                           {uint64_t(INT64_MAX), half, true, false},
+                                           {uint64_t(INT64_MIN), -half, true, false}})
+        for (const H5D_layout_t layout : {H5D_CONTIGUOUS, H5D_CHUNKED}) {
+            const hid_t file = createHdf5(at / "r.h5"), group = H5Gcreate2(file, "events", NO, NO, NO);
+            for (const char *name : {"x", "y", "p", "t"}) {
+                const bool is_t = std::string(name) == "t";
+                const hsize_t n = 3;
+                const hid_t how = withLayout(layout, n), space = H5Screate_simple(1, &n, nullptr);
+                const hid_t type = is_t ? (c.is_signed ? H5T_STD_I64LE : H5T_STD_U64LE) : H5T_STD_U8LE;
+                const uint64_t times[] = {c.time, c.time, c.time};
+                const uint8_t zeros[3] = {};
+                const hid_t set = H5Dcreate2(group, name, type, space, NO, how, NO);
+                H5Dwrite(set, type, H5S_ALL, H5S_ALL, NO, is_t ? static_cast<const void *>(times) : zeros);
+                H5Dclose(set);
+                H5Sclose(space);
+                H5Pclose(how);
+            }
+            const hid_t scalar = H5Screate(H5S_SCALAR),
+                        offset = H5Dcreate2(file, "t_offset", H5T_STD_I64LE, scalar, NO, NO, NO);
+            H5Dwrite(offset, H5T_STD_I64LE, H5S_ALL, H5S_ALL, NO, &c.offset);
+            H5Dclose(offset);
+            H5Sclose(scalar);
+            H5Gclose(group);
+            H5Fclose(file);
+            Reader r(at / "r.h5");
+            cusStatus status = r.opened;
+            const size_t got = status == CUS_OK ? r.all(10, &status).size() : 0;
+            EXPECT_EQ(status, c.good ? CUS_OK : CUS_ERROR_FORMAT) << c.time << " " << c.offset << cusLastError();
+            EXPECT_EQ(got, c.good ? 3u : 0u) << c.time << " " << c.offset;
+        }
+}
+
 // The end is then not known: what counts windows must read all of it, and learns which event is out of order.
 TEST(EventHdf5, LastTimeBeforeTheFirst) {
     Folder at;

@@ -142,6 +142,24 @@ TEST(EventParts, StateSurvivesACut) {
     }
 }
 
+// Masks that look like vectors, in runs of any length, where parts are cut.
+TEST(EventParts, MasksThatLookLikeVectors) {
+    auto random = support::generator();
+    for (int round = 0; round < 20; ++round) {
+        Bytes bytes = reference::bytesOf("% evt 4.0\n% end\n");
+        reference::append(bytes, 0xe0000001u, 4);
+        const size_t n = round < 3 ? 5000 : 300;
+        for (size_t i = 0; i < n; ++i) {
+            const uint64_t r = random();
+            if (round < 3 ? i == 7 : r % 9 == 0)
+                reference::append(bytes, 0xa0000000u | (r >> 32 & 0x3fffff), 4);
+            reference::append(bytes, 0xc0000000u | (r >> 8 & 0x103fffff), 4);
+            reference::append(bytes, (r & 16 || round < 3 ? 0xc0000000u : 0u) | (r >> 36 & 0xfff), 4);
+        }
+        checkParts(bytes, Reader(bytes).all(), 1 + random() % 60, "masks");
+    }
+}
+
 TEST(EventParts, SeeksAfterAMark) {
     auto random = support::generator();
     const Events events = randomEvents(40000, random);

@@ -143,9 +143,73 @@ TEST(EventFormats, Evt21InBothWordOrders) {
     EXPECT_EQ(r.counts().triggers_falling, 1u);
 }
 
+// Random words, whatever they mean: events, counts and undefined words are those of the plain decoder.
+TEST(EventFormats, Evt4AgainstThePlainDecoder) {
+    auto random = support::generator();
+    for (int round = 0; round < 300; ++round) {
+        Bytes words;
+        uint32_t high = 0, low = 0;
+        size_t undefined = 0;
+        const size_t n = random() % 400;
+        const auto put = [&](uint64_t type, uint64_t rest) {
+            reference::append(words, type << 28 | (rest & 0xfffffff), 4);
+        };
+        for (size_t i = 0; i < n; ++i) {
+            const uint64_t r = random(), kind = (r >> 40) % 16;
+            low = std::min(63u, low + uint32_t(r % 8 == 0));
+            if (kind < 10) {
+                put(10 + (r >> 8) % 4, low << 22 | (r >> 12) % 640 << 11 | (r >> 24) % 480);
+                if (words.back() >> 5 == 6)
+                    reference::append(words, random() & random() & 0xffffff, 4); // as many as fit the sensor, below
+            } else if (kind < 12) {
+                put(14, high += uint32_t(1 + r % 3)), low = 0;
+            } else if (kind < 15) {
+                const uint32_t types[] = {6, 7, 9, 15};
+                put(types[r % 4], r >> 8);
+            } else {
+                const uint32_t types[] = {0, 1, 2, 3, 4, 5, 8};
+                put(types[r % 7], r >> 8), ++undefined;
+            }
+        }
+        reference::Triggers triggers;
+        const Events expected = reference::decodeEvt4(words, &triggers);
+        Bytes file = reference::bytesOf("% evt 4.0\n% geometry 1280x720\n% end\n");
+        file.insert(file.end(), words.begin(), words.end());
+        cusEventReaderOptions options = cusEventReaderDefaults();
+        options.bad_events = CUS_BAD_EVENTS_SKIP;
+        Reader r(file, options);
+        ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+        EXPECT_EQ(r.info.format, CUS_EVENTS_EVT4);
+        ASSERT_EQ(r.all(1 + random() % 50), expected) << round;
+        EXPECT_EQ(r.counts().bad_words, undefined);
+        EXPECT_EQ(r.counts().triggers_rising, uint64_t(triggers.rising));
+        EXPECT_EQ(r.counts().triggers_falling, uint64_t(triggers.falling));
+    }
+}
+
+// A file that ends between a vector and its mask.
+TEST(EventFormats, Evt4WithoutTheLastMask) {
+    for (const bool timed : {false, true}) {
+        Bytes file = reference::bytesOf(EVT4);
+        if (timed)
+            reference::append(file, 0xe0000001u, 4);
+        reference::append(file, 0xc0000000u, 4);
+        reference::append(file, 0x00000101u, 4);
+        reference::append(file, 0xd0000000u, 4);
+        Reader r(file);
+        ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+        cusStatus status = CUS_OK;
+        EXPECT_EQ(r.all(10, &status).size(), timed ? 2u : 0u);
+        CUS_REJECTS(status, TRUNCATED, "within an event of EVT4");
+        EXPECT_EQ(r.counts().untimed, timed ? 0u : 2u);
+    }
+}
+
 // Vectors, read one event at a time.
 TEST(EventFormats, VectorsSurviveAnySplit) {
-    Bytes evt21 = reference::bytesOf(EVT21), evt3 = reference::bytesOf(EVT3);
+    Bytes evt21 = reference::bytesOf(EVT21), evt3 = reference::bytesOf(EVT3), evt4 = reference::bytesOf(EVT4);
+    for (const uint32_t word : {0xe0000001u, 0xd0000000u | 2u << 22 | 96u << 11 | 5u, 0xffffffffu})
+        reference::append(evt4, word, 4);
     for (const uint64_t word :
          {uint64_t(0x80000001) << 32, uint64_t(0x10000000u | 2u << 22 | 96u << 11 | 5u) << 32 | 0xffffffffu})
         reference::append(evt21, word, 8);
@@ -156,7 +220,7 @@ TEST(EventFormats, VectorsSurviveAnySplit) {
         of_evt21.add(66, 96 + i, 5, 1);
     for (unsigned i = 0; i < 22; ++i)
         of_evt3.add(4098, i < 20 ? 100 + i : i == 20 ? 120u : 131u, 5, 1);
-    for (const auto &[file, expected] : {std::pair(evt21, of_evt21), std::pair(evt3, of_evt3)}) {
+    for (const auto &[file, expected] : {std::pair(evt21, of_evt21), std::pair(evt3, of_evt3), std::pair(evt4, of_evt21)}) {
         Reader r(file);
         ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
         ASSERT_TRUE(r.all(1) == expected);
@@ -166,11 +230,12 @@ TEST(EventFormats, VectorsSurviveAnySplit) {
 TEST(EventFormats, TimeCountersThatWrapAreUnwrapped) {
     auto random = support::generator();
     // Pauses of up to a quarter of the counter's range, until it has wrapped several times.
-    for (const auto &[bits, maker] :
-         std::map<int, Bytes (*)(const Events &)>{{34, [](const Events &e) { return reference::evt2(e, EVT2); }},
-                                                  {35, [](const Events &e) { return reference::evt21(e, EVT21, true); }},
-                                                  {24, [](const Events &e) { return reference::evt3(e, EVT3); }},
-                                                  {32, [](const Events &e) { return reference::dat(e, DAT); }}}) {
+    for (const auto &[bits, maker] : std::multimap<int, Bytes (*)(const Events &)>{
+             {34, [](const Events &e) { return reference::evt2(e, EVT2); }},
+             {35, [](const Events &e) { return reference::evt21(e, EVT21, true); }},
+             {24, [](const Events &e) { return reference::evt3(e, EVT3); }},
+             {34, [](const Events &e) { return reference::evt4(e, EVT4); }},
+             {32, [](const Events &e) { return reference::dat(e, DAT); }}}) {
         SCOPED_TRACE(bits);
         Events events = randomEvents(40000, random, 0, int64_t(1) << (bits - 2));
         ASSERT_GT(events.t.back(), int64_t(1) << bits);

@@ -1,7 +1,7 @@
 // Readers of every format, the writers and the generator under faults.
 #include "faults.hpp"
 
-#include "eventio/support.hpp"
+#include "eventio/hdf5_files.hpp"
 
 using namespace faults;
 using eventio_test::Folder;
@@ -38,11 +38,12 @@ class Recording {
     Recording(const Folder &folder, const std::string &name, const eventio_test::Bytes &bytes) : path(folder / name) {
         eventio_test::save(path, bytes);
     }
-    explicit Recording(const char *fixture) : path(eventio_test::fixture(fixture)) {}
+    explicit Recording(const std::string &place) : path(place) {}
     std::string path;
+    cusEventReaderOptions options = cusEventReaderDefaults();
     cusEventReader *open() const {
         cusEventReader *reader = nullptr;
-        CUS_EXPECT_OK(cusEventReaderOpen(&reader, path.c_str(), nullptr));
+        CUS_EXPECT_OK(cusEventReaderOpen(&reader, path.c_str(), &options));
         return reader;
     }
 };
@@ -50,13 +51,13 @@ class Recording {
 void walkReader(const std::string &name, const Recording &recording, int64_t time) {
     walk("cusEventReaderOpen, " + name, [&](Trial &t) {
         support::Owned<cusEventReaderClose> reader;
-        t.call([&] { return cusEventReaderOpen(&reader, recording.path.c_str(), nullptr); });
+        t.call([&] { return cusEventReaderOpen(&reader, recording.path.c_str(), &recording.options); });
         if (reader)
             CUS_EXPECT_OK(readAll(reader, &t));
     });
     const eventio_test::Bytes bytes = eventio_test::load(recording.path);
     walkCreate<cusEventReaderClose>("cusEventReaderOpenMemory, " + name, [&](auto *reader) {
-        return cusEventReaderOpenMemory(reader, bytes.data(), bytes.size(), nullptr);
+        return cusEventReaderOpenMemory(reader, bytes.data(), bytes.size(), &recording.options);
     });
     walk("cusEventReaderRead, " + name, [&](Trial &t) {
         cusEventReader *reader = recording.open();
@@ -156,9 +157,8 @@ TEST(FaultsOfEventio, Parts) {
 }
 
 TEST(FaultsOfEventio, ReadersOfOtherPrograms) {
-    NEEDS_HDF5();
     for (const char *name : {"m3ed_lzf.h5", "m3ed_contiguous.h5", "m3ed_gzip.h5", "dsec_blosc.h5"}) {
-        const Recording recording(name);
+        const Recording recording(eventio_test::fixture(name));
         cusEventReader *reader = nullptr;
         const cusStatus status = cusEventReaderOpen(&reader, recording.path.c_str(), nullptr);
         cusEventReaderClose(reader);
@@ -166,6 +166,17 @@ TEST(FaultsOfEventio, ReadersOfOtherPrograms) {
             walkReader(name, recording, 100000);
     }
 }
+
+#ifdef CUSIGHT_HAVE_HDF5
+// Filters that libhdf5 inverts.
+TEST(FaultsOfEventio, ReaderWithPlugins) {
+    Folder folder;
+    Recording recording(folder / "r.h5");
+    recording.options.plugins = 1;
+    eventio_test::writeDsec(recording.path, eventio_test::filtered({H5Z_FILTER_DEFLATE, H5Z_FILTER_DEFLATE}, 400));
+    walkReader("filters of libhdf5", recording, 500);
+}
+#endif
 
 TEST(FaultsOfEventio, Writer) {
     NEEDS_HDF5();

@@ -89,6 +89,35 @@ inline Events decodeEvt21(const Bytes &data, bool legacy, Triggers *triggers = n
     return events;
 }
 
+inline Events decodeEvt4(const Bytes &data, Triggers *triggers = nullptr) {
+    Events events;
+    int64_t high = -1, wraps = 0;
+    const auto at = [&](size_t i) {
+        uint32_t word;
+        std::memcpy(&word, &data[i], 4);
+        return word;
+    };
+    for (size_t i = 0; i + 4 <= data.size(); i += 4) {
+        const uint32_t word = at(i), type = word >> 28, y = word & 2047, x = word >> 11 & 2047;
+        const int64_t t = (wraps * (1 << 28) + high) * 64 + (word >> 22 & 63);
+        if ((type == 10 || type == 11) && high >= 0) {
+            events.add(t, x, y, type - 10);
+        } else if ((type == 12 || type == 13) && i + 8 <= data.size()) {
+            i += 4;
+            for (unsigned bit = 0; bit < 32; ++bit)
+                if (high >= 0 && (at(i) >> bit & 1))
+                    events.add(t, x + bit, y, type - 12);
+        } else if (type == 14) {
+            if (high - static_cast<int64_t>(word & 0xfffffff) > 1 << 27)
+                ++wraps;
+            high = word & 0xfffffff;
+        } else if (type == 9 && triggers) {
+            ++(word & 1 ? triggers->rising : triggers->falling);
+        }
+    }
+    return events;
+}
+
 inline Events decodeEvt3(const Bytes &data, Triggers *triggers = nullptr) {
     Events events;
     int64_t high = -1, wraps = 0, low = 0;
@@ -215,6 +244,30 @@ inline Bytes evt21(const Events &e, const std::string &header, bool legacy) {
              ++n)
             mask |= 1u << (e.x[i + n] - base);
         put((uint64_t(e.p[i]) << 28 | uint64_t(e.t[i] & 63) << 22 | uint64_t(base) << 11 | e.y[i]) << 32 | mask);
+        i += n;
+    }
+    return file;
+}
+
+// Runs of one row, time and polarity within 32 pixels become one vector.
+inline Bytes evt4(const Events &e, const std::string &header) {
+    Bytes file = bytesOf(header);
+    int64_t high = -1;
+    for (size_t i = 0; i < e.size();) {
+        if (e.t[i] >> 6 != high) {
+            high = e.t[i] >> 6;
+            append(file, 0xe0000000u | (high & 0xfffffff), 4);
+        }
+        uint32_t mask = 0;
+        size_t n = 0;
+        for (; i + n < e.size() && e.t[i + n] == e.t[i] && e.y[i + n] == e.y[i] && e.p[i + n] == e.p[i] &&
+               e.x[i + n] >= e.x[i] && e.x[i + n] < e.x[i] + 32 && (mask >> (e.x[i + n] - e.x[i])) == 0;
+             ++n)
+            mask |= 1u << (e.x[i + n] - e.x[i]);
+        const uint32_t type = (n > 1 ? 12 : 10) + e.p[i];
+        append(file, type << 28 | uint32_t(e.t[i] & 63) << 22 | uint32_t(e.x[i]) << 11 | e.y[i], 4);
+        if (n > 1)
+            append(file, mask, 4);
         i += n;
     }
     return file;

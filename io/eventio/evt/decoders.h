@@ -14,7 +14,7 @@ typedef struct DecoderState {
     int64_t time;      /* microseconds: last event or time word */
     uint64_t line;     /* text: lines passed */
     /* EVT3: lower time bits, current row, x after the last vector, polarity of vectors, and the events of the last vector
-     * that are still to be delivered: one bit each, from x = vector_x - vector_size on; EVT2.1: from vector_x on. */
+     * that are still to be delivered: one bit each, from x = vector_x - vector_size on; EVT2.1, EVT4: from vector_x on. */
     uint32_t time_low, y, vector_x, vector_p, vector, vector_size;
 } DecoderState;
 
@@ -40,6 +40,12 @@ cusStatus eventio_decodeEvt21Legacy(cusEventReader *reader, DecoderState *state,
 int eventio_looksLikeEvt21Legacy(const uint8_t *bytes, size_t n);
 cusStatus eventio_decodeEvt3(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
                              EventSink *sink, size_t *used);
+cusStatus eventio_decodeEvt4(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                             EventSink *sink, size_t *used);
+/* Whether the next word of EVT4 is a mask. */
+static inline int eventio_isEvt4Vector(uint32_t word) {
+    return word >> 29 == 6; /* types 12 and 13 */
+}
 cusStatus eventio_decodeDat(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
                             EventSink *sink, size_t *used);
 

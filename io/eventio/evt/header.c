@@ -159,10 +159,11 @@ static cusStatus chooseEvt21(const char *function, const TextHeader *header, con
 static cusStatus chooseEvt(const char *function, TextHeader *header, cusEventInfo *info, const uint8_t *bytes, size_t n,
                            EventHeader *out) {
     const int major = header->evt_major, minor = header->evt_minor;
-    CUSI_REQUIRE((major == 2 && minor <= 1 && minor >= 0) || (major == 3 && minor == 0), CUS_ERROR_UNSUPPORTED,
-                 "%s: encoding is EVT %d.%d, expected EVT 2.0, 2.1 or 3.0", function, major, minor);
-    info->format = major == 3 ? CUS_EVENTS_EVT3 : minor ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2;
-    out->decode = major == 3 ? eventio_decodeEvt3 : eventio_decodeEvt2;
+    CUSI_REQUIRE((major == 2 && minor <= 1 && minor >= 0) || ((major == 3 || major == 4) && minor == 0),
+                 CUS_ERROR_UNSUPPORTED, "%s: encoding is EVT %d.%d, expected EVT 2.0, 2.1, 3.0 or 4.0", function, major,
+                 minor);
+    info->format = major == 4 ? CUS_EVENTS_EVT4 : major == 3 ? CUS_EVENTS_EVT3 : minor ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2;
+    out->decode = major == 4 ? eventio_decodeEvt4 : major == 3 ? eventio_decodeEvt3 : eventio_decodeEvt2;
     if (info->format == CUS_EVENTS_EVT21)
         CUS_TRY(chooseEvt21(function, header, bytes + header->bytes, n - header->bytes, out));
     if (!header->width || !header->height)
@@ -199,9 +200,9 @@ cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_
     int64_t width = 0, height = 0;
     *out = (EventHeader){.start = {.time_high = -1, .time = -1}};
     CUS_TRY(parseHeader(function, bytes, n, &header));
-    if (!header.evt_major &&
-        (requested == CUS_EVENTS_EVT2 || requested == CUS_EVENTS_EVT21 || requested == CUS_EVENTS_EVT3)) {
-        header.evt_major = requested == CUS_EVENTS_EVT3 ? 3 : 2;
+    if (!header.evt_major && (requested == CUS_EVENTS_EVT2 || requested == CUS_EVENTS_EVT21 ||
+                              requested == CUS_EVENTS_EVT3 || requested == CUS_EVENTS_EVT4)) {
+        header.evt_major = requested == CUS_EVENTS_EVT4 ? 4 : requested == CUS_EVENTS_EVT3 ? 3 : 2;
         header.evt_minor = requested == CUS_EVENTS_EVT21;
     }
     if (header.evt_major) {

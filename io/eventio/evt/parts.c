@@ -18,6 +18,7 @@ typedef struct Part {
     uint32_t early_low, low;        /* EVT3: lower time bits, set before the first upper part or since; UNSET */
     uint32_t y, vector_x, vector_p; /* EVT3; UNSET */
     uint32_t vector_size, added;    /* EVT3: of the last vector, 0: none; columns passed before vector_x was set */
+    uint32_t mask_next;             /* EVT4: the last word scanned was a vector's */
 } Part;
 
 #define UNSET UINT32_MAX
@@ -27,7 +28,7 @@ _Static_assert(sizeof(Part) <= sizeof(cusEventPart), "cusEventPart has no room")
 _Static_assert(sizeof(DecoderState) <= sizeof(cusEventMark), "cusEventMark has no room");
 
 static int hasIndex(const cusEventReader *reader) {
-    return reader->info.format == CUS_EVENTS_M3ED || reader->info.format == CUS_EVENTS_DSEC;
+    return eventio_isHdf5(reader->info.format);
 }
 
 /* ---- Scanning ------------------------------------------------------------------------------------------------------ */
@@ -62,6 +63,22 @@ static void scanEvt21(Part *part, const uint8_t *bytes, size_t n, size_t upper) 
             part->events += (uint64_t)__builtin_popcount(eventio_load32(bytes + at + (4 - upper)));
         else if (type == 8)
             scanTimeHigh(part, word & 0xfffffff, 28);
+    }
+}
+
+static void scanEvt4(Part *part, const uint8_t *bytes, size_t n) {
+    for (size_t at = 0; at + 4 <= n; at += 4) {
+        const uint32_t word = eventio_load32(bytes + at), type = word >> 28;
+        if (part->mask_next) {
+            part->events += (uint64_t)__builtin_popcount(word);
+            part->mask_next = 0;
+        } else if (eventio_isEvt4Vector(word)) {
+            part->mask_next = 1;
+        } else if (type == 14) {
+            scanTimeHigh(part, word & 0xfffffff, 28);
+        } else {
+            part->events += type == 10 || type == 11;
+        }
     }
 }
 
@@ -128,6 +145,7 @@ static void scanText(Part *part, const uint8_t *bytes, size_t n) {
 static size_t unitOf(cusEventFormat format) {
     switch (format) {
     case CUS_EVENTS_EVT2:
+    case CUS_EVENTS_EVT4:
         return 4;
     case CUS_EVENTS_EVT3:
         return 2;
@@ -166,6 +184,29 @@ static cusStatus nextLine(const cusEventReader *reader, uint64_t start, uint64_t
     return CUS_OK;
 }
 
+/* Moves `at` past the mask of a vector of EVT4, if it is at one. After any other word than a vector's comes no mask, so the words
+ * before that look like a vector's are in turn vectors and masks. */
+static cusStatus passMask(const cusEventReader *reader, uint64_t start, uint64_t *at) {
+    uint8_t buffer[4096];
+    uint64_t run = 0;
+    for (uint64_t end = *at; end > start;) {
+        const size_t n = end - start < sizeof buffer ? (size_t)(end - start) : sizeof buffer;
+        const int64_t got = eventio_readAt(&reader->source, end - n, buffer, n);
+        CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderScan: the file cannot be read at byte %llu",
+                     (unsigned long long)(end - n));
+        size_t k = (size_t)got < n ? 0 : n; /* the file has become shorter since it was opened */
+        while (k && eventio_isEvt4Vector(eventio_load32(buffer + k - 4))) {
+            k -= 4;
+            ++run;
+        }
+        if (k)
+            break;
+        end = (size_t)got < n ? start : end - n;
+    }
+    *at += run % 2 ? 4 : 0;
+    return CUS_OK;
+}
+
 /* Where part number `part` of `parts` starts, in the file. */
 static cusStatus cut(const cusEventReader *reader, uint64_t part, uint64_t parts, uint64_t *at) {
     const uint64_t start = eventio_wordsStart(reader)->offset, size = reader->source.size;
@@ -175,6 +216,8 @@ static cusStatus cut(const cusEventReader *reader, uint64_t part, uint64_t parts
         return CUS_OK;
     }
     *at = start + share((size - start) / unit, part, parts) * unit;
+    if (reader->info.format == CUS_EVENTS_EVT4)
+        return passMask(reader, start, at);
     return unit == 1 ? nextLine(reader, start, *at, at) : CUS_OK;
 }
 
@@ -205,6 +248,8 @@ static cusStatus scanBytes(const cusEventReader *reader, Part *part) {
             scanEvt21(part, buffer, n, eventio_wordsUpperHalf(reader));
         else if (reader->info.format == CUS_EVENTS_EVT3)
             scanEvt3(part, buffer, n);
+        else if (reader->info.format == CUS_EVENTS_EVT4)
+            scanEvt4(part, buffer, n);
         else if (reader->info.format == CUS_EVENTS_DAT)
             scanDat(part, buffer, n);
         else
@@ -247,8 +292,13 @@ cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t par
 
 /* ---- Joining ------------------------------------------------------------------------------------------------------- */
 
+/* Whether time words have 28 bits, and event words the lower 6. */
+static int hasWideTime(cusEventFormat format) {
+    return format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21 || format == CUS_EVENTS_EVT4;
+}
+
 static int periodBits(cusEventFormat format) {
-    return format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21 ? 28 : format == CUS_EVENTS_EVT3 ? 12 : 32;
+    return hasWideTime(format) ? 28 : format == CUS_EVENTS_EVT3 ? 12 : 32;
 }
 
 static void joinEvt3(DecoderState *state, const Part *part, int64_t high_before, int64_t first_high) {
@@ -280,7 +330,7 @@ static void join(cusEventFormat format, DecoderState *state, const Part *part) {
     }
     /* No event before the mark is later. */
     state->time = format == CUS_EVENTS_TEXT ? INT64_MAX : state->time_high;
-    if ((format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21) && state->time_high >= 0)
+    if (hasWideTime(format) && state->time_high >= 0)
         state->time = state->time_high << 6 | 63;
     if (format == CUS_EVENTS_EVT3)
         joinEvt3(state, part, before, first);

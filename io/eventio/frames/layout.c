@@ -3,6 +3,7 @@
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/output.h"
+#include "eventio/source.h"
 #include "host.h"
 
 #include <stdlib.h>

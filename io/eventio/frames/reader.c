@@ -2,6 +2,7 @@
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/output.h"
+#include "eventio/source.h"
 
 #ifndef CUSI_WITH_HDF5
 

@@ -1,9 +1,8 @@
-/* Reads a range of events from an HDF5 recording. The calling thread fetches chunks as they are stored (H5Dread_chunk)
- * while all threads decode fetched ones, straight into the caller's arrays. */
+/* Reads a range of events from an HDF5 recording. The calling thread fetches chunks as they are stored while all threads
+ * decode fetched ones, straight into the caller's arrays. */
 #include "check.h"
-#include "host.h"
-#ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/columns.h"
+#include "host.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -13,11 +12,11 @@ enum {
     PARALLEL_EVENTS = 16384 /* shorter ranges are decoded on one thread */
 };
 
-static cusStatus damaged(const Column *c, uint64_t chunk, cusStatus status) {
+static cusStatus damaged(const Table *t, uint64_t chunk, cusStatus status) {
     if (status == CUS_ERROR_NO_MEMORY)
         return cusi_fail(status, "cusEventReaderRead: out of host memory");
-    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: the chunk of %s that starts at event %llu is damaged",
-                     eventio_columnName[c->which], (unsigned long long)chunk * c->chunk);
+    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: the chunk of %s that starts at event %llu is damaged", t->name,
+                     (unsigned long long)chunk * t->chunk);
 }
 
 /* ---- A range ------------------------------------------------------------------------------------------------------- */
@@ -27,7 +26,7 @@ typedef struct Range {
     uint64_t first;
     size_t n;
     uint8_t *const *out;
-    size_t next[EVENTIO_COLUMNS]; /* per column, elements that are read or belong to a job */
+    size_t next[EVENTIO_COLUMNS]; /* per table, rows that are read or belong to a job */
     size_t good;                  /* elements that are valid in all columns, as far as is known */
     cusStatus status;
 } Range;
@@ -46,7 +45,7 @@ static void runJobs(const Hdf5Reader *h, JobQueue *queue, uint8_t *const *out) {
         if (next < atomic_load(&queue->ready)) {
             if (atomic_compare_exchange_weak(&queue->taken, &next, next + 1)) {
                 ChunkJob *job = &h->jobs[next];
-                eventio_runJob(h, job, out[job->column->which]);
+                eventio_runJob(h, job, out);
             }
         } else if (complete) {
             return;
@@ -56,21 +55,21 @@ static void runJobs(const Hdf5Reader *h, JobQueue *queue, uint8_t *const *out) {
     }
 }
 
-/* Plans the next chunk of the column that is furthest behind, so that all columns are complete up to any damage. 0: none is
+/* Plans the next chunk of the table that is furthest behind, so that all columns are complete up to any damage. 0: none is
  * left. */
 static int planJob(Hdf5Reader *h, Range *range, ChunkJob *job) {
     int k = 0;
-    for (int j = 1; j < EVENTIO_COLUMNS; ++j)
+    for (int j = 1; j < h->table_count; ++j)
         k = range->next[j] < range->next[k] ? j : k;
     if (range->next[k] >= range->good)
         return 0;
-    Column *c = &h->column[k];
+    Table *t = &h->table[k];
     const uint64_t at = range->first + range->next[k];
-    job->column = c;
-    job->chunk = at / c->chunk;
-    job->skip = (size_t)(at % c->chunk);
+    job->table = t;
+    job->chunk = at / t->chunk;
+    job->skip = (size_t)(at % t->chunk);
     job->first = range->next[k];
-    job->count = range->n - job->first < c->chunk - job->skip ? range->n - job->first : c->chunk - job->skip;
+    job->count = range->n - job->first < t->chunk - job->skip ? range->n - job->first : t->chunk - job->skip;
     job->status = CUS_OK;
     range->next[k] += job->count;
     return 1;
@@ -81,14 +80,21 @@ static void breakAt(Range *range, const ChunkJob *job, cusStatus status) {
     range->good = job->first;
 }
 
+static void breakAtTime(Range *range, size_t at) {
+    range->status = cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: t of event %llu is out of range",
+                              (unsigned long long)range->first + at);
+    range->good = at;
+}
+
 /* Serves a job from the chunk that the last range ended in, if the job is for that chunk. */
 static int serveFromLast(const Hdf5Reader *h, Range *range, const ChunkJob *job) {
-    const Column *c = job->column;
-    if (!c->last.data || c->last_chunk != job->chunk)
+    const Table *t = job->table;
+    if (!t->last.data || t->last_chunk != job->chunk)
         return 0;
-    uint8_t *out = range->out[c->which] + job->first * eventio_deliveredSize[c->which];
-    if (!eventio_deliver(c, h->time_offset, c->last.data + job->skip * c->element, job->count, out))
-        breakAt(range, job, damaged(c, job->chunk, CUS_ERROR_FORMAT));
+    const size_t good =
+        eventio_deliver(t, h->time_offset, t->last.data + job->skip * t->row, job->count, range->out, job->first);
+    if (good < job->count)
+        breakAtTime(range, job->first + good);
     return 1;
 }
 
@@ -107,7 +113,7 @@ static int fetchJobs(Hdf5Reader *h, Range *range, JobQueue *queue) {
         if (status != CUS_OK)
             breakAt(range, job, status);
         else if (full)
-            range->next[job->column->which] -= job->count;
+            range->next[job->table - h->table] -= job->count;
         if (status != CUS_OK || full)
             break;
         bytes += job->raw_size;
@@ -121,41 +127,65 @@ static int fetchJobs(Hdf5Reader *h, Range *range, JobQueue *queue) {
 static void collectJobs(Hdf5Reader *h, Range *range, int used) {
     for (int i = 0; i < used; ++i) {
         ChunkJob *job = &h->jobs[i];
-        Column *c = job->column;
+        Table *t = job->table;
         if (job->status != CUS_OK && job->first <= range->good) {
-            breakAt(range, job, damaged(c, job->chunk, job->status));
-        } else if (job->status == CUS_OK && job->skip + job->count < c->chunk) {
-            const Buffer buffer = c->last;
-            c->last = job->decoded;
-            c->last_chunk = job->chunk;
+            breakAt(range, job, damaged(t, job->chunk, job->status));
+        } else if (job->status == CUS_OK && job->good < job->count && job->first + job->good <= range->good) {
+            breakAtTime(range, job->first + job->good);
+        } else if (job->status == CUS_OK && job->skip + job->count < t->chunk) {
+            const Buffer buffer = t->last;
+            t->last = job->decoded;
+            t->last_chunk = job->chunk;
             job->decoded = buffer;
         }
     }
 }
 
+/* Whether one of the table's columns is wanted. */
+static int isWanted(const Table *t, uint8_t *const *out) {
+    for (int k = 0; k < t->field_count; ++k)
+        if (out[t->field[k].which])
+            return 1;
+    return 0;
+}
+
+/* Both fetch and decode what fits in one batch, and return the number of jobs. */
+static int runInParallel(Hdf5Reader *h, Range *range) {
+    JobQueue queue = {0};
+    int used = 0;
+#pragma omp parallel num_threads(h->threads)
+    {
+        if (cusi_threadNumber() == 0) /* the caller's thread, whose error message it is; `omp master` is deprecated */
+            used = fetchJobs(h, range, &queue);
+        runJobs(h, &queue, range->out);
+    }
+    return used;
+}
+
+/* Without OpenMP, which allocates memory even for one thread. */
+static int runAlone(Hdf5Reader *h, Range *range) {
+    JobQueue queue = {0};
+    const int used = fetchJobs(h, range, &queue);
+    runJobs(h, &queue, range->out);
+    return used;
+}
+
 cusStatus eventio_readColumns(Hdf5Reader *h, uint64_t first, size_t n, uint8_t *const *out, size_t *good) {
     Range range = {.first = first, .n = n, .out = out, .good = n, .status = CUS_OK};
-    for (int k = 0; k < EVENTIO_COLUMNS; ++k) {
-        const int in_chunks = h->column[k].storage == STORED_IN_CHUNKS;
-        range.next[k] = out[k] && in_chunks ? 0 : n;
-        /* After damage in one column, the others are still read up to it. */
-        if (out[k] && !in_chunks && range.good) {
-            const cusStatus status = eventio_readUnchunked(h, &h->column[k], first, range.good, out[k], &range.good);
+    for (int k = 0; k < h->table_count; ++k) {
+        const Table *t = &h->table[k];
+        const int wanted = isWanted(t, out);
+        range.next[k] = wanted && t->is_chunked ? 0 : n;
+        /* After damage in one table, the others are still read up to it. */
+        if (wanted && !t->is_chunked && range.good) {
+            const cusStatus status = eventio_readContiguous(h, t, first, range.good, out, &range.good);
             range.status = status == CUS_OK ? range.status : status;
         }
     }
     for (int used = 1; used;) {
-        JobQueue queue = {0};
-        used = 0;
-#pragma omp parallel num_threads(h->threads) if (n >= PARALLEL_EVENTS)
-        {
-            if (cusi_threadNumber() == 0) /* the caller's thread, whose error message it is; `omp master` is deprecated */
-                used = fetchJobs(h, &range, &queue);
-            runJobs(h, &queue, out);
-        }
+        used = h->threads > 1 && n >= PARALLEL_EVENTS ? runInParallel(h, &range) : runAlone(h, &range);
         collectJobs(h, &range, used);
     }
     *good = range.good;
     return range.status;
 }
-#endif

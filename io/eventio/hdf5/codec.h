@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* HDF5's numbers of the compressions that are decoded here. */
-enum { EVENTIO_FILTER_DEFLATE = 1, EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001 };
+enum { EVENTIO_FILTER_DEFLATE = 1, EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001, EVENTIO_FILTER_ECF = 0x8ecf };
 
 /* Whether `in` decodes to exactly out_size bytes. */
 int eventio_lzfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
@@ -20,6 +20,9 @@ size_t eventio_lzfEncode(const uint8_t *in, size_t in_size, uint8_t *out);
 int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
 /* 1: done; 0: not a zlib stream of exactly out_size bytes; -1: built without zlib; -2: out of memory. */
 int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* Whether `in` decodes to at most out_size / 16 events of Metavision's type: x, y, p of 16 bits, 16 unused bits, t of 64 bits. Those that
+ * are not in the chunk have t -1. */
+int eventio_ecfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
 /* Fletcher's checksum as HDF5 computes it: over 16-bit words, most significant byte first. */
 uint32_t eventio_fletcher32(const uint8_t *in, size_t size);
 /* Whether the last four bytes of `in` are the checksum of those before. */

@@ -1,19 +1,21 @@
 /* The four columns of an HDF5 recording, and the stages of the reader:
- *   open.c      finds the four datasets, the resolution and the time offset
- *   dataset.c   finds a dataset and how it is stored; opens nothing outside the file
+ *   open.c      finds the datasets, the resolution and the time offset of each layout
+ *   dataset.c   finds how a dataset is stored, and makes tables of it
  *   chunks.c    reads a range of events: fetches chunks as stored while all threads decode
  *   fetch.c     the stored bytes of a chunk, and its buffers within the reader's memory
  *   decode.c    one chunk, from the stored bytes to the delivered type
- * reader.c puts them together: read, seek, close. */
+ *   plugins.c   filters that only libhdf5's plugins decode
+ * reader.c puts them together: read, seek, close. file/ reads the file's own structures. */
 #ifndef CUSI_EVENTIO_HDF5_COLUMNS_H
 #define CUSI_EVENTIO_HDF5_COLUMNS_H
 
-#include "eventio/hdf5/driver.h"
+#include "eventio/hdf5/file/file.h"
 #include "eventio/recording.h"
 
 enum { EVENTIO_MAX_FILTERS = 3, EVENTIO_JOBS_PER_THREAD = 16 };
+enum { EVENTIO_SHUFFLE = 2, EVENTIO_FLETCHER32 = 3 }; /* HDF5's numbers of filters that do not compress */
 
-/* The four datasets of a recording. */
+/* The four columns of a recording. */
 enum { EVENTIO_X, EVENTIO_Y, EVENTIO_P, EVENTIO_T, EVENTIO_COLUMNS };
 extern const char *const eventio_columnName[EVENTIO_COLUMNS];
 extern const size_t eventio_deliveredSize[EVENTIO_COLUMNS]; /* bytes an element, in the caller's arrays */
@@ -23,47 +25,55 @@ typedef struct Buffer {
     size_t size;
 } Buffer;
 
-typedef enum ColumnStorage {
-    STORED_IN_CHUNKS,    /* that this reader decodes */
-    STORED_CONTIGUOUSLY, /* read from the file at `address` */
-    STORED_FOR_LIBHDF5   /* read through H5Dread: compact, or filters of plugins */
-} ColumnStorage;
+/* A column's place in the rows of a table. */
+typedef struct Field {
+    int which;       /* EVENTIO_X ... */
+    uint32_t offset; /* bytes from the start of a row */
+    Hdf5Number number;
+} Field;
 
-typedef struct Column {
-    int which; /* EVENTIO_X ... */
-    hid_t dataset;
-    uint64_t length;
-    size_t element; /* bytes as stored: 1, 2, 4 or 8 */
-    int is_signed, is_big_endian;
-    ColumnStorage storage;
-    uint64_t address; /* contiguous; UINT64_MAX: never written */
-    size_t chunk;     /* elements */
+typedef struct Hdf5Plugin Hdf5Plugin;
+
+/* What one chunk gives rows of: a dataset; or of one with two dimensions, those of its columns that share chunks. */
+typedef struct Table {
+    const char *name; /* of the dataset, for messages */
+    Hdf5Dataset set;
+    uint64_t length; /* rows */
+    size_t row;      /* bytes of one */
+    Field field[EVENTIO_COLUMNS];
+    int field_count;
+    int is_chunked;
+    uint64_t address;      /* contiguous: in the source; UINT64_MAX: never written */
+    size_t chunk;          /* rows */
+    uint64_t chunk_column; /* two dimensions: the chunks' number in the second */
     int filters[EVENTIO_MAX_FILTERS], filter_count;
-    Buffer last; /* the decoded chunk that the last range ended in, as stored */
+    Hdf5Plugin *plugin; /* decodes the chunks instead; or NULL */
+    Buffer last;        /* the decoded chunk that the last range ended in, as stored */
     uint64_t last_chunk;
-} Column;
+} Table;
 
 /* Bytes of one decoded chunk. */
-static inline size_t eventio_chunkBytes(const Column *c) {
-    return c->chunk * c->element;
+static inline size_t eventio_chunkBytes(const Table *t) {
+    return t->chunk * t->row;
 }
 
-/* One chunk to decode: its elements skip .. skip + count - 1 become elements first .. of the range. */
+/* One chunk to decode: its rows skip .. skip + count - 1 become elements first .. of the range. */
 typedef struct ChunkJob {
-    Column *column;
+    Table *table;
     uint64_t chunk;
     size_t first, count, skip;
     Buffer raw, decoded, spare;
     size_t raw_size;
     uint32_t skipped_filters; /* not applied to this chunk: one bit each */
     cusStatus status;
+    size_t good; /* rows before the first whose time is out of range */
 } ChunkJob;
 
 typedef struct Hdf5Reader {
-    hid_t driver, file;
-    Hdf5Source source;
-    Column column[EVENTIO_COLUMNS];
-    uint64_t count;      /* events: the length of the shortest column */
+    Hdf5File file;
+    Table table[EVENTIO_COLUMNS];
+    int table_count;
+    uint64_t count;      /* events: the length of the shortest table */
     uint64_t index;      /* next event */
     int64_t time_offset; /* added to t */
     ChunkJob *jobs;
@@ -73,18 +83,21 @@ typedef struct Hdf5Reader {
     int plugins;
 } Hdf5Reader;
 
-/* ---- dataset.c; the caller holds the HDF5 lock ----------------------------------------------------------------------- */
+/* ---- dataset.c ------------------------------------------------------------------------------------------------------- */
 
-typedef enum ObjectPlace { OBJECT_FOUND, OBJECT_MISSING, OBJECT_OF_OTHER_TYPE, OBJECT_LINKED } ObjectPlace;
+/* Looks up an object below a group by its path, without following soft, external and user-defined links. */
+cusStatus eventio_findObject(Hdf5Reader *h, uint64_t group, const char *path, Hdf5Kind *kind, uint64_t *address);
 
-/* Looks `name` up without following soft, external and user-defined links. Errors: NO_MEMORY. */
-cusStatus eventio_findObject(Hdf5Reader *h, hid_t parent, const char *name, H5O_type_t type, ObjectPlace *place);
+/* Adds a table for the dataset of one column, which must exist in the group (`path` is that of the group): x or xs, y or ys, p, ps, pol
+ * or polarity, t, ts, time or timestamp. */
+cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, int which);
 
-/* Opens c->dataset, which must exist (`path` is that of its group), and finds how it is stored. */
-cusStatus eventio_openColumn(Hdf5Reader *h, hid_t group, const char *path, Column *c);
+/* Adds the tables of a dataset with all four columns: a compound with members of the same names, or two dimensions with the columns
+ * x, y, t, p. */
+cusStatus eventio_addRows(Hdf5Reader *h, uint64_t dataset, const char *name);
 
 /* Reads n integers from a small dataset. *found 0: it is missing. */
-cusStatus eventio_readNumbers(Hdf5Reader *h, hid_t parent, const char *name, int n, int64_t *values, int *found);
+cusStatus eventio_readNumbers(Hdf5Reader *h, uint64_t group, const char *name, int n, int64_t *values, int *found);
 
 /* ---- decode.c; on any thread ---------------------------------------------------------------------------------------- */
 
@@ -93,15 +106,19 @@ void eventio_decodeNeeds(const ChunkJob *job, size_t *raw, size_t *spare);
 
 /* Whether a chunk is decoded straight into the caller's array. */
 int eventio_decodesInPlace(const ChunkJob *job);
+/* Whether rows may be read there. */
+int eventio_isDelivered(const Table *t);
 
-/* Decodes a fetched chunk into the column `out`, and sets job->status, without a message: CUS_OK, FORMAT or NO_MEMORY. */
-void eventio_runJob(const Hdf5Reader *h, ChunkJob *job, uint8_t *out);
+/* Decodes a fetched chunk into the columns `out`, those that are not NULL, and sets job->status, without a message: CUS_OK, FORMAT or
+ * NO_MEMORY. */
+void eventio_runJob(const Hdf5Reader *h, ChunkJob *job, uint8_t *const *out);
 
-/* An element of any stored type, extended to 64 bits; *negative: of a signed type and below zero. */
-uint64_t eventio_loadElement(const Column *c, const uint8_t *in, int *negative);
+/* An integer, extended to 64 bits; *negative: of a signed type and below zero. */
+uint64_t eventio_loadInteger(const Hdf5Number *number, const uint8_t *in, int *negative);
 
-/* Converts n stored elements to the delivered type; in == out where nothing has to move. 0: a time is out of range. */
-int eventio_deliver(const Column *c, int64_t offset, const uint8_t *in, size_t n, uint8_t *out);
+/* Converts n rows at `in` to elements first .. of the columns `out`; for a single column they may be where they go. Returns how many
+ * precede the first whose time is out of range. */
+size_t eventio_deliver(const Table *t, int64_t offset, const uint8_t *in, size_t n, uint8_t *const *out, size_t first);
 
 /* ---- fetch.c -------------------------------------------------------------------------------------------------------- */
 
@@ -109,15 +126,27 @@ int eventio_deliver(const Column *c, int64_t offset, const uint8_t *in, size_t n
  * h->max_memory is used up, and the job must wait for the next batch. */
 cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full);
 
-/* Reads elements first .. first + n - 1 of a column that is not stored in chunks. *good: how many of them are valid. */
-cusStatus eventio_readUnchunked(Hdf5Reader *h, const Column *c, uint64_t first, size_t n, uint8_t *out, size_t *good);
+/* Reads rows first .. first + n - 1 of a table that is not stored in chunks. *good: how many of them are valid. */
+cusStatus eventio_readContiguous(Hdf5Reader *h, const Table *t, uint64_t first, size_t n, uint8_t *const *out,
+                                 size_t *good);
+
+/* ---- plugins.c ------------------------------------------------------------------------------------------------------- */
+
+/* Prepares libhdf5 to decode the table's chunks. UNSUPPORTED: a filter is not installed. */
+cusStatus eventio_openPlugin(Table *t);
+void eventio_closePlugin(Hdf5Plugin *plugin);
+/* Without a message: CUS_OK, FORMAT or NO_MEMORY. */
+cusStatus eventio_pluginDecode(Hdf5Plugin *plugin, const uint8_t *in, size_t in_size, uint32_t skipped_filters,
+                               uint8_t *out);
+/* Where to get the filter. */
+const char *eventio_filterPackage(unsigned filter);
 
 /* ---- open.c and chunks.c -------------------------------------------------------------------------------------------- */
 
-/* Opens the file and its datasets, and sets reader->info. The caller holds the HDF5 lock. */
+/* Opens the datasets of the recording, and sets reader->info. */
 cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h);
 
-/* Reads elements first .. first + n - 1 of the columns whose `out` is not NULL. *good: how many of them are valid in all
+/* Reads events first .. first + n - 1 into the columns whose `out` is not NULL. *good: how many of them are valid in all
  * columns; n with CUS_OK. */
 cusStatus eventio_readColumns(Hdf5Reader *h, uint64_t first, size_t n, uint8_t *const *out, size_t *good);
 

@@ -1,334 +1,285 @@
-/* Finds a dataset of an HDF5 recording and how it is stored. Opens nothing outside the file, and checks what the file
- * claims before libhdf5 acts on it. The caller holds the HDF5 lock. */
+/* Finds a dataset of an HDF5 recording and how it is stored, and makes tables of it. Opens nothing outside the file. */
 #include "check.h"
-#ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/columns.h"
-#include "eventio/hdf5/guard.h"
 
 #include <errno.h>
 #include <string.h>
 
-cusStatus eventio_findObject(Hdf5Reader *h, hid_t parent, const char *name, H5O_type_t type, ObjectPlace *place) {
-    H5L_info_t link;
-    H5O_info_t about;
-    *place = OBJECT_MISSING;
-    eventio_beginHdf5(&h->source);
-    const htri_t exists = H5Lexists(parent, name, H5P_DEFAULT);
-    herr_t done = exists > 0 ? H5Lget_info(parent, name, &link, H5P_DEFAULT) : (herr_t)exists;
-    if (exists > 0 && done >= 0 && link.type != H5L_TYPE_HARD) {
-        *place = OBJECT_LINKED;
-        return CUS_OK;
+cusStatus eventio_findObject(Hdf5Reader *h, uint64_t group, const char *path, Hdf5Kind *kind, uint64_t *address) {
+    *kind = HDF5_GROUP;
+    *address = group;
+    for (const char *at = path; *at && *kind == HDF5_GROUP;) {
+        char name[64] = "";
+        const size_t n = strcspn(at, "/");
+        memcpy(name, at, n < sizeof name ? n : sizeof name - 1);
+        CUS_TRY(eventio_hdf5Find(&h->file, *address, name, kind, address));
+        at += n;
+        if (*at && *kind != HDF5_GROUP && *kind != HDF5_ELSEWHERE)
+            *kind = HDF5_MISSING;
+        at += *at == '/';
     }
-    /* Ask for the basic facts only: the others make libhdf5 walk through the index of all chunks. */
-    if (exists > 0 && done >= 0)
-        done = H5Oget_info_by_name2(parent, name, &about, H5O_INFO_BASIC, H5P_DEFAULT);
-    if (done < 0)
-        CUS_TRY(eventio_hdf5Failure(&h->source, "cusEventReaderOpen"));
-    CUSI_REQUIRE(done >= 0 || !h->source.metadata_refused, CUS_ERROR_CAPACITY,
-                 "cusEventReaderOpen: HDF5 has to read more than %d bytes of metadata to find %s", EVENTIO_METADATA_BYTES,
-                 name);
-    CUSI_REQUIRE(done >= 0, CUS_ERROR_FORMAT, "cusEventReaderOpen: HDF5 cannot look for %s", name);
-    if (exists > 0 && type == H5O_TYPE_DATASET && about.type == type) {
-        const int good = eventio_datasetIsGood(h->source.source, eventio_hdf5Base(&h->source), about.addr);
-        CUSI_REQUIRE(good >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read: %s", strerror(errno));
-        CUSI_REQUIRE(good, CUS_ERROR_FORMAT,
-                     "cusEventReaderOpen: dataset %s has chunks without an extent in each dimension", name);
-    }
-    if (exists > 0)
-        *place = about.type == type ? OBJECT_FOUND : OBJECT_OF_OTHER_TYPE;
     return CUS_OK;
-}
-
-/* Reports a failed query: its answer is unknown, not "absent". */
-static cusStatus checkQuery(const Hdf5Reader *h, int result, const char *what, const char *name) {
-    if (result >= 0)
-        return CUS_OK;
-    CUS_TRY(eventio_hdf5Failure(&h->source, "cusEventReaderOpen"));
-    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: HDF5 cannot read the %s of %s", what, name);
 }
 
 /* ---- Filters ------------------------------------------------------------------------------------------------------- */
 
-static const char *packageOf(int filter) {
-    switch (filter) {
-    case EVENTIO_FILTER_LZF:
-        return "LZF: Debian's hdf5-plugin-lzf";
-    case EVENTIO_FILTER_BLOSC:
-        return "Blosc: Debian's hdf5-filter-plugin-blosc-serial";
-    case H5Z_FILTER_SZIP:
-    case H5Z_FILTER_NBIT:
-    case H5Z_FILTER_SCALEOFFSET:
-        return "part of libhdf5, if it was built with it";
-    case 307:
-    case 32004:
-    case 32008:
-        return "BZip2, LZ4 and Bitshuffle: Debian's hdf5-filter-plugin";
-    case 32013:
-        return "ZFP: Debian's hdf5-filter-plugin-zfp-serial";
-    case 32015:
-    case 32026:
-        return "Zstandard and Blosc2: Python's hdf5plugin, with its folder in HDF5_PLUGIN_PATH";
-    default:
-        return "registered at portal.hdfgroup.org; put its folder into HDF5_PLUGIN_PATH";
-    }
+static int isCompression(unsigned filter) {
+    return filter == EVENTIO_FILTER_DEFLATE || filter == EVENTIO_FILTER_LZF || filter == EVENTIO_FILTER_BLOSC ||
+           filter == EVENTIO_FILTER_ECF;
 }
 
-static int isCompression(int filter) {
-    return filter == EVENTIO_FILTER_DEFLATE || filter == EVENTIO_FILTER_LZF || filter == EVENTIO_FILTER_BLOSC;
+/* Whether rows are what ECF decodes to. */
+static int isEcfRow(const Table *t) {
+    static const uint32_t offsets[EVENTIO_COLUMNS] = {0, 2, 4, 8}, sizes[EVENTIO_COLUMNS] = {2, 2, 2, 8};
+    int same = t->row == 16 && t->field_count == EVENTIO_COLUMNS;
+    for (int k = 0; k < t->field_count && same; ++k) {
+        const Hdf5Number *number = &t->field[k].number;
+        same = t->field[k].offset == offsets[t->field[k].which] && number->class == HDF5_INTEGER &&
+               number->size == sizes[t->field[k].which] && number->is_plain && !number->is_big_endian;
+    }
+    return same;
 }
 
 /* Whether this reader decodes the filter. */
-static int isDecodable(int filter) {
-    return filter == H5Z_FILTER_SHUFFLE || filter == H5Z_FILTER_FLETCHER32 || filter == EVENTIO_FILTER_LZF ||
-           (filter == EVENTIO_FILTER_BLOSC && eventio_bloscDecode(NULL, 0, NULL, 0) >= 0) ||
+static int isDecodable(const Table *t, unsigned filter) {
+    return (filter == EVENTIO_FILTER_ECF && isEcfRow(t)) || filter == EVENTIO_SHUFFLE || filter == EVENTIO_FLETCHER32 ||
+           filter == EVENTIO_FILTER_LZF || (filter == EVENTIO_FILTER_BLOSC && eventio_bloscDecode(NULL, 0, NULL, 0) >= 0) ||
            (filter == EVENTIO_FILTER_DEFLATE && eventio_deflateDecode((const uint8_t *)"", 0, (uint8_t[1]){0}, 1) != -1);
 }
 
 /* Finds the filters of the chunks. Those decoded here may occur once each, with one compression, so that no step gives more
  * than a chunk. Other filters need a caller who trusts the file. */
-static cusStatus inspectFilters(const Hdf5Reader *h, Column *c, hid_t properties) {
-    const int n = H5Pget_nfilters(properties);
-    const char *name = eventio_columnName[c->which];
-    CUS_TRY(checkQuery(h, n, "filters", name));
-    int compressions = 0, repeated = 0, foreign = 0;
-    c->filter_count = 0;
-    for (int k = 0; k < n; ++k) {
-        unsigned flags, values[1];
-        size_t value_count = 1;
-        const int filter = H5Pget_filter2(properties, (unsigned)k, &flags, &value_count, values, 0, NULL, NULL);
-        CUS_TRY(checkQuery(h, filter, "filters", name));
-        compressions += isCompression(filter);
-        for (int j = 0; j < c->filter_count; ++j)
-            repeated = repeated || c->filters[j] == filter;
-        if (!isDecodable(filter) && !foreign)
+static cusStatus inspectFilters(const Hdf5Reader *h, Table *t) {
+    const unsigned n = t->set.filter_count;
+    unsigned compressions = 0, repeated = 0, foreign = 0;
+    for (unsigned k = 0; k < n; ++k) {
+        const unsigned filter = t->set.filters[k].id;
+        compressions += (unsigned)isCompression(filter);
+        for (unsigned j = 0; j < k; ++j)
+            repeated = repeated || t->set.filters[j].id == filter;
+        if (!isDecodable(t, filter) && !foreign)
             foreign = filter;
-        if (c->filter_count < EVENTIO_MAX_FILTERS)
-            c->filters[c->filter_count++] = filter;
-        if (h->plugins)
-            CUSI_REQUIRE(isDecodable(filter) || H5Zfilter_avail(filter) > 0, CUS_ERROR_UNSUPPORTED,
-                         "cusEventReaderOpen: %s is stored with HDF5 filter %d, which is not installed (%s)", name, filter,
-                         packageOf(filter));
+        if (k < EVENTIO_MAX_FILTERS)
+            t->filters[k] = (int)filter;
     }
     const int bounded = !foreign && !repeated && compressions <= 1 && n <= EVENTIO_MAX_FILTERS;
-    if (h->plugins) {
-        for (int k = 0; !bounded && k < c->filter_count; ++k)
-            CUSI_REQUIRE(H5Zfilter_avail(c->filters[k]) > 0, CUS_ERROR_UNSUPPORTED,
-                         "cusEventReaderOpen: %s is stored with HDF5 filter %d, which is not installed (%s)", name,
-                         c->filters[k], packageOf(c->filters[k]));
-        c->storage = bounded ? STORED_IN_CHUNKS : STORED_FOR_LIBHDF5;
+    if (bounded) {
+        t->filter_count = (int)n;
         return CUS_OK;
     }
+    if (h->plugins)
+        return eventio_openPlugin(t);
     CUSI_REQUIRE(
         !foreign, CUS_ERROR_UNSUPPORTED,
-        "cusEventReaderOpen: %s is stored with HDF5 filter %d, which needs the option plugins and the filter installed "
+        "cusEventReaderOpen: %s is stored with HDF5 filter %u, which needs the option plugins and the filter installed "
         "(%s)",
-        name, foreign, packageOf(foreign));
-    CUSI_REQUIRE(bounded, CUS_ERROR_UNSUPPORTED,
-                 "cusEventReaderOpen: %s is stored with %d HDF5 filters, %d of them compression, expected at most one of "
-                 "deflate, LZF and Blosc, one shuffle and one fletcher32",
-                 name, n, compressions);
-    c->storage = STORED_IN_CHUNKS;
-    return CUS_OK;
+        t->name, foreign, eventio_filterPackage(foreign));
+    return cusi_fail(
+        CUS_ERROR_UNSUPPORTED,
+        "cusEventReaderOpen: %s is stored with %u HDF5 filters, %u of them compression, expected at most one of "
+        "deflate, LZF, Blosc and ECF, one shuffle and one fletcher32",
+        t->name, n, compressions);
 }
 
-/* ---- Layout -------------------------------------------------------------------------------------------------------- */
+/* ---- Datasets -------------------------------------------------------------------------------------------------------- */
 
-/* Call it before asking for the dataspace: for a virtual dataset, H5Dget_space opens the files that it names. */
-static cusStatus checkWithinFile(const Hdf5Reader *h, hid_t properties, const char *name, H5D_layout_t *layout) {
-    *layout = H5Pget_layout(properties);
-    CUS_TRY(checkQuery(h, *layout, "layout", name));
-    const int external = H5Pget_external_count(properties);
-    CUS_TRY(checkQuery(h, external, "layout", name));
-    CUSI_REQUIRE(*layout != H5D_VIRTUAL && external == 0, CUS_ERROR_FORMAT,
+/* Reads what the file says about a dataset, which must be within the file. */
+static cusStatus openDataset(Hdf5Reader *h, uint64_t address, const char *name, Hdf5Dataset *set) {
+    CUS_TRY(eventio_hdf5Dataset(&h->file, address, name, set));
+    CUSI_REQUIRE(set->storage != HDF5_VIRTUAL && !set->is_external, CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: dataset %s is %s, expected it within the file", name,
-                 *layout == H5D_VIRTUAL ? "virtual, made of datasets of other files" : "stored in another file");
-    CUSI_REQUIRE(*layout == H5D_COMPACT || *layout == H5D_CONTIGUOUS || *layout == H5D_CHUNKED, CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: dataset %s has layout %d, expected compact, contiguous or chunked", name,
-                 (int)*layout);
+                 set->storage == HDF5_VIRTUAL ? "virtual, made of datasets of other files" : "stored in another file");
     return CUS_OK;
 }
 
-static cusStatus inspectChunks(const Hdf5Reader *h, Column *c, hid_t properties) {
-    hsize_t chunk = 0;
-    const char *name = eventio_columnName[c->which];
-    CUSI_REQUIRE(H5Pget_chunk(properties, 1, &chunk) == 1 && chunk, CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: dataset %s has no valid chunks", name);
-    CUSI_REQUIRE(chunk <= h->max_chunk / c->element, CUS_ERROR_CAPACITY,
-                 "cusEventReaderOpen: %s has chunks of %llu bytes, but the option max_chunk is %zu", name,
-                 (unsigned long long)chunk * c->element, h->max_chunk);
-    c->chunk = (size_t)chunk;
-    return inspectFilters(h, c, properties);
-}
-
-static cusStatus inspectType(const Hdf5Reader *h, Column *c, const char *name, hid_t type) {
-    CUS_TRY(checkQuery(h, type > 0 ? H5Tget_class(type) : -1, "type", name));
-    CUSI_REQUIRE(
-        H5Tget_class(type) == H5T_INTEGER, CUS_ERROR_FORMAT,
-        "cusEventReaderOpen: dataset %s is not of an integer type, expected one dimension of integers within the file",
-        name);
-    c->element = H5Tget_size(type);
-    const H5T_sign_t sign = H5Tget_sign(type);
-    CUS_TRY(checkQuery(h, sign, "type", name));
-    c->is_signed = sign == H5T_SGN_2;
-    c->is_big_endian = c->element > 1 && H5Tget_order(type) == H5T_ORDER_BE;
-    CUSI_REQUIRE((c->element == 1 || c->element == 2 || c->element == 4 || c->element == 8) && H5Tget_offset(type) == 0 &&
-                     H5Tget_precision(type) == 8 * c->element &&
-                     (c->element == 1 || c->is_big_endian || H5Tget_order(type) == H5T_ORDER_LE),
-                 CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: dataset %s has integers of %zu bits in %zu bytes, expected 8, 16, 32 or 64 "
-                 "bits without padding",
-                 name, H5Tget_precision(type), c->element);
-    return CUS_OK;
-}
-
-/* libhdf5 reads a compact dataset without asking how many bytes are there. */
-static int isCompactWhole(hid_t dataset, uint64_t length, size_t element) {
-    return length <= UINT16_MAX && H5Dget_storage_size(dataset) >= length * element;
-}
-
-static cusStatus inspectExtent(const Hdf5Reader *h, Column *c, const char *name, hid_t space) {
-    const int rank = space > 0 ? H5Sget_simple_extent_ndims(space) : -1;
-    CUS_TRY(checkQuery(h, rank, "extent", name));
-    CUSI_REQUIRE(
-        rank == 1, CUS_ERROR_FORMAT,
-        "cusEventReaderOpen: dataset %s is not one-dimensional, expected one dimension of integers within the file", name);
-    hsize_t length = 0;
-    CUS_TRY(checkQuery(h, H5Sget_simple_extent_dims(space, &length, NULL), "extent", name));
-    c->length = length;
-    return CUS_OK;
-}
-
-/* *address is UINT64_MAX if the contiguous dataset was never written. */
-static cusStatus inspectAddress(const Hdf5Reader *h, hid_t dataset, const char *name, uint64_t *address) {
-    const haddr_t offset = H5Dget_offset(dataset);
-    *address = offset == HADDR_UNDEF ? UINT64_MAX : (uint64_t)offset;
-    if (offset != HADDR_UNDEF)
-        return CUS_OK;
-    H5D_space_status_t written = H5D_SPACE_STATUS_ERROR; /* the offset is the same after a failure */
-    const int known = H5Dget_space_status(dataset, &written) >= 0 && written == H5D_SPACE_STATUS_NOT_ALLOCATED;
-    return checkQuery(h, known ? 0 : -1, "address", name);
-}
-
-static cusStatus inspectColumn(Hdf5Reader *h, Column *c, hid_t properties) {
-    const char *name = eventio_columnName[c->which];
-    H5D_layout_t layout;
-    CUS_TRY(checkWithinFile(h, properties, name, &layout));
-    const hid_t space = H5Dget_space(c->dataset);
-    cusStatus status = inspectExtent(h, c, name, space);
-    H5Sclose(space);
-    CUS_TRY(status);
-    const hid_t type = H5Dget_type(c->dataset);
-    status = inspectType(h, c, name, type);
-    H5Tclose(type);
-    CUS_TRY(status);
-    if (layout == H5D_CHUNKED)
-        return inspectChunks(h, c, properties);
-    c->storage = layout == H5D_COMPACT ? STORED_FOR_LIBHDF5 : STORED_CONTIGUOUSLY;
-    if (layout == H5D_CONTIGUOUS)
-        return inspectAddress(h, c->dataset, name, &c->address);
-    CUSI_REQUIRE(isCompactWhole(c->dataset, c->length, c->element), CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: dataset %s holds fewer bytes than its %llu elements need", name,
-                 (unsigned long long)c->length);
-    return CUS_OK;
-}
-
-/* Gets the properties of a dataset, or reports why it could not be opened: call it right after H5Dopen2. */
-static cusStatus getProperties(const Hdf5Reader *h, hid_t dataset, const char *path, const char *name, hid_t *properties) {
-    *properties = dataset > 0 ? H5Dget_create_plist(dataset) : -1;
-    if (*properties > 0)
-        return CUS_OK;
-    CUS_TRY(eventio_hdf5Failure(&h->source, "cusEventReaderOpen"));
-    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: HDF5 cannot open %s/%s", path, name);
-}
-
-cusStatus eventio_openColumn(Hdf5Reader *h, hid_t group, const char *path, Column *c) {
-    const char *name = eventio_columnName[c->which];
-    ObjectPlace place;
-    CUS_TRY(eventio_findObject(h, group, name, H5O_TYPE_DATASET, &place));
-    CUSI_REQUIRE(place != OBJECT_LINKED, CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: %s/%s is a soft or external link, expected a dataset within the file", path, name);
-    CUSI_REQUIRE(place == OBJECT_FOUND, CUS_ERROR_FORMAT, "cusEventReaderOpen: the HDF5 file has no dataset %s/%s", path,
+static cusStatus checkNumber(const char *name, const Hdf5Number *number) {
+    CUSI_REQUIRE(number->class == HDF5_INTEGER || number->class == HDF5_FLOAT, CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: dataset %s is not of a numeric type, expected one dimension of integers or floats",
                  name);
-    eventio_beginHdf5(&h->source);
-    c->dataset = H5Dopen2(group, name, H5P_DEFAULT);
-    hid_t properties;
-    CUS_TRY(getProperties(h, c->dataset, path, name, &properties));
-    const cusStatus status = inspectColumn(h, c, properties);
-    H5Pclose(properties);
-    return status;
+    CUSI_REQUIRE(number->is_plain, CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: dataset %s has numbers of %u bits in %u bytes, expected integers of 8, 16, 32 or 64 "
+                 "bits or floats of 32 or 64 bits, without padding",
+                 name, number->bits, (unsigned)number->size);
+    return CUS_OK;
+}
+
+/* Finds where the n elements of a dataset without chunks are in the source. *address is UINT64_MAX if they were never written. The
+ * file may end before them. */
+static cusStatus findElements(const Hdf5Reader *h, const Hdf5Dataset *set, const char *name, uint64_t n,
+                              uint64_t *address) {
+    const uint64_t size = set->type.number.size;
+    *address = UINT64_MAX;
+    if (set->address == hdf5_nowhere)
+        return CUS_OK;
+    CUSI_REQUIRE(n <= ((uint64_t)1 << 62) / size && (!set->bytes || set->bytes >= n * size), CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: dataset %s holds fewer bytes than its %llu elements need", name,
+                 (unsigned long long)n);
+    const cusStatus status = eventio_hdf5Within(&h->file, set->address, n * size, name);
+    if (status != CUS_OK && status != CUS_ERROR_TRUNCATED)
+        return status;
+    *address = h->file.base + set->address;
+    return CUS_OK;
+}
+
+/* The storage of a table, whose type, shape and fields are known. */
+static cusStatus inspectStorage(const Hdf5Reader *h, Table *t) {
+    const Hdf5Dataset *set = &t->set;
+    uint64_t others = 1; /* elements of the dataset for each row of it */
+    for (unsigned i = 1; i < set->rank; ++i)
+        others *= set->shape[i];
+    t->length = set->shape[0];
+    t->is_chunked = set->storage == HDF5_CHUNKED;
+    if (!t->is_chunked) {
+        CUSI_REQUIRE(t->length <= ((uint64_t)1 << 56), CUS_ERROR_FORMAT, "cusEventReaderOpen: %s claims %llu events",
+                     t->name, (unsigned long long)t->length);
+        return findElements(h, set, t->name, t->length * others, &t->address);
+    }
+    CUSI_REQUIRE(set->chunk_bytes <= h->max_chunk, CUS_ERROR_CAPACITY,
+                 "cusEventReaderOpen: %s has chunks of %llu bytes, but the option max_chunk is %zu", t->name,
+                 (unsigned long long)set->chunk_bytes, h->max_chunk);
+    t->chunk = (size_t)set->chunk[0];
+    return inspectFilters(h, t);
+}
+
+static Table *newTable(Hdf5Reader *h, const char *name) {
+    Table *t = &h->table[h->table_count++];
+    t->name = name;
+    return t;
+}
+
+/* What programs call the columns; those of M3ED and DSEC first. */
+enum { MOST_NAMES = 4 };
+static const char *const column_names[EVENTIO_COLUMNS][MOST_NAMES] = {
+    {"x", "xs"}, {"y", "ys"}, {"p", "ps", "pol", "polarity"}, {"t", "ts", "time", "timestamp"}};
+
+cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, int which) {
+    Hdf5Kind kind = HDF5_MISSING;
+    uint64_t address = 0;
+    const char *name = column_names[which][0];
+    for (int i = 0; i < MOST_NAMES && column_names[which][i] && kind != HDF5_DATASET; ++i) {
+        name = column_names[which][i];
+        CUS_TRY(eventio_findObject(h, group, name, &kind, &address));
+        CUSI_REQUIRE(kind != HDF5_ELSEWHERE, CUS_ERROR_FORMAT,
+                     "cusEventReaderOpen: %s/%s is a soft or external link, expected a dataset within the file", path,
+                     name);
+    }
+    CUSI_REQUIRE(kind == HDF5_DATASET, CUS_ERROR_FORMAT, "cusEventReaderOpen: the HDF5 file has no dataset %s/%s", path,
+                 column_names[which][0]);
+    Table *t = newTable(h, name);
+    CUS_TRY(openDataset(h, address, name, &t->set));
+    CUSI_REQUIRE(
+        t->set.rank == 1 && !t->set.is_null, CUS_ERROR_FORMAT,
+        "cusEventReaderOpen: dataset %s is not one-dimensional, expected one dimension of integers within the file", name);
+    CUS_TRY(checkNumber(name, &t->set.type.number));
+    t->row = t->set.type.number.size;
+    t->field_count = 1;
+    t->field[0] = (Field){which, 0, t->set.type.number};
+    return inspectStorage(h, t);
+}
+
+static const Hdf5Member *findMember(const Hdf5Type *type, const char *name) {
+    for (unsigned k = 0; k < type->member_count; ++k)
+        if (strcmp(type->member[k].name, name) == 0)
+            return &type->member[k];
+    return NULL;
+}
+
+/* A compound with a member for each column. */
+static cusStatus addCompound(Hdf5Reader *h, Table *t) {
+    const Hdf5Type *type = &t->set.type;
+    CUSI_REQUIRE(
+        t->set.rank == 1 && type->number.class == HDF5_COMPOUND, CUS_ERROR_FORMAT,
+        "cusEventReaderOpen: dataset %s is neither one dimension of compounds of numbers nor of the shape events x 4",
+        t->name);
+    t->row = type->number.size;
+    CUSI_REQUIRE(t->row <= 4096, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has compounds of %zu bytes", t->name,
+                 t->row);
+    for (int which = 0; which < EVENTIO_COLUMNS; ++which) {
+        const Hdf5Member *member = NULL;
+        for (int i = 0; i < MOST_NAMES && column_names[which][i] && !member; ++i)
+            member = findMember(type, column_names[which][i]);
+        CUSI_REQUIRE(member, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no member %s", t->name,
+                     column_names[which][0]);
+        CUS_TRY(checkNumber(t->name, &member->number));
+        t->field[t->field_count++] = (Field){which, member->offset, member->number};
+    }
+    return inspectStorage(h, t);
+}
+
+/* Two dimensions: a table for the columns of each chunk. */
+static cusStatus addPlane(Hdf5Reader *h, Table *t) {
+    static const int order[EVENTIO_COLUMNS] = {EVENTIO_X, EVENTIO_Y, EVENTIO_T, EVENTIO_P};
+    const Hdf5Dataset set = t->set;
+    const Hdf5Number number = set.type.number;
+    CUS_TRY(checkNumber(t->name, &number));
+    const uint64_t width = set.storage == HDF5_CHUNKED ? set.chunk[1] : EVENTIO_COLUMNS;
+    CUSI_REQUIRE(width <= EVENTIO_COLUMNS, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has chunks of %llu columns",
+                 t->name, (unsigned long long)width);
+    for (unsigned first = 0; first < EVENTIO_COLUMNS; first += (unsigned)width) {
+        if (first) {
+            Table *next = newTable(h, t->name);
+            next->set = set;
+            t = next;
+        }
+        t->row = width * number.size;
+        t->chunk_column = first / width;
+        for (unsigned k = first; k < first + width && k < EVENTIO_COLUMNS; ++k)
+            t->field[t->field_count++] = (Field){order[k], (k - first) * number.size, number};
+        CUS_TRY(inspectStorage(h, t));
+    }
+    return CUS_OK;
+}
+
+cusStatus eventio_addRows(Hdf5Reader *h, uint64_t dataset, const char *name) {
+    Table *t = newTable(h, name);
+    CUS_TRY(openDataset(h, dataset, name, &t->set));
+    CUSI_REQUIRE(!t->set.is_null, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no elements", name);
+    return t->set.rank == 2 && t->set.shape[1] == EVENTIO_COLUMNS ? addPlane(h, t) : addCompound(h, t);
 }
 
 /* ---- Small datasets ------------------------------------------------------------------------------------------------ */
 
-/* Reads the stored bytes of n elements; contiguous ones without libhdf5, whose buffer for them overflows in damaged
- * files. */
-static cusStatus readSmall(Hdf5Reader *h, hid_t dataset, const char *name, H5D_layout_t layout, hid_t type, const Column *c,
-                           uint64_t n, uint8_t *bytes) {
-    const size_t size = (size_t)n * c->element;
+/* Reads the stored bytes of n elements. */
+static cusStatus readSmall(Hdf5Reader *h, const Hdf5Dataset *set, const char *name, uint64_t n, uint8_t *bytes) {
+    const size_t size = (size_t)n * set->type.number.size;
     uint64_t address;
-    eventio_beginHdf5(&h->source);
-    if (layout == H5D_CONTIGUOUS) {
-        CUS_TRY(inspectAddress(h, dataset, name, &address));
-        const int64_t got = address == UINT64_MAX ? 0 : eventio_readAt(h->source.source, address, bytes, size);
-        CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read at byte %llu: %s",
-                     (unsigned long long)address, strerror(errno));
-        CUSI_REQUIRE((size_t)got == size, CUS_ERROR_TRUNCATED,
-                     "cusEventReaderOpen: %s is not in the file, which ends at byte %llu", name,
-                     (unsigned long long)h->source.source->size);
-        return CUS_OK;
-    }
-    CUSI_REQUIRE(isCompactWhole(dataset, n, c->element), CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: dataset %s holds fewer bytes than its %llu elements need", name,
-                 (unsigned long long)n);
-    return checkQuery(h, H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes), "values", name);
+    CUS_TRY(findElements(h, set, name, n, &address));
+    const int64_t got = address == UINT64_MAX ? 0 : eventio_readAt(h->file.source, address, bytes, size);
+    CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read at byte %llu: %s",
+                 (unsigned long long)address, strerror(errno));
+    CUSI_REQUIRE((size_t)got == size, CUS_ERROR_TRUNCATED,
+                 "cusEventReaderOpen: %s is not in the file, which ends at byte %llu", name,
+                 (unsigned long long)h->file.source->size);
+    return CUS_OK;
 }
 
-static cusStatus readOpened(Hdf5Reader *h, hid_t dataset, const char *name, int n, int64_t *values, int *found) {
+cusStatus eventio_readNumbers(Hdf5Reader *h, uint64_t group, const char *name, int n, int64_t *values, int *found) {
     enum { MOST = 2 };
-    hid_t properties;
-    H5D_layout_t layout;
-    Column c = {0};
+    Hdf5Kind kind;
+    uint64_t address;
+    Hdf5Dataset set;
     uint8_t bytes[8 * MOST];
-    CUS_TRY(getProperties(h, dataset, "", name, &properties));
-    cusStatus status = checkWithinFile(h, properties, name, &layout);
-    H5Pclose(properties);
-    CUS_TRY(status);
-    CUSI_REQUIRE(layout != H5D_CHUNKED, CUS_ERROR_FORMAT,
+    *found = 0;
+    CUS_TRY(eventio_findObject(h, group, name, &kind, &address));
+    CUSI_REQUIRE(kind != HDF5_ELSEWHERE, CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: %s is a soft or external link, expected a dataset within the file", name);
+    if (kind != HDF5_DATASET)
+        return CUS_OK;
+    CUS_TRY(openDataset(h, address, name, &set));
+    CUSI_REQUIRE(set.storage != HDF5_CHUNKED, CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: dataset %s is stored in chunks, expected contiguous or compact", name);
-    const hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
-    const int fits = n <= MOST && H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_npoints(space) == n;
-    H5Sclose(space);
-    status =
-        fits ? inspectType(h, &c, name, type)
-             : cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has another type or size, expected %d integer%s",
-                         name, n, n == 1 ? "" : "s");
-    if (status == CUS_OK)
-        status = readSmall(h, dataset, name, layout, type, &c, (uint64_t)n, bytes);
-    H5Tclose(type);
-    CUS_TRY(status);
+    const Hdf5Number *number = &set.type.number;
+    const uint64_t elements = set.is_null ? 0 : set.rank == 0 ? 1 : set.rank == 1 ? set.shape[0] : UINT64_MAX;
+    CUSI_REQUIRE(n <= MOST && elements == (uint64_t)n && number->class == HDF5_INTEGER && number->is_plain,
+                 CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has another type or size, expected %d integer%s", name,
+                 n, n == 1 ? "" : "s");
+    CUS_TRY(readSmall(h, &set, name, elements, bytes));
     for (int i = 0; i < n; ++i) {
         int negative;
-        const uint64_t value = eventio_loadElement(&c, bytes + (size_t)i * c.element, &negative);
+        const uint64_t value = eventio_loadInteger(number, bytes + (size_t)i * number->size, &negative);
         values[i] = !negative && value > INT64_MAX ? INT64_MAX : (int64_t)value;
     }
     *found = 1;
     return CUS_OK;
 }
-
-cusStatus eventio_readNumbers(Hdf5Reader *h, hid_t parent, const char *name, int n, int64_t *values, int *found) {
-    ObjectPlace place;
-    *found = 0;
-    CUS_TRY(eventio_findObject(h, parent, name, H5O_TYPE_DATASET, &place));
-    CUSI_REQUIRE(place != OBJECT_LINKED, CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: %s is a soft or external link, expected a dataset within the file", name);
-    if (place != OBJECT_FOUND)
-        return CUS_OK;
-    eventio_beginHdf5(&h->source);
-    const hid_t dataset = H5Dopen2(parent, name, H5P_DEFAULT);
-    const cusStatus status = readOpened(h, dataset, name, n, values, found);
-    if (dataset > 0)
-        H5Dclose(dataset);
-    return status;
-}
-#endif

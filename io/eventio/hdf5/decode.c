@@ -1,11 +1,11 @@
 /* One chunk of an HDF5 recording, from the stored bytes to the delivered type. Every step writes into a buffer of the size
  * that its result must have. */
 #include "check.h"
-#ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/columns.h"
 #include "host.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const eventio_columnName[EVENTIO_COLUMNS] = {"x", "y", "p", "t"};
@@ -15,33 +15,35 @@ const size_t eventio_deliveredSize[EVENTIO_COLUMNS] = {2, 2, 1, 8};
 
 /* Bit k: filter k was applied to the chunk. */
 static unsigned appliedFilters(const ChunkJob *job) {
-    return ((1u << job->column->filter_count) - 1) & ~job->skipped_filters;
+    return ((1u << job->table->filter_count) - 1) & ~job->skipped_filters;
 }
 
 /* The bytes of the chunk before filter k was applied: each checksum below k has added four. */
 static size_t bytesBefore(const ChunkJob *job, int k) {
     const unsigned applied = appliedFilters(job);
-    size_t bytes = eventio_chunkBytes(job->column);
+    size_t bytes = eventio_chunkBytes(job->table);
     for (int j = 0; j < k; ++j)
-        if ((applied >> j & 1) && job->column->filters[j] == H5Z_FILTER_FLETCHER32)
+        if ((applied >> j & 1) && job->table->filters[j] == EVENTIO_FLETCHER32)
             bytes += 4;
     return bytes;
 }
 
 void eventio_decodeNeeds(const ChunkJob *job, size_t *raw, size_t *spare) {
     const unsigned applied = appliedFilters(job);
-    const size_t bytes = bytesBefore(job, job->column->filter_count);
+    const size_t bytes = bytesBefore(job, job->table->filter_count);
     int steps = 0; /* results; the last is in the caller's array unless a checksum must be cut off */
-    for (int k = 0; k < job->column->filter_count; ++k)
+    for (int k = 0; k < job->table->filter_count; ++k)
         steps += applied >> k & 1;
     *raw = steps >= 3 ? bytes : 0;
     *spare = steps >= 2 ? bytes : 0;
 }
 
-static cusStatus invert(const Column *c, int filter, const uint8_t *from, size_t from_size, uint8_t *to, size_t size) {
+static cusStatus invert(const Table *t, int filter, const uint8_t *from, size_t from_size, uint8_t *to, size_t size) {
     int good;
     if (filter == EVENTIO_FILTER_LZF) {
         good = eventio_lzfDecode(from, from_size, to, size);
+    } else if (filter == EVENTIO_FILTER_ECF) {
+        good = eventio_ecfDecode(from, from_size, to, size);
     } else if (filter == EVENTIO_FILTER_BLOSC) {
         good = eventio_bloscDecode(from, from_size, to, size) == 1;
     } else if (filter == EVENTIO_FILTER_DEFLATE) {
@@ -51,7 +53,7 @@ static cusStatus invert(const Column *c, int filter, const uint8_t *from, size_t
     } else {
         good = from_size == size;
         if (good)
-            eventio_unshuffle(from, size, c->element, to);
+            eventio_unshuffle(from, size, t->set.type.number.size, to);
     }
     return good ? CUS_OK : CUS_ERROR_FORMAT;
 }
@@ -59,15 +61,17 @@ static cusStatus invert(const Column *c, int filter, const uint8_t *from, size_t
 /* Inverts the filters, last one first, into `out`: the bytes of one chunk. Between two filters the data alternates between
  * raw and spare. */
 static cusStatus decodeChunk(ChunkJob *job, uint8_t *out) {
-    const Column *c = job->column;
+    const Table *t = job->table;
     const unsigned applied = appliedFilters(job);
-    const size_t size = eventio_chunkBytes(c);
+    const size_t size = eventio_chunkBytes(t);
     const uint8_t *from = job->raw.data;
     size_t from_size = job->raw_size;
-    for (int k = c->filter_count - 1; k >= 0; --k) {
+    if (t->plugin)
+        return eventio_pluginDecode(t->plugin, from, from_size, job->skipped_filters, out);
+    for (int k = t->filter_count - 1; k >= 0; --k) {
         if (!(applied >> k & 1))
             continue;
-        if (c->filters[k] == H5Z_FILTER_FLETCHER32) {
+        if (t->filters[k] == EVENTIO_FLETCHER32) {
             if (!eventio_fletcher32Good(from, from_size))
                 return CUS_ERROR_FORMAT;
             from_size -= 4;
@@ -76,7 +80,7 @@ static cusStatus decodeChunk(ChunkJob *job, uint8_t *out) {
         const int is_last = !(applied & ((1u << k) - 1));
         uint8_t *to = is_last ? out : from == job->spare.data ? job->raw.data : job->spare.data;
         const size_t to_size = bytesBefore(job, k);
-        CUS_TRY(invert(c, c->filters[k], from, from_size, to, to_size));
+        CUS_TRY(invert(t, t->filters[k], from, from_size, to, to_size));
         from = to;
         from_size = to_size;
     }
@@ -89,8 +93,8 @@ static cusStatus decodeChunk(ChunkJob *job, uint8_t *out) {
 
 /* ---- Types --------------------------------------------------------------------------------------------------------- */
 
-/* Converts stored times of 8 or 4 bytes to microseconds. Returns the OR of all: bit 63 is set if one is negative, bit 62 if
- * one is 2^62 or greater. */
+/* Converts stored times of 8 bytes, signed, or 4 bytes to microseconds. Returns the OR of all: bit 63 is set if one is negative, bit 62 if
+ * one is 2^62 or greater. (The offset is less than 2^62, so signed sums that wrap are among these.) */
 CUSI_MULTIVERSION
 static uint64_t widenTimes(const uint8_t *in, size_t n, size_t element, int is_signed, int64_t offset, uint8_t *out) {
     uint64_t bits = 0;
@@ -113,26 +117,51 @@ static uint64_t widenTimes(const uint8_t *in, size_t n, size_t element, int is_s
     return bits;
 }
 
-uint64_t eventio_loadElement(const Column *c, const uint8_t *in, int *negative) {
+uint64_t eventio_loadInteger(const Hdf5Number *number, const uint8_t *in, int *negative) {
     uint64_t value = 0;
-    for (size_t b = 0; b < c->element; ++b)
-        value |= (uint64_t)in[c->is_big_endian ? c->element - 1 - b : b] << (8 * b);
-    *negative = c->is_signed && value >> (8 * c->element - 1);
-    return *negative && c->element < 8 ? value | UINT64_MAX << (8 * c->element) : value;
+    for (size_t b = 0; b < number->size; ++b)
+        value |= (uint64_t)in[number->is_big_endian ? number->size - 1 - b : b] << (8 * b);
+    *negative = number->is_signed && value >> (8 * number->size - 1);
+    return *negative && number->size < 8 ? value | UINT64_MAX << (8 * number->size) : value;
 }
 
-/* Converts types that no known program writes. A value that does not fit becomes the greatest one, which no sensor and no
+static double loadFloat(const Hdf5Number *number, const uint8_t *in) {
+    uint8_t bytes[8] = {0};
+    for (size_t b = 0; b < number->size; ++b)
+        bytes[b] = in[number->is_big_endian ? number->size - 1 - b : b];
+    float narrow;
+    double wide;
+    memcpy(&narrow, bytes, 4);
+    if (number->size == 4)
+        return (double)narrow;
+    memcpy(&wide, bytes, 8);
+    return wide;
+}
+
+/* A float as a whole number. Times are seconds, the others pixels and signs. What is out of range or no number becomes one that no
+ * sensor, polarity and time has. */
+static uint64_t wholeNumber(const Field *field, const uint8_t *in, int *negative) {
+    const double scale = field->which == EVENTIO_T ? 1e6 : 1;
+    const double value = rint(loadFloat(&field->number, in) * scale);
+    const int fits = fabs(value) < 0x1p62; /* not if it is no number */
+    *negative = fits && value < 0;
+    return fits ? (uint64_t)(int64_t)value : (uint64_t)1 << 62;
+}
+
+/* Converts types that few programs write. A value that does not fit becomes the greatest one, which no sensor and no
  * polarity has. */
-static int convert(const Column *c, int64_t offset, const uint8_t *in, size_t n, uint8_t *out) {
-    const size_t width = eventio_deliveredSize[c->which];
+static int convert(const Field *field, int64_t offset, const uint8_t *in, size_t n, uint8_t *out) {
+    const size_t width = eventio_deliveredSize[field->which];
     uint64_t bits = 0;
     for (size_t i = 0; i < n; ++i) {
         int negative;
-        uint64_t value = eventio_loadElement(c, in + i * c->element, &negative);
-        if (c->which == EVENTIO_T) {
-            bits |= !negative && value >> 62 ? value : value + (uint64_t)offset;
-            value += (uint64_t)offset;
-        } else if (c->which == EVENTIO_P) {
+        const uint8_t *from = in + i * field->number.size;
+        uint64_t value = field->number.class == HDF5_FLOAT ? wholeNumber(field, from, &negative)
+                                                           : eventio_loadInteger(&field->number, from, &negative);
+        if (field->which == EVENTIO_T) {
+            value = !negative && value >> 62 ? UINT64_MAX : value + (uint64_t)offset;
+            bits |= value;
+        } else if (field->which == EVENTIO_P) {
             value = negative && value == UINT64_MAX ? 0 : negative || value > 1 ? 2 : value;
         } else {
             value = negative || value > UINT16_MAX ? UINT16_MAX : value;
@@ -142,34 +171,96 @@ static int convert(const Column *c, int64_t offset, const uint8_t *in, size_t n,
     return bits >> 62 == 0;
 }
 
-int eventio_deliver(const Column *c, int64_t offset, const uint8_t *in, size_t n, uint8_t *out) {
-    const size_t width = eventio_deliveredSize[c->which];
-    if (c->is_big_endian || (c->which == EVENTIO_T ? c->element < 4 : c->element != width || (width == 2 && c->is_signed)))
-        return convert(c, offset, in, n, out);
-    if (c->which == EVENTIO_T)
-        return widenTimes(in, n, c->element, c->is_signed, offset, out) >> 62 == 0;
+/* Converts n numbers, one after the other. */
+static int deliverNumbers(const Field *field, int64_t offset, const uint8_t *in, size_t n, uint8_t *out) {
+    const size_t width = eventio_deliveredSize[field->which];
+    const Hdf5Number *number = &field->number;
+    if (number->class == HDF5_FLOAT || number->is_big_endian ||
+        (field->which == EVENTIO_T ? number->size < 4 || (number->size == 8 && !number->is_signed)
+                                   : number->size != width || (width == 2 && number->is_signed)))
+        return convert(field, offset, in, n, out);
+    if (field->which == EVENTIO_T)
+        return widenTimes(in, n, number->size, number->is_signed, offset, out) >> 62 == 0;
     if (in != out)
         memcpy(out, in, n * width);
-    if (c->which == EVENTIO_P && c->is_signed)
+    if (field->which == EVENTIO_P && number->is_signed)
         for (size_t i = 0; i < n; ++i)
             out[i] = out[i] == 255 ? 0 : out[i]; /* -1 */
     return 1;
 }
 
+/* Copies n numbers of `size` bytes that are `row` bytes apart. */
+static void gather(const uint8_t *in, size_t n, size_t row, size_t size, uint8_t *out) {
+    switch (size) { /* known to the compiler */
+    case 1:
+        for (size_t i = 0; i < n; ++i)
+            out[i] = in[i * row];
+        break;
+    case 2:
+        for (size_t i = 0; i < n; ++i)
+            memcpy(out + 2 * i, in + i * row, 2);
+        break;
+    case 4:
+        for (size_t i = 0; i < n; ++i)
+            memcpy(out + 4 * i, in + i * row, 4);
+        break;
+    default:
+        for (size_t i = 0; i < n; ++i)
+            memcpy(out + 8 * i, in + i * row, 8);
+    }
+}
+
+/* How many of n delivered times come before the first that is out of range. */
+static size_t countGoodTimes(const uint8_t *times, size_t n) {
+    size_t i = 0;
+    for (uint64_t time = 0; i < n; ++i) {
+        memcpy(&time, times + 8 * i, 8);
+        if (time >> 62)
+            break;
+    }
+    return i;
+}
+
+size_t eventio_deliver(const Table *t, int64_t offset, const uint8_t *in, size_t n, uint8_t *const *out, size_t first) {
+    enum { TILE = 2048 };
+    uint8_t tile[8 * TILE];
+    int good = 1;
+    for (int k = 0; k < t->field_count; ++k) {
+        const Field *field = &t->field[k];
+        const size_t size = field->number.size, width = eventio_deliveredSize[field->which];
+        if (!out[field->which])
+            continue;
+        uint8_t *to = out[field->which] + first * width;
+        if (size == t->row) {
+            good &= deliverNumbers(field, offset, in, n, to);
+            continue;
+        }
+        for (size_t i = 0; i < n; i += TILE) {
+            const size_t now = n - i < TILE ? n - i : TILE;
+            gather(in + i * t->row + field->offset, now, t->row, size, tile);
+            good &= deliverNumbers(field, offset, tile, now, to + i * width);
+        }
+    }
+    return good ? n : countGoodTimes(out[EVENTIO_T] + 8 * first, n);
+}
+
 /* ---- Jobs ---------------------------------------------------------------------------------------------------------- */
 
-int eventio_decodesInPlace(const ChunkJob *job) {
-    const Column *c = job->column;
-    return job->count == c->chunk && c->element == eventio_deliveredSize[c->which];
+int eventio_isDelivered(const Table *t) {
+    return t->field_count == 1 && t->row == eventio_deliveredSize[t->field[0].which];
 }
 
-void eventio_runJob(const Hdf5Reader *h, ChunkJob *job, uint8_t *out) {
-    const Column *c = job->column;
-    out += job->first * eventio_deliveredSize[c->which];
-    const int in_place = eventio_decodesInPlace(job);
-    job->status = decodeChunk(job, in_place ? out : job->decoded.data);
-    if (job->status == CUS_OK &&
-        !eventio_deliver(c, h->time_offset, in_place ? out : job->decoded.data + job->skip * c->element, job->count, out))
-        job->status = CUS_ERROR_FORMAT;
+int eventio_decodesInPlace(const ChunkJob *job) {
+    return job->count == job->table->chunk && eventio_isDelivered(job->table);
 }
-#endif
+
+void eventio_runJob(const Hdf5Reader *h, ChunkJob *job, uint8_t *const *out) {
+    const Table *t = job->table;
+    const int in_place = eventio_decodesInPlace(job);
+    uint8_t *to = in_place ? out[t->field[0].which] + job->first * t->row : job->decoded.data;
+    job->status = decodeChunk(job, to);
+    job->good = job->count;
+    if (job->status == CUS_OK)
+        job->good =
+            eventio_deliver(t, h->time_offset, in_place ? to : to + job->skip * t->row, job->count, out, job->first);
+}

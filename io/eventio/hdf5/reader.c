@@ -1,6 +1,7 @@
-/* M3ED and DSEC recordings: detection, and the methods of the format. */
+/* HDF5 recordings: detection, and the methods of the format. */
 #include "eventio/hdf5/reader.h"
 #include "check.h"
+#include "eventio/hdf5/columns.h"
 #include "eventio/validate.h"
 #include "host.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 
 /* Whether the file is HDF5: the signature is at byte 0, or after a user block of 512, 1024, 2048 ... bytes. */
-static cusStatus findSignature(const EventSource *source, int *found) {
+static cusStatus findSignature(const EventSource *source, int *found, uint64_t *base) {
     static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
     *found = 0;
     for (uint64_t at = 0; !*found && at < source->size && at < (uint64_t)1 << 32; at = at ? 2 * at : 512) {
@@ -17,34 +18,21 @@ static cusStatus findSignature(const EventSource *source, int *found) {
         const int64_t got = eventio_readAt(source, at, start, 8);
         CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read: %s", strerror(errno));
         *found = got == 8 && memcmp(start, signature, 8) == 0;
+        *base = at;
     }
     return CUS_OK;
 }
 
-#ifndef CUSI_WITH_HDF5
-
-cusStatus eventio_openHdf5(cusEventReader *reader) {
-    int found;
-    CUS_TRY(findSignature(&reader->source, &found));
-    CUSI_REQUIRE(!found, CUS_ERROR_UNSUPPORTED,
-                 "cusEventReaderOpen: the file is HDF5, but this build of cusight has no HDF5 (Debian: libhdf5-dev)");
-    return CUS_OK;
-}
-
-#else
-
-#include "eventio/hdf5/columns.h"
-
-enum { LIBRARY_BYTES = 32 << 20 }; /* the part of max_memory for libhdf5 and the reader without its buffers */
+enum { METADATA_BYTES = 32 << 20 }; /* the part of max_memory for the reader without its buffers */
 
 static cusStatus readHdf5(cusEventReader *reader, size_t n, EventArrays out, size_t *count) {
     Hdf5Reader *h = reader->state;
     *count = 0;
     if (h->index >= h->count) {
-        for (int k = 0; k < EVENTIO_COLUMNS; ++k)
-            CUSI_REQUIRE(h->column[k].length == h->count, CUS_ERROR_TRUNCATED,
+        for (int k = 0; k < h->table_count; ++k)
+            CUSI_REQUIRE(h->table[k].length == h->count, CUS_ERROR_TRUNCATED,
                          "cusEventReaderRead: the recording ends at event %llu, but %s has %llu entries",
-                         (unsigned long long)h->count, eventio_columnName[k], (unsigned long long)h->column[k].length);
+                         (unsigned long long)h->count, h->table[k].name, (unsigned long long)h->table[k].length);
         return CUS_OK;
     }
     if (n > h->count - h->index)
@@ -105,18 +93,11 @@ static void closeHdf5(cusEventReader *reader) {
     Hdf5Reader *h = reader->state;
     if (!h)
         return;
-    const Hdf5Lock lock = eventio_lockHdf5();
-    for (int k = 0; k < EVENTIO_COLUMNS; ++k)
-        if (h->column[k].dataset > 0)
-            H5Dclose(h->column[k].dataset);
-    if (h->file > 0)
-        H5Fclose(h->file);
-    eventio_detachHdf5(&h->source);
-    if (h->driver > 0)
-        H5FDunregister(h->driver);
-    eventio_unlockHdf5(lock);
-    for (int k = 0; k < EVENTIO_COLUMNS; ++k)
-        free(h->column[k].last.data);
+    for (int k = 0; k < h->table_count; ++k) {
+        eventio_closePlugin(h->table[k].plugin);
+        free(h->table[k].last.data);
+    }
+    eventio_closeHdf5File(&h->file);
     for (int i = 0; h->jobs && i < h->job_count; ++i) {
         free(h->jobs[i].raw.data);
         free(h->jobs[i].decoded.data);
@@ -130,25 +111,23 @@ static const EventReaderMethods hdf5_methods = {readHdf5, seekHdf5, findTimeInHd
 
 cusStatus eventio_openHdf5(cusEventReader *reader) {
     int found;
-    CUS_TRY(findSignature(&reader->source, &found));
+    uint64_t base;
+    CUS_TRY(findSignature(&reader->source, &found, &base));
     if (!found)
         return CUS_OK;
     Hdf5Reader *h = calloc(1, sizeof *h);
     CUSI_REQUIRE(h, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
     reader->state = h;
     reader->methods = &hdf5_methods;
-    h->source.source = &reader->source;
     h->threads = reader->options.threads ? reader->options.threads : cusi_maxThreads();
     h->job_count = EVENTIO_JOBS_PER_THREAD * h->threads;
     h->jobs = calloc((size_t)h->job_count, sizeof *h->jobs);
     CUSI_REQUIRE(h->jobs, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
-    h->max_memory = (reader->options.max_memory ? reader->options.max_memory : EVENTIO_MAX_MEMORY) - LIBRARY_BYTES;
+    h->max_memory = (reader->options.max_memory ? reader->options.max_memory : EVENTIO_MAX_MEMORY) - METADATA_BYTES;
     h->max_chunk = reader->options.max_chunk ? reader->options.max_chunk : EVENTIO_MAX_CHUNK;
     h->plugins = reader->options.plugins;
-    const Hdf5Lock lock = eventio_lockHdf5();
-    const cusStatus status = eventio_openDatasets(reader, h);
-    eventio_unlockHdf5(lock);
-    CUS_TRY(status);
+    CUS_TRY(eventio_openHdf5File(&h->file, &reader->source, base, "cusEventReaderOpen"));
+    CUS_TRY(eventio_openDatasets(reader, h));
     CUS_TRY(eventio_checkFormat(reader));
 
     reader->info.count = (int64_t)h->count;
@@ -159,5 +138,3 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
     reader->info.last_time = last >= first ? last : -1; /* reading finds the event that is out of order */
     return CUS_OK;
 }
-
-#endif

@@ -1,0 +1,341 @@
+// Metavision's HDF5: its codec against an encoder of every variant, its files against their vendor's.
+#include "eventio/hdf5_files.hpp"
+
+#include "eventio/hdf5/codec.h"
+#include "cusight/live.h"
+
+using namespace eventio_test;
+using reference::append;
+
+namespace {
+
+// ---- An encoder ----
+
+enum class Packing { ALL, XP, NONE };
+
+// Splits runs at random places: an encoder may, and counts of 0 are allowed.
+struct Runs {
+    std::mt19937_64 &random;
+    bool split;
+    size_t of(size_t length, size_t most) {
+        return std::min({length, most, split ? size_t(random() % (length + 2)) : length});
+    }
+};
+
+void appendTimes(Bytes &out, const Events &e, Runs runs) {
+    int64_t time = e.size() ? e.t[0] : 0;
+    for (size_t i = 0; i < e.size();) {
+        uint64_t step = uint64_t(e.t[i] - time);
+        time = e.t[i];
+        if (step > 14 || (runs.split && step && runs.random() % 4 == 0)) {
+            const uint64_t in_run = runs.split ? std::min<uint64_t>(runs.random() % 15, step) : 0;
+            for (uint64_t digits = step - in_run; digits; digits >>= 4)
+                append(out, 0xf0 | (digits & 15), 1);
+            step = in_run;
+        }
+        size_t same = 1;
+        while (i + same < e.size() && e.t[i + same] == time)
+            ++same;
+        for (bool first = true; first || same;) {
+            const size_t n = runs.of(same, 65535);
+            append(out, (first ? step : 0) << 4 | (n < 15 && !(runs.split && runs.random() % 8 == 0) ? n : 15), 1);
+            if ((out.back() & 15) == 15)
+                append(out, n, 2);
+            first = false;
+            same -= n;
+            i += n;
+        }
+    }
+}
+
+void appendRuns(Bytes &out, size_t n, Runs runs, uint32_t escape, int width, const std::function<uint64_t(size_t)> &value) {
+    for (size_t i = 0; i < n;) {
+        size_t same = 1;
+        while (i + same < n && value(i + same) == value(i))
+            ++same;
+        same = runs.of(same, 65535);
+        append(out, value(i) * (escape + 1) | std::min<size_t>(same, escape), size_t(width));
+        if (same >= escape)
+            append(out, same, 2);
+        i += same;
+    }
+}
+
+Bytes encode(const Events &e, Packing packing, std::mt19937_64 &random, bool split) {
+    const Runs runs{random, split};
+    const size_t n = e.size();
+    Bytes out;
+    append(out, n << 2 | (packing == Packing::ALL ? 2 : 0) | (packing == Packing::XP ? 1 : 0), 4);
+    append(out, n ? uint64_t(e.t[0]) : 0, 8);
+    appendTimes(out, e, runs);
+    const auto at = [&](size_t i, bool with_y) -> uint64_t { // what is past the end is anything
+        return i < n ? (with_y ? uint64_t(e.y[i]) << 12 : 0) | uint64_t(e.x[i]) << 1 | e.p[i]
+                     : random() & (with_y ? 0xffffff : 0xfff);
+    };
+    if (packing == Packing::ALL) {
+        for (size_t i = 0; i < n; i += 4) {
+            const uint64_t v[4] = {at(i, true), at(i + 1, true), at(i + 2, true), at(i + 3, true)};
+            append(out, v[0] << 8 | (v[1] & 255), 4);
+            append(out, v[1] >> 8 << 16 | (v[2] & 65535), 4);
+            append(out, v[2] >> 16 << 24 | v[3], 4);
+        }
+        return out;
+    }
+    appendRuns(out, n, runs, 31, 2, [&](size_t i) { return e.y[i]; });
+    if (packing == Packing::XP) {
+        for (size_t i = 0; i < n; i += 4) {
+            const uint64_t v[4] = {at(i, false), at(i + 1, false), at(i + 2, false), at(i + 3, false)};
+            append(out, v[0] << 4 | (v[1] & 15), 2);
+            append(out, v[1] >> 4 << 8 | (v[2] & 255), 2);
+            append(out, v[2] >> 8 << 12 | v[3], 2);
+        }
+        return out;
+    }
+    for (size_t i = 0; i < n;) {
+        const unsigned x = e.x[i++];
+        unsigned mask = 0, last = 0;
+        while (i < n && e.x[i] > x + last && e.x[i] <= x + 5 && !(split && random() % 4 == 0)) {
+            last = unsigned(e.x[i++]) - x;
+            mask |= 1u << (5 - last);
+        }
+        append(out, x << 5 | mask, 2);
+    }
+    appendRuns(out, n, runs, 127, 1, [&](size_t i) { return e.p[i]; });
+    return out;
+}
+
+// Long and short runs, rows of neighbors, small, large and enormous steps in time.
+Events ecfEvents(size_t n, std::mt19937_64 &random) {
+    Events e;
+    int64_t t = int64_t(random() % (uint64_t(1) << (random() % 50)));
+    unsigned x = 0, y = 0, p = 0;
+    const uint64_t kind = random();
+    while (e.size() < n) {
+        const uint64_t r = random();
+        if (r % (2 + kind % 50) == 0)
+            t += int64_t((r >> 8) % (uint64_t(1) << ((r >> 32) % 8 ? 5 : (r >> 36) % 40)));
+        if (r % (1 + (kind >> 8) % 90) == 0)
+            y = unsigned(random() % 720);
+        x = r % (1 + (kind >> 16) % 9) == 0 ? unsigned(random() % 1280) : (x + 1 + unsigned((r >> 48) % 3)) % 1280;
+        if (r % (1 + (kind >> 24) % 300) == 0)
+            p ^= 1;
+        e.add(t, x, y, p);
+    }
+    return e;
+}
+
+Events decoded(const Bytes &rows, size_t n) {
+    Events e;
+    for (size_t i = 0; i < n; ++i) {
+        uint16_t x, y, p;
+        int64_t t;
+        std::memcpy(&x, &rows[16 * i], 2), std::memcpy(&y, &rows[16 * i + 2], 2), std::memcpy(&p, &rows[16 * i + 4], 2);
+        std::memcpy(&t, &rows[16 * i + 8], 8);
+        e.add(t, x, y, p);
+    }
+    return e;
+}
+
+// ---- The codec ----
+
+TEST(EventMetavision, EveryVariantOfTheCodec) {
+    auto random = support::generator();
+    for (int round = 0; round < 3000; ++round) {
+        const size_t n = round % 100 == 99 ? random() % 65536 : random() % 300, room = n + random() % 3;
+        const Events e = ecfEvents(n, random);
+        const Packing packing = Packing(round % 3);
+        const Bytes in = encode(e, packing, random, round / 3 % 2);
+        Bytes out(16 * room);
+        ASSERT_TRUE(eventio_ecfDecode(in.data(), in.size(), out.data(), out.size())) << round;
+        ASSERT_EQ(decoded(out, n), e) << round;
+        for (size_t i = n; i < room; ++i)
+            ASSERT_EQ(decoded(out, room).t[i], -1);
+        // Cut anywhere and damaged anywhere: no access outside, and less is never success. (Every field is read.)
+        const Bytes cut(in.begin(), in.begin() + long(random() % in.size()));
+        Bytes rows(16 * n); // of the exact size, for AddressSanitizer
+        ASSERT_FALSE(n && eventio_ecfDecode(cut.data(), cut.size(), rows.data(), rows.size())) << round;
+        Bytes bad = in;
+        bad[random() % bad.size()] = uint8_t(random());
+        (void)eventio_ecfDecode(bad.data(), bad.size(), rows.data(), rows.size());
+        if (n)
+            ASSERT_FALSE(eventio_ecfDecode(in.data(), in.size(), rows.data(), rows.size() - 16)) << "more events than room";
+    }
+}
+
+// A step in time of more digits than 64 bits have.
+TEST(EventMetavision, EndlessStep) {
+    Bytes in;
+    append(in, 1 << 2 | 2, 4);
+    append(in, 0, 8);
+    in.insert(in.end(), 17, 0xff);
+    in.insert(in.end(), 100, 0x01);
+    uint8_t row[16];
+    EXPECT_FALSE(eventio_ecfDecode(in.data(), in.size(), row, sizeof row));
+    in[28] = 0x01; // 16 digits: -1
+    EXPECT_TRUE(eventio_ecfDecode(in.data(), in.size(), row, sizeof row));
+}
+
+// ---- Files ----
+
+uint32_t checksumOf(const Events &e) {
+    uint32_t sum = cusCrc32c(0, e.x.data(), 2 * e.size());
+    sum = cusCrc32c(sum, e.y.data(), 2 * e.size());
+    sum = cusCrc32c(sum, e.p.data(), e.size());
+    return cusCrc32c(sum, e.t.data(), 8 * e.size());
+}
+
+// Two files of the vendor's encoder.
+TEST(EventMetavision, FilesOfTheVendor) {
+    const char *folder = getenv("CUSIGHT_TEST_DATA");
+    const std::string first = folder ? std::string(folder) + "/ecf/metavision_ecf_640x480.h5" : "";
+    if (first.empty() || access(first.c_str(), R_OK) != 0)
+        GTEST_SKIP() << "the files are not in the folder CUSIGHT_TEST_DATA";
+    auto random = support::generator();
+    const struct {
+        const char *name;
+        int width, height;
+        size_t count;
+        uint32_t checksum;
+    } files[] = {{"metavision_ecf_640x480.h5", 640, 480, 60000, 0x658956ec},
+                 {"metavision_ecf_rows_1280x720.h5", 1280, 720, 40000, 0x0073eda2}};
+    for (const auto &f : files) {
+        Reader r(std::string(folder) + "/ecf/" + f.name);
+        ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+        EXPECT_EQ(r.info.format, CUS_EVENTS_METAVISION);
+        EXPECT_STREQ(cusEventFormatName(r.info.format), "Metavision");
+        EXPECT_EQ(r.info.width, f.width);
+        EXPECT_EQ(r.info.height, f.height);
+        EXPECT_EQ(r.info.count, int64_t(f.count));
+        const Events e = r.all();
+        EXPECT_EQ(e.size(), f.count);
+        EXPECT_EQ(checksumOf(e), f.checksum) << f.name;
+        checkPiecesAndSeeks(r, e, random);
+    }
+}
+
+#ifdef CUSIGHT_HAVE_HDF5
+
+hid_t eventType() {
+    const hid_t type = H5Tcreate(H5T_COMPOUND, 16);
+    H5Tinsert(type, "x", 0, H5T_STD_U16LE);
+    H5Tinsert(type, "y", 2, H5T_STD_U16LE);
+    H5Tinsert(type, "p", 4, H5T_STD_I16LE);
+    H5Tinsert(type, "t", 8, H5T_STD_I64LE);
+    return type;
+}
+
+Bytes rowsOf(const Events &e) {
+    Bytes rows;
+    for (size_t i = 0; i < e.size(); ++i) {
+        append(rows, e.x[i], 2), append(rows, e.y[i], 2), append(rows, e.p[i], 2), append(rows, 0, 2);
+        append(rows, uint64_t(e.t[i]), 8);
+    }
+    return rows;
+}
+
+enum class Store { CONTIGUOUS, CHUNKS, DEFLATE, ECF };
+
+void writeMetavision(const std::string &path, const Events &e, Store how, size_t chunk, std::mt19937_64 &random) {
+    const hid_t file = createHdf5(path), group = H5Gcreate2(file, "CD", NO, NO, NO), type = eventType();
+    const hid_t text = H5Tcopy(H5T_C_S1), scalar = H5Screate(H5S_SCALAR);
+    const char *geometry = "1280x720";
+    const bool variable = random() % 2; // as text of any length, or of one
+    H5Tset_size(text, variable ? H5T_VARIABLE : 9);
+    const hid_t attribute = H5Acreate2(file, "geometry", text, scalar, NO, NO);
+    H5Awrite(attribute, text, variable ? static_cast<const void *>(&geometry) : geometry);
+    H5Aclose(attribute);
+    H5Sclose(scalar);
+    H5Tclose(text);
+    const hid_t properties = how == Store::CONTIGUOUS ? contiguous() : withLayout(H5D_CHUNKED, chunk);
+    if (how == Store::DEFLATE)
+        H5Pset_deflate(properties, 4);
+    if (how == Store::ECF)
+        H5Pset_filter(properties, EVENTIO_FILTER_ECF, H5Z_FLAG_OPTIONAL, 0, nullptr);
+    const hsize_t n = e.size(), most = how == Store::CONTIGUOUS ? n : H5S_UNLIMITED;
+    const hid_t space = H5Screate_simple(1, &n, &most), set = H5Dcreate2(group, "events", type, space, NO, properties, NO);
+    if (how == Store::ECF)
+        for (hsize_t first = 0; first < n; first += chunk) {
+            const Bytes bytes =
+                encode(e.part(first, std::min<size_t>(chunk, n - first)), Packing(random() % 3), random, random() % 2);
+            H5Dwrite_chunk(set, NO, 0, &first, bytes.size(), bytes.data());
+        }
+    else
+        H5Dwrite(set, type, H5S_ALL, H5S_ALL, NO, rowsOf(e).data());
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(properties);
+    H5Tclose(type);
+    H5Gclose(group);
+    H5Fclose(file);
+}
+
+TEST(EventMetavision, FilesOfEveryStorage) {
+    Folder at;
+    auto random = support::generator();
+    for (const Store how : {Store::CONTIGUOUS, Store::CHUNKS, Store::DEFLATE, Store::ECF})
+        for (const size_t chunk : {100, 16384, 70000}) {
+            const Events e = ecfEvents(chunk == 100 ? 2000 : 40000, random);
+            writeMetavision(at / "r.h5", e, how, chunk, random);
+            Reader r(at / "r.h5");
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            EXPECT_EQ(r.info.width, 1280);
+            EXPECT_EQ(r.info.height, 720);
+            EXPECT_EQ(r.info.last_time, e.t.back());
+            ASSERT_EQ(r.all(9999), e) << int(how) << " " << chunk;
+            CUS_ASSERT_OK(cusEventReaderSeekIndex(r.reader, 0));
+            size_t count = 0; // some of the columns
+            std::vector<int64_t> t(e.size());
+            CUS_ASSERT_OK(cusEventReaderRead(r.reader, t.size(), nullptr, nullptr, nullptr, t.data(), &count));
+            EXPECT_EQ(t, e.t);
+            checkPiecesAndSeeks(r, e, random);
+        }
+}
+
+// A chunk with fewer events than the dataset says there are.
+TEST(EventMetavision, ChunkWithFewerEvents) {
+    Folder at;
+    auto random = support::generator();
+    const Events e = ecfEvents(300, random);
+    writeMetavision(at / "r.h5", e, Store::ECF, 100, random);
+    const hid_t file = H5Fopen((at / "r.h5").c_str(), H5F_ACC_RDWR, NO), set = H5Dopen2(file, "/CD/events", NO);
+    const hsize_t first = 100;
+    const Bytes fewer = encode(e.part(100, 99), Packing::ALL, random, false);
+    H5Dwrite_chunk(set, NO, 0, &first, fewer.size(), fewer.data());
+    H5Dclose(set);
+    H5Fclose(file);
+    Reader r(at / "r.h5");
+    ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+    cusStatus status = CUS_OK;
+    EXPECT_EQ(r.all(1000, &status), e.part(0, 199));
+    CUS_REJECTS(status, FORMAT, "t of event 199 is out of range");
+}
+
+// Compounds that are not events.
+TEST(EventMetavision, OtherTypes) {
+    Folder at;
+    const auto write = [&](hid_t type) {
+        const hid_t file = createHdf5(at / "r.h5"), group = H5Gcreate2(file, "CD", NO, NO, NO);
+        const hsize_t n = 10;
+        const hid_t space = H5Screate_simple(1, &n, nullptr);
+        H5Dclose(H5Dcreate2(group, "events", type, space, NO, NO, NO));
+        H5Sclose(space);
+        H5Gclose(group);
+        H5Fclose(file);
+        H5Tclose(type);
+        return Reader(at / "r.h5").opened;
+    };
+    CUS_REJECTS(write(H5Tcopy(H5T_STD_I32LE)), FORMAT, "is neither one dimension of compounds of numbers nor");
+    hid_t type = H5Tcreate(H5T_COMPOUND, 12);
+    H5Tinsert(type, "x", 0, H5T_STD_U16LE);
+    H5Tinsert(type, "t", 4, H5T_STD_I64LE);
+    CUS_REJECTS(write(type), FORMAT, "has no member y");
+    type = eventType();
+    const hid_t larger = H5Tcreate(H5T_COMPOUND, 32);
+    H5Tinsert(larger, "x", 0, type);
+    H5Tclose(type);
+    CUS_REJECTS(write(larger), FORMAT, "is neither one dimension of compounds of numbers nor");
+}
+
+#endif
+
+} // namespace
