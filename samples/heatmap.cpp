@@ -37,7 +37,8 @@ using cusight::check;
 
 struct Settings {
     sample::Common common;
-    std::string input, view = "heatmap", palette = "classic";
+    sample::Input input;
+    std::string view = "heatmap", palette = "classic";
     int full_scale = 0;            // 0 until chosen
     std::vector<cv::Vec3b> colors; // of all differences
     size_t previewed = 0;          // frames that full_scale was chosen from
@@ -97,6 +98,7 @@ struct Part {
 struct Slot {
     cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT; // host; pinned if GPUs compute
     std::vector<Part> parts;                            // one a device
+    double seconds = 0;                                 // the time of the frame
 
     Slot() = default;
     Slot(const Slot &) = delete;
@@ -258,7 +260,7 @@ class Pipeline {
             slot.parts = std::vector<Part>(shares_.size());
             empty_.push(&slot);
         }
-        sink_ = sample::openSink(settings.common, "cusight-heatmap", source.frames() == 1 ? "heatmap.png" : "heatmap.mp4",
+        sink_ = sample::openSink(settings.common, "cusight-heatmap", source.isPicture() ? "heatmap.png" : "heatmap.mp4",
                                  picture, sample::playbackOf(source));
         dealer_ = std::make_unique<sample::Dealer<Job>>(devices_, RING, [this](size_t w) { return worker(w); });
     }
@@ -316,6 +318,7 @@ class Pipeline {
             cv::Mat frame = cusight::toMat(slot->input);
             if (!source_.read(frame))
                 break;
+            slot->seconds = source_.seconds();
             for (size_t w = 0; w < shares_.size(); ++w)
                 if (!dealer_->deal({previous ? previous : slot, slot}))
                     return;
@@ -363,8 +366,8 @@ class Pipeline {
             const double share = static_cast<double>(changed) / bytes;
             share_sum_ += share;
             share_max_ = std::max(share_max_, share);
-            sample::reportFrame(sample::Json().add("frame", frames_).add("changed", share));
-            const bool more = writing_([&] { return sink_->write(cusight::toMat(slot->output)); });
+            sample::reportFrame(sample::Json().add("frame", frames_).add("seconds", slot->seconds).add("changed", share));
+            const bool more = writing_([&] { return sink_->writeAt(cusight::toMat(slot->output), slot->seconds); });
             progress.update(++frames_, sample::text("%.2f %% changed", 100 * share));
             if (!more)
                 break;
@@ -441,7 +444,9 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addFrames(*app, s.frames);
     sample::addCommon(*app, s.common, "heatmap.mp4, or heatmap.png for one picture", true);
     sample::addLegend(*app, s.common.legend);
-    return sample::parse(*app, argc, argv);
+    const bool run = sample::parse(*app, argc, argv);
+    s.input.fps = s.common.video.fps;
+    return run;
 }
 
 void chooseColors(Settings &s, sample::Source &source) {
@@ -458,7 +463,7 @@ int run(int argc, char **argv) {
     if (!parse(argc, argv, s))
         return sample::OK;
     sample::Files files;
-    files.read("INPUT", s.input);
+    files.read("INPUT", s.input.names);
     files.write(s.common, "heatmap.mp4");
     if (s.common.output.empty())
         files.write(s.common, "heatmap.png");

@@ -80,13 +80,14 @@ TEST(SampleReport, LinesOrOneObjectOrNothing) {
 // ---- Manual pages and completion ---------------------------------------------------------------------------------------
 
 TEST(SampleManual, SaysEveryOption) {
-    std::string input, view = "a";
+    sample::Input input;
+    std::string view = "a";
     int number = 3;
     const auto app = sample::makeApp("cusight-thing", "Does a thing. And more.", "  cusight-thing x.png -- 'y'\n");
     sample::addInput(*app, input);
     sample::addChoice(*app, "--view", view, {"a", "b"}, "what's to [show]: .this");
     sample::addNumber(*app, "--number", number, 0, 9, "a number");
-    sample::addText(*app, "--save", input, "FILE", "where to");
+    sample::addText(*app, "--save", input.names.emplace_back(), "FILE", "where to");
     sample::addCommand(*app, "info", "Prints.", "");
     const auto generated = [&](const char *what) {
         return printed([&] { EXPECT_TRUE(sample::printGenerated(*app, what)); });

@@ -120,7 +120,10 @@ grep -qx "frames: [1-9]" out || fail "diffstream demo to stdout: $(cat out err)"
 refused "--save-matches is '-', expected a file, since --output is stdout" match $png --roi 1,1,9,9 --output - --save-matches -
 refused "expected what can be read again for --loop" diffstream demo - --loop
 refused "RIGHT is '-', expected a file, since LEFT is stdin" contour - -
-refused "expected -, -.y4m or a picture" heatmap synthetic:64x48@5 --output -.mp4
+for ending in .mp4 .mkv .webm .avi; do # also those that are usually written back and forth
+    "$bin/cusight-heatmap" synthetic:64x48@5 --device cpu --headless --output -$ending 2>err | cat >piped$ending
+    [ "$(frames_in piped$ending)" = 5 ] || fail "$ending through a pipe: $(cat err)"
+done
 refused "HDF5 cannot be written to stdout" events r.csv --output -.h5
 refused "HDF5 cannot be written to stdout" events r.csv --save-events -
 refused "--mask is 320 x 272, expected 20 x 20 like the template" match $png --roi 9,9,20,20 --mask $png
