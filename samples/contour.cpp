@@ -112,7 +112,7 @@ class Engine {
     Mat left_, right_, elevation_, lines_, edges_, picture_;
 };
 
-// The map with the strip below.
+// The map with the strip above it.
 cv::Size shownSize(const Settings &s, cv::Size size) {
     return {size.width, size.height + (s.wantsLegend() ? sample::legendHeight(size.width) : 0)};
 }
@@ -137,21 +137,27 @@ cv::Mat shown(const Settings &s, const Result &r) {
 void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat &color, double focal, double baseline) {
     cv::Mat e;
     elevation.convertTo(e, CV_32F);
-    std::vector<cv::Point> points;
+    std::vector<char> points;
     for (int y = 0; y < e.rows; ++y)
-        for (int x = 0; x < e.cols; ++x)
-            if (e.at<float>(y, x) > 1)
-                points.emplace_back(x, y);
+        for (int x = 0; x < e.cols; ++x) {
+            if (e.at<float>(y, x) <= 1)
+                continue;
+            const double z = focal * baseline / (e.at<float>(y, x) - 1);
+            const float place[] = {static_cast<float>((x - 0.5 * e.cols) * z / focal),
+                                   static_cast<float>((y - 0.5 * e.rows) * z / focal), static_cast<float>(z)};
+            const cv::Vec3b &c = color.at<cv::Vec3b>(y, x);
+            const auto *const bytes = reinterpret_cast<const char *>(place);
+            points.insert(points.end(), bytes, bytes + sizeof place);
+            for (const int channel : {2, 1, 0})
+                points.push_back(static_cast<char>(c[channel]));
+        }
+    constexpr size_t POINT = 3 * sizeof(float) + 3;
     sample::OutputFile file(path);
-    file.print("ply\nformat ascii 1.0\nelement vertex %zu\nproperty float x\nproperty float y\nproperty float z\n"
-               "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n",
-               points.size());
-    for (const cv::Point &p : points) {
-        const double z = focal * baseline / (e.at<float>(p) - 1);
-        const cv::Vec3b &c = color.at<cv::Vec3b>(p);
-        file.print("%.5g %.5g %.5g %d %d %d\n", (p.x - 0.5 * e.cols) * z / focal, (p.y - 0.5 * e.rows) * z / focal, z, c[2],
-                   c[1], c[0]);
-    }
+    file.print(
+        "ply\nformat binary_little_endian 1.0\nelement vertex %zu\nproperty float x\nproperty float y\nproperty float z\n"
+        "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n",
+        points.size() / POINT);
+    file.write(points.data(), points.size());
     file.commit();
 }
 
@@ -233,7 +239,7 @@ void addFiles(CLI::App &app, Settings &s) {
     file("--save-elevation", s.elevation_file,
          "also write the elevation as a 16-bit image: 256 (1 + shift), where the shift is in pixels; 0 is a hole. So a "
          "value v means v / 256 - 1 pixels");
-    file("--save-cloud", s.cloud_file, "also write a colored point cloud as PLY");
+    file("--save-cloud", s.cloud_file, "also write a colored point cloud as binary PLY");
     file("--save-lines", s.lines_file, "also write the contour lines as an image");
     file("--save-edges", s.edges_file, "also write the edges of the left image");
     sample::group(
@@ -449,7 +455,8 @@ void figureInput(const Settings &s, const std::string &name, cv::Size size) {
 
 void reportFiles(const Settings &s) {
     if (!s.elevation_file.empty())
-        sample::figure("elevation in", "%s, 16 bits: 256 (1 + shift in pixels), 0 for a hole", s.elevation_file.c_str());
+        sample::figure("elevation in", sample::Json().add("elevation_in", s.elevation_file),
+                       "%s, 16 bits: 256 (1 + shift in pixels), 0 for a hole", s.elevation_file.c_str());
 }
 
 void mapPair(Settings &s, const sample::Device &device, sample::Source &left_source) {

@@ -112,8 +112,9 @@ struct Slot {
 // Computes a device's share of the picture and of the number of changed bytes, slot by slot.
 class Engine {
   public:
-    Engine(const Settings &settings, const sample::Device &device, size_t index, const Share &share, int cols)
-        : settings_(settings), index_(index), share_(share), cols_(cols), cuda_(device.space == CUS_DEVICE) {
+    // top: rows of the output above the picture.
+    Engine(const Settings &settings, const sample::Device &device, size_t index, const Share &share, int cols, int top)
+        : settings_(settings), index_(index), share_(share), cols_(cols), top_(top), cuda_(device.space == CUS_DEVICE) {
         if (cuda_)
             for (cusStream *stream : {&up_, &run_, &down_})
                 check(cusStreamCreate(stream));
@@ -157,7 +158,7 @@ class Engine {
         Part &part = slot.parts[index_];
         const bool first = &previous == &slot;
         if (!cuda_) {
-            cusMat picture = share_.picture.of(slot.output);
+            cusMat picture = share_.picture.of(slot.output, -top_);
             compute(share_.input.of(previous.input), share_.input.of(slot.input), picture, first);
             if (share_.counts)
                 check(cusMatCopy(&diff_.count, &part.changed, nullptr));
@@ -172,7 +173,7 @@ class Engine {
             check(cusMatDownload(&diff_.count, &part.changed, run_)); // 4 bytes, before the next frame overwrites them
         check(cusStreamEventRecord(part.computed, run_));
         check(cusStreamWaitEvent(down_, part.computed));
-        cusMat output = share_.picture.of(slot.output);
+        cusMat output = share_.picture.of(slot.output, -top_);
         check(cusMatDownload(&part.picture, &output, down_));
         check(cusStreamEventRecord(part.downloaded, down_));
     }
@@ -211,7 +212,7 @@ class Engine {
     const Settings &settings_;
     const size_t index_;
     const Share share_;
-    const int cols_;
+    const int cols_, top_;
     const bool cuda_;
     cusStream up_ = nullptr, run_ = nullptr, down_ = nullptr;
     cusDiffEncoder *encoder_ = nullptr;
@@ -243,8 +244,8 @@ class Pipeline {
         devices_.resize(shares_.size());
         const cv::Size size = source.size();
         const int width = settings.view == "side" ? 2 * size.width : size.width;
-        const int legend = settings.common.legend ? sample::legendHeight(width) : 0;
-        const cv::Size picture(width, size.height + legend);
+        legend_ = settings.common.legend ? sample::legendHeight(width) : 0;
+        const cv::Size picture(width, size.height + legend_);
         const bool cuda = devices_.front().space == CUS_DEVICE;
         const auto create = [cuda](cusMat &mat, cv::Size to) {
             check(cuda ? cusMatCreatePinned(&mat, to.height, to.width, CUS_8UC3)
@@ -253,8 +254,8 @@ class Pipeline {
         for (Slot &slot : ring_) {
             create(slot.input, size);
             create(slot.output, picture);
-            if (legend) { // the strip below the map never changes
-                cv::Mat strip = cusight::toMat(slot.output).rowRange(size.height, picture.height);
+            if (legend_) { // the strip above the map never changes
+                cv::Mat strip = cusight::toMat(slot.output).rowRange(0, legend_);
                 sample::drawLegend(strip, {scaleOfMap(settings)});
             }
             slot.parts = std::vector<Part>(shares_.size());
@@ -330,7 +331,7 @@ class Pipeline {
     sample::Dealer<Job>::Work worker(size_t w) {
         if (devices_[w].space == CUS_HOST)
             sample::leaveCoresToCodecs(shares_.size());
-        const auto engine = std::make_shared<Engine>(settings_, devices_[w], w, shares_[w], source_.size().width);
+        const auto engine = std::make_shared<Engine>(settings_, devices_[w], w, shares_[w], source_.size().width, legend_);
         for (Slot &slot : ring_)
             engine->prepare(slot);
         return [this, w, engine](Job &job) { computing_[w]([&] { engine->submit(*job.previous, *job.slot); }); };
@@ -404,6 +405,7 @@ class Pipeline {
     std::vector<sample::Device> devices_;
     sample::Source &source_;
     const std::vector<Share> shares_; // one a device
+    int legend_ = 0;                  // rows of the strip above the map
     sample::Stopwatch writing_;
     std::vector<sample::Stopwatch> computing_;
     std::vector<Slot> ring_;

@@ -130,7 +130,7 @@ CLI::Option *addSpeed(CLI::App &app, double &speed) {
 }
 
 CLI::Option *addLegend(CLI::App &app, bool &legend) {
-    return addNegativeFlag(app, "--no-legend", legend, "leave out the strip below the pictures that explains their colors");
+    return addNegativeFlag(app, "--no-legend", legend, "leave out the strip above the pictures that explains their colors");
 }
 
 void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices) {

@@ -52,7 +52,7 @@ struct Common {
     std::string device = "auto"; // for chooseDevice or chooseDevices
     std::string output;          // empty: not given
     bool headless = false;
-    bool legend = true; // a strip below maps that explains their colors
+    bool legend = true; // a strip above maps that explains their colors
     double speed = 1;   // playback in a window; 0: as fast as possible
     Encoding video;     // of a video file
 };
