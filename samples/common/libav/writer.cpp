@@ -122,7 +122,7 @@ class Video final : public sample::Sink {
   private:
     struct Item {
         cv::Mat picture; // with a row and a column more, which sws_scale may read
-        int64_t at = 0; // in units of tick_
+        int64_t at = 0;  // in units of tick_
     };
 
     void openEncoder(const Format &format);
@@ -251,7 +251,7 @@ void Video::open(const AVCodec &encoder) {
     codec_->thread_count = 0;
     const bool rgb = codec_->pix_fmt == AV_PIX_FMT_BGR0;
     codec_->colorspace = rgb ? AVCOL_SPC_RGB : AVCOL_SPC_SMPTE170M; // BT.601, which is what readers of pipes assume
-    codec_->color_range = rgb || codec_->pix_fmt == AV_PIX_FMT_YUVJ420P ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
+    codec_->color_range = rgb || encoder.id == AV_CODEC_ID_MJPEG ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
     if (muxer_->oformat->flags & AVFMT_GLOBALHEADER)
         codec_->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     Options options;
@@ -439,9 +439,13 @@ void Video::convert(const cv::Mat &picture) {
         frame_->color_range = codec_->color_range;
         check(av_frame_get_buffer(frame_.get(), 0));
     }
-    if (!scaler_)
+    if (!scaler_) {
         scaler_.reset(allocated(sws_getContext(kept_.width, kept_.height, AV_PIX_FMT_BGR24, kept_.width, kept_.height,
                                                codec_->pix_fmt, SWS_BICUBIC, nullptr, nullptr, nullptr)));
+        const int *const bt601 = sws_getCoefficients(SWS_CS_DEFAULT);
+        sws_setColorspaceDetails(scaler_.get(), bt601, 1, bt601, codec_->color_range == AVCOL_RANGE_JPEG, 0, 1 << 16,
+                                 1 << 16);
+    }
     const uint8_t *const rows[] = {picture.data};
     const int steps[] = {static_cast<int>(picture.step)};
     sws_scale(scaler_.get(), rows, steps, 0, kept_.height, frame_->data, frame_->linesize);
@@ -470,6 +474,7 @@ void Video::send(AVFrame *frame) {
 const std::vector<std::string> &videoEndings() {
     static const std::vector<std::string> endings = [] {
         std::vector<std::string> all;
+        all.reserve(FORMATS.size());
         for (const Format &format : FORMATS)
             all.emplace_back(format.ending);
         return all;

@@ -54,7 +54,7 @@ class Source {
     virtual bool seek(double) { return false; }
 
     std::string name_;
-    double fps_ = 25, grid_ = 0; // grid_: a constant rate that leaves out no frame; 0: fps_
+    double fps_ = 25, grid_ = 0;                        // grid_: a constant rate that leaves out no frame; 0: fps_
     bool live_ = false, timed_ = false, steady_ = true; // timed_: frames have times of their own
     int tick_num_ = 0, tick_den_ = 0;                   // the unit of their times; 0/0: unknown
     bool sound_ = false;
