@@ -8,7 +8,7 @@ function(cusight_program name) # SOURCE...
     endif()
 endfunction()
 
-# The manual page and the completion of bash and zsh, which the program prints from its options.
+# The manual page and, unless PAGE_ONLY, the completion of bash and zsh, which the program prints from its options.
 find_program(CUSIGHT_GZIP gzip)
 mark_as_advanced(CUSIGHT_GZIP)
 function(cusight_manual name)
@@ -28,11 +28,16 @@ function(cusight_manual name)
         set(pack COMMAND ${CUSIGHT_GZIP} -9nf ${page})
         string(APPEND page .gz)
     endif()
-    add_custom_command(OUTPUT ${page} ${manuals}/cusight-${name} ${manuals}/_cusight-${name}
+    set(completion COMMAND ${run} --generate-bash > ${manuals}/cusight-${name} COMMAND ${run} --generate-zsh > ${manuals}/_cusight-${name})
+    set(completions ${manuals}/cusight-${name} ${manuals}/_cusight-${name})
+    if(ARGN STREQUAL "PAGE_ONLY")
+        set(completion "")
+        set(completions "")
+    endif()
+    add_custom_command(OUTPUT ${page} ${completions}
         COMMAND ${run} --generate-man > ${manuals}/cusight-${name}.1
         ${pack}
-        COMMAND ${run} --generate-bash > ${manuals}/cusight-${name}
-        COMMAND ${run} --generate-zsh > ${manuals}/_cusight-${name}
+        ${completion}
         DEPENDS cusight-${name} COMMENT "Manual page and completion of cusight-${name}" VERBATIM)
     add_custom_target(cusight-${name}-manual ALL DEPENDS ${page})
     if(CUSIGHT_INSTALL)

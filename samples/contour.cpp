@@ -39,7 +39,8 @@ const char *const TITLE = "cusight-contour";
 
 struct Settings {
     sample::Common common;
-    std::string left, right, view = "picture", preset = "smooth", elevation_file, cloud_file, lines_file, edges_file;
+    sample::Input left;
+    std::string right, view = "picture", preset = "smooth", elevation_file, cloud_file, lines_file, edges_file;
     cusStereoOptions stereo = cusStereoDefaults();
     int shifts = 0; // --shifts; 0: found from the pair
     double focal = 0, baseline = 1;
@@ -111,7 +112,7 @@ class Engine {
     Mat left_, right_, elevation_, lines_, edges_, picture_;
 };
 
-// The map with the strip below.
+// The map with the strip above it.
 cv::Size shownSize(const Settings &s, cv::Size size) {
     return {size.width, size.height + (s.wantsLegend() ? sample::legendHeight(size.width) : 0)};
 }
@@ -136,21 +137,27 @@ cv::Mat shown(const Settings &s, const Result &r) {
 void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat &color, double focal, double baseline) {
     cv::Mat e;
     elevation.convertTo(e, CV_32F);
-    std::vector<cv::Point> points;
+    std::vector<char> points;
     for (int y = 0; y < e.rows; ++y)
-        for (int x = 0; x < e.cols; ++x)
-            if (e.at<float>(y, x) > 1)
-                points.emplace_back(x, y);
+        for (int x = 0; x < e.cols; ++x) {
+            if (e.at<float>(y, x) <= 1)
+                continue;
+            const double z = focal * baseline / (e.at<float>(y, x) - 1);
+            const float place[] = {static_cast<float>((x - 0.5 * e.cols) * z / focal),
+                                   static_cast<float>((y - 0.5 * e.rows) * z / focal), static_cast<float>(z)};
+            const cv::Vec3b &c = color.at<cv::Vec3b>(y, x);
+            const auto *const bytes = reinterpret_cast<const char *>(place);
+            points.insert(points.end(), bytes, bytes + sizeof place);
+            for (const int channel : {2, 1, 0})
+                points.push_back(static_cast<char>(c[channel]));
+        }
+    constexpr size_t POINT = 3 * sizeof(float) + 3;
     sample::OutputFile file(path);
-    file.print("ply\nformat ascii 1.0\nelement vertex %zu\nproperty float x\nproperty float y\nproperty float z\n"
-               "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n",
-               points.size());
-    for (const cv::Point &p : points) {
-        const double z = focal * baseline / (e.at<float>(p) - 1);
-        const cv::Vec3b &c = color.at<cv::Vec3b>(p);
-        file.print("%.5g %.5g %.5g %d %d %d\n", (p.x - 0.5 * e.cols) * z / focal, (p.y - 0.5 * e.rows) * z / focal, z, c[2],
-                   c[1], c[0]);
-    }
+    file.print(
+        "ply\nformat binary_little_endian 1.0\nelement vertex %zu\nproperty float x\nproperty float y\nproperty float z\n"
+        "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n",
+        points.size() / POINT);
+    file.write(points.data(), points.size());
     file.commit();
 }
 
@@ -232,7 +239,7 @@ void addFiles(CLI::App &app, Settings &s) {
     file("--save-elevation", s.elevation_file,
          "also write the elevation as a 16-bit image: 256 (1 + shift), where the shift is in pixels; 0 is a hole. So a "
          "value v means v / 256 - 1 pixels");
-    file("--save-cloud", s.cloud_file, "also write a colored point cloud as PLY");
+    file("--save-cloud", s.cloud_file, "also write a colored point cloud as binary PLY");
     file("--save-lines", s.lines_file, "also write the contour lines as an image");
     file("--save-edges", s.edges_file, "also write the edges of the left image");
     sample::group(
@@ -301,7 +308,7 @@ void addStereo(CLI::App &app, Settings &s) {
 // Rejects outputs that are also inputs, and formats that cannot hold an output.
 void checkFiles(const Settings &s) {
     sample::Files files;
-    files.read("LEFT", s.left);
+    files.read("LEFT", s.left.names);
     files.read("RIGHT", s.right);
     files.write(s.common, "contour.png");
     if (s.common.output.empty() && s.right.empty())
@@ -324,9 +331,10 @@ bool parse(int argc, char **argv, Settings &s) {
         "  cusight-contour left.png right.png\n"
         "  cusight-contour left.png right.png --shifts 64 --output map.png --save-cloud cloud.ply\n"
         "  cusight-contour side-by-side.mp4 --reduce 2 --output contour.mp4\n");
-    sample::addPositional(*app, "LEFT", s.left,
+    sample::addPositional(*app, "LEFT", s.left.names.emplace_back(),
                           "left image of the pair; without RIGHT, a side-by-side image, video or camera", true);
     sample::addPositional(*app, "RIGHT", s.right, "right image of the pair", false);
+    sample::addExcerpt(*app, s.left);
     addPreset(*app, s);
     sample::addChoice(
         *app, "--view", s.view, {"picture", "lines", "edges"},
@@ -338,7 +346,9 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addLegend(*app, s.common.legend);
     addFiles(*app, s);
     addStereo(*app, s);
-    return sample::parse(*app, argc, argv);
+    const bool run = sample::parse(*app, argc, argv);
+    s.left.fps = s.common.video.fps;
+    return run;
 }
 
 // ---- The program -------------------------------------------------------------------------------------------------------
@@ -375,7 +385,7 @@ double coarseShift(const Settings &s, const sample::Device &device, const Pair &
                                         s.stereo.direction < 0 ? "right" : "left",
                                         s.stereo.direction < 0 ? "right" : "left"));
     if (s.right.empty())
-        throw sample::Stop(sample::INPUT, s.left + " looks like no side-by-side pair: " + found +
+        throw sample::Stop(sample::INPUT, s.left.names.front() + " looks like no side-by-side pair: " + found +
                                               ". Name the right image, too, or set --shifts");
     throw sample::Stop(sample::INPUT, "LEFT and RIGHT look like no rectified pair: " + std::string(found) +
                                           ". Set --shifts to map them nevertheless");
@@ -445,7 +455,8 @@ void figureInput(const Settings &s, const std::string &name, cv::Size size) {
 
 void reportFiles(const Settings &s) {
     if (!s.elevation_file.empty())
-        sample::figure("elevation in", "%s, 16 bits: 256 (1 + shift in pixels), 0 for a hole", s.elevation_file.c_str());
+        sample::figure("elevation in", sample::Json().add("elevation_in", s.elevation_file),
+                       "%s, 16 bits: 256 (1 + shift in pixels), 0 for a hole", s.elevation_file.c_str());
 }
 
 void mapPair(Settings &s, const sample::Device &device, sample::Source &left_source) {
@@ -491,6 +502,7 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
 // A side-by-side frame and its map.
 struct Job {
     cv::Mat frame;
+    double seconds = 0; // the time of the frame
     Pair pair;
     Result result;
     sample::Stopwatch computing; // over all frames that the job has held
@@ -514,7 +526,7 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
     if (half.width < 1)
         throw sample::Stop(sample::INPUT, "a side-by-side picture must have at least two columns");
     const cv::Size size(std::max(1, half.width / s.reduce), std::max(1, half.height / s.reduce));
-    const auto sink = sample::openSink(s.common, TITLE, source.frames() == 1 ? "contour.png" : "contour.mp4",
+    const auto sink = sample::openSink(s.common, TITLE, source.isPicture() ? "contour.png" : "contour.mp4",
                                        shownSize(s, size), sample::playbackOf(source));
     const size_t depth = devices.size() > 1 ? 2 : 1;
     std::vector<Job> memory(depth * devices.size());
@@ -525,11 +537,13 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
     figureInput(s, source.name(), size);
     const cv::Mat &first = source.preview(0, 0).front();
     chooseShifts(s, devices.front(), prepare(s, first(cv::Rect({0, 0}, half)), first(cv::Rect({half.width, 0}, half))),
-                 source.frames() != 1);
+                 !source.isPicture());
     sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) { return worker(s, devices[w], half); });
     long long read = 0, frames = 0;
     const auto fill = [&](Job &job) {
-        return (!s.frames || read < s.frames) && !sample::interrupted() && source.read(job.frame) && ++read > 0;
+        const bool more = (!s.frames || read < s.frames) && !sample::interrupted() && source.read(job.frame) && ++read > 0;
+        job.seconds = source.seconds();
+        return more;
     };
     Job last;
     sample::Stopwatch drawing, writing;
@@ -539,11 +553,14 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
         if (frames == 0)
             reportPair(devices.front(), s, job.pair, job.result.elevation); // the first frame
         const Range range = rangeOf(job.result.elevation);
-        sample::reportFrame(
-            sample::Json().add("frame", frames).add("lowest_shift", range.low - 1).add("highest_shift", range.high - 1));
+        sample::reportFrame(sample::Json()
+                                .add("frame", frames)
+                                .add("seconds", job.seconds)
+                                .add("lowest_shift", range.low - 1)
+                                .add("highest_shift", range.high - 1));
         progress.update(++frames);
         const cv::Mat picture = drawing([&] { return shown(s, job.result); });
-        return writing([&] { return sink->write(picture); });
+        return writing([&] { return sink->writeAt(picture, job.seconds); });
     });
     progress.finish();
     writing([&] {

@@ -98,6 +98,7 @@ void addOutputOptions(CLI::App &app, Settings &s) {
         "fast as possible"));
     group(sample::addNumber(app, "--fps", s.fps, 1, 240, "frames per second of a video file with --events-per-frame"));
     group(sample::addLegend(app, s.common.legend));
+    sample::addEncoding(app, s.common.video, false);
 }
 
 const std::string RECORDING_HELP = "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, text or CSV), "

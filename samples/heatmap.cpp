@@ -37,7 +37,8 @@ using cusight::check;
 
 struct Settings {
     sample::Common common;
-    std::string input, view = "heatmap", palette = "classic";
+    sample::Input input;
+    std::string view = "heatmap", palette = "classic";
     int full_scale = 0;            // 0 until chosen
     std::vector<cv::Vec3b> colors; // of all differences
     size_t previewed = 0;          // frames that full_scale was chosen from
@@ -97,6 +98,7 @@ struct Part {
 struct Slot {
     cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT; // host; pinned if GPUs compute
     std::vector<Part> parts;                            // one a device
+    double seconds = 0;                                 // the time of the frame
 
     Slot() = default;
     Slot(const Slot &) = delete;
@@ -110,8 +112,9 @@ struct Slot {
 // Computes a device's share of the picture and of the number of changed bytes, slot by slot.
 class Engine {
   public:
-    Engine(const Settings &settings, const sample::Device &device, size_t index, const Share &share, int cols)
-        : settings_(settings), index_(index), share_(share), cols_(cols), cuda_(device.space == CUS_DEVICE) {
+    // top: rows of the output above the picture.
+    Engine(const Settings &settings, const sample::Device &device, size_t index, const Share &share, int cols, int top)
+        : settings_(settings), index_(index), share_(share), cols_(cols), top_(top), cuda_(device.space == CUS_DEVICE) {
         if (cuda_)
             for (cusStream *stream : {&up_, &run_, &down_})
                 check(cusStreamCreate(stream));
@@ -155,7 +158,7 @@ class Engine {
         Part &part = slot.parts[index_];
         const bool first = &previous == &slot;
         if (!cuda_) {
-            cusMat picture = share_.picture.of(slot.output);
+            cusMat picture = share_.picture.of(slot.output, -top_);
             compute(share_.input.of(previous.input), share_.input.of(slot.input), picture, first);
             if (share_.counts)
                 check(cusMatCopy(&diff_.count, &part.changed, nullptr));
@@ -170,7 +173,7 @@ class Engine {
             check(cusMatDownload(&diff_.count, &part.changed, run_)); // 4 bytes, before the next frame overwrites them
         check(cusStreamEventRecord(part.computed, run_));
         check(cusStreamWaitEvent(down_, part.computed));
-        cusMat output = share_.picture.of(slot.output);
+        cusMat output = share_.picture.of(slot.output, -top_);
         check(cusMatDownload(&part.picture, &output, down_));
         check(cusStreamEventRecord(part.downloaded, down_));
     }
@@ -209,7 +212,7 @@ class Engine {
     const Settings &settings_;
     const size_t index_;
     const Share share_;
-    const int cols_;
+    const int cols_, top_;
     const bool cuda_;
     cusStream up_ = nullptr, run_ = nullptr, down_ = nullptr;
     cusDiffEncoder *encoder_ = nullptr;
@@ -241,8 +244,8 @@ class Pipeline {
         devices_.resize(shares_.size());
         const cv::Size size = source.size();
         const int width = settings.view == "side" ? 2 * size.width : size.width;
-        const int legend = settings.common.legend ? sample::legendHeight(width) : 0;
-        const cv::Size picture(width, size.height + legend);
+        legend_ = settings.common.legend ? sample::legendHeight(width) : 0;
+        const cv::Size picture(width, size.height + legend_);
         const bool cuda = devices_.front().space == CUS_DEVICE;
         const auto create = [cuda](cusMat &mat, cv::Size to) {
             check(cuda ? cusMatCreatePinned(&mat, to.height, to.width, CUS_8UC3)
@@ -251,14 +254,14 @@ class Pipeline {
         for (Slot &slot : ring_) {
             create(slot.input, size);
             create(slot.output, picture);
-            if (legend) { // the strip below the map never changes
-                cv::Mat strip = cusight::toMat(slot.output).rowRange(size.height, picture.height);
+            if (legend_) { // the strip above the map never changes
+                cv::Mat strip = cusight::toMat(slot.output).rowRange(0, legend_);
                 sample::drawLegend(strip, {scaleOfMap(settings)});
             }
             slot.parts = std::vector<Part>(shares_.size());
             empty_.push(&slot);
         }
-        sink_ = sample::openSink(settings.common, "cusight-heatmap", source.frames() == 1 ? "heatmap.png" : "heatmap.mp4",
+        sink_ = sample::openSink(settings.common, "cusight-heatmap", source.isPicture() ? "heatmap.png" : "heatmap.mp4",
                                  picture, sample::playbackOf(source));
         dealer_ = std::make_unique<sample::Dealer<Job>>(devices_, RING, [this](size_t w) { return worker(w); });
     }
@@ -316,6 +319,7 @@ class Pipeline {
             cv::Mat frame = cusight::toMat(slot->input);
             if (!source_.read(frame))
                 break;
+            slot->seconds = source_.seconds();
             for (size_t w = 0; w < shares_.size(); ++w)
                 if (!dealer_->deal({previous ? previous : slot, slot}))
                     return;
@@ -327,7 +331,7 @@ class Pipeline {
     sample::Dealer<Job>::Work worker(size_t w) {
         if (devices_[w].space == CUS_HOST)
             sample::leaveCoresToCodecs(shares_.size());
-        const auto engine = std::make_shared<Engine>(settings_, devices_[w], w, shares_[w], source_.size().width);
+        const auto engine = std::make_shared<Engine>(settings_, devices_[w], w, shares_[w], source_.size().width, legend_);
         for (Slot &slot : ring_)
             engine->prepare(slot);
         return [this, w, engine](Job &job) { computing_[w]([&] { engine->submit(*job.previous, *job.slot); }); };
@@ -363,8 +367,8 @@ class Pipeline {
             const double share = static_cast<double>(changed) / bytes;
             share_sum_ += share;
             share_max_ = std::max(share_max_, share);
-            sample::reportFrame(sample::Json().add("frame", frames_).add("changed", share));
-            const bool more = writing_([&] { return sink_->write(cusight::toMat(slot->output)); });
+            sample::reportFrame(sample::Json().add("frame", frames_).add("seconds", slot->seconds).add("changed", share));
+            const bool more = writing_([&] { return sink_->writeAt(cusight::toMat(slot->output), slot->seconds); });
             progress.update(++frames_, sample::text("%.2f %% changed", 100 * share));
             if (!more)
                 break;
@@ -401,6 +405,7 @@ class Pipeline {
     std::vector<sample::Device> devices_;
     sample::Source &source_;
     const std::vector<Share> shares_; // one a device
+    int legend_ = 0;                  // rows of the strip above the map
     sample::Stopwatch writing_;
     std::vector<sample::Stopwatch> computing_;
     std::vector<Slot> ring_;
@@ -441,7 +446,9 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addFrames(*app, s.frames);
     sample::addCommon(*app, s.common, "heatmap.mp4, or heatmap.png for one picture", true);
     sample::addLegend(*app, s.common.legend);
-    return sample::parse(*app, argc, argv);
+    const bool run = sample::parse(*app, argc, argv);
+    s.input.fps = s.common.video.fps;
+    return run;
 }
 
 void chooseColors(Settings &s, sample::Source &source) {
@@ -458,7 +465,7 @@ int run(int argc, char **argv) {
     if (!parse(argc, argv, s))
         return sample::OK;
     sample::Files files;
-    files.read("INPUT", s.input);
+    files.read("INPUT", s.input.names);
     files.write(s.common, "heatmap.mp4");
     if (s.common.output.empty())
         files.write(s.common, "heatmap.png");

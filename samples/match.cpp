@@ -37,7 +37,8 @@ using cusight::check;
 
 struct Settings {
     sample::Common common;
-    std::string input, mask, matches_file, method = "ccoeff-normed";
+    sample::Input input;
+    std::string mask, matches_file, method = "ccoeff-normed";
     std::vector<std::string> templates, rois;
     bool gray = false, subpixel = false;
     int top_k = 1, min_distance = 0, frames = 0;
@@ -301,6 +302,7 @@ class MatchFile {
 // A frame and its matches.
 struct Job {
     cv::Mat frame;
+    double seconds = 0; // its time
     std::vector<Found> found;
     sample::Stopwatch computing; // over all frames that the job has held
 
@@ -328,7 +330,7 @@ class Run {
     // Processes all frames, from `first`, which was already read, to the end.
     void process(const cv::Mat &first, const std::vector<sample::Device> &devices, sample::Source &source,
                  sample::Sink &sink) {
-        still_ = source.frames() == 1;
+        still_ = source.isPicture();
         long long total = source.frames();
         if (settings_.frames)
             total = total ? std::min<long long>(total, settings_.frames) : settings_.frames;
@@ -347,15 +349,19 @@ class Run {
         const auto fill = [&](Job &job) {
             if ((settings_.frames && read == settings_.frames) || (read > 0 && sample::interrupted()))
                 return false;
-            if (read++ > 0)
-                return source.read(job.frame);
+            if (read++ > 0) {
+                const bool more = source.read(job.frame);
+                job.seconds = source.seconds();
+                return more;
+            }
             first.copyTo(job.frame);
+            job.seconds = source.seconds();
             return true;
         };
         const std::exception_ptr ended_early = dealer.process(jobs, fill, [&](Job &job) {
             drawn_.clear();
             sample::Json json;
-            json.add("frame", frames_);
+            json.add("frame", frames_).add("seconds", job.seconds);
             for (size_t t = 0; t < job.found.size(); ++t) {
                 for (size_t rank = 0; rank < job.found[t].matches.size(); ++rank)
                     record(t, rank, job.found[t].matches[rank], json);
@@ -365,7 +371,7 @@ class Run {
             sample::reportFrame(json);
             drawing_([&] { draw(job.frame, drawn_); });
             progress.update(++frames_, sample::text("%lld matches", matches_));
-            return writing_([&] { return sink.write(job.frame); });
+            return writing_([&] { return sink.writeAt(job.frame, job.seconds); });
         });
         for (const Job &job : memory)
             computing_ += job.computing.seconds;
@@ -560,6 +566,7 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addCommon(*app, s.common, "match.mp4, or match.png for one picture", true);
     if (!sample::parse(*app, argc, argv))
         return false;
+    s.input.fps = s.common.video.fps;
     s.limit = match::methodOf(s.method).checkedLimit(s.limit);
     return true;
 }
@@ -593,7 +600,7 @@ std::vector<cv::Mat> loadTemplates(const Settings &s, const cv::Mat &frame, bool
 // Rejects outputs that are also inputs, and formats that cannot hold an output.
 void checkFiles(const Settings &s) {
     sample::Files files;
-    files.read("INPUT", s.input);
+    files.read("INPUT", s.input.names);
     for (const std::string &file : s.templates)
         files.read("--template", file);
     files.read("--mask", s.mask);
@@ -620,7 +627,7 @@ int run(int argc, char **argv) {
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     Run matching(s, templates);
     const std::unique_ptr<sample::Sink> sink =
-        sample::openSink(s.common, "cusight-match", source->frames() == 1 ? "match.png" : "match.mp4", source->size(),
+        sample::openSink(s.common, "cusight-match", source->isPicture() ? "match.png" : "match.mp4", source->size(),
                          sample::playbackOf(*source));
     matching.process(frame, devices, *source, *sink);
 

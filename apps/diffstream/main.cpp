@@ -45,7 +45,7 @@ void addSenderOptions(CLI::App &app, SendSettings &s) {
     sample::addNumber(app, "--min-neighbors", s.options.diff.min_neighbors, 0, 8,
                       "a changed pixel with fewer changed neighbors counts as noise and is not sent; 0: off");
     sample::addNumber(app, "--compression-level", s.options.compression_level, 1, 19, "zstd level");
-    sample::addNumber(app, "--fps", s.rate, 0, 10000, "frames per second; 0: those of the source");
+    sample::addNumber(app, "--fps", s.rate, 0, 10000, "play at N frames per second; 0: each frame at its own time");
     sample::addFlag(app, "--unpaced", s.unpaced, "send as fast as possible");
     sample::addFlag(app, "--loop", s.loop, "start over at the end");
     sample::addFrames(app, s.max_frames);
@@ -58,6 +58,7 @@ void addViewerOptions(CLI::App &app, ViewSettings &v) {
     sample::addOutput(app, v.record, sample::SINK_HELP);
     sample::addHeadless(app, v.headless);
     sample::addFlag(app, "--overlay", v.overlay, "write statistics into the picture");
+    sample::addEncoding(app, v.encoding, false);
 }
 
 CLI::App *addSend(CLI::App &app, SendSettings &s, std::string &bind) {
@@ -123,6 +124,11 @@ void runDemo(SendSettings &s, ViewSettings &v) {
     if (!v.headless)
         sample::displayProblem(); // forks, so it must come before any threads
 
+    // A recording of a file lacks no frame, and has the times of its frames: the sender waits for the viewer.
+    diffstream::FrameTimes times;
+    if (!v.record.empty())
+        s.times = v.times = &times;
+
     std::promise<int> port;
     std::future<int> listening = port.get_future();
     std::atomic<bool> viewer_gone{false};
@@ -154,6 +160,7 @@ void runDemo(SendSettings &s, ViewSettings &v) {
         view_error = std::current_exception();
     }
     viewer_gone = true;
+    times.close();
     sender.join();
     for (const std::exception_ptr &error : {send_error, view_error})
         if (error)
@@ -162,10 +169,11 @@ void runDemo(SendSettings &s, ViewSettings &v) {
 
 // Rejects outputs that are inputs too, and pictures as logs.
 void checkFiles(const SendSettings &s, const ViewSettings &v) {
-    if (s.loop && sample::isStandard(s.input))
-        throw sample::Stop(sample::USAGE, "INPUT is '" + s.input + "', expected what can be read again for --loop");
+    for (const std::string &input : s.input.names)
+        if (s.loop && sample::isStandard(input))
+            throw sample::Stop(sample::USAGE, "INPUT is '" + input + "', expected what can be read again for --loop");
     sample::Files files;
-    files.read("INPUT", s.input);
+    files.read("INPUT", s.input.names);
     for (const diffstream::TlsFiles *tls : {&s.tls, &v.tls}) {
         files.read("--key", tls->key);
         files.read("--cert", tls->certificate);

@@ -17,53 +17,57 @@
 
 namespace diffstream {
 
+struct Captured {
+    cusMat frame = CUS_MAT_INIT;
+    double seconds = 0; // its time
+};
+
 // Frames between capture and difference, in buffers allocated at the start.
 class CaptureQueue {
   public:
-    CaptureQueue(int capacity, int rows, int cols, bool pinned)
-        : frames_(static_cast<size_t>(capacity), cusMat(CUS_MAT_INIT)) {
-        for (cusMat &m : frames_) {
-            cusight::check(pinned ? cusMatCreatePinned(&m, rows, cols, CUS_8UC3)
-                                  : cusMatCreate(&m, rows, cols, CUS_8UC3, CUS_HOST));
-            empty_.push_back(&m);
+    CaptureQueue(int capacity, int rows, int cols, bool pinned) : frames_(static_cast<size_t>(capacity)) {
+        for (Captured &c : frames_) {
+            cusight::check(pinned ? cusMatCreatePinned(&c.frame, rows, cols, CUS_8UC3)
+                                  : cusMatCreate(&c.frame, rows, cols, CUS_8UC3, CUS_HOST));
+            empty_.push_back(&c);
         }
     }
     ~CaptureQueue() {
-        for (cusMat &m : frames_)
-            cusMatRelease(&m);
+        for (Captured &c : frames_)
+            cusMatRelease(&c.frame);
     }
     CaptureQueue(const CaptureQueue &) = delete;
     CaptureQueue &operator=(const CaptureQueue &) = delete;
 
     // Returns a buffer to fill; nullptr once closed. drop_oldest: drops the oldest queued frame instead of waiting.
-    cusMat *acquire(bool drop_oldest) {
+    Captured *acquire(bool drop_oldest) {
         std::unique_lock<std::mutex> lock(mutex_);
         changed_.wait(lock, [&] { return closed_ || !empty_.empty() || (drop_oldest && !filled_.empty()); });
         if (closed_)
             return nullptr;
-        std::deque<cusMat *> &from = empty_.empty() ? filled_ : empty_;
+        std::deque<Captured *> &from = empty_.empty() ? filled_ : empty_;
         dropped_ += empty_.empty();
-        cusMat *const frame = from.front();
+        Captured *const frame = from.front();
         from.pop_front();
         return frame;
     }
-    void push(cusMat *frame) {
+    void push(Captured *frame) {
         std::lock_guard<std::mutex> lock(mutex_);
         filled_.push_back(frame);
         changed_.notify_all();
     }
     // Returns the next frame; nullptr if there is none, with `wait` only at the end.
-    cusMat *pop(bool wait) {
+    Captured *pop(bool wait) {
         std::unique_lock<std::mutex> lock(mutex_);
         if (wait)
             changed_.wait(lock, [&] { return closed_ || !filled_.empty(); });
         if (filled_.empty())
             return nullptr;
-        cusMat *const frame = filled_.front();
+        Captured *const frame = filled_.front();
         filled_.pop_front();
         return frame;
     }
-    void release(cusMat *frame) {
+    void release(Captured *frame) {
         std::lock_guard<std::mutex> lock(mutex_);
         empty_.push_back(frame);
         changed_.notify_all();
@@ -79,10 +83,10 @@ class CaptureQueue {
     }
 
   private:
-    std::vector<cusMat> frames_;
+    std::vector<Captured> frames_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::deque<cusMat *> empty_, filled_;
+    std::deque<Captured *> empty_, filled_;
     long long dropped_ = 0;
     bool closed_ = false;
 };

@@ -39,9 +39,11 @@ class Transmission {
     Transmission(const SendSettings &settings, const std::function<void(int)> &listening, const std::function<bool()> &stop)
         : settings_(settings), stop_(stop), device_(sample::chooseDevice(settings.device)),
           source_(sample::openSource(settings.input)), size_(source_->size()), name_(source_->name()),
-          rate_(settings.rate > 0 ? settings.rate : source_->fps()),
-          drop_oldest_(settings.drop == "latest" || (settings.drop == "auto" && source_->frames() == 0)),
-          sender_(createSender()), captured_(settings.options.max_in_flight + 2, size_.height, size_.width, onGpu()),
+          rate_(settings.rate > 0   ? settings.rate
+                : source_->steady() ? source_->fps()
+                                    : 0),
+          drop_oldest_(settings.drop == "latest" || (settings.drop == "auto" && source_->live())), sender_(createSender()),
+          captured_(settings.options.max_in_flight + 2, size_.height, size_.width, onGpu()),
           packed_(settings.options.max_in_flight),
           broadcaster_(settings, size_, rate_, packed_, sender_.get(), stats_, listening) {
         if (!settings.digests.empty())
@@ -124,38 +126,44 @@ class Transmission {
     void capture() {
         while (!stopped() && broadcaster_.connected() < settings_.wait)
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        auto due = first_frame_ = Clock::now();
+        auto origin = first_frame_ = Clock::now();
         for (long long k = 0; (!settings_.max_frames || k < settings_.max_frames) && !stopped(); ++k) {
-            cusMat *const frame = captured_.acquire(drop_oldest_);
-            if (!frame || !read(*frame))
+            Captured *const captured = captured_.acquire(drop_oldest_);
+            if (!captured || !read(*captured))
                 break;
-            if (!settings_.unpaced)
-                pace(due);
-            captured_.push(frame);
+            first_seconds_ = k ? first_seconds_ : captured->seconds;
+            captured->seconds -= first_seconds_;
+            if (settings_.rate > 0)
+                captured->seconds = static_cast<double>(k) / settings_.rate;
+            if (!settings_.unpaced && (settings_.rate > 0 || !source_->live()))
+                pace(origin, captured->seconds);
+            captured_.push(captured);
         }
     }
 
     // Reads the next frame; with --loop, restarts the source at its end. Returns false if there is none.
-    bool read(cusMat &into) {
+    bool read(Captured &into) {
         const auto begin = Clock::now();
-        cv::Mat frame = cusight::toMat(into);
+        cv::Mat frame = cusight::toMat(into.frame);
         bool more = source_->read(frame);
         if (!more && settings_.loop) {
+            earlier_ += source_->seconds() + 1 / source_->fps();
             source_ = sample::openSource(settings_.input);
             if (source_->size() != size_)
                 throw Stop(sample::INPUT, name_ + " has changed its size");
             more = source_->read(frame);
         }
+        into.seconds = earlier_ + source_->seconds();
         SenderStats::add(stats_.capture, secondsSince(begin));
         return more;
     }
 
-    // Waits until the frame is due. Catches up with short delays only.
-    void pace(Clock::time_point &due) const {
-        due = std::max(due, Clock::now() - MAX_CATCH_UP);
-        for (auto at = Clock::now(); at < due && !stopped(); at = Clock::now())
-            std::this_thread::sleep_until(std::min(due, at + std::chrono::milliseconds(50)));
-        due += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / rate_));
+    // Waits until the frame is due, `seconds` after `origin`. Catches up with short delays only.
+    void pace(Clock::time_point &origin, double seconds) const {
+        const auto at = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+        origin = std::max(origin, Clock::now() - MAX_CATCH_UP - at);
+        for (auto now = Clock::now(); now < origin + at && !stopped(); now = Clock::now())
+            std::this_thread::sleep_until(std::min(origin + at, now + std::chrono::milliseconds(50)));
     }
 
     // ---- Difference ----
@@ -165,26 +173,29 @@ class Transmission {
             check(cusDeviceSet(device_.index));
         // The GPU works on the next frame while one is packed, unless the reference is read in between.
         const size_t in_flight = onGpu() && !digests_ ? 2 : 1;
-        std::deque<cusMat *> submitted;
+        std::deque<Captured *> submitted;
         for (;;) {
-            cusMat *const frame = captured_.pop(submitted.empty());
+            Captured *const frame = captured_.pop(submitted.empty());
             if (!frame && submitted.empty())
                 return;
             if (frame) {
                 if (!packed_.waitForRoom())
                     return;
-                check(cusSenderSubmit(sender_.get(), frame, keyFrameDue(), nullptr));
+                check(cusSenderSubmit(sender_.get(), &frame->frame, keyFrameDue(), nullptr));
                 submitted.push_back(frame);
                 if (submitted.size() < in_flight)
                     continue;
             }
             cusSentFrame packed;
             check(cusSenderFinish(sender_.get(), &packed));
+            const double seconds = submitted.front()->seconds;
             captured_.release(submitted.front());
             submitted.pop_front();
             count(packed);
             if (digests_)
                 writeDigest(packed.sequence);
+            if (settings_.times && !settings_.times->sent(packed.sequence, seconds))
+                return;
             packed_.push(packed);
         }
     }
@@ -240,9 +251,10 @@ class Transmission {
         using sample::Json;
         const double changed = static_cast<double>(stats_.changed) / n / frameBytes(),
                      bytes = static_cast<double>(stats_.bytes) / n;
+        const double fps = rate_ > 0 ? rate_ : source_->fps();
         sample::figure("source",
-                       Json().add("source", name_).add("width", size_.width).add("height", size_.height).add("fps", rate_),
-                       "%s, %d x %d, %.3f frames/s", name_.c_str(), size_.width, size_.height, rate_);
+                       Json().add("source", name_).add("width", size_.width).add("height", size_.height).add("fps", fps),
+                       "%s, %d x %d, %.3f frames/s", name_.c_str(), size_.width, size_.height, fps);
         sample::figure("device", "%s", device_.name.c_str());
         sample::figure("frames sent",
                        Json()
@@ -264,7 +276,7 @@ class Transmission {
     std::unique_ptr<sample::Source> source_;
     const cv::Size size_;
     const std::string name_;
-    const double rate_;
+    const double rate_; // that viewers are told; 0: none, frames have times of their own
     const bool drop_oldest_;
     std::unique_ptr<cusSender, DestroySender> sender_;
     CaptureQueue captured_;
@@ -273,6 +285,7 @@ class Transmission {
     Broadcaster broadcaster_;
     std::unique_ptr<sample::OutputFile> digests_;  // other programs follow it while it grows
     Clock::time_point first_frame_ = Clock::now(); // written by the capturing thread
+    double first_seconds_ = 0, earlier_ = 0;       // the time of the first frame; of all rounds of --loop before this one
     long long submitted_ = 0, last_key_frame_ = -1000;
 };
 

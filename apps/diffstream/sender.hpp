@@ -2,7 +2,9 @@
 #pragma once
 
 #include "common/app.hpp"
+#include "common/terminal/options.hpp"
 #include "diffstream/net/sockets.hpp"
+#include "diffstream/times.hpp"
 
 #include "cusight/live.h"
 
@@ -12,13 +14,14 @@
 namespace diffstream {
 
 struct SendSettings {
-    std::string input, device = "auto";
+    sample::Input input;
+    std::string device = "auto";
     Address address{"127.0.0.1", "7878"};
     TlsFiles tls;
     cusSenderOptions options = cusSenderDefaults();
     bool loop = false;
     std::string drop = "auto"; // auto, never, latest
-    double rate = 0;           // frames a second; 0: the source's
+    double rate = 0;           // frames a second; 0: at the times of the source
     bool unpaced = false;      // as fast as possible
     int max_frames = 0;
     int wait = 0; // for this many viewers before the first frame
@@ -27,6 +30,7 @@ struct SendSettings {
     double timeout = 30;  // seconds without progress before a viewer is dropped
     std::string digests;  // output file: a checksum of the reference after each frame
     bool progress = true;
+    FrameTimes *times = nullptr; // where a viewer in the same program learns the times of the frames
 };
 
 // Sends until the source ends, Ctrl-C, or `stop` returns true. `listening` is called with the port once viewers can connect.

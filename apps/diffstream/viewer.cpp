@@ -172,11 +172,18 @@ class Session {
         size_ = size;
         type_ = info.type;
         sample::Playback playback;
-        playback.fps = info.rate_millihertz ? 1e-3 * info.rate_millihertz : 25;
-        playback.live = true;
+        rate_ = 1e-3 * info.rate_millihertz;
+        playback.fps = rate_ > 0 ? rate_ : 25;
+        playback.live = playback.timed = true;
+        playback.steady = rate_ > 0;
+        if (rate_ > 0 && !s_.times) {
+            playback.tick_num = 1000;
+            playback.tick_den = static_cast<int>(info.rate_millihertz);
+        }
         sample::Common common;
         common.headless = !windowed_;
         common.output = s_.record;
+        common.video = s_.encoding;
         if (!sink_ && (windowed_ || !s_.record.empty()))
             sink_ = sample::openSink(common, "cusight-diffstream " + s_.address.text(), s_.record, size, playback);
     }
@@ -209,10 +216,25 @@ class Session {
         return 100.0 * info.changed / (static_cast<double>(info.rows) * info.cols * CUS_CHANNELS(info.type));
     }
 
+    // When this frame is shown: as the sender in this program says; by its number and the sender's rate; or, if there is none, when it
+    // has come.
+    double timeOf(uint64_t sequence) {
+        if (s_.times)
+            return s_.times->received(sequence);
+        if (rate_ <= 0)
+            return std::chrono::duration<double>(Clock::now() - started_).count();
+        if (sequence <= sequence_) // another sender
+            begin_ = seconds_ + 1 / rate_;
+        if (sequence <= sequence_ || !sequence_)
+            first_sequence_ = sequence;
+        return begin_ + static_cast<double>(sequence - first_sequence_) / rate_;
+    }
+
     void onFrame() {
         cusViewerInfo info;
         check(cusViewerQuery(viewer_, &info));
         ++frames_;
+        seconds_ = timeOf(info.sequence);
         skipped_ += sequence_ && info.sequence > sequence_ ? static_cast<long long>(info.sequence - sequence_) - 1 : 0;
         sequence_ = info.sequence;
         key_frames_ += info.is_key_frame;
@@ -227,7 +249,7 @@ class Session {
                                 .add("key_frame", info.is_key_frame != 0)
                                 .add("changed", 1e-2 * share(info))
                                 .add("bytes", info.message_bytes));
-        if (sink_ && !writing_([this] { return sink_->write(displayed()); }))
+        if (sink_ && !writing_([this] { return sink_->writeAt(displayed(), seconds_); }))
             closed_ = true;
         if (s_.progress && stderrAccepts())
             progress_.update(frames_, sample::text("%.2f %% changed, %.2f Mbit/s", share(info),
@@ -291,7 +313,9 @@ class Session {
     int type_ = 0;
     bool windowed_ = false, connected_ = false, ended_ = false, closed_ = false;
     long long frames_ = 0, skipped_ = 0, key_frames_ = 0, connections_ = 0, base_missing_ = 0, received_ = 0;
-    uint64_t sequence_ = 0;
+    uint64_t sequence_ = 0, first_sequence_ = 0;
+    double rate_ = 0, seconds_ = 0, begin_ = 0; // the sender's rate; the times of the frame, and of the sender's first
+    const Clock::time_point started_ = Clock::now();
     Clock::time_point lost_ = Clock::now(); // when there was last a connection
     std::chrono::milliseconds pause_{100};  // before the next attempt
     std::mt19937 random_{std::random_device{}()};

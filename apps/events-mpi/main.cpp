@@ -3,6 +3,7 @@
 #include "common/app.hpp"
 #include "common/output.hpp"
 #include "common/terminal/progress.hpp"
+#include "common/terminal/report.hpp"
 #include "events-mpi/files/journal.hpp"
 #include "events-mpi/options.hpp"
 #include "events-mpi/files/parallel.hpp"
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -135,21 +137,36 @@ struct Times {
 
 void report(const Team &team, const Options &o, const Recording &recording, const Plan &plan, const sample::Device &device,
             const Outcome &outcome, const Times &times) {
-    const double seconds = times.store;
-    sample::figure("input", "%s, %s, %d x %d", o.input.c_str(), cusEventFormatName(recording.info.format),
-                   recording.sensor.width, recording.sensor.height);
+    using sample::Json;
+    const double seconds = times.store, rate = static_cast<double>(plan.events) / std::max(seconds, 1e-9);
+    const char *const format = cusEventFormatName(recording.info.format);
+    sample::figure("input",
+                   Json()
+                       .add("input", o.input + ", " + format)
+                       .add("width", recording.sensor.width)
+                       .add("height", recording.sensor.height),
+                   "%s, %s, %d x %d", o.input.c_str(), format, recording.sensor.width, recording.sensor.height);
     sample::figure("device", "%s", device.name.c_str());
-    sample::figure("ranks", "%d", team.size);
-    sample::figure("frames", "%llu of %s, %d x %d", number(outcome.frames), o.representation.c_str(), recording.grid.width,
+    sample::figure("ranks", Json().add("ranks", team.size), "%d", team.size);
+    sample::figure("frames",
+                   Json()
+                       .add("frames", outcome.frames)
+                       .add("representation", o.representation)
+                       .add("frame_width", recording.grid.width)
+                       .add("frame_height", recording.grid.height),
+                   "%llu of %s, %d x %d", number(outcome.frames), o.representation.c_str(), recording.grid.width,
                    recording.grid.height);
-    sample::figure("events", "%llu", number(plan.events));
+    sample::figure("events", Json().add("events", plan.events), "%llu", number(plan.events));
     if (outcome.outside)
-        sample::figure("outside the frame", "%llu", number(outcome.outside));
-    sample::figure("seconds", "%.3f", seconds);
-    sample::figure("scan", "%.3f s", times.scan);
-    sample::figure("making frames", "%.3f s", times.work - times.scan);
-    sample::figure("storing", "%.3f s", times.store - times.work);
-    sample::figure("rate", "%.2f million events/s", 1e-6 * static_cast<double>(plan.events) / std::max(seconds, 1e-9));
+        sample::figure("outside the frame", Json().add("outside", outcome.outside), "%llu", number(outcome.outside));
+    const auto time = [](const char *name, const char *key, const char *unit, double value) {
+        sample::figure(name, Json().add(key, value), "%.3f%s", value, unit);
+    };
+    time("seconds", "seconds", "", seconds);
+    time("scan", "scan_seconds", " s", times.scan);
+    time("making frames", "making_seconds", " s", times.work - times.scan);
+    time("storing", "storing_seconds", " s", times.store - times.work);
+    sample::figure("rate", Json().add("events_per_second", rate), "%.2f million events/s", 1e-6 * rate);
     if (o.checksum)
         sample::figure("checksum", "%08x", outcome.checksum);
     if (!o.output.empty())
@@ -227,8 +244,16 @@ void make(Team &team, const Options &o) {
 // --help and --version work where MPI cannot start.
 bool onlyText(int argc, char **argv) {
     return std::any_of(argv + 1, argv + argc, [](const char *argument) {
-        return std::string(argument) == "--help" || std::string(argument) == "-h" || std::string(argument) == "--version";
+        const std::string word = argument;
+        return word == "--help" || word == "-h" || word == "--version" || word == "--generate-man";
     });
+}
+
+// Whether a launcher started this process: Open MPI's or MPICH's mpirun, or a batch system's.
+bool launched() {
+    const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK",      "PMI_RANK", "PMI_SIZE",
+                                 "SLURM_PROCID",         "MPI_LOCALNRANKS"};
+    return std::any_of(std::begin(names), std::end(names), [](const char *name) { return std::getenv(name) != nullptr; });
 }
 
 int run(int argc, char **argv) {
@@ -238,13 +263,18 @@ int run(int argc, char **argv) {
         std::fputs(said.c_str(), stdout);
         return sample::OK;
     }
+    const bool alone = !launched(); // asked first, since MPI sets such variables itself
     Team team(&argc, &argv);
     endOnSignals();
+    if (team.first())
+        sample::startReport("cusight-events-mpi");
     try {
         Options options;
         std::string text;
         bool wanted = true;
         team.together([&] { wanted = parseOptions(argc, argv, options, text); });
+        if (wanted && alone)
+            sample::note("one process only; for N of them: mpirun -n N cusight-events-mpi ...");
         if (wanted)
             make(team, options);
         else if (team.first())
@@ -256,6 +286,7 @@ int run(int argc, char **argv) {
     } catch (const Stop &stop) {
         // Printed here, since the other ranks leave only when this one does.
         std::fprintf(stderr, "cusight-events-mpi: %s\n", sample::printable(stop.what()).c_str());
+        sample::detail(sample::Json().add("error", stop.what()));
         return stop.code();
     }
 }

@@ -2,6 +2,7 @@
 
 #include "common/app.hpp"
 #include "common/output.hpp"
+#include "common/terminal/report.hpp"
 
 #include "cusight/core.h"
 
@@ -104,6 +105,8 @@ std::vector<Entry> entriesOf(Options &o) {
         size("--resize", o.resize, "map the events to a grid of this size"),
         size("--sensor-size", o.sensor, "size of the sensor, if the recording does not contain it"),
         word("--camera", "NAME", o.camera, "camera of an M3ED recording: left or right"),
+        flag("--quiet", sample::currentReporting().quiet, "print errors only: no results, no progress, no notes"),
+        flag("--json", sample::currentReporting().json, "print the results as one JSON object"),
         flag("--skip-bad", o.skip_bad, "skip invalid events instead of stopping at the first; every rank then decodes all"),
     };
 }
@@ -123,13 +126,22 @@ std::string wrapped(const std::string &text) {
     return out + line + "\n";
 }
 
+const char *const EXAMPLES =
+    "  mpirun -n 8 cusight-events-mpi recording.raw --output frames.h5\n"
+    "  srun cusight-events-mpi recording.h5 --representation voxel_grid --output frames.h5 --compression none\n";
+const char *const CODES =
+    "0 success, 1 failure (out of memory, CUDA error), 2 invalid command line, 3 the input\n"
+    "cannot be opened or ends early, 4 the output cannot be written, 5 no such device, 130 interrupted.\n";
+const char *const INPUT_HELP =
+    "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, CSV, text)";
+
 std::string help(const std::vector<Entry> &entries) {
     std::string out =
         "Turns one recording of an event camera into frames, with many processes (MPI). The output is byte for\n"
         "byte that of cusight-events, for any number of ranks.\n\n"
         "Usage: mpirun -n N cusight-events-mpi [options] INPUT\n\n"
-        "Arguments:\n  INPUT                     a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, "
-        "CSV, text)\n\nOptions:\n";
+        "Arguments:\n  INPUT                     " +
+        wrapped(INPUT_HELP) + "\nOptions:\n";
     for (const Entry &e : entries) {
         std::string name = "  " + e.name + (e.metavar.empty() ? "" : " " + e.metavar);
         if (name.size() > 26)
@@ -141,11 +153,30 @@ std::string help(const std::vector<Entry> &entries) {
     return out +
            "  -h, --help                print this help\n"
            "  --version                 print the version\n\n"
-           "Examples:\n"
-           "  mpirun -n 8 cusight-events-mpi recording.raw --output frames.h5\n"
-           "  srun cusight-events-mpi recording.h5 --representation voxel_grid --output frames.h5 --compression none\n\n"
-           "Exit codes: 0 success, 1 failure (out of memory, CUDA error), 2 invalid command line, 3 the input\n"
-           "cannot be opened or ends early, 4 the output cannot be written, 5 no such device, 130 interrupted.\n";
+           "Examples:\n" +
+           EXAMPLES + "\nExit codes: " + CODES;
+}
+
+// The manual page, in troff.
+std::string manual(const std::vector<Entry> &entries) {
+    const auto escaped = [](const std::string &text) {
+        std::string out;
+        for (const char c : text)
+            out += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
+        return out;
+    };
+    std::string out =
+        ".TH CUSIGHT\\-EVENTS\\-MPI 1 \"\" \"cusight " CUSIGHT_SAMPLES_VERSION "\" \"User Commands\"\n"
+        ".SH NAME\ncusight\\-events\\-mpi \\- turns a recording of an event camera into frames, with many processes\n"
+        ".SH SYNOPSIS\n.B mpirun \\-n\n.I N\n.B cusight\\-events\\-mpi\n.RI [ options ]\n.I INPUT\n"
+        ".SH DESCRIPTION\nThe output is byte for byte that of\n.BR cusight\\-events (1),\nfor any number of "
+        "processes.\n.SH OPTIONS\n.TP\n\\fIINPUT\\fR\n" +
+        escaped(INPUT_HELP) + "\n";
+    for (const Entry &e : entries)
+        out += ".TP\n\\fB" + escaped(e.name) + "\\fR" + (e.metavar.empty() ? "" : " \\fI" + escaped(e.metavar) + "\\fR") +
+               "\n" + escaped(e.help) + "\n";
+    return out + ".SH EXIT STATUS\n" + escaped(CODES) + ".SH EXAMPLES\n.nf\n" + escaped(EXAMPLES) +
+           ".fi\n.SH SEE ALSO\n.BR cusight\\-events (1),\n.BR mpirun (1)\n";
 }
 
 [[noreturn]] void reject(const std::string &message) {
@@ -180,6 +211,10 @@ bool parseOptions(int argc, char **argv, Options &o, std::string &text) {
             text = help(entries);
             return false;
         }
+        if (argument == "--generate-man") {
+            text = manual(entries);
+            return false;
+        }
         if (argument == "--version") {
             text = std::string("cusight-events-mpi " CUSIGHT_SAMPLES_VERSION " (cusight ") + cusVersion() +
                    ", CUDA " CUSIGHT_SAMPLES_CUDA ")\n";
@@ -189,6 +224,10 @@ bool parseOptions(int argc, char **argv, Options &o, std::string &text) {
             if (!o.input.empty())
                 reject("unexpected argument '" + argument + "'");
             o.input = argument;
+            continue;
+        }
+        if (argument == "-q") {
+            sample::currentReporting().quiet = true;
             continue;
         }
         const size_t equals = argument.find('=');

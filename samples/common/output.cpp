@@ -17,9 +17,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -235,46 +233,16 @@ void OutputFile::print(const char *format, ...) {
         cannotWrite(path_, std::strerror(errno ? errno : EIO));
 }
 
-void OutputFile::skip(size_t bytes) {
-    if (::fseeko(stream_, static_cast<off_t>(bytes), SEEK_CUR) != 0)
+long long OutputFile::seek(long long offset, int whence) {
+    if (::fseeko(stream_, static_cast<off_t>(offset), whence) != 0)
         cannotWrite(path_, std::strerror(errno));
+    return ::ftello(stream_);
 }
 
 void OutputFile::flush() {
     errno = 0;
     if (std::fflush(stream_) != 0 || std::ferror(stream_))
         cannotWrite(path_, std::strerror(errno ? errno : EIO));
-}
-
-void OutputFile::reserve(size_t bytes) {
-    struct stat now;
-    if (in_place_ || ::fstat(descriptor_, &now) != 0)
-        return;
-    rlimit limit;
-    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        static_cast<rlim_t>(now.st_size) + bytes > limit.rlim_cur)
-        cannotWrite(path_, std::strerror(EFBIG));
-    if (can_reserve_) {
-        int done;
-        while ((done = ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, now.st_size + static_cast<off_t>(bytes))) != 0 &&
-               errno == EINTR) {
-        }
-        if (done == 0)
-            return;
-        if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)
-            cannotWrite(path_, std::strerror(errno));
-        can_reserve_ = false; // not supported by this file system
-    }
-    struct statvfs disk;
-    if (::fstatvfs(descriptor_, &disk) == 0 && disk.f_blocks > 0 &&
-        static_cast<unsigned long long>(disk.f_bavail) * disk.f_frsize < bytes)
-        cannotWrite(path_, std::strerror(ENOSPC));
-}
-
-void OutputFile::trim() {
-    struct stat now;
-    if (!in_place_ && ::fstat(descriptor_, &now) == 0 && ::ftruncate(descriptor_, now.st_size) != 0)
-        cannotWrite(path_, std::strerror(errno));
 }
 
 void OutputFile::rename() {

@@ -38,15 +38,10 @@ class OutputFile {
 
     void write(const void *data, size_t bytes);
     void print(const char *format, ...) __attribute__((format(printf, 2, 3)));
-    // Leaves `bytes` bytes unwritten, for a header that is written last.
-    void skip(size_t bytes);
+    // Like fseek; returns the new position. What is skipped, such as a header that is written last, stays 0.
+    long long seek(long long offset, int whence);
     // Flushes what was printed, so that other programs can read it.
     void flush();
-
-    // For encoders, which write to temporary() and do not report a full disk: guarantees that `bytes` more fit.
-    void reserve(size_t bytes);
-    // Ends reserve(): gives back unused space.
-    void trim();
 
     // Gives the file its name while it is still being written, for logs that other programs follow.
     void publish();
@@ -61,7 +56,7 @@ class OutputFile {
     int descriptor_ = -1;
     std::FILE *stream_ = nullptr;
     int slot_ = -1; // in the list of unfinished files
-    bool in_place_ = false, can_reserve_ = true;
+    bool in_place_ = false;
 };
 
 // A new folder for files that belong together, beside `folder` under an unpredictable name. The destructor removes whatever

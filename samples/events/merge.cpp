@@ -192,7 +192,7 @@ void merge(const MergeSettings &s) {
     progress.finish();
     if (sample::interrupted())
         return;
-    sample::figure("shards", "%zu", s.inputs.size());
+    sample::figure("shards", sample::Json().add("shards", s.inputs.size()), "%zu", s.inputs.size());
     sample::figure("frames in", "%s", s.output.c_str());
 }
 

@@ -76,7 +76,7 @@ PlainFrames::PlainFrames(const std::string &path, cv::Size size, int type) : fil
         sample::cannotWrite(path, "it is no regular file");
     uint64_t offset = 0;
     layOut(1, offset);
-    file_.skip(offset);
+    file_.seek(static_cast<long long>(offset), SEEK_SET);
 }
 
 void PlainFrames::layOut(uint64_t frames, uint64_t &offset) {

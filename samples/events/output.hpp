@@ -93,7 +93,7 @@ class FrameOutput {
     const Settings &settings_;
     const cusRepresentation representation_;
     const cv::Size size_;
-    int type_ = 0, legend_ = 0; // rows of the strip below the pictures
+    int type_ = 0, legend_ = 0; // rows of the strip above the pictures
     bool paced_ = false, closed_ = false, raw_output_ = false;
     std::unique_ptr<sample::OutputFile> raw_;
     cusFrameWriter *hdf5_ = nullptr;

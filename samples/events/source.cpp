@@ -94,8 +94,8 @@ class VideoSource final : public EventSource {
             cv::cvtColor(frame_, gray_, cv::COLOR_BGR2GRAY);
             cusMat view = CUS_MAT_INIT;
             check(cusMatWrap(&view, gray_.rows, gray_.cols, CUS_8UC1, CUS_HOST, gray_.data, gray_.step));
-            const auto time = static_cast<int64_t>(std::llround(1e6 * static_cast<double>(frames_++) / source_->fps()));
-            check(cusEventGeneratorPush(generator_, &view, time, &events));
+            check(cusEventGeneratorPush(generator_, &view, static_cast<int64_t>(std::llround(1e6 * source_->seconds())),
+                                        &events));
             if (events.count)
                 return true;
         }
@@ -108,7 +108,6 @@ class VideoSource final : public EventSource {
         generator_ = nullptr;
         const cusEventGeneratorOptions options = {threshold_, threshold_};
         check(cusEventGeneratorCreate(&generator_, sensor.height, sensor.width, &options));
-        frames_ = 0;
     }
     bool live() const override { return source_->live(); }
     std::string describe() const override { return source_->name() + ", events generated from video"; }
@@ -119,7 +118,6 @@ class VideoSource final : public EventSource {
     std::unique_ptr<sample::Source> source_;
     cusEventGenerator *generator_ = nullptr;
     cv::Mat frame_, gray_;
-    long long frames_ = 0;
 };
 
 int64_t microseconds(double seconds) {

@@ -10,7 +10,7 @@ if [ -e "$DATA/pic1.png" ] && [ -e "$DATA/templ.png" ]; then
 fi
 if [ -e "$DATA/smarties.png" ]; then
     run "One blue candy, and those like it" cusight-match "$DATA/smarties.png" --roi 319,209,58,58 --gray --top-k 8 \
-        --hsv-lower 95,90,60 --hsv-upper 130,255,255 --min-fill 0.4 --output "$OUT/smarties.png"
+        --hsv-lower 95,90,60 --hsv-upper 130,255,255 --output "$OUT/smarties.png"
     picture "$OUT/smarties.png" "Candies on white: green rectangles around the three blue ones, red ones around five others." \
         "One blue candy, cut out of the picture, finds candies of its shape in gray; the color then tells blue (green) from others (red)."
 fi
@@ -23,10 +23,10 @@ fi
 
 section "Filled or empty, on a conveyor belt" \
     "A generated video of soap capsules. The template is one capsule, with a mask that excludes its inside;
-the color inside each match then tells filled (green) from empty (red)."
+the color inside each match then tells filled (green) from empty (red). A limit above the default leaves out capsules that the edge cuts off."
 run "Generating the video" cusight-belt "$WORK" --frames 200 --output "$WORK/belt.avi"
 run "Inspecting it" cusight-match "$WORK/belt.avi" --template "$WORK/capsule.png" --mask "$WORK/capsule-mask.png" --top-k 4 --limit 0.95 \
-    --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches "$WORK/matches.csv" --output "$OUT/inspected.$ENDING"
+    --hsv-lower 100,120,60 --hsv-upper 130,255,255 --save-matches "$WORK/matches.csv" --output "$OUT/inspected.$ENDING"
 video "$OUT/inspected.$ENDING" "Capsules on a moving belt, the filled ones in green rectangles, the empty ones in red ones." \
     "Every capsule that is wholly in the picture, with the share of its pixels that are blue."
 # The ground truth is known: every capsule must be found within two pixels and classified correctly, and nothing else found.

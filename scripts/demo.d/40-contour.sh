@@ -6,7 +6,7 @@ shown=no
 if [ -f "$DATA/motorcycle_left.png" ] && [ -f "$DATA/motorcycle_right.png" ]; then
     run "Motorcycle pair" cusight-contour "$DATA/motorcycle_left.png" "$DATA/motorcycle_right.png" --output "$OUT/motorcycle.png" \
         --save-lines "$OUT/lines.png" --save-edges "$OUT/edges.png" --save-elevation "$OUT/elevation16.png" --save-cloud "$OUT/cloud.ply"
-    picture "$OUT/motorcycle.png" "A motorcycle in orange and red before a green and blue wall, with black contour lines." \
+    picture "$OUT/motorcycle.png" "A motorcycle in yellow and orange before a green and blue wall, with black contour lines." \
         "Elevation and contour lines."
     picture "$OUT/lines.png" "White contour lines on black." \
         "The lines alone. Beside this page are elevation16.png, the elevation in 16 bits (value / 256 - 1 is the shift in pixels; 0 is a \

@@ -337,7 +337,7 @@ void LiveSockets::attackSender(const diffstream::TlsFiles &files) {
     if (files.any())
         tls = std::make_unique<diffstream::Tls>(files, false, "127.0.0.1");
     diffstream::SendSettings settings;
-    settings.input = "synthetic:64x48@1000000";
+    settings.input.names = {"synthetic:64x48@1000000"};
     settings.device = "cpu";
     settings.address.port = "0";
     settings.tls = files;

@@ -60,4 +60,11 @@ configure -DCUSIGHT_CUDA=OFF "-DZSTD_INCLUDE_DIR=$work/old" -DCUSIGHT_HDF5=ON ||
 says 1 "Without zstd 1.4.0 or later \(is needed, found 1.3.8; Debian: libzstd-dev\): live video is CUS_ERROR_UNSUPPORTED"
 configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_ZSTD=OFF || fail "without zstd"
 says 0 "Without zstd"
+if [ -x "$build/bin/cusight-heatmap" ]; then # the programs' libraries are there: FFmpeg's, found by pkg-config, are too old, or missing
+    for name in libavformat libavcodec libavutil libswscale; do printf 'Name: %s\nDescription: old\nVersion: 58.29.100\n' $name >"$work/old/$name.pc"; done
+    PKG_CONFIG_LIBDIR=$work/old configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON || fail "an old libavformat ends CMake"
+    says 1 "Without libavformat 58.76 or later \(is needed, found 58.29.100; Debian: pkg-config libavformat-dev libavcodec-dev libswscale-dev\): no programs"
+    PKG_CONFIG_LIBDIR=$work configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON || fail "without libavformat"
+    says 1 "Without libavformat 58.76 or later \(was not found; Debian: pkg-config libavformat-dev"
+fi
 exit $failed

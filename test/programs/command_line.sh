@@ -22,7 +22,7 @@ expect 0 "Build type: "
 for name in cusight Compiler Processor OpenCV system cpu driver; do
     grep -q "^$name: ." said || fail "cusight-info says no $name: $(cat said)"
 done
-expect 0 '"Processor": "' --json
+expect 0 '"build_type": "' --json
 program=$bin/cusight-heatmap
 expect 0 "Exit codes" -h
 expect 2 "INPUT is required"
@@ -55,9 +55,9 @@ program=$bin/cusight-heatmap
 
 # Why a camera or a URL cannot be opened.
 expect 3 "camera 997 cannot be opened: there is no /dev/video997" 997 --headless
-expect 3 "cannot be opened: 127.0.0.1 port 1: Connection refused" http://127.0.0.1:1/x.mp4 --headless
-expect 3 "cannot be opened: ::1 port 1: " "rtsp://user@[::1]:1/x" --headless
-expect 3 "cannot be opened: nowhere.invalid: " rtsp://nowhere.invalid/x --headless
+expect 3 "cannot be opened: Connection refused" http://127.0.0.1:1/x.mp4 --headless
+expect 3 "cannot be opened: Connection refused" "rtsp://user@[::1]:1/x" --headless
+expect 3 "cannot be opened: Failed to resolve hostname nowhere.invalid" rtsp://nowhere.invalid/x --headless
 python3 -c 'import http.server
 server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
 print(server.server_port, file=open("port.new", "w"))
@@ -65,8 +65,8 @@ import os; os.rename("port.new", "port")
 server.serve_forever()' 2>/dev/null &
 server=$!
 for ((i = 0; i < 100; ++i)); do [ -s port ] && break; sleep 0.1; done
-expect 3 "cannot be opened: the server answers 404" "http://127.0.0.1:$(cat port)/none.mp4" --headless
-expect 3 "cannot be opened: the server sends no video that can be decoded" "http://127.0.0.1:$(cat port)/port" --headless
+expect 3 "cannot be opened: Server returned 404 Not Found" "http://127.0.0.1:$(cat port)/none.mp4" --headless
+expect 3 "cannot be opened: it is not recognized as a video" "http://127.0.0.1:$(cat port)/port" --headless
 kill $server
 wait $server 2>/dev/null
 DISPLAY=:4711 expect 0 "the display cannot be used: writing heatmap.mp4" synthetic:64x48@5 --device cpu

@@ -39,6 +39,31 @@ for format in evt2 evt3 dat text; do # 20 s, so that the counter of EVT3 wraps
     "$scale" generate r.$format --format $format --events 30000 --rate 1500 || fail "generate $format"
 done
 
+# ---- What it prints --------------------------------------------------------------------------------------------------------
+mpi 2 r.evt2 --events-per-frame 2500 --checksum --json --output j.raw || fail "--json: $(cat err.txt)"
+python3 -c 'import json
+o = json.loads(open("out.txt").read())
+assert o["program"] == "cusight-events-mpi" and o["ranks"] == 2 and o["frames"] == 12 and o["events"] == 30000, o
+assert o["exit_code"] == 0 and o["frames_in"] == "j.raw" and 0 <= o["scan_seconds"] <= o["seconds"], o
+assert all(key.replace("_", "").isalpha() and key.islower() for key in o), o' || fail "--json printed $(cat out.txt)"
+mpi 2 none.evt2 --checksum --json
+python3 -c 'import json; o = json.loads(open("out.txt").read()); assert o["exit_code"] == 3 and "No such file" in o["error"], o' ||
+    fail "--json after an error printed $(cat out.txt)"
+mpi 2 r.evt2 --events-per-frame 2500 --quiet --output j.raw && [ ! -s out.txt ] && [ ! -s err.txt ] || fail "--quiet printed: $(cat out.txt err.txt)"
+(
+    unset "${!OMPI_@}" "${!PMIX_@}" "${!PMI_@}" "${!SLURM_@}"
+    "$many" r.evt2 --device cpu --checksum >alone.txt 2>&1 # what a user without mpirun sees
+)
+grep -q "^one process only; for N of them: mpirun -n N cusight-events-mpi" alone.txt || fail "alone it says: $(cat alone.txt)"
+page=$(ls "$build"/manuals/cusight-events-mpi.1*)
+case $page in *.gz) gzip -cd "$page" >page ;; *) cp "$page" page ;; esac
+grep -q '^\\fB\\-\\-resume' page && grep -q "^.SH EXIT STATUS" page || fail "the manual page lacks something: $(head page)"
+if command -v groff >/dev/null; then
+    groff -man -Tutf8 -wall page >text 2>warned || fail "groff: $(cat warned)"
+    [ ! -s warned ] || fail "groff warns: $(cat warned)"
+fi
+rm -f j.raw alone.txt page text warned
+
 # ---- Every format, 1 to 7 ranks, and seven kinds of windows and outputs in turn -------------------------------------------
 kind() {
     case $1 in

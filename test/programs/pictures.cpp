@@ -80,13 +80,14 @@ TEST(SampleReport, LinesOrOneObjectOrNothing) {
 // ---- Manual pages and completion ---------------------------------------------------------------------------------------
 
 TEST(SampleManual, SaysEveryOption) {
-    std::string input, view = "a";
+    sample::Input input;
+    std::string view = "a";
     int number = 3;
     const auto app = sample::makeApp("cusight-thing", "Does a thing. And more.", "  cusight-thing x.png -- 'y'\n");
     sample::addInput(*app, input);
     sample::addChoice(*app, "--view", view, {"a", "b"}, "what's to [show]: .this");
     sample::addNumber(*app, "--number", number, 0, 9, "a number");
-    sample::addText(*app, "--save", input, "FILE", "where to");
+    sample::addText(*app, "--save", input.names.emplace_back(), "FILE", "where to");
     sample::addCommand(*app, "info", "Prints.", "");
     const auto generated = [&](const char *what) {
         return printed([&] { EXPECT_TRUE(sample::printGenerated(*app, what)); });
@@ -111,7 +112,7 @@ TEST(SampleManual, SaysEveryOption) {
 
 // ---- Pictures ----------------------------------------------------------------------------------------------------------
 
-TEST(SamplePictures, AStripBelowWidePictures) {
+TEST(SamplePictures, AStripAboveWidePictures) {
     const sample::Scale scale = {"change", sample::gradient({0, 0, 0}, {255, 0, 0}), {{0, "0"}, {0.5, "5"}, {1, "10"}}};
     EXPECT_EQ(sample::legendHeight(128), 0);
     EXPECT_EQ(sample::withLegend(cv::Mat(48, 128, CV_8UC1, cv::Scalar(7)), {scale}).size(), cv::Size(128, 48));
@@ -123,11 +124,20 @@ TEST(SamplePictures, AStripBelowWidePictures) {
         const cv::Mat picture(60, width, CV_8UC3, cv::Scalar(1, 2, 3));
         const cv::Mat out = sample::withLegend(picture, {scale});
         ASSERT_EQ(out.size(), cv::Size(width, 60 + height));
-        EXPECT_EQ(cv::norm(out.rowRange(0, 60), picture), 0) << "the picture itself is unchanged";
+        EXPECT_EQ(cv::norm(out.rowRange(height, out.rows), picture), 0) << "the picture itself is unchanged";
         cv::Mat blue; // the bar ends in its last color
-        cv::inRange(out.rowRange(60, out.rows), cv::Scalar(245, 0, 0), cv::Scalar(255, 9, 9), blue);
+        cv::inRange(out.rowRange(0, height), cv::Scalar(245, 0, 0), cv::Scalar(255, 9, 9), blue);
         EXPECT_GT(cv::countNonZero(blue), 0);
     }
+    // A long title leaves the bar room: what is in parentheses goes.
+    const auto bar = [&](const char *title) {
+        cv::Mat strip(sample::legendHeight(200), 200, CV_8UC3), colored;
+        sample::drawLegend(strip, {{title, {{255, 0, 0}}, scale.ticks}});
+        cv::inRange(strip, cv::Scalar(245, 0, 0), cv::Scalar(255, 9, 9), colored);
+        return cv::boundingRect(colored).width;
+    };
+    EXPECT_EQ(bar("change (sum of B, G, R)"), bar("change"));
+    EXPECT_GT(bar("change"), 100);
 }
 
 TEST(SamplePictures, TicksAreRoundNumbers) {

@@ -86,7 +86,7 @@ class Samples : public testing::Test {
     // Frames of `spec` written to `name`; how many.
     int copy(const std::string &spec, const std::string &name) const {
         auto source = sample::openSource(spec);
-        auto sink = sample::openFile(path(name), source->size(), source->fps());
+        auto sink = sample::openFile(path(name), source->size(), sample::playbackOf(*source));
         cv::Mat frame;
         int frames = 0;
         for (; source->read(frame); ++frames)
@@ -108,7 +108,8 @@ class Samples : public testing::Test {
 
 struct Parsed {
     sample::Common common;
-    std::string input, view = "a";
+    sample::Input input;
+    std::string view = "a";
     int number = 7, order = 1;
     double gain = 1.5;
 
@@ -135,13 +136,13 @@ TEST(SampleOptions, BothFormsOfValuesAndDefaults) {
     EXPECT_EQ(p.number, -3);
     EXPECT_EQ(p.gain, 0.25);
     EXPECT_EQ(p.view, "a");
-    EXPECT_EQ(p.input, "clip.avi");
+    EXPECT_EQ(p.input.names, std::vector<std::string>{"clip.avi"});
     EXPECT_TRUE(p.common.headless);
     EXPECT_EQ(p.common.device, "cuda:12");
     EXPECT_EQ(p.common.output, "o.mp4");
     Parsed q;
     ASSERT_TRUE(q.parse({"--", "--number"}));
-    EXPECT_EQ(q.input, "--number");
+    EXPECT_EQ(q.input.names, std::vector<std::string>{"--number"});
     EXPECT_EQ(q.order, 1);
     Parsed r;
     ASSERT_TRUE(r.parse({"x", "--order", "down", "--number", "1", "--number", "2"}));
@@ -150,7 +151,7 @@ TEST(SampleOptions, BothFormsOfValuesAndDefaults) {
 }
 
 TEST(SampleOptions, Commands) {
-    std::string input;
+    sample::Input input;
     const auto run = [&](std::vector<const char *> words) {
         words.insert(words.begin(), "program");
         const auto app = sample::makeApp("program", "Does something.", "");
@@ -160,7 +161,7 @@ TEST(SampleOptions, Commands) {
         return sample::parse(*app, static_cast<int>(words.size()), const_cast<char **>(words.data()));
     };
     ASSERT_TRUE(run({"send", "x"}));
-    EXPECT_EQ(input, "x");
+    EXPECT_EQ(input.names, std::vector<std::string>{"x"});
     EXPECT_STOP(run({}), sample::USAGE, "expected a command: send or view");
     EXPECT_STOP(run({"receive"}), sample::USAGE, "unexpected argument 'receive', expected send or view");
     EXPECT_STOP(run({"send"}), sample::USAGE, "INPUT is required");
@@ -181,7 +182,8 @@ TEST(SampleOptions, ErrorsNameOptionValueAndWhatIsExpected) {
     EXPECT_STOP(p.parse({"x", "--view", "c"}), sample::USAGE, "--view is 'c', expected a|b");
     EXPECT_STOP(p.parse({"x", "--headless=1"}), sample::USAGE, "--headless takes no value");
     EXPECT_STOP(p.parse({"x", "--nonsense"}), sample::USAGE, "unknown option --nonsense");
-    EXPECT_STOP(p.parse({"x", "y"}), sample::USAGE, "unexpected argument 'y'");
+    EXPECT_STOP(p.parse({"x", "--crop", "1,2,3"}), sample::USAGE, "--crop is '1,2,3', expected four integers X,Y,W,H");
+    EXPECT_STOP(p.parse({"x", "--start", "-1"}), sample::USAGE, "--start is '-1', expected a number from 0");
     EXPECT_STOP(p.parse({}), sample::USAGE, "INPUT is required");
     for (const char *device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:12345", "CPU", ""})
         EXPECT_STOP(p.parse({"x", "--device", device}), sample::USAGE, "expected auto, cpu, cuda or cuda:n");
@@ -293,14 +295,14 @@ TEST_F(Samples, AFrameRateThatCannotBeIsReplacedAndSaid) {
     EXPECT_NE(said.find("b.avi says 90000 frames a second, which cannot be: taken as 25"), std::string::npos) << said;
 }
 
-// Uncompressed video keeps the colors, up to the rounding of YCbCr.
+// Uncompressed video keeps the colors, up to the rounding of YCbCr and chroma for each 2 x 2 pixels.
 TEST_F(Samples, Y4mKeepsTheColors) {
     cv::Mat first, back;
     sample::openSource("synthetic:64x48@6")->read(first);
     copy("synthetic:64x48@6", "c.y4m");
     sample::openSource(path("c.y4m"))->read(back);
     ASSERT_EQ(back.size(), first.size());
-    EXPECT_LT(cv::norm(first, back, cv::NORM_L1) / static_cast<double>(first.total() * 3), 2.5);
+    EXPECT_LT(cv::norm(first, back, cv::NORM_L1) / static_cast<double>(first.total() * 3), 3.5);
 }
 
 // ---- Sinks -------------------------------------------------------------------------------------------------------------
@@ -320,7 +322,7 @@ TEST_F(Samples, EveryKindOfFileCanBeReadBack) {
 }
 
 TEST_F(Samples, GrayPicturesAreTakenToo) {
-    auto sink = sample::openFile(path("gray.avi"), {32, 32}, 25);
+    auto sink = sample::openFile(path("gray.avi"), {32, 32}, {});
     for (int i = 0; i < 3; ++i)
         sink->write(cv::Mat(32, 32, CV_8UC1, cv::Scalar(80 * i)));
     sink->finish();
@@ -328,27 +330,27 @@ TEST_F(Samples, GrayPicturesAreTakenToo) {
 }
 
 TEST_F(Samples, OutputsThatCannotBeWritten) {
-    EXPECT_STOP(sample::openFile(path("no/such/a.mp4"), {64, 64}, 25), sample::OUTPUT, "No such file or directory");
-    EXPECT_STOP(sample::openFile("", {64, 64}, 25), sample::USAGE, "--output is ''");
-    EXPECT_STOP(sample::openFile(path("a.mp4"), {1, 1}, 25), sample::OUTPUT, "2 x 2");
+    EXPECT_STOP(sample::openFile(path("no/such/a.mp4"), {64, 64}, {}), sample::OUTPUT, "No such file or directory");
+    EXPECT_STOP(sample::openFile("", {64, 64}, {}), sample::USAGE, "--output is ''");
+    EXPECT_STOP(sample::openFile(path("a.mp4"), {1, 1}, {}), sample::OUTPUT, "2 x 2");
     for (const char *name : {"full.mp4", "full.avi"}) {
         fs::create_symlink("/dev/full", path(name));
-        EXPECT_STOP(sample::openFile(path(name), {64, 64}, 25), sample::OUTPUT, "No space left");
+        EXPECT_STOP(sample::openFile(path(name), {64, 64}, {}), sample::OUTPUT, "No space left");
     }
     fs::create_symlink("/dev/full", path("full.png"));
-    auto still = sample::openFile(path("full.png"), {64, 64}, 25);
+    auto still = sample::openFile(path("full.png"), {64, 64}, {});
     still->write(cv::Mat(64, 64, CV_8UC3, cv::Scalar()));
     EXPECT_STOP(still->finish(), sample::OUTPUT, "No space left");
-    EXPECT_STOP(sample::openFile(path("no/such/%d.png"), {64, 64}, 25), sample::OUTPUT, "No such file or directory");
+    EXPECT_STOP(sample::openFile(path("no/such/%d.png"), {64, 64}, {}), sample::OUTPUT, "No such file or directory");
 }
 
 TEST_F(Samples, AFileThatWasSpoiledWhileWritingIsNotReportedAsWritten) {
-    auto sink = sample::openFile(path("a.avi"), {64, 64}, 25);
+    auto sink = sample::openFile(path("a.avi"), {64, 64}, {});
     for (int i = 0; i < 5; ++i)
         sink->write(cv::Mat(64, 64, CV_8UC3, cv::Scalar(i, i, i)));
     for (const auto &entry : fs::directory_iterator(folder))
         fs::remove(entry);
-    EXPECT_STOP(sink->finish(), sample::OUTPUT, "cannot be read back");
+    EXPECT_STOP(sink->finish(), sample::OUTPUT, "what was written has been removed");
 }
 
 TEST_F(Samples, AnOutputFileReplacesWhatWasThereOnlyWhenItIsWhole) {

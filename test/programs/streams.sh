@@ -33,6 +33,7 @@ for case in "heatmap synthetic:64x48@5 --output h.avi" "match $png --roi 50,50,2
     run $case --device cpu --json || fail "$case exited with $?: $(cat err)"
     [ "$(wc -l <out)" = 1 ] || fail "$case printed $(wc -l <out) lines with --json"
     json "o['program'] == 'cusight-${case%% *}' and o['exit_code'] == 0 and 'error' not in o and len(o) > 4"
+    json "all(k.replace('_', '').isalnum() and k.islower() for k in o)"
     case $case in
     "heatmap"*) stages stages_ms decode compute write overall ;;
     "events info"*) json "'stages_ms' not in o" ;;
@@ -120,7 +121,10 @@ grep -qx "frames: [1-9]" out || fail "diffstream demo to stdout: $(cat out err)"
 refused "--save-matches is '-', expected a file, since --output is stdout" match $png --roi 1,1,9,9 --output - --save-matches -
 refused "expected what can be read again for --loop" diffstream demo - --loop
 refused "RIGHT is '-', expected a file, since LEFT is stdin" contour - -
-refused "expected -, -.y4m or a picture" heatmap synthetic:64x48@5 --output -.mp4
+for ending in .mp4 .mkv .webm .avi; do # also those that are usually written back and forth
+    "$bin/cusight-heatmap" synthetic:64x48@5 --device cpu --headless --output -$ending 2>err | cat >piped$ending
+    [ "$(frames_in piped$ending)" = 5 ] || fail "$ending through a pipe: $(cat err)"
+done
 refused "HDF5 cannot be written to stdout" events r.csv --output -.h5
 refused "HDF5 cannot be written to stdout" events r.csv --save-events -
 refused "--mask is 320 x 272, expected 20 x 20 like the template" match $png --roi 9,9,20,20 --mask $png
@@ -185,6 +189,16 @@ grep -q "the pair does not look rectified: matching points lie -5.0 rows apart" 
 # Holes are those before they are filled; the elevation's scale is said in words.
 run contour left.pgm right.pgm --shifts 16 --device cpu --output c.png --save-elevation e.png
 grep -q "^elevation in: e.png, 16 bits: 256 (1 + shift in pixels), 0 for a hole$" out || fail "the scale is not said: $(cat out)"
+run contour left.pgm right.pgm --shifts 16 --device cpu --output c.png --save-cloud c.ply
+python3 - <<'PLY' || fail "the point cloud: $(head -c 300 c.ply | head -n 11)"
+import struct
+head, points = open("c.ply", "rb").read().split(b"end_header\n", 1)
+n = int(head.split(b"element vertex ")[1].split()[0])
+assert b"format binary_little_endian 1.0" in head and n > 50000 and len(points) == 15 * n, (head, n, len(points))
+for at in range(0, len(points), 15 * 997): # shift 8 or so, of noise
+    x, y, z, r, g, b = struct.unpack("<fffBBB", points[at:at + 15])
+    assert 400 / 17 <= z <= 400 and abs(x) <= z / 2 and abs(y) <= z / 2 and r == g == b, (x, y, z, r, g, b)
+PLY
 run contour left.pgm right.pgm --shifts 16 --device cpu --output c.png --json
 json "0 < o['holes'] < 0.5 and o['holes_left'] < o['holes'] and o['rectified'] and o['row_offset'] == 0"
 

@@ -179,6 +179,11 @@ void Files::read(const std::string &role, const std::string &spec) {
         inputs_.push_back({role, spec});
 }
 
+void Files::read(const std::string &role, const std::vector<std::string> &specs) {
+    for (const std::string &spec : specs)
+        read(role, spec);
+}
+
 void Files::write(const std::string &role, const std::string &spec) {
     if (!spec.empty())
         outputs_.push_back({role, spec});

@@ -32,6 +32,7 @@ class Files {
   public:
     // `role`: "INPUT" or "--mask". `spec`: as for openSource; cameras, URLs and generated clips are not files.
     void read(const std::string &role, const std::string &spec);
+    void read(const std::string &role, const std::vector<std::string> &specs);
     // `spec`: as for openFile; "" is not written.
     void write(const std::string &role, const std::string &spec);
     // --output of openSink: without it, and without a window, `default_file` is written. Call it before threads start.

@@ -63,7 +63,9 @@ const char *const RESULTS =
     "queue: instead of compute where a GPU works in the background, the time to give it its work and to wait for room or "
     "results, not its own; "
     "draw: boxes, labels, colors; "
-    "write: encoding and storing, or showing in a window once it is due; "
+    "write: handing pictures to the encoder, which works beside the program, and waiting for it; storing images; showing "
+    "in a "
+    "window once it is due; "
     "capture, difference, pack and send: those of a sender of live video; "
     "overall: the time of the run, with set-up and waiting. "
     "Stages run concurrently where they can, so overall may be less than their sum.";

@@ -1,5 +1,6 @@
 #include "common/terminal/options.hpp"
 
+#include "common/libav/writer.hpp"
 #include "common/many_devices.hpp"
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -63,8 +65,42 @@ bool isDevice(const std::string &text) {
 
 // ---- Options of all programs -------------------------------------------------------------------------------------------
 
-CLI::Option *addInput(CLI::App &app, std::string &input) {
-    return addPositional(app, "INPUT", input, SOURCE_HELP, true);
+void addInput(CLI::App &app, Input &input) {
+    addPositionals(app, "INPUT", input.names,
+                   std::string(SOURCE_HELP) + ". Several of them, of the same size, are read one after the other");
+    addExcerpt(app, input);
+    const auto set = [&input](const std::string &text) {
+        std::array<int, 4> &c = input.crop;
+        char rest = 0;
+        return std::sscanf(text.c_str(), "%d,%d,%d,%d%c", &c[0], &c[1], &c[2], &c[3], &rest) == 4 && c[0] >= 0 &&
+               c[1] >= 0 && c[2] > 0 && c[3] > 0;
+    };
+    group(addValue(app, "--crop", set, "X,Y,W,H", "four integers X,Y,W,H, none below 0",
+                   "use only this rectangle of the frames"),
+          "Input");
+}
+
+void addExcerpt(CLI::App &app, Input &input) {
+    group(addNumber(app, "--start", input.start, 0, 1e9, "begin N seconds after the first frame"), "Input");
+    group(addNumber(app, "--duration", input.duration, 0, 1e9, "stop after N seconds of the input; 0: no limit"), "Input");
+}
+
+void addEncoding(CLI::App &app, Encoding &encoding, bool rate) {
+    const auto of_video = [](CLI::Option *option) { return group(option, "Video file"); };
+    of_video(addText(app, "--codec", encoding.codec, "NAME",
+                     "auto: H.264, in .webm VP8, in .avi Motion JPEG; " + av::codecNames() +
+                         " (H.264 by the GPU or processor, if it can), or any video encoder of libavcodec (hevc_nvenc)"));
+    of_video(addNumber(
+        app, "--crf", encoding.crf, 0, 255,
+        "quality, lower is better and larger, on the encoder's scale: H.264 23, VP8 20, Motion JPEG 3 if not given"));
+    const bool taken = app.get_option_no_throw("--preset") != nullptr; // cusight-contour's
+    of_video(addText(app, taken ? "--encoder-preset" : "--preset", encoding.preset, "NAME",
+                     "how hard the encoder tries; H.264: ultrafast to veryslow, veryfast if not given"));
+    if (rate)
+        of_video(addNumber(
+            app, "--fps", encoding.fps, 0, 10000,
+            "constant frame rate: frames are repeated or left out; images follow each other at this rate; 0: each "
+            "frame at its own time, images 25 a second"));
 }
 
 CLI::Option *addDevice(CLI::App &app, std::string &device, bool several) {
@@ -94,7 +130,7 @@ CLI::Option *addSpeed(CLI::App &app, double &speed) {
 }
 
 CLI::Option *addLegend(CLI::App &app, bool &legend) {
-    return addNegativeFlag(app, "--no-legend", legend, "leave out the strip below the pictures that explains their colors");
+    return addNegativeFlag(app, "--no-legend", legend, "leave out the strip above the pictures that explains their colors");
 }
 
 void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices) {
@@ -102,6 +138,7 @@ void addCommon(CLI::App &app, Common &common, const std::string &default_file, b
     addOutput(app, common.output, std::string(SINK_HELP) + "; without a window and without this option: " + default_file);
     addHeadless(app, common.headless);
     addSpeed(app, common.speed);
+    addEncoding(app, common.video, true);
 }
 
 // ---- Kinds of options --------------------------------------------------------------------------------------------------

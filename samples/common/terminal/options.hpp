@@ -1,7 +1,7 @@
 // Command lines of the sample programs: CLI11 with one style of help, defaults and errors.
 //
 //   sample::Common common;
-//   std::string input;
+//   sample::Input input;
 //   int threshold = 20;
 //   const auto app = sample::makeApp("cusight-heatmap", "Shows where a video changes.", "cusight-heatmap video.mp4\n");
 //   sample::addInput(*app, input);
@@ -17,6 +17,7 @@
 
 #include "common/app.hpp"
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -31,13 +32,29 @@ class Option;
 
 namespace sample {
 
+// How a video file is encoded.
+struct Encoding {
+    std::string codec = "auto", preset; // empty: the encoder's default
+    std::optional<double> crf;
+    double fps = 0; // a constant frame rate; 0: each picture at its own time
+};
+
+// What openSource opens, and which part of it.
+struct Input {
+    std::vector<std::string> names; // as SOURCE_HELP describes; several are read one after the other
+    double start = 0, duration = 0; // seconds; 0: to the end
+    std::array<int, 4> crop = {};   // x, y, width and height; all 0: whole frames
+    double fps = 0;                 // of images, which have no times; 0: 25
+};
+
 // Options that most programs accept.
 struct Common {
     std::string device = "auto"; // for chooseDevice or chooseDevices
     std::string output;          // empty: not given
     bool headless = false;
-    bool legend = true; // a strip below maps that explains their colors
+    bool legend = true; // a strip above maps that explains their colors
     double speed = 1;   // playback in a window; 0: as fast as possible
+    Encoding video;     // of a video file
 };
 
 // A program with --help, --version, --quiet, --json and --json-frames. `examples` are whole lines at the end of --help,
@@ -60,8 +77,10 @@ std::string helpText(const CLI::App &app);
 
 // ---- Options with the same name, meaning and help in all programs ------------------------------------------------------
 
-// The positional INPUT, described by SOURCE_HELP.
-CLI::Option *addInput(CLI::App &app, std::string &input);
+// The positional INPUT, at least one, described by SOURCE_HELP, with --start, --duration and --crop.
+void addInput(CLI::App &app, Input &input);
+// --start and --duration.
+void addExcerpt(CLI::App &app, Input &input);
 // --device, for chooseDevice; for chooseDevices if `several`.
 CLI::Option *addDevice(CLI::App &app, std::string &device, bool several = false);
 // `help` describes the output, mostly by SINK_HELP.
@@ -72,7 +91,9 @@ CLI::Option *addFrames(CLI::App &app, int &frames);
 CLI::Option *addSpeed(CLI::App &app, double &speed);
 // --no-legend.
 CLI::Option *addLegend(CLI::App &app, bool &legend);
-// --device, --output, --headless and --speed. `default_file` is written if there is neither a window nor --output.
+// --codec, --crf and --preset (--encoder-preset if there is another --preset), and --fps if `rate`.
+void addEncoding(CLI::App &app, Encoding &encoding, bool rate);
+// --device, --output, --headless, --speed and those of addEncoding. `default_file` is written if there is neither a window nor --output.
 void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices = false);
 
 // ---- Kinds of options --------------------------------------------------------------------------------------------------

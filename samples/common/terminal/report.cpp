@@ -3,6 +3,7 @@
 #include "common/app.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstdarg>
@@ -130,7 +131,11 @@ void figure(const char *name, const char *format, ...) {
     va_start(arguments, format);
     const std::string value = formatted(format, arguments);
     va_end(arguments);
-    print(name, Json().add(name, value), value);
+    std::string key = name;
+    for (char &c : key)
+        c = std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+                                                        : '_';
+    print(name, Json().add(key.c_str(), value), value);
 }
 
 void detail(const Json &members) {

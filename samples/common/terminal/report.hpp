@@ -49,7 +49,7 @@ void startReport(const std::string &program);
 
 // Prints one result of the run. Throws Stop(OUTPUT).
 void figure(const char *name, const Json &members, const char *format, ...) __attribute__((format(printf, 3, 4)));
-// The same for results without a JSON form of their own: a member "name" with the text.
+// The same for results without a JSON form of their own: a member "name" with the text, "frames_in" for "frames in".
 void figure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // A result that only --json shows.
 void detail(const Json &members);

@@ -27,12 +27,18 @@ void put(cv::Mat &strip, const std::string &words, cv::Point at, double scale) {
 void drawScale(cv::Mat part, const Scale &scale, double letters) {
     const int margin = cvRound(14 * letters), height = part.rows;
     const int baseline = cvRound(26 * letters), thick = std::max(1, cvRound(1.3 * letters));
-    const int title = cv::getTextSize(scale.title, FONT, letters, thick, nullptr).width;
+    const auto widthOf = [&](const std::string &words) {
+        return cv::getTextSize(words, FONT, letters, thick, nullptr).width;
+    };
+    std::string words = scale.title; // without what is in parentheses, where there is little room
+    if (2 * widthOf(words) > part.cols)
+        words.erase(std::min(words.size(), words.find(" (")));
+    const int title = widthOf(words);
     int last = 0; // room for the half of the last number beyond the bar
     for (const Scale::Tick &tick : scale.ticks)
-        last = std::max(last, cv::getTextSize(tick.label, FONT, letters, thick, nullptr).width / 2);
+        last = std::max(last, widthOf(tick.label) / 2);
     const int left = margin + title + 2 * margin + last / 2, right = part.cols - margin - last;
-    put(part, scale.title, {margin, height / 2 + cvRound(9 * letters)}, letters);
+    put(part, words, {margin, height / 2 + cvRound(9 * letters)}, letters);
     if (right - left < 3 * margin)
         return;
     const int top = cvRound(8 * letters), bottom = height - cvRound(43 * letters);
@@ -46,7 +52,7 @@ void drawScale(cv::Mat part, const Scale &scale, double letters) {
     int free_from = 0;
     for (const Scale::Tick &tick : scale.ticks) {
         const int x = left + cvRound(tick.at * (right - 1 - left));
-        const int width = cv::getTextSize(tick.label, FONT, letters, thick, nullptr).width;
+        const int width = widthOf(tick.label);
         cv::line(part, {x, bottom}, {x, bottom + cvRound(6 * letters)}, INK);
         const int from = std::max(0, std::min(x - width / 2, part.cols - width));
         if (from < free_from) // it would cover the number before
@@ -106,11 +112,11 @@ void drawLegend(cv::Mat &strip, const std::vector<Scale> &scales) {
 
 cv::Mat withLegend(const cv::Mat &picture, const std::vector<Scale> &scales) {
     cv::Mat out(picture.rows + legendHeight(picture.cols), picture.cols, CV_8UC3);
-    cv::Mat above = out.rowRange(0, picture.rows), strip = out.rowRange(picture.rows, out.rows);
+    cv::Mat strip = out.rowRange(0, out.rows - picture.rows), below = out.rowRange(out.rows - picture.rows, out.rows);
     if (picture.channels() == 1)
-        cv::cvtColor(picture, above, cv::COLOR_GRAY2BGR);
+        cv::cvtColor(picture, below, cv::COLOR_GRAY2BGR);
     else
-        picture.copyTo(above);
+        picture.copyTo(below);
     if (strip.rows)
         drawLegend(strip, scales);
     return out;

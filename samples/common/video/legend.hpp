@@ -26,13 +26,13 @@ std::vector<Scale::Tick> roundTicks(double low, double high);
 // Colors from one to another.
 std::vector<cv::Vec3b> gradient(const cv::Vec3b &from, const cv::Vec3b &to);
 
-// Height of the strip below pictures of this width, an even number; 0 if they are too narrow for one.
+// Height of the strip above pictures of this width, an even number; 0 if they are too narrow for one.
 int legendHeight(int picture_width);
 
 // Fills `strip` (8UC3) with the scales, side by side.
 void drawLegend(cv::Mat &strip, const std::vector<Scale> &scales);
 
-// The picture (8UC3 or 8UC1) with the strip below it.
+// The picture (8UC3 or 8UC1) with the strip above it, where the controls of players do not cover it.
 cv::Mat withLegend(const cv::Mat &picture, const std::vector<Scale> &scales);
 
 // Text on pictures.

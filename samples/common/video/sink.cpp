@@ -1,16 +1,15 @@
 #include "common/video/sink.hpp"
 
+#include "common/libav/writer.hpp"
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
 #include "common/video/window.hpp"
 
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
-#include <opencv2/videoio.hpp>
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -21,14 +20,13 @@ namespace sample {
 namespace fs = std::filesystem;
 
 const char *const SINK_HELP =
-    "write a video (.mp4 .mkv .webm .avi), numbered images (out_%04d.png, or a folder with / at the end) or one image (the "
-    "last picture); .avi is the fastest, .mp4 and .webm play in browsers; - is stdout: PNG of one picture, otherwise "
-    "uncompressed video (.y4m) that ffmpeg and mpv read";
+    "write a video (.mp4 .mkv .mov .webm .avi .y4m), numbered images (out_%04d.png, or a folder with / at the end) or one "
+    "image "
+    "(the last picture); .avi and .y4m have a constant frame rate, .mp4 and .webm play in browsers; - is stdout: PNG of "
+    "one "
+    "picture, otherwise uncompressed video (.y4m) that ffmpeg and mpv read; -.mkv and so on name another format";
 
 namespace {
-
-// Enough to notice a missing folder or a full disk at once.
-constexpr size_t PROBE = 64 * 1024;
 
 cv::Mat asColor(const cv::Mat &picture) {
     if (picture.type() == CV_8UC3)
@@ -63,100 +61,6 @@ void storeImage(OutputFile &file, const cv::Mat &picture) {
     file.write(bytes.data(), bytes.size());
     file.commit();
 }
-
-class Video : public Sink {
-  public:
-    Video(const std::string &path, cv::Size size, double fps) : path_(path), size_(size) {
-        static const struct {
-            const char *ending;
-            const char *codecs[3]; // in order of preference: what browsers play, then what every build can write
-        } formats[] = {{".mp4", {"avc1", "mp4v", nullptr}},
-                       {".mov", {"avc1", "mp4v", nullptr}},
-                       {".mkv", {"avc1", "mp4v", "MJPG"}},
-                       {".webm", {"VP80", "VP90", nullptr}},
-                       {".avi", {"MJPG", "XVID", nullptr}}};
-        const std::string type = ending(path);
-        const auto format = std::find_if(std::begin(formats), std::end(formats), [&](auto &f) { return type == f.ending; });
-        if (format == std::end(formats))
-            throw Stop(USAGE, "--output is '" + path + "', expected " + expectedOutputs());
-        // H.264 and VP8 subsample chroma 2 x 2, so odd sides lose one pixel, and a side of one pixel is too short.
-        const cv::Size even(size.width & ~1, size.height & ~1);
-        crop_ = type == ".avi" ? size : even;
-        if (crop_.width < 2 || crop_.height < 2)
-            cannotWrite(path, "a video must have at least 2 x 2 pixels");
-        file_ = std::make_unique<OutputFile>(path);
-        probe();
-        for (const char *codec : format->codecs) {
-            if (!codec)
-                break;
-            const int fourcc = cv::VideoWriter::fourcc(codec[0], codec[1], codec[2], codec[3]);
-            try {
-                if (writer_.open(file_->temporary(), cv::CAP_ANY, fourcc, fps, crop_))
-                    return;
-            } catch (const cv::Exception &) { // try the next codec
-            }
-        }
-        cannotWrite(path, "this OpenCV has no encoder for " + type + " at " + std::to_string(size.width) + " x " +
-                              std::to_string(size.height) + "; .y4m and pictures need none");
-    }
-    ~Video() override {
-        writer_.release(); // before the file is removed
-    }
-
-    bool write(const cv::Mat &picture) override {
-        if (picture.size() != size_)
-            throw Stop(FAILED, path_ + ": a picture has another size than the first");
-        file_->reserve(PROBE + 2 * pictureBytes());
-        writer_.write(asColor(picture)(cv::Rect(cv::Point(), crop_)));
-        ++written_;
-        return true;
-    }
-
-    void finish() override {
-        if (!file_)
-            return;
-        if (written_ > 0)
-            file_->reserve(PROBE + 4 * pictureBytes() +
-                           64 * static_cast<size_t>(written_)); // the last pictures and the index
-        writer_.release();
-        if (written_ > 0) {
-            verify();
-            file_->trim();
-            file_->commit();
-        }
-        file_.reset();
-    }
-
-    std::string name() const override { return isStandard(path_) ? "stdout" : path_; }
-
-  private:
-    size_t pictureBytes() const { return 3 * static_cast<size_t>(size_.area()); }
-
-    // The codecs report neither a missing folder nor a full disk.
-    void probe() {
-        const std::vector<char> block(PROBE, 0);
-        file_->write(block.data(), block.size());
-        file_->flush();
-        std::error_code error;
-        if (!file_->inPlace())
-            fs::resize_file(file_->temporary(), 0, error);
-    }
-
-    // Reads the file back.
-    void verify() const {
-        cv::VideoCapture back(file_->temporary());
-        cv::Mat picture;
-        if (!back.isOpened() || !back.read(picture) ||
-            back.get(cv::CAP_PROP_FRAME_COUNT) + 1 < static_cast<double>(written_))
-            cannotWrite(path_, "what was written cannot be read back");
-    }
-
-    std::string path_;
-    cv::Size size_, crop_;
-    std::unique_ptr<OutputFile> file_;
-    cv::VideoWriter writer_;
-    long long written_ = 0;
-};
 
 class Sequence : public Sink {
   public:
@@ -229,40 +133,6 @@ class Still : public Sink {
     cv::Mat last_;
 };
 
-// Uncompressed video (YUV4MPEG2, 4:4:4), which ffmpeg, mpv and this project's programs read from a pipe.
-class Y4m : public Sink {
-  public:
-    Y4m(const std::string &path, cv::Size size, double fps) : file_(std::make_unique<OutputFile>(path)), path_(path) {
-        file_->print("YUV4MPEG2 W%d H%d F%lld:1000 Ip A1:1 C444\n", size.width, size.height, std::llround(1000 * fps));
-        file_->flush();
-    }
-    bool write(const cv::Mat &picture) override {
-        cv::cvtColor(asColor(picture), converted_, cv::COLOR_BGR2YCrCb);
-        cv::split(converted_, planes_);
-        planes_[0].convertTo(planes_[0], CV_8U, 219.0 / 255, 16);
-        for (const int chroma : {1, 2})
-            planes_[static_cast<size_t>(chroma)].convertTo(planes_[static_cast<size_t>(chroma)], CV_8U, 224.0 / 255,
-                                                           128 - 128 * 224.0 / 255);
-        file_->write("FRAME\n", 6);
-        for (const size_t plane : {0, 2, 1}) // Y, Cb, Cr
-            file_->write(planes_[plane].data, planes_[plane].total());
-        file_->flush();
-        return true;
-    }
-    void finish() override {
-        if (file_)
-            file_->commit();
-        file_.reset();
-    }
-    std::string name() const override { return isStandard(path_) ? "stdout" : path_; }
-
-  private:
-    std::unique_ptr<OutputFile> file_;
-    std::string path_;
-    cv::Mat converted_;
-    std::vector<cv::Mat> planes_;
-};
-
 class Both : public Sink {
   public:
     Both(std::unique_ptr<Sink> a, std::unique_ptr<Sink> b) : a_(std::move(a)), b_(std::move(b)) {}
@@ -272,7 +142,7 @@ class Both : public Sink {
     }
     bool writeAt(const cv::Mat &picture, double seconds) override {
         const bool more = a_->writeAt(picture, seconds);
-        return b_->write(picture) && more;
+        return b_->writeAt(picture, seconds) && more;
     }
     void finish() override {
         a_->finish();
@@ -290,11 +160,6 @@ class Both : public Sink {
 
 } // namespace
 
-static const std::vector<std::string> &videoEndings() {
-    static const std::vector<std::string> endings = {".mp4", ".mkv", ".mov", ".webm", ".avi", ".y4m"};
-    return endings;
-}
-
 const std::vector<std::string> &imageEndings() {
     static const std::vector<std::string> endings = {".png",  ".jpg", ".jpeg", ".bmp", ".tif",
                                                      ".tiff", ".pgm", ".ppm",  ".webp"};
@@ -309,12 +174,12 @@ std::string joined(const std::vector<std::string> &endings) {
 }
 
 std::string expectedOutputs() {
-    return "a name that ends in" + joined(videoEndings()) + joined(imageEndings()) +
+    return "a name that ends in" + joined(av::videoEndings()) + joined(imageEndings()) +
            " or /, a picture's name with %d, or -";
 }
 
 bool isOutputName(const std::string &path) {
-    const std::vector<std::string> &videos = videoEndings();
+    const std::vector<std::string> &videos = av::videoEndings();
     return isStandard(path) || path.back() == '/' || isImageName(path) ||
            std::find(videos.begin(), videos.end(), ending(path)) != videos.end();
 }
@@ -329,24 +194,22 @@ void writeImage(const std::string &path, const cv::Mat &picture) {
     storeImage(file, picture);
 }
 
-std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps, bool single) {
+std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, const Playback &playback, const Encoding &encoding) {
     if (path.empty())
         throw Stop(USAGE, "--output is '', expected " + expectedOutputs());
     if (path == "-")
-        return openFile(single ? "-.png" : "-.y4m", size, fps, single);
+        return openFile(playback.single ? "-.png" : "-.y4m", size, playback, encoding);
     std::error_code error;
     if (path.back() != '/' && fs::is_directory(path, error))
         return std::make_unique<Sequence>(path + '/');
     if (path.back() == '/' || path.find('%') != std::string::npos)
         return std::make_unique<Sequence>(path);
-    if (isImageName(path))
+    const std::vector<std::string> &videos = av::videoEndings();
+    if (std::find(videos.begin(), videos.end(), ending(path)) == videos.end())
         return std::make_unique<Still>(path, size);
-    if (ending(path) == ".y4m")
-        return std::make_unique<Y4m>(path, size, fps);
-    if (isStandard(path))
-        throw Stop(USAGE,
-                   "--output is '" + path + "', expected -, -.y4m or a picture such as -.png: other videos need a file");
-    return std::make_unique<Video>(path, size, fps);
+    if (!playback.sound.empty())
+        note("%s: the sound of %s is left out", path.c_str(), playback.sound.c_str());
+    return av::openVideo(path, size, playback, encoding);
 }
 
 std::unique_ptr<Sink> openSink(const Common &common, const std::string &title, const std::string &default_file,
@@ -359,7 +222,7 @@ std::unique_ptr<Sink> openSink(const Common &common, const std::string &title, c
             auto window = std::make_unique<Window>(title, size, how);
             if (common.output.empty())
                 return window;
-            return std::make_unique<Both>(std::move(window), openFile(common.output, size, playback.fps, playback.single));
+            return std::make_unique<Both>(std::move(window), openFile(common.output, size, playback, common.video));
         } catch (const cv::Exception &error) {
             note("no window (%s)", error.err.c_str());
         }
@@ -367,7 +230,7 @@ std::unique_ptr<Sink> openSink(const Common &common, const std::string &title, c
     const std::string file = common.output.empty() ? default_file : common.output;
     if (!common.headless)
         note("%s: writing %s", problem.empty() ? "no window" : problem.c_str(), file.c_str());
-    return openFile(file, size, playback.fps, playback.single);
+    return openFile(file, size, playback, common.video);
 }
 
 } // namespace sample

@@ -23,7 +23,7 @@ class Sink {
     // Returns false if the user closed the window or pressed Esc or q: stop then. Throws Stop(OUTPUT).
     virtual bool write(const cv::Mat &picture) = 0;
 
-    // The same for a recording with pictures at irregular times: a window shows this one `seconds` after time 0.
+    // The same for pictures that have times: this one is shown `seconds` after time 0, in a video as many seconds after the first.
     virtual bool writeAt(const cv::Mat &picture, double /*seconds*/) { return write(picture); }
 
     // Completes the output, checks that it can be read back, and gives it its name. Throws Stop(OUTPUT). Without it nothing
@@ -37,19 +37,26 @@ class Sink {
     virtual std::string name() const = 0;
 };
 
-// When pictures are shown.
+// What pictures are, and when they are shown.
 struct Playback {
-    double fps = 25;       // for a file, and for a window
-    bool live = false;     // a window shows each picture as it comes, otherwise at its time
-    bool controls = false; // a live window with trackbars, where pictures keep coming
-    bool single = false;   // there is only one
-    double speed = 1;      // for a window, from --speed; 0: as fast as possible
+    double fps = 25;                // the mean rate, and that of write()
+    double grid = 0;                // a constant rate that leaves out no picture; 0: fps
+    bool timed = false;             // each has a time of its own, for writeAt(); otherwise a video has the rate `fps`
+    bool steady = true;             // their times are those of a constant rate
+    int tick_num = 0, tick_den = 0; // the unit of the times as a fraction of a second; 0/0: unknown
+    bool live = false;              // a window shows each picture as it comes, otherwise at its time
+    bool controls = false;          // a live window with trackbars, where pictures keep coming
+    bool single = false;            // there is only one
+    double speed = 1;               // for a window, from --speed; 0: as fast as possible
+    std::string sound;              // the input, if it has sound, which is not written
 };
 
 // The name decides: *.mp4 *.mkv *.webm *.avi *.mov *.y4m is a video; a name with %d or %04d, numbered images; a name that
 // ends in /, a folder of numbered images; *.png *.jpg and so on, one image, the last picture written; "-", stdout
-// (`single`: one PNG; otherwise Y4M). Throws Stop(OUTPUT), or Stop(USAGE) for any other name.
-std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps, bool single = false);
+// (playback.single: one PNG; otherwise Y4M). A video is encoded on a thread of its own, and errors may come with later pictures.
+// Throws Stop(OUTPUT), or Stop(USAGE) for any other name, and for an encoding that there is not.
+std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, const Playback &playback,
+                               const Encoding &encoding = {});
 
 // Writes an image whose ending is one of imageEndings(), or a PNG to stdout ("-"). Throws Stop(OUTPUT).
 void writeImage(const std::string &path, const cv::Mat &picture);

@@ -1,5 +1,6 @@
 #include "common/video/source.hpp"
 
+#include "common/libav/reader.hpp"
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
 #include "common/video/reason.hpp"
@@ -21,6 +22,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include <sys/stat.h>
 
 namespace sample {
 
@@ -68,101 +71,116 @@ bool unlessInterrupted(std::function<void()> work) {
     return true;
 }
 
-// A video file, camera or URL.
-class Capture : public Source {
+// A video file, what a URL sends, or a pipe.
+class Video : public Source {
   public:
-    enum Kind { FILE, CAMERA, URL, PIPE };
-
-    // PIPE: `spec` is FFmpeg's name of the pipe, and `name` the user's.
-    Capture(const std::string &spec, Kind kind, const std::string &name = "") : pipe_(kind == PIPE) {
-        const bool camera = kind == CAMERA, file = kind == FILE;
-        live_ = camera || kind == URL;
-        name_ = !name.empty() ? name : camera ? "camera " + spec : spec;
-        const auto open = [capture = capture_, camera, pipe = pipe_, spec] {
-            try {
-                if (pipe)
-                    capture->open(spec, cv::CAP_FFMPEG);
-                else if (camera)
-                    capture->open(std::stoi(spec));
-                else
-                    capture->open(spec);
-            } catch (const std::exception &) { // treat it like a failing backend
-            }
-        };
-        if (file)
-            open();
-        else if (!unlessInterrupted(open))
-            throw Stop(INTERRUPTED, name_ + " had not answered yet");
-        if (!capture_->isOpened())
-            throw Stop(INPUT, live_ ? name_ + " cannot be opened: " + problem(spec, camera)
-                                    : name_ + " is not a video that can be decoded" +
-                                          (pipe_ ? " without seeking (.mkv, .webm, .avi, .y4m and MPEG-TS can)"
-                                                 : "; pictures have a name that ends in" + joined(imageEndings())));
-        setRate(capture_->get(cv::CAP_PROP_FPS));
-        const double count = file ? capture_->get(cv::CAP_PROP_FRAME_COUNT) : 0;
-        if (std::isfinite(count) && count >= 1 && count < 1e9)
-            total_ = std::llround(count);
+    Video(const std::string &name, std::unique_ptr<av::Reader> reader, bool live) : reader_(std::move(reader)) {
+        name_ = name;
+        live_ = live;
+        steady_ = !live && reader_->steady();
+        sound_ = reader_->hasSound();
+        total_ = header_ = reader_->frames();
+        const double rate = reader_->rate();
+        timed_ = rate <= MAX_RATE && (rate >= MIN_RATE || rate == 0);
+        if (timed_ && rate > 0)
+            fps_ = rate;
+        if (timed_ && !steady_ && reader_->grid() > fps_ && reader_->grid() <= MAX_GRID)
+            grid_ = reader_->grid();
+        if (!timed_ && !live) // some files give the ticks of their clock instead, such as 90000 a second
+            note("%s says %.6g frames a second, which cannot be: taken as %g", name_.c_str(), rate, fps_);
+        tick_num_ = reader_->tick().num;
+        tick_den_ = reader_->tick().den;
     }
 
   protected:
-    bool next(cv::Mat &frame) override {
-        if (live_ || pipe_ ? nextLive(frame) : decode(*capture_, frame)) {
-            seconds_ = capture_->get(cv::CAP_PROP_POS_MSEC) / 1000;
+    bool next(cv::Mat &frame, double &seconds) override {
+        double time = 0;
+        if (live_ && interrupted())
+            return false;
+        if (reader_->next(frame, time)) {
+            if (timed_)
+                seconds = std::isfinite(time) ? time : end_;
+            end_ = seconds + 1 / fps_;
             ++read_;
             return true;
         }
+        if (reader_->damaged())
+            note("%s: %lld parts of it could not be decoded", name_.c_str(), reader_->damaged());
         if (live_ && !interrupted())
             throw Stop(INPUT, name_ + " stopped after " + std::to_string(read_) + " frames");
         // In some formats the header's frame count is an estimate, so check that time is missing too.
-        const double expected = static_cast<double>(total_), slack = 2 + 0.002 * expected;
-        if (!live_ && !pipe_ && static_cast<double>(read_) < expected - slack && seconds_ * fps_ < expected - 1 - slack)
-            throw Stop(INPUT, name_ + " ends early: " + std::to_string(read_) + " of the " + std::to_string(total_) +
-                                  " frames in its header");
+        const double expected = static_cast<double>(header_), slack = 2 + 0.002 * expected;
+        if ((sought_ || static_cast<double>(read_) < expected - slack) &&
+            end_ < (expected - slack) / fps_ - (steady_ ? 0 : 1)) // the last frame may have been shown for a while
+            throw Stop(INPUT,
+                       text("%s ends early: after %.2f of the %.2f s in its header", name_.c_str(), end_, expected / fps_));
         return false;
+    }
+    bool seek(double seconds) override {
+        if (header_) // past the end, some formats find nothing, not even the last frame
+            seconds = std::min(seconds, std::max(0.0, static_cast<double>(header_) / fps_ - 1));
+        return timed_ && (sought_ = reader_->seek(seconds));
     }
 
   private:
-    static std::string problem(const std::string &spec, bool camera) {
-        const auto found = std::make_shared<std::string>();
-        if (!unlessInterrupted([found, spec, camera] { *found = camera ? cameraProblem(spec) : urlProblem(spec); }))
-            throw Stop(INTERRUPTED, spec + " had not answered yet");
-        return *found;
+    static constexpr double MIN_RATE = 0.01, MAX_RATE = 1000, MAX_GRID = 120; // frames a second
+
+    const std::unique_ptr<av::Reader> reader_;
+    long long header_ = 0, read_ = 0;
+    double end_ = 0; // when the newest frame ends
+    bool sought_ = false;
+};
+
+class Camera : public Source {
+  public:
+    explicit Camera(const std::string &number) {
+        name_ = "camera " + number;
+        live_ = timed_ = true;
+        steady_ = false;
+        const auto open = [capture = capture_, number] {
+            try {
+                capture->open(std::stoi(number));
+            } catch (const std::exception &) { // treat it like a failing backend
+            }
+        };
+        const auto why = std::make_shared<std::string>();
+        if (!unlessInterrupted(open) ||
+            (!capture_->isOpened() && !unlessInterrupted([why, number] { *why = cameraProblem(number); })))
+            throw Stop(INTERRUPTED, name_ + " had not answered yet");
+        if (!capture_->isOpened())
+            throw Stop(INPUT, name_ + " cannot be opened: " + *why);
+        const double rate = capture_->get(cv::CAP_PROP_FPS);
+        if (std::isfinite(rate) && rate >= 0.01 && rate <= 1000)
+            fps_ = rate;
     }
 
-    // Some files give the ticks of their clock instead, such as 90000 a second.
-    void setRate(double fps) {
-        if (std::isfinite(fps) && fps >= MIN_RATE && fps <= MAX_RATE)
-            fps_ = fps;
-        else if (!live_)
-            note("%s says %.6g frames a second, which cannot be: taken as %g", name_.c_str(), fps, fps_);
-    }
-
-    static constexpr double MIN_RATE = 0.01, MAX_RATE = 1000;
-
-    static bool decode(cv::VideoCapture &capture, cv::Mat &frame) {
-        try {
-            return capture.read(frame) && !frame.empty();
-        } catch (const cv::Exception &) { // a frame that cannot be decoded
-            return false;
-        }
-    }
-
-    bool nextLive(cv::Mat &frame) {
-        if (interrupted() || !unlessInterrupted([capture = capture_, latest = latest_] {
-                if (!decode(*capture, *latest))
+  protected:
+    bool next(cv::Mat &frame, double &seconds) override {
+        const auto grab = [capture = capture_, latest = latest_] {
+            try {
+                if (!capture->read(*latest))
                     latest->release();
-            }))
+            } catch (const cv::Exception &) { // a frame that cannot be decoded
+                latest->release();
+            }
+        };
+        if (interrupted() || !unlessInterrupted(grab))
             return false;
+        if (latest_->empty())
+            throw Stop(INPUT, name_ + " stopped after " + std::to_string(read_) + " frames");
+        const auto now = std::chrono::steady_clock::now();
+        first_ = read_++ ? first_ : now;
+        seconds = std::chrono::duration<double>(now - first_).count();
         latest_->copyTo(frame);
-        return !latest_->empty();
+        return true;
     }
 
+  private:
     // Shared with a thread that may outlive the source.
     const std::shared_ptr<cv::VideoCapture> capture_ = std::make_shared<cv::VideoCapture>();
     const std::shared_ptr<cv::Mat> latest_ = std::make_shared<cv::Mat>();
-    const bool pipe_;
+    std::chrono::steady_clock::time_point first_;
     long long read_ = 0;
-    double seconds_ = 0;
 };
 
 class Images : public Source {
@@ -173,7 +191,7 @@ class Images : public Source {
     }
 
   protected:
-    bool next(cv::Mat &frame) override {
+    bool next(cv::Mat &frame, double &) override {
         if (at_ == files_.size())
             return false;
         cv::Mat image;
@@ -210,7 +228,7 @@ class Synthetic : public Source {
     }
 
   protected:
-    bool next(cv::Mat &frame) override {
+    bool next(cv::Mat &frame, double &) override {
         if (at_ == total_)
             return false;
         const double t = static_cast<double>(at_++) / 25;
@@ -295,6 +313,22 @@ void requireNoList(const std::string &path, const std::string &text) {
         throw Stop(INPUT, path + " is text (XML), expected a video");
 }
 
+// Neither missing nor empty nor a list.
+void requireReadable(const std::string &path) {
+    requireRegular(path); // opening a pipe would wait for its writer
+    std::FILE *file = std::fopen(path.c_str(), "rb");
+    if (!file)
+        throw Stop(INPUT, path + ": " + std::strerror(errno));
+    const std::unique_ptr<std::FILE, int (*)(std::FILE *)> guard(file, std::fclose);
+    std::error_code error;
+    if (!fs::is_regular_file(path, error))
+        return;
+    char start[256] = "";
+    requireNoList(path, std::string(start, std::fread(start, 1, sizeof start, file)));
+    if (fs::file_size(path, error) == 0)
+        throw Stop(INPUT, path + " is empty");
+}
+
 // A picture in memory.
 class Picture : public Source {
   public:
@@ -304,7 +338,7 @@ class Picture : public Source {
     }
 
   protected:
-    bool next(cv::Mat &frame) override {
+    bool next(cv::Mat &frame, double &) override {
         if (picture_.empty())
             return false;
         picture_.copyTo(frame);
@@ -317,11 +351,39 @@ class Picture : public Source {
 };
 
 std::unique_ptr<Source> openStandardInput() {
-    StandardInput input;
-    requireNoList("stdin", input.start());
-    if (input.isImage())
-        return std::make_unique<Picture>("stdin", decodeImage("stdin", input.readAll(), cv::IMREAD_COLOR));
-    return std::make_unique<Capture>("pipe:" + std::to_string(input.relay()), Capture::PIPE, "stdin");
+    const auto input = std::make_shared<StandardInput>();
+    requireNoList("stdin", input->start());
+    if (input->isImage())
+        return std::make_unique<Picture>("stdin", decodeImage("stdin", input->readAll(), cv::IMREAD_COLOR));
+    try {
+        return std::make_unique<Video>(
+            "stdin", av::Reader::pipe([input](char *buffer, size_t bytes) { return input->read(buffer, bytes); }), false);
+    } catch (const av::OpenError &error) {
+        throw Stop(INPUT,
+                   std::string("stdin is not a video that can be decoded without seeking (.mkv, .webm, .avi, .y4m and "
+                               "MPEG-TS can): ") +
+                       error.what());
+    }
+}
+
+std::unique_ptr<Source> openUrl(const std::string &url) {
+    requireNetwork(url);
+    try {
+        return std::make_unique<Video>(url, av::Reader::network(url, interrupted), true);
+    } catch (const av::OpenError &error) {
+        if (interrupted())
+            throw Stop(INTERRUPTED, url + " had not answered yet");
+        throw Stop(INPUT, url + " cannot be opened: " + error.what());
+    }
+}
+
+std::unique_ptr<Source> openVideo(const std::string &path) {
+    try {
+        return std::make_unique<Video>(path, av::Reader::file(path), false);
+    } catch (const av::OpenError &error) {
+        throw Stop(INPUT, path + " is not a video that can be decoded (" + error.what() +
+                              "); pictures have a name that ends in" + joined(imageEndings()));
+    }
 }
 
 std::unique_ptr<Source> open(const std::string &spec) {
@@ -330,40 +392,129 @@ std::unique_ptr<Source> open(const std::string &spec) {
     if (spec.compare(0, std::strlen("synthetic:"), "synthetic:") == 0)
         return synthetic(spec);
     if (allDigits(spec) && spec.size() < 4 && !fs::exists(spec))
-        return std::make_unique<Capture>(spec, Capture::CAMERA);
-    if (spec.find("://") != std::string::npos) {
-        requireNetwork(spec);
-        return std::make_unique<Capture>(spec, Capture::URL);
-    }
+        return std::make_unique<Camera>(spec);
+    if (spec.find("://") != std::string::npos)
+        return openUrl(spec);
     std::error_code error;
     if (fs::is_directory(spec, error))
         return std::make_unique<Images>(spec, folder(spec));
     if (spec.find('%') != std::string::npos && !fs::exists(spec, error))
         return std::make_unique<Images>(spec, sequence(spec));
-    requireRegular(spec); // opening a pipe would wait for its writer
-    std::FILE *file = std::fopen(spec.c_str(), "rb");
-    if (!file)
-        throw Stop(INPUT, spec + ": " + std::strerror(errno));
-    const std::unique_ptr<std::FILE, int (*)(std::FILE *)> guard(file, std::fclose);
-    if (fs::is_regular_file(spec, error)) {
-        char start[256] = "";
-        requireNoList(spec, std::string(start, std::fread(start, 1, sizeof start, file)));
-    }
-    if (fs::is_regular_file(spec, error) && fs::file_size(spec, error) == 0)
-        throw Stop(INPUT, spec + " is empty");
+    requireReadable(spec);
     if (isImage(spec))
         return std::make_unique<Images>(spec, std::vector<std::string>{spec});
-    return std::make_unique<Capture>(spec, Capture::FILE);
+    struct stat about;
+    if (::stat(spec.c_str(), &about) == 0 && S_ISCHR(about.st_mode)) // /dev/video0
+        return std::make_unique<Camera>(spec.substr(spec.find_last_not_of("0123456789") + 1));
+    return openVideo(spec);
+}
+
+// "a.mp4 and 2 more"
+std::string nameOf(const std::vector<std::string> &names) {
+    return names.front() + (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : "");
 }
 
 } // namespace
 
-void Source::start() {
+// Sources one after the other; the next begins when the last frame of the one before ends.
+class Several : public Source {
+  public:
+    explicit Several(const std::vector<std::string> &names) : names_(names) {
+        cv::Size size;
+        bool counted = true;
+        for (const std::string &name : names) {
+            if (isStandard(name) || name.find("://") != std::string::npos)
+                throw Stop(USAGE, "INPUT is '" + name + "', expected files only, since there are several");
+            const std::unique_ptr<Source> source = openSource(name);
+            if (size.empty()) {
+                size = source->size();
+                fps_ = source->fps();
+            }
+            if (source->size() != size)
+                throw Stop(INPUT, name + " is " + sizeText(source->size()) + ", expected " + sizeText(size) + " like " +
+                                      names.front());
+            counted = counted && source->frames() > 0;
+            total_ += source->frames();
+            timed_ = timed_ || source->timed_;
+            steady_ = steady_ && source->steady() && source->fps() == fps_;
+            sound_ = sound_ || source->sound_;
+        }
+        name_ = nameOf(names);
+        total_ = counted ? total_ : 0;
+    }
+
+  protected:
+    bool next(cv::Mat &frame, double &seconds) override {
+        for (; at_ < names_.size(); ++at_) {
+            if (!current_)
+                current_ = openSource(names_[at_]);
+            if (current_->read(frame)) {
+                seconds = begin_ + current_->seconds();
+                end_ = seconds + 1 / current_->fps();
+                return true;
+            }
+            current_.reset();
+            begin_ = end_;
+        }
+        return false;
+    }
+
+  private:
+    const std::vector<std::string> names_;
+    std::unique_ptr<Source> current_;
+    size_t at_ = 0;
+    double begin_ = 0, end_ = 0; // of the current source; of the newest frame
+};
+
+void Source::start(const Input &input) {
+    is_picture_ = total_ == 1;
+    from_ = input.start;
+    to_ = input.duration > 0 ? from_ + input.duration : 0;
+    crop_ = cv::Rect(input.crop[0], input.crop[1], input.crop[2], input.crop[3]);
+    if (!timed_ && input.fps > 0)
+        fps_ = input.fps;
+    if (from_ > 0)
+        seek(from_);
     cv::Mat first;
-    if (!first_decoding_([&] { return next(first); }) || first.empty())
-        throw Stop(INPUT, name_ + " contains no frame that can be decoded");
+    double seconds = 0;
+    if (!first_decoding_([&] { return advance(first, seconds); }) || first.empty()) {
+        if (decoded_ == 0)
+            throw Stop(INPUT, name_ + " contains no frame that can be decoded");
+        throw Stop(INPUT, text("%s has no frame between %g s and %s; %s %.2f s", name_.c_str(), from_,
+                               to_ > 0 ? text("%g s", to_).c_str() : "its end",
+                               last_ < from_ ? "its last one is at" : "the next one is at", last_));
+    }
     size_ = first.size();
     ahead_ = {first};
+    ahead_seconds_ = {seconds};
+    const double all = static_cast<double>(total_) / fps_;
+    if (total_ && (from_ > 0 || to_ > 0))
+        total_ = std::max(1LL, std::llround(((to_ > 0 ? std::min(to_, all) : all) - from_) * fps_));
+}
+
+// The next frame of the part that is wanted.
+bool Source::advance(cv::Mat &frame, double &seconds) {
+    constexpr double ROUNDING = 5e-4; // of times in containers
+    cv::Mat &into = crop_.empty() ? frame : whole_;
+    do {
+        seconds = static_cast<double>(decoded_) / fps_;
+        if (interrupted() && decoded_ > 0 && last_ < from_ - ROUNDING)
+            return false;
+        if (!next(into, seconds))
+            return false;
+        if (decoded_++ > 0 && seconds <= last_)
+            seconds = last_ + 1e-6;
+        last_ = seconds;
+    } while (seconds < from_ - ROUNDING);
+    if (to_ > 0 && seconds >= to_ - ROUNDING)
+        return false;
+    if (!crop_.empty()) {
+        if ((crop_ & cv::Rect({0, 0}, whole_.size())) != crop_)
+            throw Stop(USAGE, text("--crop is %d,%d,%d,%d, expected a rectangle inside the frame, %s", crop_.x, crop_.y,
+                                   crop_.width, crop_.height, sizeText(whole_.size()).c_str()));
+        whole_(crop_).copyTo(frame);
+    }
+    return true;
 }
 
 const std::vector<cv::Mat> &Source::preview(double seconds, double bytes) {
@@ -371,9 +522,12 @@ const std::vector<cv::Mat> &Source::preview(double seconds, double bytes) {
     while (static_cast<double>(ahead_.size()) < std::max(2.0, frames) && !ended_ && !problem_ && !interrupted())
         try {
             cv::Mat frame;
-            ended_ = !first_decoding_([&] { return next(frame); });
-            if (!ended_)
+            double at = 0;
+            ended_ = !first_decoding_([&] { return advance(frame, at); });
+            if (!ended_) {
                 ahead_.push_back(frame);
+                ahead_seconds_.push_back(at);
+            }
         } catch (...) {
             problem_ = std::current_exception();
         }
@@ -382,12 +536,13 @@ const std::vector<cv::Mat> &Source::preview(double seconds, double bytes) {
 
 bool Source::read(cv::Mat &frame) {
     if (taken_ < ahead_.size()) {
+        seconds_ = ahead_seconds_[taken_];
         cv::Mat &first = ahead_[taken_++];
         first.copyTo(frame);
         first.release();
     } else if (problem_) {
         std::rethrow_exception(problem_);
-    } else if (ended_ || !decoding_([&] { return next(frame); })) {
+    } else if (ended_ || !decoding_([&] { return advance(frame, seconds_); })) {
         ended_ = true;
         return false;
     }
@@ -401,8 +556,14 @@ bool Source::read(cv::Mat &frame) {
 Playback playbackOf(const Source &source) {
     Playback playback;
     playback.fps = source.fps();
+    playback.grid = source.grid_;
+    playback.timed = source.timed_;
+    playback.steady = source.steady();
+    playback.tick_num = source.tick_num_;
+    playback.tick_den = source.tick_den_;
     playback.live = source.live();
-    playback.single = source.frames() == 1;
+    playback.single = source.isPicture();
+    playback.sound = source.sound_ ? source.name() : "";
     return playback;
 }
 
@@ -412,10 +573,24 @@ void figureInput(const Source &source) {
            source.name().c_str(), size.width, size.height);
 }
 
-std::unique_ptr<Source> openSource(const std::string &spec) {
-    std::unique_ptr<Source> source = open(spec);
-    source->start();
+std::unique_ptr<Source> openSource(const Input &input) {
+    std::unique_ptr<Source> source;
+    if (input.names.size() == 1)
+        source = open(input.names.front());
+    else if (std::all_of(input.names.begin(), input.names.end(), isImage)) {
+        for (const std::string &name : input.names)
+            requireReadable(name);
+        source = std::make_unique<Images>(nameOf(input.names), input.names);
+    } else
+        source = std::make_unique<Several>(input.names);
+    source->start(input);
     return source;
+}
+
+std::unique_ptr<Source> openSource(const std::string &name) {
+    Input input;
+    input.names = {name};
+    return openSource(input);
 }
 
 } // namespace sample

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "common/app.hpp"
-#include "common/video/sink.hpp"
 #include "common/stages.hpp"
+#include "common/terminal/options.hpp"
+#include "common/video/sink.hpp"
 
 #include <opencv2/core.hpp>
 
@@ -26,42 +27,60 @@ class Source {
     // frames can be decoded straight into pinned memory. Throws Stop(INPUT) if the input ends early or a frame has another
     // size; earlier frames stay valid.
     bool read(cv::Mat &frame);
+    // When the frame of the last read() is shown: seconds after the first frame of the input, later than the frame before.
+    double seconds() const { return seconds_; }
 
     // The first frames of `seconds` (of one second of a live source) that fit into `bytes`, at least two if there are. read()
     // still returns them, and any error in its place.
     const std::vector<cv::Mat> &preview(double seconds, double bytes);
 
     const std::string &name() const { return name_; }
-    cv::Size size() const { return size_; }     // the first frame's
-    double fps() const { return fps_; }         // 25 if unknown
-    bool live() const { return live_; }         // a camera or a URL, whose frames come at their own times
-    long long frames() const { return total_; } // 0: unknown
+    cv::Size size() const { return size_; }        // of the frames that read() returns
+    double fps() const { return fps_; }            // on average; 25 if unknown
+    bool live() const { return live_; }            // a camera or a URL, whose frames come at their own times
+    bool steady() const { return steady_; }        // frames come at a constant rate
+    bool isPicture() const { return is_picture_; } // a single one
+    long long frames() const { return total_; }    // that read() will return; 0: unknown
     long long delivered() const { return delivered_; }
     // Spent decoding, including the waits for a camera. The first frame, and a preview, are decoded ahead.
     double decodingSeconds() const { return first_decoding_.seconds + decoding_.seconds; }
     double openingSeconds() const { return first_decoding_.seconds; }
 
   protected:
-    // Reads into `frame`; false at the end. Throws Stop(INPUT).
-    virtual bool next(cv::Mat &frame) = 0;
-
-    // Called once after opening: reads the first frame, which determines the size.
-    void start();
+    // Reads into `frame`, and its time after the first one into `seconds`, which is that of a constant rate when it is called.
+    // Returns false at the end. Throws Stop(INPUT).
+    virtual bool next(cv::Mat &frame, double &seconds) = 0;
+    // The next frame is at `seconds` or earlier; false, and nothing changes, if that is not possible.
+    virtual bool seek(double) { return false; }
 
     std::string name_;
-    double fps_ = 25;
-    bool live_ = false;
+    double fps_ = 25, grid_ = 0;                        // grid_: a constant rate that leaves out no frame; 0: fps_
+    bool live_ = false, timed_ = false, steady_ = true; // timed_: frames have times of their own
+    int tick_num_ = 0, tick_den_ = 0;                   // the unit of their times; 0/0: unknown
+    bool sound_ = false;
     long long total_ = 0;
 
-    friend std::unique_ptr<Source> openSource(const std::string &);
+    friend std::unique_ptr<Source> openSource(const Input &);
+    friend Playback playbackOf(const Source &);
+    friend class Several;
 
   private:
+    // Called once after opening: reads the first frame of the part that is wanted, which determines the size.
+    void start(const Input &input);
+    bool advance(cv::Mat &frame, double &seconds);
+    void cutOut(cv::Mat &frame);
+
     std::vector<cv::Mat> ahead_; // decoded and not read, from taken_ on
+    std::vector<double> ahead_seconds_;
     size_t taken_ = 0;
     bool ended_ = false;         // after them,
     std::exception_ptr problem_; // or with this
     cv::Size size_;
-    long long delivered_ = 0;
+    cv::Rect crop_; // empty: whole frames
+    cv::Mat whole_;
+    double from_ = 0, to_ = 0, last_ = 0, seconds_ = 0; // to_: 0 if there is no end; last_: the time of the newest frame
+    bool is_picture_ = false;
+    long long decoded_ = 0, delivered_ = 0;
     Stopwatch first_decoding_, decoding_;
 };
 
@@ -70,7 +89,8 @@ Playback playbackOf(const Source &source);
 // Prints "input: NAME, W x H".
 void figureInput(const Source &source);
 
-// Opens what SOURCE_HELP describes. Throws Stop(INPUT), also if it contains no frame.
-std::unique_ptr<Source> openSource(const std::string &spec);
+// Opens what SOURCE_HELP describes. Throws Stop(INPUT), also if it contains no frame; Stop(USAGE) for an empty part of it.
+std::unique_ptr<Source> openSource(const Input &input);
+std::unique_ptr<Source> openSource(const std::string &name); // all of it
 
 } // namespace sample

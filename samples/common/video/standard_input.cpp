@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -91,23 +90,12 @@ std::vector<unsigned char> StandardInput::readAll() {
     return all;
 }
 
-int StandardInput::relay() const {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0)
-        throw Stop(FAILED, std::string("pipe: ") + std::strerror(errno));
-    // When the program ends, the thread is left with what it waits for.
-    std::thread([start = start_, to = ends[1]] {
-        std::vector<char> piece(PIECE);
-        bool open = writeAll(to, start.data(), start.size());
-        while (open) {
-            const ssize_t got = ::read(STDIN_FILENO, piece.data(), piece.size());
-            if (got == 0 || (got < 0 && errno != EINTR))
-                break;
-            open = got < 0 || writeAll(to, piece.data(), static_cast<size_t>(got));
-        }
-        ::close(to);
-    }).detach();
-    return ends[0];
+size_t StandardInput::read(char *buffer, size_t bytes) {
+    if (taken_ == start_.size())
+        return readStandardInput(buffer, bytes);
+    const size_t count = start_.copy(buffer, bytes, taken_);
+    taken_ += count;
+    return count;
 }
 
 std::string StandardInput::spool() const {

@@ -8,7 +8,8 @@
 
 namespace sample {
 
-// Reads the first bytes of stdin. One of readAll(), relay() and spool() reads the rest, once. All throw Stop(INPUT).
+// Reads the first bytes of stdin. One of readAll(), read() and spool() reads everything, once. All throw
+// Stop(INPUT).
 class StandardInput {
   public:
     StandardInput();
@@ -19,13 +20,14 @@ class StandardInput {
 
     // Everything, up to a gigabyte.
     std::vector<unsigned char> readAll();
-    // Returns the descriptor of a pipe that passes on everything as it comes.
-    int relay() const;
+    // Fills the buffer with the next bytes as they come; 0 at the end. Throws Stop(INTERRUPTED) while it waits.
+    size_t read(char *buffer, size_t bytes);
     // Returns the name of a regular file with everything: stdin itself if it is one, otherwise an unnamed temporary file.
     std::string spool() const;
 
   private:
     std::string start_;
+    size_t taken_ = 0; // of it, by read()
 };
 
 // Throws Stop(INPUT), which names the picture.

@@ -24,26 +24,27 @@ constexpr int SMALLEST_WIDTH = 320, TICK = 20;        // pixels; milliseconds
 const char *const KEYS[] = {"space   pause, go on", "s       one picture further", "f       full screen",
                             "h       these keys", "q, Esc  quit"};
 
-// Draws the list of keys over the picture. Small pictures are enlarged to fit the letters.
-cv::Mat withKeys(const cv::Mat &picture) {
+// Draws the list of keys over the picture, with letters of a size that can be read where it is shown `width` pixels wide.
+cv::Mat withKeys(const cv::Mat &picture, int width) {
     cv::Mat out = picture;
     if (out.channels() == 1)
         cv::cvtColor(out, out, cv::COLOR_GRAY2BGR);
-    const int times = (480 + out.cols - 1) / out.cols;
+    const int times = std::max(1, (width + out.cols - 1) / out.cols);
     if (times > 1)
         cv::resize(out, out, {}, times, times, cv::INTER_NEAREST);
     else
         out = out.clone();
-    const double scale = std::max(0.5, out.cols / 1600.0);
-    const int line = cvRound(34 * scale), width = cvRound(480 * scale), column = cvRound(120 * scale);
-    const cv::Rect box = cv::Rect(line / 2, line / 2, width, line * 11 / 2) & cv::Rect({0, 0}, out.size());
+    const double shown = std::max(0.5, width / 1600.0) * out.cols / width;
+    const double scale = std::min({shown, out.cols / 500.0, out.rows / 210.0}); // the list fits
+    const int line = cvRound(34 * scale), column = cvRound(120 * scale);
+    const cv::Rect box = cv::Rect(line / 2, line / 2, cvRound(460 * scale), line * 11 / 2) & cv::Rect({0, 0}, out.size());
     cv::Mat part = out(box);
     part *= 0.25;
     int y = box.y + line;
     for (const std::string keys : KEYS) {
         const auto put = [&](const std::string &words, int x) {
-            cv::putText(out, words, {x, y}, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255}, std::max(1, cvRound(scale)),
-                        cv::LINE_AA);
+            cv::putText(out, words, {x, y}, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255},
+                        std::max(1, cvRound(1.6 * scale)), cv::LINE_AA);
         };
         put(keys.substr(0, keys.find("  ")), box.x + line / 2);
         put(keys.substr(8), box.x + line / 2 + column);
@@ -107,7 +108,9 @@ Window::Window(const std::string &title, cv::Size size, const Playback &playback
 
 void Window::draw() const {
     try {
-        cv::imshow(title_, help_ ? withKeys(picture_) : picture_);
+        const int width = help_ ? cv::getWindowImageRect(title_).width : 0;
+        cv::imshow(title_,
+                   help_ ? withKeys(picture_, width > 0 ? width : std::max(SMALLEST_WIDTH, picture_.cols)) : picture_);
     } catch (const cv::Exception &error) {
         throw Stop(OUTPUT, "the window cannot be drawn: " + error.err);
     }

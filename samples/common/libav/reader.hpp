@@ -1,0 +1,81 @@
+// Decodes the pictures of a video, with their times.
+#pragma once
+
+#include "common/libav/libav.hpp"
+
+#include <opencv2/core.hpp>
+
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace av {
+
+// What cannot be opened: the message is the reason.
+class OpenError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+// The first video stream of a file, of what a URL sends, or of a pipe. Sound and other streams are ignored.
+class Reader {
+  public:
+    // Fills the buffer with up to `bytes` bytes; 0 at the end.
+    using Read = std::function<size_t(char *buffer, size_t bytes)>;
+
+    // A file. Throws OpenError, as do the others.
+    static std::unique_ptr<Reader> file(const std::string &path);
+    // Gives up once interrupted() returns true, or if nothing comes for half a minute.
+    static std::unique_ptr<Reader> network(const std::string &url, std::function<bool()> interrupted);
+    // What read() returns, from front to back. What it throws ends the video, and is thrown by next().
+    static std::unique_ptr<Reader> pipe(Read read);
+    ~Reader();
+    Reader(const Reader &) = delete;
+    Reader &operator=(const Reader &) = delete;
+
+    // Decodes the next picture into `frame` (8UC3, BGR, upright), in place if it has that size. `seconds`: its time, 0 for the
+    // first one of the stream; NaN if the stream tells none. Returns false at the end.
+    bool next(cv::Mat &frame, double &seconds);
+    // The next picture is at `seconds`, or earlier. Returns false, with nothing changed, if the input cannot do that.
+    bool seek(double seconds);
+
+    double rate() const;      // frames a second on average; 0 if unknown
+    double grid() const;      // the lowest rate at which each frame has a place of its own; 0 if unknown
+    bool steady() const;      // whether they come at that rate
+    AVRational tick() const;  // the unit of their times, in seconds
+    long long frames() const; // as its header says; 0 if unknown
+    bool hasSound() const;
+    long long damaged() const { return damaged_; } // packets that could not be decoded
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    Reader();
+    void open(const std::string &url, Options &options);
+    void openDecoder();
+    bool decode();
+    void convert(cv::Mat &to);
+    static int onRead(void *self, uint8_t *buffer, int bytes);
+    static int onWait(void *self);
+
+    Read read_;
+    std::exception_ptr read_error_;
+    std::function<bool()> interrupted_;
+    Clock::time_point deadline_ = Clock::time_point::max();
+    Io io_;
+    AVFormatContext *format_ = nullptr;
+    AVStream *stream_ = nullptr;
+    Codec codec_;
+    Packet packet_;
+    Frame frame_;
+    Scaler scaler_;
+    int scaled_[5] = {}; // width, height, format, color space and range that scaler_ is for
+    cv::Mat padded_, turned_;
+    int rotation_ = -1;                      // cv::RotateFlags
+    int64_t first_ = AV_NOPTS_VALUE;         // time of the first picture
+    bool drained_ = false, waiting_ = false; // waiting_: frame_ is decoded and not taken
+    long long damaged_ = 0;
+};
+
+} // namespace av
