@@ -5,21 +5,37 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import _core
-from ._errors import integer, integers, invalid
+from ._errors import ArgumentValueError, Status, integer, integers, invalid
 from ._types import Array, ArrayLike, Stream
 
 
 
-def heatmap(prev: Array, cur: Array, *, full_scale: int = 765, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
+def heatmap(
+    prev: Array,
+    cur: Array,
+    *,
+    full_scale: int = 765,
+    colors: Any = None,
+    out: ArrayLike | None = None,
+    stream: Stream | None = None,
+) -> Array:
     """The difference of two frames in colors: blue where nothing changed, green at half scale, red at full scale.
 
     prev, cur: (rows, cols), (rows, cols, 3) or (rows, cols, 4) uint8, of equal shape.
     full_scale: 1 to 65535, the summed difference of the channels that is shown pure red.
+    colors: (766, 3) uint8 in host memory, the BGR color of each summed difference; full_scale is then ignored.
     out: (rows, cols, 3) uint8 to write; it must not overlap the inputs.
 
     Returns (rows, cols, 3) uint8 in BGR order. Raises TypeError, ValueError.
     """
-    return _core.heatmap(prev, cur, integer("heatmap", "full_scale", full_scale), out, stream)  # type: ignore[return-value]
+    table = None
+    if colors is not None:
+        view = memoryview(colors)
+        if view.format != "B" or view.shape != (766, 3):
+            about = f"{view.shape} of format {view.format!r}"
+            raise ArgumentValueError(Status.VALUE, f"heatmap: colors is {about}, expected (766, 3) uint8")
+        table = view.tobytes()
+    return _core.heatmap(prev, cur, integer("heatmap", "full_scale", full_scale), table, out, stream)  # type: ignore[return-value]
 
 
 def noise_view(prev: Array, cur: Array, *, threshold: int = 30, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:

@@ -3,14 +3,14 @@
 
 namespace cuspy {
 
-static nb::object heatmap(nb::handle prev_object, nb::handle cur_object, int full_scale, nb::handle out,
-                          nb::handle stream) {
+static nb::object heatmap(nb::handle prev_object, nb::handle cur_object, int full_scale, std::optional<nb::bytes> colors,
+                          nb::handle out, nb::handle stream) {
     Call call("heatmap", stream);
     const Array prev = call.in(prev_object, "prev"), cur = call.in(cur_object, "cur");
     const cusMat before = prev.matrix(), after = cur.matrix();
     const Array picture = call.out(out, "out", {before.rows, before.cols, 3}, U8);
     cusMat map = picture.matrix();
-    const cusHeatmapOptions options = {full_scale, nullptr};
+    const cusHeatmapOptions options = {full_scale, colors ? static_cast<const uint8_t *>(colors->data()) : nullptr};
     call.run([&] { return cusHeatmap(&before, &after, &map, &options, call.stream()); });
     return picture.object;
 }
@@ -57,7 +57,8 @@ static nb::tuple hsvCount(nb::handle src_object, const std::vector<int> &lower, 
 
 void addImages(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
-    module.def("heatmap", &heatmap, none("prev"), none("cur"), nb::arg("full_scale"), none("out"), none("stream"));
+    module.def("heatmap", &heatmap, none("prev"), none("cur"), nb::arg("full_scale"), none("colors"), none("out"),
+               none("stream"));
     module.def("noise_view", &noiseView, none("prev"), none("cur"), nb::arg("threshold"), none("out"), none("stream"));
     module.def("hsv_count", &hsvCount, none("src"), nb::arg("lower"), nb::arg("upper"), none("count_out"), nb::arg("mask"),
                none("mask_out"), none("stream"));

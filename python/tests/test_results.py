@@ -172,6 +172,10 @@ def test_heatmap_and_noise_view(space, c, rng):
     c.call("cusHeatmap", prev, cur, expected, None, None)
     assert np.array_equal(space.get(cusight.heatmap(space.put(prev), space.put(cur))), expected)
     difference = np.abs(prev.astype(int) - cur).sum(2)
+    colors = rng.integers(0, 256, (766, 3), dtype=np.uint8)
+    assert np.array_equal(space.get(cusight.heatmap(space.put(prev), space.put(cur), colors=colors)), colors[difference])
+    with pytest.raises(ValueError, match=r"colors is \(255, 3\) of format 'B', expected \(766, 3\) uint8"):
+        cusight.heatmap(space.put(prev), space.put(cur), colors=colors[:255])
     noise = space.get(cusight.noise_view(space.put(prev), space.put(cur), threshold=200))
     assert np.array_equal(noise[..., 2] == 255, difference > 200) and not noise[..., :2].any()
 

@@ -135,8 +135,8 @@ expect 2 "\-\-range is 'x'" recording.txt --range x --checksum
 expect 2 "\-\-sensor-size is '5'" recording.txt --sensor-size 5 --checksum
 expect 3 "event .* is outside the 100 x 100 sensor" recording.txt --sensor-size 100x100 --checksum
 events recording.txt --sensor-size 100x100 --skip-bad --checksum --events-per-frame 1000 | grep "^frames: [1-9]" >/dev/null || fail "--skip-bad"
-printf '%% evt 4.0\n%% end\n' >new.raw
-expect 3 "EVT 4.0" new.raw --checksum
+printf '%% evt 5.0\n%% end\n' >new.raw
+expect 3 "EVT 5.0" new.raw --checksum
 printf '%% evt 2.0\n%% geometry 640x480\n%% end\n\001\000\000\200\001\010\000\020\002' >cut.raw
 expect 3 "the file ends at byte" cut.raw --checksum --events-per-frame 1
 grep -q "^frames: 1 " out.txt || fail "frames before the end of the file are missing"
