@@ -1,11 +1,17 @@
-# Sets CMAKE_CUDA_ARCHITECTURES unless it is set: every major architecture. `native` means the GPUs of this machine, or 9.0 where
-# there are none (CMake's own `native` fails there, and needs CMake 3.24).
-if(NOT CMAKE_CUDA_ARCHITECTURES)
+# Sets CMAKE_CUDA_ARCHITECTURES unless it, or CUDAARCHS in the environment, is set: every major architecture. `pip install .` builds for
+# the machine it runs on: `native` means the GPUs of this machine (CMake's own fails where there are none, and needs CMake 3.24).
+# Where there are none, 9.0, and PTX for newer ones: each architecture takes minutes on two cores.
+if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT "$ENV{CUDAARCHS}" STREQUAL "")
+    set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS})
+elseif(NOT CMAKE_CUDA_ARCHITECTURES AND CUSIGHT_PYTHON)
+    set(CMAKE_CUDA_ARCHITECTURES native)
+elseif(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES all-major)
-    if(CMAKE_VERSION VERSION_LESS 3.23) # which does not know all-major
-        set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)
-    endif()
-elseif(CMAKE_CUDA_ARCHITECTURES STREQUAL "native")
+endif()
+if(CMAKE_CUDA_ARCHITECTURES STREQUAL "all-major" AND CMAKE_VERSION VERSION_LESS 3.23) # which does not know it
+    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)
+endif()
+if(CMAKE_CUDA_ARCHITECTURES STREQUAL "native")
     set(capabilities "")
     find_program(CUSIGHT_NVIDIA_SMI nvidia-smi)
     mark_as_advanced(CUSIGHT_NVIDIA_SMI)
@@ -18,7 +24,7 @@ elseif(CMAKE_CUDA_ARCHITECTURES STREQUAL "native")
     endif()
     if(NOT capabilities)
         set(capabilities 90)
-        message(STATUS "cusight: there is no GPU here, so CUDA code is built for architecture 9.0")
+        message(STATUS "cusight: there is no GPU here, so CUDA code is built for architecture 9.0, and as PTX for newer ones. Others: CUDAARCHS=all-major, or a list")
     endif()
     set(CMAKE_CUDA_ARCHITECTURES ${capabilities})
 endif()

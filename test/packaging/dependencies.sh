@@ -53,6 +53,25 @@ else
     echo "skipped: an nvcc with a second host compiler"
 fi
 
+# Architectures: what is set, then CUDAARCHS, then the default, which for the Python package is this machine's.
+# shellcheck disable=SC2016
+printf 'include(%s/cmake/cuda_architectures.cmake)\nmessage("[${CMAKE_CUDA_ARCHITECTURES}]")\n' "$source" >"$work/architectures.cmake"
+printf '#!/bin/sh\nprintf "8.6\\n9.0\\n8.6\\n"\n' | program "$work/nvidia-smi"
+architectures() { # EXPECTED DEFINITION...
+    local expected=$1 said
+    shift
+    said=$(cmake "-DCUSIGHT_NVIDIA_SMI=$work/nvidia-smi" "$@" -P "$work/architectures.cmake" 2>&1 | sed -n 's/^\[\(.*\)\]$/\1/p')
+    [ "$said" = "$expected" ] || fail "architectures with $*: $said, expected $expected"
+}
+unset CUDAARCHS
+architectures all-major
+architectures "86;90" -DCUSIGHT_PYTHON=ON
+architectures 90 -DCUSIGHT_PYTHON=ON -DCUSIGHT_NVIDIA_SMI=/bin/false
+architectures all-major -DCUSIGHT_PYTHON=ON -DCMAKE_CUDA_ARCHITECTURES=all-major
+CUDAARCHS=75 architectures 75 -DCUSIGHT_PYTHON=ON
+CUDAARCHS=75 architectures "86;90" -DCMAKE_CUDA_ARCHITECTURES=native
+CUDAARCHS=native architectures "86;90"
+
 # A library that is too old is not used, and what is missing is said once.
 mkdir "$work/old"
 printf '#define ZSTD_VERSION_MAJOR 1\n#define ZSTD_VERSION_MINOR 3\n#define ZSTD_VERSION_RELEASE 8\n' >"$work/old/zstd.h"

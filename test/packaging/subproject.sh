@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cusight inside another project (test/packaging/consumers/subproject), by add_subdirectory and by FetchContent: it builds, links and runs,
+# cusight inside another project (test/packaging/consumers/subproject), by add_subdirectory and by FetchContent of a tag: it builds, links and runs,
 # leaves the project's build type alone, and installs nothing unless CUSIGHT_INSTALL asks for it. Every CMake option is in the guide.
 # Arguments: build folder, source folder.
 set -euo pipefail
@@ -42,11 +42,23 @@ cmake --build "$work/subdirectory" -j 2 >"$work/log" 2>&1 || die "subdirectory: 
 files=$(installed subdirectory)
 [ "$files" = ./bin/shared ] || die "the project installs $files, expected ./bin/shared"
 
-consumer fetched -DCONSUMER_BY=FetchContent -DCUSIGHT_INSTALL=ON
+# A repository with the sources as they are, tagged.
+mkdir "$work/repository"
+find "$source" -mindepth 1 -maxdepth 1 ! -name 'build*' ! -name .git ! -name out ! -name dist -exec cp -a -t "$work/repository" {} +
+in_repository() { git -C "$work/repository" -c user.name=test -c user.email=test@localhost -c commit.gpgsign=false -c init.defaultBranch=main "$@"; }
+logged git.log in_repository init -q
+logged git.log in_repository add .
+logged git.log in_repository commit -q -m sources
+logged git.log in_repository tag v0
+consumer fetched -DCONSUMER_TAG=v0 "-DCONSUMER_SOURCE=file://$work/repository" -DCUSIGHT_INSTALL=ON
 ln -s "$work/subdirectory/cusight/"libcusight.* "$work/fetched/_deps/cusight-build/" # the build above
 ln -s "$work/subdirectory/shared" "$work/fetched/"
 files=$(installed fetched)
 for file in ./bin/shared ./include/cusight/core.h ./lib/libcusight.so ./lib/libcusight.a ./lib/pkgconfig/cusight.pc; do
     [[ " $files " == *" $file "* ]] || die "with CUSIGHT_INSTALL=ON, the project installs $files, expected $file too"
 done
+consumer commit "-DCONSUMER_TAG=$(in_repository rev-parse HEAD)" "-DCONSUMER_SOURCE=file://$work/repository" -DCUSIGHT_OPENMP=OFF
+# The guide shows this with a repository whose owner readers fill in, in one place.
+grep -qF 'GIT_REPOSITORY ${CUSIGHT_REPOSITORY} GIT_TAG' "$source/docs/guide.md" || die "docs/guide.md does not show FetchContent"
+[ "$(cat "$source"/README.md "$source"/docs/*.md | grep -c 'OWNER/cusight')" = 1 ] || die "OWNER/cusight is not named once in the guide"
 echo "included, built, ran; $(wc -w <<<"$options") options are described"

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# The Debian packages in a clean root, as `scripts/fresh RELEASE packages` runs it: they install with their dependencies, a program in C
+# compiles and links with pkg-config and with CMake, to the shared library and to the static one, and runs; so do the programs; removed,
+# they leave nothing. Argument: the folder with the packages. Needs root; changes the system that it runs on.
+set -euo pipefail
+packages=$1 consumers=$(cd "$(dirname "$0")" && pwd) work=$(mktemp -d)
+export DEBIAN_FRONTEND=noninteractive
+die() {
+    echo "FAILED: $*"
+    exit 1
+}
+install() { # OPTION|PACKAGE...
+    apt-get install -y -qq "$@" >"$work/apt.log" 2>&1 || die "apt-get install $*: $(tail -n 20 "$work/apt.log")"
+}
+ours() { find /usr /etc /var/lib -xdev -name '*cusight*'; }
+apt-get update -qq
+ours >"$work/before"
+
+install --no-install-recommends "$packages"/libcusight0*.deb
+library=$(dpkg -L libcusight0.2 | grep 'libcusight.so.0.2$')
+! ldd "$library" | grep 'not found' || die "libcusight0.2 lacks dependencies"
+ldconfig -p | grep -q 'libcusight.so.0.2 ' || die "ldconfig was not called"
+
+# Only a compiler and what libcusight-dev asks for. A build with CUDA from no package cannot say what its static library needs.
+install --no-install-recommends "$packages"/libcusight-dev*.deb gcc libc6-dev
+install --no-install-recommends cmake make pkg-config
+static=yes
+! pkg-config --static --libs cusight | grep -q cudart || static=no
+cd "$work"
+# shellcheck disable=SC2046
+gcc "$consumers/main.c" -o shared $(pkg-config --cflags --libs cusight)
+ldd shared | grep -q 'libcusight.so.0.2 => /' || die "pkg-config: not linked to the shared library"
+./shared
+if [ $static = yes ]; then
+    # shellcheck disable=SC2046
+    gcc "$consumers/main.c" -o static $(pkg-config --cflags --static --libs cusight | sed 's/-lcusight/-l:libcusight.a/')
+    ! ldd static | grep -q libcusight || die "pkg-config --static: linked to the shared library"
+    ./static
+    cmake -S "$consumers/c" -B c >cmake.log 2>&1 && cmake --build c >>cmake.log 2>&1 || die "CMake: $(cat cmake.log)"
+    c/shared
+    c/static
+fi
+echo "compiled, linked, ran: shared, static ($static)"
+
+for package in "$packages"/cusight-*.deb; do
+    [ -e "$package" ] || continue
+    install "$package" # with what it recommends
+done
+for program in /usr/bin/cusight-*; do
+    [ -e "$program" ] || continue
+    ! ldd "$program" | grep 'not found' || die "$program lacks libraries"
+    "$program" --version
+done
+if [ -e /usr/bin/cusight-heatmap ]; then
+    cusight-heatmap synthetic:64x48@3 --headless --output %03d.png >heatmap.log 2>&1 || die "cusight-heatmap: $(cat heatmap.log)"
+fi
+if [ -e /usr/bin/cusight-events-mpi ]; then
+    printf '4 4\n1 1 1 1\n2 2 2 0\n3 3 3 1\n4 0 0 1\n' >events.txt
+    mpirun --allow-run-as-root --oversubscribe -n 2 cusight-events-mpi events.txt --events-per-frame 2 --output frames.raw >mpi.log 2>&1 ||
+        die "cusight-events-mpi: $(cat mpi.log)"
+    [ -s frames.raw ] || die "cusight-events-mpi wrote nothing"
+fi
+
+names=$(dpkg-query -W -f '${Package}\n' '*cusight*' | paste -sd ' ')
+# shellcheck disable=SC2086
+apt-get purge -y -qq $names >apt.log 2>&1 || die "purge: $(tail apt.log)"
+ours >after
+diff before after || die "files are left"
+rm -rf "$work"
+echo "installed, used, removed: $names"

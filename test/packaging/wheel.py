@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""What is inside a wheel of scripts/wheels, and how large it may be. wheel.py WHEEL cpu|cuda|aarch64; exit status 1: it is not as it
+should be."""
+import os
+import re
+import sys
+import zipfile
+
+path, kind = sys.argv[1:]
+name = os.path.basename(path)
+size = os.path.getsize(path)
+files = zipfile.ZipFile(path).namelist()
+wrong = []
+
+
+def expect(condition, text):
+    if not condition:
+        wrong.append(text)
+
+
+machine = "aarch64" if kind == "aarch64" else os.uname().machine
+expect(re.search(rf"-manylinux_2_\d+_{machine}(\.|$)", name), f"the platform is not manylinux for {machine}")
+expect(re.search(r"-cp3(12-abi3|\d+-cp3\d+)-", name), "the Python tag is neither that of the stable ABI nor of one version")
+for wanted in ("cusight/__init__.py", "cusight/_core.pyi", "cusight/py.typed"):
+    expect(wanted in files, f"{wanted} is missing")
+expect(any(re.fullmatch(r"cusight/_core\..*so", f) for f in files), "the module is missing")
+expect(any(re.fullmatch(r"cusight-.*\.dist-info/licenses/LICENSE", f) for f in files), "the license is missing")
+# Libraries from elsewhere, each with a reason to be here. Not libhdf5, curl, Kerberos, LDAP, CUDA's.
+libraries = {os.path.basename(f) for f in files if re.search(r"\.so(\.|$)", f) and not f.startswith("cusight/_core")}
+known = re.compile(r"lib(gomp|zstd|blosc|lz4|snappy)-[0-9a-f]+\.so[.0-9]*")
+expect(all(known.fullmatch(f) for f in libraries), f"unexpected libraries: {sorted(libraries)}")
+expect(all(re.match(r"cusight(\.libs|-[0-9.]+\.dist-info)?/", f) for f in files), f"unexpected files: {files}")
+limit = {"cpu": 3, "aarch64": 3, "cuda": 100}[kind]  # PyPI accepts 100 MB
+expect(size <= limit * 1000000, f"{size} bytes, at most {limit} MB are expected")
+for text in wrong:
+    print(f"{name}: {text}")
+print(f"{name}: {size} bytes, {len(files)} files, libraries {' '.join(sorted(libraries)) or 'none'}")
+sys.exit(bool(wrong))
