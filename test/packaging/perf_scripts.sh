@@ -187,7 +187,7 @@ assert met({"times": 4, "of": "c"}) is None
 ids = [(target["id"], target["backend"]) for target in resultfile.targets()]
 assert len(ids) == len(set(ids)) > 0
 cuda = sum(backend == "cuda" for _, backend in ids)
-lines, met, asked = resultfile.against_targets(result["rows"], "cuda")
+lines, met, asked = resultfile.against_targets(result["rows"], "cuda", "NVIDIA H200")
 assert (met, asked) == (0, cuda) and len(lines) == cuda
 
 # Three runs of cusight_perf --json into one file: a row measured again replaces the first in place; a torn line is skipped.
