@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The recipes of packaging/: what they copy and call exists, their shell parses, conda's recipe renders with and without CUDA.
+# Nothing is built. Arguments: build folder, source folder.
+set -euo pipefail
+. "$(dirname "$0")/../programs/support.sh"
+for recipe in "$source"/packaging/*Dockerfile; do
+    name=$(basename "$recipe")
+    # Its RUN commands, continued lines joined.
+    sed -e ':join' -e '/\\$/{N;s/\\\n//;b join' -e '}' "$recipe" | sed -n 's/^RUN //p' >"$work/commands"
+    [ -s "$work/commands" ] || die "$name runs nothing"
+    bash -n "$work/commands" || die "$name: syntax"
+    for script in $(grep -o 'scripts/[a-z]*' "$work/commands" | sort -u); do
+        [ -x "$source/$script" ] || die "$name calls $script"
+    done
+    grep -q "^FROM.* AS build$" "$recipe" || die "$name has no stage build"
+done
+grep -q '"name": "package"' "$source/CMakePresets.json" || die "the Dockerfile's preset is missing"
+bash -n "$source/packaging/conda/build.sh" "$source/packaging/conda/build-python.sh" || die "conda: syntax"
+if python3 -c 'import jinja2, yaml' 2>/dev/null; then
+    python3 - "$source" <<'PYTHON' || die "packaging/conda/meta.yaml"
+import re, sys
+import jinja2, yaml
+
+source = sys.argv[1]
+text = open(source + "/packaging/conda/meta.yaml").read()
+for cuda in None, "13.0":
+    names = {
+        "load_file_regex": lambda path, regex_pattern, from_recipe_dir: re.search(regex_pattern, open(source + "/packaging/conda/" + path).read()),
+        "compiler": lambda language: language, "pin_subpackage": lambda name, max_pin: name,
+    }
+    if cuda:
+        names["cuda_compiler_version"] = cuda
+    recipe = yaml.safe_load(jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text).render(names))
+    assert re.fullmatch(r"\d+\.\d+\.\d+", recipe["package"]["version"]), recipe["package"]
+    assert [output["name"] for output in recipe["outputs"]] == ["libcusight", "cusight"]
+    for output in recipe["outputs"]:
+        assert ("cuda" in output["requirements"]["build"]) == bool(cuda), output
+PYTHON
+else
+    echo "skipped: conda's recipe needs Python's jinja2 and yaml"
+fi
+echo "the recipes are well-formed"
