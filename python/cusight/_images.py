@@ -15,7 +15,7 @@ def heatmap(
     cur: Array,
     *,
     full_scale: int = 765,
-    colors: Any = None,
+    colors: ArrayLike | None = None,
     out: ArrayLike | None = None,
     stream: Stream | None = None,
 ) -> Array:
@@ -30,7 +30,7 @@ def heatmap(
     """
     table = None
     if colors is not None:
-        view = memoryview(colors)
+        view = memoryview(colors)  # type: ignore[arg-type]
         if view.format != "B" or view.shape != (766, 3):
             about = f"{view.shape} of format {view.format!r}"
             raise ArgumentValueError(Status.VALUE, f"heatmap: colors is {about}, expected (766, 3) uint8")

@@ -168,7 +168,8 @@ int eventio_ecfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t ou
     const size_t count = header >> 2, rows = out_size / ROW;
     if (count > rows)
         return 0;
-    memset(out, 0, out_size);
+    if (out_size) /* out may be NULL otherwise */
+        memset(out, 0, out_size);
     for (size_t i = count; i < rows; ++i) /* not events: the time tells if one is read */
         memcpy(out + i * ROW + T, &no_time, 8);
     Input rest = {in + HEADER, in + in_size};
