@@ -101,9 +101,10 @@ void addOutputOptions(CLI::App &app, Settings &s) {
     sample::addEncoding(app, s.common.video, false);
 }
 
-const std::string RECORDING_HELP = "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, text or CSV), "
-                                   "recognized by its content; or a source of "
-                                   "frames to generate events from: ";
+const std::string RECORDING_HELP =
+    "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, text or CSV), "
+    "recognized by its content; or a source of "
+    "frames to generate events from: ";
 
 // Returns false if there is nothing left to do, or if `info` was asked for and printed.
 bool parse(int argc, char **argv, Settings &s) {

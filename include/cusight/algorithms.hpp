@@ -108,6 +108,7 @@ class Matcher {
         expectFrames(1);
         check(cusMatcherInspect(get(), frame.get(), &range, min_fill, stream));
     }
+    // The same for options.batch frames.
     void inspect(const std::vector<cusMat> &frames, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
         expectFrames(frames.size());
         check(cusMatcherInspect(get(), frames.data(), &range, min_fill, stream));

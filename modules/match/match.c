@@ -139,9 +139,9 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, Matc
     return status;
 }
 
-/* Copies a matrix of 8-bit or float pixels to tight floats in host memory; bytes: room for it. */
+/* Copies a matrix of 8-bit or float pixels to tight floats in host memory; bytes: room for one of 8-bit pixels. */
 static cusStatus fetchFloats(const cusMat *mat, float *tight, uint8_t *bytes, cusStream stream) {
-    if (CUS_DEPTH(mat->type) == CUS_32F)
+    if (CUS_DEPTH(mat->type) == CUS_32F || !bytes)
         return fetch(mat, tight, stream);
     CUS_TRY(fetch(mat, bytes, stream));
     const size_t n = (size_t)mat->rows * (size_t)mat->cols * (size_t)CUS_CHANNELS(mat->type);

@@ -141,7 +141,8 @@ TEST(EventErrors, FilesThatAreNotRecordings) {
                 "endianness of EVT 2.1 is big, expected little or legacy");
     CUS_REJECTS(content("% evt 5.0\n% end\n1234"), UNSUPPORTED, "EVT 5.0");
     for (const char *version : {"evt 4294967299.0", "evt 3.4294967296", "evt -4294967293.0", "evt 99999999999999999999.0"})
-        CUS_REJECTS(content("% " + std::string(version) + "\n% end\n1234"), UNSUPPORTED, "expected EVT 2.0, 2.1, 3.0 or 4.0");
+        CUS_REJECTS(content("% " + std::string(version) + "\n% end\n1234"), UNSUPPORTED,
+                    "expected EVT 2.0, 2.1, 3.0 or 4.0");
     CUS_REJECTS(content("% Version 1\n" + std::string("\0\x08", 2) + "12345678"), UNSUPPORTED, "DAT version is 1");
     CUS_REJECTS(content("% Version 2\n\x03\x09"
                         "12345678"),

@@ -94,8 +94,9 @@ TEST_P(MatchObjects, RejectsBadArguments) {
     CUS_REJECTS(create(sizes, 2, 20, 30, nullptr), SIZE, "templates[1]");
     CUS_REJECTS(create(types, 2, 20, 30, nullptr), TYPE, "templates[1]");
     support::TestMat wrong(6, 8, CUS_16UC1, space());
-    CUS_REJECTS(create(&wrong.mat, 1, 20, 30, nullptr), TYPE,
-                "cusMatcherCreate: templates[0] has type 16UC1, expected 8UC1, 8UC2, 8UC3, 8UC4, 32FC1, 32FC2, 32FC3 or 32FC4");
+    CUS_REJECTS(
+        create(&wrong.mat, 1, 20, 30, nullptr), TYPE,
+        "cusMatcherCreate: templates[0] has type 16UC1, expected 8UC1, 8UC2, 8UC3, 8UC4, 32FC1, 32FC2, 32FC3 or 32FC4");
     const auto changed = [&](const auto &change) {
         auto options = cusMatcherDefaults();
         change(options);

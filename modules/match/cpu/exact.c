@@ -211,7 +211,8 @@ static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *
 static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cusMat *frame) {
     double largest = host->largest;
     for (int y = 0; y < m->rows && largest < INFINITY; ++y) {
-        const double row = largestInteger((const float *)match_row(frame, (size_t)y), (size_t)(m->cols * m->channels));
+        const double row =
+            largestInteger((const float *)match_row(frame, (size_t)y), (size_t)m->cols * (size_t)m->channels);
         largest = row > largest ? row : largest;
     }
     const double units = match_fft64_correlationUnits((double)host->fft_rows * host->fft_cols) * 0x1p-53;

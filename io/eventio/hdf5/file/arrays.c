@@ -135,9 +135,10 @@ static Place placeOf(const Extensible *x, uint64_t index) {
     p.super = eventio_log2((index >> eventio_log2(x->block_min)) + 1);
     index -= (((uint64_t)1 << p.super) - 1) * x->block_min;
     p.blocks = (uint64_t)1 << p.super / 2;
-    p.each = (uint64_t)x->block_min << (p.super + 1) / 2;
-    p.block = index / p.each;
-    p.in_block = index % p.each;
+    const unsigned each = eventio_log2(x->block_min) + (p.super + 1) / 2; /* block_min is a power of two */
+    p.each = (uint64_t)1 << each;
+    p.block = index >> each;
+    p.in_block = index & (p.each - 1);
     p.page = p.each > (uint64_t)1 << x->page_bits ? (uint64_t)1 << x->page_bits : 0;
     return p;
 }

@@ -26,12 +26,16 @@ static cusStatus readSpace(const Hdf5File *f, const Hdf5Message *m, Hdf5Dataset 
     (void)eventio_take(&c, version == 1 ? 4 : 0);
     d->is_null = version == 2 && kind == NO_ELEMENTS;
     c.failed = c.failed || version < 1 || version > 2 || d->rank > MOST_DIMENSIONS;
-    for (unsigned i = 0; i < 2 * d->rank && !c.failed; ++i) {
-        if (i >= d->rank && !(flags & HAS_MOST))
-            break;
-        const uint64_t value = eventio_takeLength(&c), unlimited = UINT64_MAX >> (64 - 8 * f->length_size);
-        if (i % d->rank < HDF5_MAX_RANK)
-            (i < d->rank ? d->shape : d->most)[i % d->rank] = i >= d->rank && value == unlimited ? UINT64_MAX : value;
+    const uint64_t unlimited = UINT64_MAX >> (64 - 8 * f->length_size);
+    for (unsigned i = 0; i < d->rank && !c.failed; ++i) {
+        const uint64_t value = eventio_takeLength(&c);
+        if (i < HDF5_MAX_RANK)
+            d->shape[i] = value;
+    }
+    for (unsigned i = 0; i < d->rank && (flags & HAS_MOST) && !c.failed; ++i) {
+        const uint64_t value = eventio_takeLength(&c);
+        if (i < HDF5_MAX_RANK)
+            d->most[i] = value == unlimited ? UINT64_MAX : value;
     }
     if (!(flags & HAS_MOST))
         memcpy(d->most, d->shape, sizeof d->most);

@@ -72,14 +72,14 @@ static cusStatus openNames(Hdf5File *f, uint64_t heap, Names *names) {
 
 /* *order: like strcmp of `name` and the one at `offset`. */
 static cusStatus compareName(Hdf5File *f, const Names *names, uint64_t offset, const char *name, int *order) {
-    uint8_t there[256];
+    uint8_t there[257]; /* ends with 0 */
     const size_t n = strlen(name) + 1;
-    if (offset >= names->size || n > sizeof there)
+    if (offset >= names->size || n >= sizeof there)
         return eventio_hdf5Damaged(f, names->address, "name in a local heap");
     const uint64_t left = names->size - offset;
     memset(there, 0, sizeof there);
     CUS_TRY(eventio_hdf5Peek(f, names->address + offset, there, left < n ? (size_t)left : n, "local heap"));
-    *order = strncmp(name, (const char *)there, n);
+    *order = strcmp(name, (const char *)there);
     return CUS_OK;
 }
 
