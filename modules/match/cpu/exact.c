@@ -77,8 +77,9 @@ static double exactFloats(const MatchModel *m, const MatchHost *host, const cusM
     if (m->method >= CUS_MATCH_CCOEFF) {
         for (size_t j = 0; j < (size_t)m->h; ++j) {
             const float *row = (const float *)match_row(frame, y + j) + x * channels;
-            for (size_t i = 0; i < n; ++i)
-                s1[i % channels] += host->mask.inside && !host->mask.inside[j * n + i] ? 0 : row[i];
+            for (size_t i = 0; i < n; i += channels)
+                for (size_t k1 = 0; k1 < channels; ++k1)
+                    s1[k1] += host->mask.inside && !host->mask.inside[j * n + i + k1] ? 0 : row[i + k1];
         }
         for (size_t i = 0; i < channels; ++i) {
             center[i] = match_center(s1[i], m->n, 0, ((const float *)match_row(frame, y))[x * channels + i]);
@@ -88,17 +89,17 @@ static double exactFloats(const MatchModel *m, const MatchHost *host, const cusM
     }
     for (size_t j = 0; j < (size_t)m->h; ++j) {
         const float *row = (const float *)match_row(frame, y + j) + x * channels;
-        for (size_t i = 0; i < n; ++i) {
-            const double weight = match_weight(host->mask, j * n + i);
-            if (weight == 0)
-                continue;
-            const size_t channel = i % channels;
-            const double a = row[i], b = pixels[j * n + i], centered = a - center[channel];
-            ssd += weight * ((a - b) * (a - b));
-            c += weight * (centered * (b - t->shift[channel]));
-            s1[channel] += centered;
-            s2 += weight * (centered * centered);
-        }
+        for (size_t i = 0; i < n; i += channels)
+            for (size_t k1 = 0; k1 < channels; ++k1) {
+                const double weight = match_weight(host->mask, j * n + i + k1);
+                if (weight == 0)
+                    continue;
+                const double a = row[i + k1], b = pixels[j * n + i + k1], centered = a - center[k1];
+                ssd += weight * ((a - b) * (a - b));
+                c += weight * (centered * (b - t->shift[k1]));
+                s1[k1] += centered;
+                s2 += weight * (centered * centered);
+            }
     }
     return match_score(m, t, scale, c, s1, s2, ssd);
 }
