@@ -32,6 +32,16 @@
             GTEST_SKIP() << "no GPU on this machine";     \
     } while (0)
 
+// What a statement of the programs' code throws, a sample::Stop: its exit code and a part of its message.
+#define EXPECT_STOP(statement, expected, part)                                                           \
+    try {                                                                                                \
+        statement;                                                                                       \
+        ADD_FAILURE() << "was not stopped";                                                              \
+    } catch (const sample::Stop &stop) {                                                                 \
+        EXPECT_EQ(stop.code(), (expected)) << stop.what();                                               \
+        EXPECT_NE(std::string(stop.what()).find(part), std::string::npos) << "message: " << stop.what(); \
+    }
+
 namespace support {
 
 // Whether a call has this status, and a message with this text. main.cpp; one function for all compiles faster.

@@ -64,15 +64,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-#define EXPECT_STOP(statement, expected, part)                                                           \
-    try {                                                                                                \
-        statement;                                                                                       \
-        ADD_FAILURE() << "was not stopped";                                                              \
-    } catch (const sample::Stop &stop) {                                                                 \
-        EXPECT_EQ(stop.code(), (expected)) << stop.what();                                               \
-        EXPECT_NE(std::string(stop.what()).find(part), std::string::npos) << "message: " << stop.what(); \
-    }
-
 class Samples : public testing::Test {
   protected:
     void SetUp() override {

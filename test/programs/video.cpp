@@ -20,16 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What `statement` throws: its exit code and a part of its message.
-#define EXPECT_STOP(statement, expected, part)                                                           \
-    try {                                                                                                \
-        statement;                                                                                       \
-        ADD_FAILURE() << "was not stopped";                                                              \
-    } catch (const sample::Stop &stop) {                                                                 \
-        EXPECT_EQ(stop.code(), (expected)) << stop.what();                                               \
-        EXPECT_NE(std::string(stop.what()).find(part), std::string::npos) << "message: " << stop.what(); \
-    }
-
 // A picture of one gray for each number, which encoding keeps.
 cv::Mat numbered(int number, cv::Size size = {64, 48}) {
     return cv::Mat(size, CV_8UC3, cv::Scalar::all(20 + 10 * number));
