@@ -22,9 +22,12 @@
  * bound, and every position that may be the best within that bound is recomputed directly. 8-bit images are recomputed in
  * integers: a score is the exact number rounded once to double, so that a copy scores exactly 1 in CCORR_NORMED and CCOEFF_NORMED, and
  * the best match is the first in row-major order of those with the best such score, the same on both backends.
- * 32F images and templates may have any units. Scores are recomputed in double precision about the window's mean, within 1e-9 (normed
- * methods; others: of the norms of window and template); positions whose scores differ by less may be confused. A window whose sum of
- * squares is below 2^-48 (rows + cols) of the frame's may count as empty.
+ * 32F images and templates may have any units. Scores are recomputed in double precision about a mean of the window's pixels, within
+ * 1e-9 (normed methods; others: of the norms of window and template), in one order of operations: the same bits on both backends. Scores
+ * that differ by less than 2^-34 (normed methods), 2^-36 of the template's sum of squares (SQDIFF) or of themselves (others) are ties, of
+ * which the first in row-major order is the best. Where more than 256 positions may be the best, transforms in double choose among
+ * them, and a score within their rounding (about 1e-13) of the edge of a tie may go either way. A window whose sum of squares is below
+ * 2^-48 (rows + cols) of the frame's may count as empty.
  * Score maps are float, with a mask or without, within this bound of the true score:
  *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - p| |T - m|
  * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and of the template (inside the mask),

@@ -100,8 +100,22 @@ static void sumTemplate(const MatchModel *m, const void *data, MatchMask mask, s
     }
     const double variation = match_centered(m, t->t2, t->t1, t->t1).high / m->n;
     t->variation = one_color ? 0 : variation;
+    t->step = m->method == CUS_MATCH_SQDIFF && t->raw_t2 > 0 ? ldexp(1, ilogb(t->raw_t2) - 36) : 0;
     for (int c = 0; c < m->channels; ++c)
         t->norm[c] = sqrt(plane2[c]);
+}
+
+void match_chooseSamples(const MatchModel *m, MatchMask mask, uint32_t *samples) {
+    const uint64_t inside = (uint64_t)m->n;
+    uint64_t pixel = 0, seen = 0;
+    for (uint64_t i = 0; i < (uint64_t)m->samples; ++pixel) {
+        if (mask.inside && !mask.inside[pixel * (size_t)m->channels])
+            continue;
+        if (seen++ == i * inside / (uint64_t)m->samples) {
+            samples[i] = (uint32_t)pixel;
+            ++i;
+        }
+    }
 }
 
 /* Prepares everything from a tight host copy of the templates. */
@@ -115,6 +129,8 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, Matc
             m->shift[c] = MATCH_DOTS_SHIFT;
     else if (made->algorithm == CUS_MATCH_FFT && !m->weighted)
         chooseShift(m, data, mask, elements, m->templates, m->shift);
+    if (!m->integer && m->method >= CUS_MATCH_CCOEFF)
+        m->samples = m->n < MATCH_LANES ? (int)m->n : MATCH_LANES;
     const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
     cusStatus status = CUS_OK;
     for (int k = 0; k < m->templates && status == CUS_OK; ++k) {

@@ -30,7 +30,8 @@ typedef struct MatchModel {
     int frames;             /* of a batch; 1 without */
     int needs_s1, needs_s2; /* window sums that the method needs */
     int max_matches, min_distance, subpixel;
-    double n;                         /* pixels of the template, with a mask those inside it */
+    int samples; /* pixels of a window whose mean it is centered by; floats of methods that subtract means, otherwise 0 */
+    double n;    /* pixels of the template, with a mask those inside it */
     double mask_norm;                 /* Euclidean norm of the mask, of ones or of squared weights */
     double shift[MATCH_MAX_CHANNELS]; /* of frames, and of templates unless these have their own: integers for bytes */
     double error;        /* bound of a correlation's error, divided by the sum over channels of |frame| |template| */
@@ -45,6 +46,7 @@ typedef struct MatchTemplate {
     double raw_t1[MATCH_MAX_CHANNELS], raw_t2; /* not shifted */
     double variation;                          /* sum of squares about the channels' means; 0: each channel has one value */
     double norm[MATCH_MAX_CHANNELS];           /* Euclidean norm of each shifted channel */
+    double step;                               /* SQDIFF of floats: see match_rank() */
 } MatchTemplate;
 
 /* Whether frames are shifted by their own mean: floats may have other units than the template. Squared differences compare values of
@@ -81,6 +83,9 @@ static inline double match_weight(MatchMask mask, size_t i) {
         return (double)mask.weights[i] * mask.weights[i];
     return !mask.inside || mask.inside[i] ? 1 : 0;
 }
+
+/* The samples as indices of the template's pixels, evenly spaced among those inside the mask. */
+void match_chooseSamples(const MatchModel *m, MatchMask mask, uint32_t *samples);
 
 /* ---- Backends --------------------------------------------------------------------------------------------------------- */
 

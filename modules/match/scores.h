@@ -131,11 +131,39 @@ MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, const
     return match_score(m, t, p, c, s1, s2, ssd);
 }
 
-/* What a window's pixels are centered by: their mean, from the sum of n pixels less `shift`; an integer if the pixels
- * seem to be, as the first one is. */
-MATCH_FN double match_center(double sum, double n, double shift, double first) {
-    const double mean = shift + sum / n;
-    return sum == rint(sum) && shift == rint(shift) && first == rint(first) ? rint(mean) : mean;
+/* ---- The sums over a window of floats, in one order ------------------------------------------------------------------- */
+
+/* A window's rows are cut into slices, equal ones up to the last. Pixel i of a slice, row by row, is added to lane i % MATCH_LANES, its
+ * channels one after the other. The sum of the lanes is that of each 32 of them, by halving, and these sums from the first to the last.
+ * Slice s is added to lane s % 32 of the window, and these 32 are added by halving. */
+enum { MATCH_LANES = 384, MATCH_MAX_SLICES = 64 };
+
+MATCH_FN int match_slices(const MatchModel *m) {
+    const double busy = (double)m->w * m->h * m->channels / (8 * MATCH_LANES);
+    const int most = m->h < MATCH_MAX_SLICES ? m->h : MATCH_MAX_SLICES;
+    return busy < 1 ? 1 : busy < most ? (int)busy : most;
+}
+
+/* What a window's pixels are centered by: the mean of a sample of them, from the sum of n; an integer if the pixels seem to be, as the
+ * first one is. Samples lie evenly among the pixels, so a mean of the window that is off by d means a variance of at least
+ * d^2 n / m->n. */
+MATCH_FN double match_center(double sum, double n, double first) {
+    const double mean = sum / n;
+    return sum == rint(sum) && first == rint(first) ? rint(mean) : mean;
+}
+
+/* What positions are compared by: of bytes the score. Scores of floats that differ by no more than transforms and sums in another order
+ * do are ties, of which the first is taken, so that both backends take the same position. Steps are 2^-34 with normed methods, otherwise
+ * 2^-36 of the template's sum of squares, or of the score. Integers stay: sums of integer pixels are exact. */
+MATCH_FN double match_rank(const MatchModel *m, const MatchTemplate *t, double score) {
+    if (m->integer || score == rint(score))
+        return score;
+    if (m->method & 1)
+        return rint(score * 0x1p34) * 0x1p-34;
+    if (m->method == CUS_MATCH_SQDIFF)
+        return t->step > 0 ? rint(score / t->step) * t->step : score;
+    const double scaled = score * 131073; /* 2^17 + 1: Veltkamp's split leaves the upper 36 bits */
+    return scaled - (scaled - score);
 }
 
 /* Bounds of the cost: the score if the smallest is best, otherwise the negated score. */
@@ -221,9 +249,10 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, con
             const double energy = match_windowEnergy(m, p, s1, s2), relative = uncertain.energy / energy;
             error = energy > MATCH_LEAST_ENERGY * uncertain.energy ? (error + relative) * (1 + relative) : 2;
         }
-        error = error < 2 ? error + 1e-12 : 2; /* 1e-12: rounding of the arithmetic above; scores lie in -1..1 */
+        error =
+            error < 2 ? error + (m->integer ? 1e-12 : 3e-10) : 2; /* rounding of the arithmetic above, and match_rank() */
     } else if (!m->integer || m->method == CUS_MATCH_CCOEFF) {
-        error += 1e-12 * fabs(value);
+        error += m->integer ? 1e-12 * fabs(value) : 1e-10 * (fabs(value) + t->step * 0x1p36);
     }
     *score = (float)value;
     const double cost = match_smallestIsBest(m->method) ? value : -value;

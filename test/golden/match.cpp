@@ -3,25 +3,35 @@
 #include "cusight/match.h"
 #include "reference/hsv.hpp"
 #include "reference/match.hpp"
+#include "reference/match_floats.hpp"
 
 namespace golden {
 namespace {
 
-using Image = reference::Image<uint8_t>;
+template<class T>
+using ImageOf = reference::Image<T>;
+using Image = ImageOf<uint8_t>;
 
-// Content: random bytes, or a pattern that repeats, so that many scores are equal.
-Image picture(int rows, int cols, int channels, bool periodic, uint32_t seed) {
+// Content: random numbers, or a pattern that repeats, so that many scores are equal. Floats are bytes times `unit`, with fractions.
+template<class T>
+ImageOf<T> picture(int rows, int cols, int channels, bool periodic, uint32_t seed, float unit = 1) {
     Numbers next(seed);
-    Image image{rows, cols, channels, {}};
+    ImageOf<T> image{rows, cols, channels, {}};
     for (int y = 0; y < rows; ++y)
         for (int x = 0; x < cols; ++x)
-            for (int c = 0; c < channels; ++c)
-                image.data.push_back(static_cast<uint8_t>(periodic ? (x % 5) * 50 + (y % 3) * 20 + c : next() >> 24));
+            for (int c = 0; c < channels; ++c) {
+                const uint32_t number = periodic ? 0 : next(); // 24 bits are a float's
+                const int byte = periodic ? (x % 5) * 50 + (y % 3) * 20 + c : static_cast<int>(number >> 24);
+                image.data.push_back(std::is_same_v<T, float> && !periodic
+                                         ? static_cast<T>(unit * static_cast<float>(number >> 8))
+                                         : static_cast<T>(unit * static_cast<float>(byte)));
+            }
     return image;
 }
 
-Image cut(const Image &image, int y, int x, int rows, int cols) {
-    Image part{rows, cols, image.channels, {}};
+template<class T>
+ImageOf<T> cut(const ImageOf<T> &image, int y, int x, int rows, int cols) {
+    ImageOf<T> part{rows, cols, image.channels, {}};
     for (int j = 0; j < rows; ++j)
         for (int i = 0; i < cols; ++i)
             for (int c = 0; c < image.channels; ++c)
@@ -29,7 +39,8 @@ Image cut(const Image &image, int y, int x, int rows, int cols) {
     return part;
 }
 
-Data maskFor(const Image &templ, uint32_t seed) {
+template<class T>
+Data maskFor(const ImageOf<T> &templ, uint32_t seed) {
     Numbers next(seed);
     Data mask;
     for (int i = 0; i < templ.rows * templ.cols; ++i)
@@ -43,8 +54,9 @@ const cusMatchMethod METHODS[] = {CUS_MATCH_SQDIFF,       CUS_MATCH_SQDIFF_NORME
 const cusHsvRange RANGE = {{20, 30, 30}, {120, 255, 255}};
 const double MIN_FILL = 0.3;
 
+template<class T>
 struct Case {
-    Image image, templ;
+    ImageOf<T> image, templ;
     Data mask; // empty: none
     cusMatcherOptions options;
     bool inspect = false;
@@ -55,29 +67,42 @@ void appendMatch(Data &data, int x, int y, double score, uint32_t pixels, int fi
     append(data, std::vector<double>{score});
 }
 
-Data expected(const Case &c) {
+std::vector<reference::Found> bestOf(const Case<uint8_t> &c, const uint8_t *mask) {
+    return reference::best(reference::scoreMap(c.image, c.templ, mask, c.options.method), c.image.cols - c.templ.cols + 1,
+                           c.options.method, c.options.max_matches, c.options.min_distance);
+}
+std::vector<reference::Found> bestOf(const Case<float> &c, const uint8_t *mask) {
+    return reference::bestFloats(c.image, c.templ, mask, c.options.method, c.options.max_matches, c.options.min_distance);
+}
+
+template<class T>
+Data expected(const Case<T> &c) {
     Data data;
-    const auto map = reference::scoreMap(c.image, c.templ, c.mask.empty() ? nullptr : c.mask.data(), c.options.method);
-    const auto found = reference::best(map, c.image.cols - c.templ.cols + 1, c.options.method, c.options.max_matches,
-                                       c.options.min_distance);
-    for (const reference::Found &f : found) {
+    for (const reference::Found &f : bestOf(c, c.mask.empty() ? nullptr : c.mask.data())) {
         uint32_t pixels = 0;
         for (int j = 0; c.inspect && j < c.templ.rows; ++j)
             for (int i = 0; i < c.templ.cols; ++i) {
                 const int y = f.y + j, x = f.x + i;
-                pixels += reference::inRange(reference::hsv(c.image.at(y, x, 0), c.image.at(y, x, 1), c.image.at(y, x, 2)),
-                                             RANGE);
+                const auto channel = [&](int k) { return static_cast<uint8_t>(c.image.at(y, x, k)); };
+                pixels += reference::inRange(reference::hsv(channel(0), channel(1), channel(2)), RANGE);
             }
         appendMatch(data, f.x, f.y, f.score, pixels, c.inspect ? pixels >= MIN_FILL * c.templ.rows * c.templ.cols : -1);
     }
     return data;
 }
 
-Data computed(const Case &c, cusSpace space, Layout layout) {
-    const int type = CUS_MAKETYPE(CUS_8U, c.image.channels);
+template<class T>
+int typeOf(const ImageOf<T> &image) {
+    return CUS_MAKETYPE((std::is_same_v<T, float> ? CUS_32F : CUS_8U), image.channels);
+}
+
+template<class T>
+Data computed(const Case<T> &c, cusSpace space, Layout bytes) {
+    const int type = typeOf(c.image);
+    const Layout layout = layoutFor(type, bytes);
     TestMat image(c.image.rows, c.image.cols, type, space, layout, c.image.data.data());
     TestMat templ(c.templ.rows, c.templ.cols, type, space, layout, c.templ.data.data());
-    TestMat mask(c.templ.rows, c.templ.cols, CUS_8UC1, space, layout);
+    TestMat mask(c.templ.rows, c.templ.cols, CUS_8UC1, space, bytes);
     cusMatcherOptions options = c.options;
     if (!c.mask.empty()) {
         mask.set(c.mask.data());
@@ -106,35 +131,63 @@ struct Shape {
     int rows, cols, channels, height, width;
 };
 
+// The row of a case: `content` names its pictures.
+template<class T>
+Row rowOf(const Case<T> &c, const std::string &content, uint32_t seed) {
+    static const char *const methods[] = {"sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed"};
+    const bool direct = c.options.algorithm == CUS_MATCH_DIRECT;
+    const std::string options = std::string(methods[c.options.method]) + (direct ? " direct" : " fft") +
+                                " max_matches=" + std::to_string(c.options.max_matches) +
+                                " template=" + sizeName(c.templ.rows, c.templ.cols) + (c.mask.empty() ? "" : " mask") +
+                                "; " + content;
+    return {c.inspect ? "cusMatcherInspect" : "cusMatcherRun",
+            options,
+            seed,
+            sizeName(c.image.rows, c.image.cols),
+            typeName(typeOf(c.image)),
+            [c] { return expected(c); },
+            [c](cusSpace space, Layout layout) { return computed(c, space, layout); }};
+}
+
+cusMatcherOptions optionsOf(cusMatchMethod method, cusMatchAlgorithm algorithm, int matches) {
+    cusMatcherOptions options = cusMatcherDefaults();
+    options.method = method, options.algorithm = algorithm;
+    options.max_matches = matches, options.min_distance = 3;
+    return options;
+}
+
 Row row(const Shape &s, cusMatchMethod method, cusMatchAlgorithm algorithm, int matches, bool masked, bool periodic,
         bool inspect, uint32_t seed) {
-    static const char *const methods[] = {"sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed"};
-    Case c;
-    c.image = picture(s.rows, s.cols, s.channels, periodic, seed);
+    Case<uint8_t> c;
+    c.image = picture<uint8_t>(s.rows, s.cols, s.channels, periodic, seed);
     c.templ = cut(c.image, (s.rows - s.height) / 2, (s.cols - s.width) / 3, s.height, s.width);
     c.templ.data[0] = static_cast<uint8_t>(c.templ.data[0] + 3); // the best score is not trivial
     if (masked)
         c.mask = maskFor(c.templ, seed);
-    c.options = cusMatcherDefaults();
-    c.options.method = method, c.options.algorithm = algorithm;
-    c.options.max_matches = matches, c.options.min_distance = 3;
+    c.options = optionsOf(method, algorithm, matches);
     c.inspect = inspect;
-    std::string options = std::string(methods[method]) + (algorithm == CUS_MATCH_FFT ? " fft" : " direct") +
-                          " max_matches=" + std::to_string(matches) + " template=" + sizeName(s.height, s.width);
-    options += std::string(masked ? " mask" : "") + (periodic ? "; periodic" : "; noise");
-    return {inspect ? "cusMatcherInspect" : "cusMatcherRun",
-            options,
-            seed,
-            sizeName(s.rows, s.cols),
-            typeName(CUS_MAKETYPE(CUS_8U, s.channels)),
-            [c] { return expected(c); },
-            [c](cusSpace space, Layout layout) { return computed(c, space, layout); }};
+    return rowOf(c, periodic ? "periodic" : "noise", seed);
+}
+
+// Floats: the template in the image's units or in others.
+Row floatRow(const Shape &s, cusMatchMethod method, int matches, bool masked, bool periodic, float unit, uint32_t seed) {
+    Case<float> c;
+    c.image = picture<float>(s.rows, s.cols, s.channels, periodic, seed, periodic ? 0.3f : 0x1p-24f);
+    c.templ = cut(c.image, (s.rows - s.height) / 2, (s.cols - s.width) / 3, s.height, s.width);
+    for (size_t i = 0; i < c.templ.data.size(); ++i)
+        c.templ.data[i] = (c.templ.data[i] + (i % 7 ? 0.0f : 0.01f)) * unit;
+    if (masked)
+        c.mask = maskFor(c.templ, seed);
+    c.options = optionsOf(method, CUS_MATCH_FFT, matches);
+    return rowOf(
+        c, std::string(periodic ? "periodic" : "noise") + " fractions" + (unit == 1 ? "" : ", template in other units"),
+        seed);
 }
 
 } // namespace
 
 Row anyMatch(Choices &choices) {
-    Case c;
+    Case<uint8_t> c;
     const int channels = choices.between(1, 4), h = choices.between(1, 40), w = choices.between(1, 60);
     const int height = choices.between(1, std::min(h, 12)), width = choices.between(1, std::min(w, 20));
     c.image = {h, w, channels, choices.content(static_cast<size_t>(h * w * channels))};
@@ -175,6 +228,15 @@ std::vector<Row> matchRows() {
                 rows.push_back(row(s, method, algorithm, 4, true, false, false, seed));
             if (s.channels == 3)
                 rows.push_back(row(s, CUS_MATCH_SQDIFF, algorithm, 4, false, false, true, seed));
+        }
+    for (const Shape &s : {Shape{23, 41, 1, 5, 7}, Shape{40, 30, 3, 8, 11}, Shape{33, 52, 2, 9, 6}, Shape{29, 44, 4, 7, 10},
+                           Shape{90, 131, 1, 51, 83}})
+        for (const cusMatchMethod method : METHODS) {
+            for (const bool periodic : {false, true})
+                for (const int matches : {1, 6})
+                    rows.push_back(floatRow(s, method, matches, false, periodic, 1, seed));
+            rows.push_back(floatRow(s, method, 2, false, false, 65535, seed));
+            rows.push_back(floatRow(s, method, 4, true, false, 1, seed));
         }
     return rows;
 }

@@ -1,112 +1,11 @@
-/* Exact scores: of single windows, and of all positions at once if that is cheaper. The latter pass repeats the
- * correlation of every block in double. Correlations of integer pixels (8-bit, or floats that are integers) are
- * integers, and a transform in double is off by far less than 0.5, so rounding makes them exact. */
+/* Exact scores of all positions at once, where that is cheaper than window by window (window.c). The pass repeats the correlation of
+ * every block in double. Correlations of integer pixels (8-bit, or floats that are integers) are integers, and a transform in double is
+ * off by far less than 0.5, so rounding makes them exact. */
 #include "match/cpu/state.h"
 
 #include "check.h"
 
 #include <string.h>
-
-/* ---- One window, exactly ------------------------------------------------------------------------------------------------ */
-
-/* mask: NULL for all pixels. */
-CUSI_MULTIVERSION
-static uint32_t squaredDifferences(const uint8_t *a, const uint8_t *b, const uint8_t *mask, size_t n) {
-    uint32_t sum = 0;
-    for (size_t i = 0; i < n; ++i) {
-        const int d = (mask ? a[i] & mask[i] : a[i]) - b[i];
-        sum += (uint32_t)(d * d);
-    }
-    return sum;
-}
-
-CUSI_MULTIVERSION
-static uint32_t products(const uint8_t *a, const uint8_t *b, size_t n) {
-    uint32_t sum = 0;
-    for (size_t i = 0; i < n; ++i)
-        sum += (uint32_t)(a[i] * b[i]);
-    return sum;
-}
-
-static void sumInsideMask(const uint8_t *row, const uint8_t *mask, size_t n, size_t stride, uint64_t *sum,
-                          uint64_t *square) {
-    for (size_t i = 0; i < n * stride; i += stride) {
-        const uint64_t v = row[i] & mask[i];
-        *sum += v;
-        *square += v * v;
-    }
-}
-
-static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
-    const MatchTemplate *t = &host->sums[k];
-    const size_t channels = (size_t)m->channels, n = (size_t)m->w * channels;
-    const uint8_t *pixels = (const uint8_t *)host->templates + (size_t)k * host->template_bytes;
-    uint64_t ssd = 0, c = 0, s1[MATCH_MAX_CHANNELS] = {0}, s2 = 0;
-    for (size_t j = 0; j < (size_t)m->h; ++j) {
-        const uint8_t *row = (const uint8_t *)match_row(frame, y + j) + x * channels;
-        if (m->method == CUS_MATCH_SQDIFF) {
-            ssd += squaredDifferences(row, pixels + j * n, host->mask.inside ? host->mask.inside + j * n : NULL, n);
-            continue;
-        }
-        c += products(row, pixels + j * n, n);
-        for (size_t k1 = 0; k1 < channels; ++k1)
-            if (host->mask.inside)
-                sumInsideMask(row + k1, host->mask.inside + j * n, (size_t)m->w, channels, &s1[k1], &s2);
-            else
-                match_sumBytes(row + k1, (size_t)m->w, channels, &s1[k1], &s2);
-    }
-    if (m->method == CUS_MATCH_SQDIFF)
-        return match_score(m, t, m->shift, (double)c, (const double[MATCH_MAX_CHANNELS]){0}, 0, (double)ssd);
-    /* All are integers below 2^53, so applying the shift is exact. */
-    double shifted = (double)c, shifted1[MATCH_MAX_CHANNELS] = {0}, shifted2 = (double)s2;
-    for (size_t k1 = 0; k1 < channels; ++k1) {
-        const double shift = m->shift[k1], sum = (double)s1[k1];
-        shifted += m->n * shift * shift - shift * (sum + t->raw_t1[k1]);
-        shifted1[k1] = sum - m->n * shift;
-        shifted2 += m->n * shift * shift - 2 * shift * sum;
-    }
-    return match_score(m, t, m->shift, shifted, shifted1, shifted2, shifted2 - 2 * shifted + t->t2);
-}
-
-static double exactFloats(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
-    const MatchTemplate *t = &host->sums[k];
-    const size_t channels = (size_t)m->channels, n = (size_t)m->w * channels;
-    const float *pixels = (const float *)(host->templates + (size_t)k * host->template_bytes);
-    double ssd = 0, c = 0, s2 = 0, s1[MATCH_MAX_CHANNELS] = {0}, center[MATCH_MAX_CHANNELS] = {0};
-    double scale[MATCH_MAX_CHANNELS] = {0};
-    if (m->method >= CUS_MATCH_CCOEFF) {
-        for (size_t j = 0; j < (size_t)m->h; ++j) {
-            const float *row = (const float *)match_row(frame, y + j) + x * channels;
-            for (size_t i = 0; i < n; i += channels)
-                for (size_t k1 = 0; k1 < channels; ++k1)
-                    s1[k1] += host->mask.inside && !host->mask.inside[j * n + i + k1] ? 0 : row[i + k1];
-        }
-        for (size_t i = 0; i < channels; ++i) {
-            center[i] = match_center(s1[i], m->n, 0, ((const float *)match_row(frame, y))[x * channels + i]);
-            scale[i] = fabs(center[i]) + fabs(host->shift[i]);
-            s1[i] = 0;
-        }
-    }
-    for (size_t j = 0; j < (size_t)m->h; ++j) {
-        const float *row = (const float *)match_row(frame, y + j) + x * channels;
-        for (size_t i = 0; i < n; i += channels)
-            for (size_t k1 = 0; k1 < channels; ++k1) {
-                const double weight = match_weight(host->mask, j * n + i + k1);
-                if (weight == 0)
-                    continue;
-                const double a = row[i + k1], b = pixels[j * n + i + k1], centered = a - center[k1];
-                ssd += weight * ((a - b) * (a - b));
-                c += weight * (centered * (b - t->shift[k1]));
-                s1[k1] += centered;
-                s2 += weight * (centered * centered);
-            }
-    }
-    return match_score(m, t, scale, c, s1, s2, ssd);
-}
-
-double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
-    return m->integer ? exactBytes(m, host, frame, k, y, x) : exactFloats(m, host, frame, k, y, x);
-}
 
 /* ---- The exact pass: preparation ---------------------------------------------------------------------------------------- */
 
@@ -204,7 +103,8 @@ static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *
         for (size_t i = 0; rounds_sums && i < (size_t)m->channels; ++i)
             s1[i] = rint(s1[i]);
         s2 = rounds_sums ? rint(s2) : s2;
-        out[x] = sign * match_scoreOf(m, t, host->shift, c, s1, s2, s2 - 2 * c + t->t2, uncertain);
+        const double score = match_scoreOf(m, t, host->shift, c, s1, s2, s2 - 2 * c + t->t2, uncertain);
+        out[x] = sign * match_rank(m, t, score);
     }
 }
 

@@ -66,6 +66,7 @@ static cusStatus allocate(const MatchModel *m, MatchHost *host) {
     host->templates = take(host, count * host->template_bytes);
     host->mask.inside = take(host, m->masked ? (size_t)m->w * (size_t)m->h * channels : 0);
     host->mask.weights = take(host, m->weighted ? (size_t)m->w * (size_t)m->h * channels * sizeof(float) : 0);
+    host->samples = take(host, (size_t)m->samples * sizeof *host->samples);
     host->s1 = take(host, m->needs_s1 ? rows * cols * channels * sizeof(double) : 0);
     host->s2 = take(host, m->needs_s2 ? rows * cols * sizeof(double) : 0);
     host->column1 = take(host, in_cols * channels);
@@ -171,6 +172,7 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, MatchMa
     }
     CUS_TRY(allocate(m, host));
     copyTemplates(m, host, templates, mask, sums);
+    match_chooseSamples(m, mask, host->samples);
     if (host->dots) {
         match_packTemplates(m, host);
     } else {

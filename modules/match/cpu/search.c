@@ -145,7 +145,8 @@ static void refineTile(const Search *s, size_t i, double *bound) {
         if (!(s->map[position].lower <= known) || isKnown(s, tile, position) ||
             (own->cost <= s->perfect && own->position < position))
             continue;
-        const double cost = s->sign * match_exactScore(s->m, host, s->frame, s->k, position / s->cols, position % s->cols);
+        const double score = match_exactScore(s->m, host, s->frame, s->k, position / s->cols, position % s->cols);
+        const double cost = s->sign * match_rank(s->m, &host->sums[s->k], score);
         host->costs[position] = cost;
         if (isBetter(cost, position, *own))
             *own = (Best){cost, position};
@@ -249,7 +250,7 @@ void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k) {
             return;
         const size_t y = best.position / s.cols, x = best.position % s.cols;
         double cost = best.cost;
-        if (s.passed && !m->integer) /* transforms found the place; the window's pixels give its score */
+        if (!m->integer) /* it was a rank */
             cost = s.sign * match_exactScore(m, host, frame, k, y, x);
         if (cost > m->limit_cost)
             return;

@@ -1,5 +1,5 @@
 /* The CPU's half of a matcher, and the stages that run.c calls one after the other: scores.c (ranges of all scores), search.c (the
- * best of a map). Both call exact.c (exact scores), and all of them sums.c. */
+ * best of a map). The latter calls window.c and exact.c (exact scores of one window and of all), and all of them sums.c. */
 #ifndef CUSI_MATCH_CPU_STATE_H
 #define CUSI_MATCH_CPU_STATE_H
 
@@ -34,8 +34,9 @@ typedef struct Tile {
 typedef struct MatchHost {
     int threads;
     MatchTemplate *sums;
-    char *templates; /* tight; masked-out pixels are 0 */
-    MatchMask mask;  /* for each element */
+    char *templates;   /* tight; masked-out pixels are 0 */
+    MatchMask mask;    /* for each element */
+    uint32_t *samples; /* match_chooseSamples() */
     size_t template_bytes;
     /* The score map is cut into blocks, taken one after the other; all threads share a block. */
     int block_rows, block_cols;
@@ -121,10 +122,10 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
 void match_clearMatches(const cusMatcher *matcher, int k);
 void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k);
 
-/* ---- exact.c: exact scores */
-
-/* The score of one window, from the pixels. */
+/* window.c: the exact score of one window, from the pixels. */
 double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x);
+
+/* ---- exact.c: exact scores of all positions */
 
 /* How many nanoseconds match_exactScore takes. */
 double match_windowNs(const MatchModel *m);

@@ -144,6 +144,12 @@ cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, MatchMask mask, c
             host_mask[i / row * templates.mask_step + i % row] = mask.inside[i];
         CUS_TRY(upload(cuda, host_mask.data(), host_mask.size(), &templates.mask, stream));
     }
+    if (m.samples) {
+        std::vector<uint32_t> samples;
+        CUS_TRY(inHostMemory([&] { samples.assign(m.samples, 0); }));
+        match_chooseSamples(&m, mask, samples.data());
+        CUS_TRY(upload(cuda, samples.data(), samples.size(), &templates.samples, stream));
+    }
     if (mask.weights)
         CUS_TRY(upload(cuda, mask.weights, elements, &templates.weights, stream));
     CUS_TRY(upload(cuda, host.data(), host.size(), &templates.pixels, stream));

@@ -24,8 +24,7 @@ __global__ void __launch_bounds__(REFINE_THREADS)
             refinement.overflows[k] = static_cast<unsigned>(refinement.round) + 1;
         return;
     }
-    Candidate *bests = reinterpret_cast<Candidate *>(static_cast<PartialSums<T> *>(refinement.partial_sums) +
-                                                     static_cast<size_t>(k) * (MAX_CANDIDATES + blocks)); // one a block
+    Candidate *bests = reinterpret_cast<Candidate *>(partialsOf<T>(refinement, k)); // one a block
     Candidate best =
         blockBestToFirst<REFINE_WARPS>(searchTiles<T>(m, frame, templates, windows, scores, k, map, threshold));
     if (threadIdx.x == 0)
@@ -36,7 +35,13 @@ __global__ void __launch_bounds__(REFINE_THREADS)
     for (int i = threadIdx.x; i < blocks; i += REFINE_THREADS)
         if (isBetter(bests[i], best))
             best = bests[i];
-    storeBest(m, refinement, map, k, best);
+    best = blockBestToFirst<REFINE_WARPS>(best);
+    if constexpr (sizeof(T) > 1) { // the cost instead of the rank
+        if (threadIdx.x < 32 && __shfl_sync(cusi::FULL_WARP, best.position, 0) != ~0ull)
+            best.cost = costByWarp<T>(m, frame, templates, windows, k, __shfl_sync(cusi::FULL_WARP, best.position, 0));
+    }
+    if (threadIdx.x == 0)
+        storeBest(m, refinement, map, k, best);
 }
 
 // Removes the neighborhood of the previous round's match from the map. A block handles the tiles of one of block_uppers, a
@@ -78,13 +83,13 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-// Room for the partial sums of the slices, of which there are at most as many as blocks or MAX_CANDIDATES, whichever is
-// more, and for a Candidate of each block.
+// Room for the partial sums of the slices, or for a Candidate of each block.
 size_t refinementBytes(const Stages &stages) {
     const MatchModel &m = stages.model;
-    const size_t partial_bytes = m.integer ? sizeof(PartialSums<uint8_t>) : sizeof(PartialSums<float>);
-    return static_cast<size_t>(m.count) * (MAX_CANDIDATES + stages.refinement.blocks) *
-           std::max(partial_bytes, sizeof(Candidate));
+    const int blocks = stages.refinement.blocks;
+    static_assert(sizeof(Candidate) <= sizeof(PartialSums<float>) && sizeof(Candidate) <= 2 * sizeof(PartialSums<uint8_t>));
+    return m.count * (m.integer ? 2 * sizeof(PartialSums<uint8_t>) * partialSums<uint8_t>(blocks)
+                                : sizeof(PartialSums<float>) * partialSums<float>(blocks));
 }
 
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream) {

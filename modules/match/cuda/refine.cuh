@@ -9,7 +9,8 @@ namespace cusi::match {
 
 constexpr int REFINE_THREADS = 384, REFINE_WARPS = REFINE_THREADS / 32; // of a block
 constexpr int MAX_TILES = 256; // listed; with more tiles, or more than MAX_CANDIDATES positions, the list overflows
-constexpr int ITEMS = 16;      // tiles or positions that a thread examines at a time
+static_assert(REFINE_THREADS == MATCH_LANES);
+constexpr int ITEMS = 16; // tiles or positions that a thread examines at a time
 
 // ---- The better one of candidates, and the result that follows from it
 
@@ -92,6 +93,14 @@ struct PartialSums<float> {
 #pragma unroll
         for (double &sum : s1)
             sum += __shfl_down_sync(cusi::FULL_WARP, sum, d);
+    }
+    __device__ void fromFirstLane() {
+        ssd = __shfl_sync(cusi::FULL_WARP, ssd, 0);
+        c = __shfl_sync(cusi::FULL_WARP, c, 0);
+        s2 = __shfl_sync(cusi::FULL_WARP, s2, 0);
+#pragma unroll
+        for (double &sum : s1)
+            sum = __shfl_sync(cusi::FULL_WARP, sum, 0);
     }
 };
 
@@ -210,26 +219,34 @@ __device__ __forceinline__ PartialSums<uint8_t> sumBytes(const MatchModel &m, co
     return part;
 }
 
-// Close to the means of the window's channels for the methods that subtract them, otherwise 0.
-template<int CN>
+// What a window's pixels are centered by; the same in all lanes of the warp, which must be complete.
 struct Centers {
-    double v[CN] = {};
+    double v[MATCH_MAX_CHANNELS] = {};
 
-    __device__ __forceinline__ Centers(const MatchModel &m, const Frame &frame, const Windows &windows, int y, int x) {
-        if (m.method < CUS_MATCH_CCOEFF)
+    __device__ __forceinline__ Centers(const MatchModel &m, const Frame &frame, const Templates &templates, int y, int x) {
+        if (!m.samples)
             return;
-        double s1[MATCH_MAX_CHANNELS], s2;
-        windowAt<float>(m, windows, y, x, s1, s2);
-        const float *pixel =
-            cusi::rowOf(static_cast<const float *>(frame.data), frame.step, y) + static_cast<size_t>(x) * m.channels;
+        const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-        for (int c = 0; c < CN; ++c) {
+        for (int c = 0; c < MATCH_MAX_CHANNELS; ++c) {
             if (c >= m.channels)
                 break;
-            const double first = pixel[c], shift = windows.shift[c];
-            if (m.masked && first == rint(first) && shift == rint(shift) && fabs(s1[c] - rint(s1[c])) < 1e-3)
-                s1[c] = rint(s1[c]); // a sum of integers by transforms
-            v[c] = match_center(s1[c], m.n, shift, first);
+            const auto pixel = [&](unsigned at) {
+                return cusi::rowOf(static_cast<const float *>(frame.data), frame.step,
+                                   y + at / m.w)[(static_cast<size_t>(x) + at % m.w) * m.channels + c];
+            };
+            double sums[MATCH_LANES / 32];
+#pragma unroll
+            for (int i = 0; i < MATCH_LANES / 32; ++i)
+                sums[i] = 32 * i + lane < m.samples ? pixel(templates.samples[32 * i + lane]) : 0;
+            double sum = 0;
+#pragma unroll
+            for (int i = 0; i < MATCH_LANES / 32; ++i) {
+                for (int d = 16; d; d /= 2)
+                    sums[i] += __shfl_down_sync(cusi::FULL_WARP, sums[i], d);
+                sum += sums[i];
+            }
+            v[c] = match_center(__shfl_sync(cusi::FULL_WARP, sum, 0), m.samples, pixel(0));
         }
     }
 };
@@ -237,10 +254,9 @@ struct Centers {
 // CN: 1 without weights, or MATCH_MAX_CHANNELS for all else.
 template<int CN>
 __device__ __forceinline__ PartialSums<float> sumFloatsOf(const MatchModel &m, const Frame &frame,
-                                                          const Templates &templates, const Windows &windows,
+                                                          const Templates &templates, const Centers &centers,
                                                           const WindowPart &w) {
     PartialSums<float> part;
-    const Centers<CN> centers(m, frame, windows, w.y, w.x);
     const int channels = CN == 1 ? 1 : m.channels;
     const double *const shift = templates.sums[w.k].shift;
     for (UnitCursor at(m.w, w.j0, w.first, w.stride); at.j < w.j1; at.next()) {
@@ -269,91 +285,133 @@ __device__ __forceinline__ PartialSums<float> sumFloatsOf(const MatchModel &m, c
     return part;
 }
 static __device__ __noinline__ PartialSums<float> sumAnyFloats(const MatchModel &m, const Frame &frame,
-                                                               const Templates &templates, const Windows &windows,
+                                                               const Templates &templates, const Centers &centers,
                                                                const WindowPart &w) {
-    return sumFloatsOf<MATCH_MAX_CHANNELS>(m, frame, templates, windows, w);
+    return sumFloatsOf<MATCH_MAX_CHANNELS>(m, frame, templates, centers, w);
 }
 
-template<class T>
-__device__ __forceinline__ PartialSums<T> sumWindowPart(const MatchModel &m, const Frame &frame, const Templates &templates,
-                                                        const Windows &windows, const WindowPart &part) {
-    if constexpr (sizeof(T) == 1)
-        return sumBytes(m, frame, templates, part);
-    else
-        return m.channels == 1 && !m.weighted ? sumFloatsOf<1>(m, frame, templates, windows, part)
-                                              : sumAnyFloats(m, frame, templates, windows, part);
+__device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                        const Centers &centers, const WindowPart &part) {
+    return m.channels == 1 && !m.weighted ? sumFloatsOf<1>(m, frame, templates, centers, part)
+                                          : sumAnyFloats(m, frame, templates, centers, part);
 }
 
-// The cost from a window's exact sums; the window sums of 8-bit pixels are in memory.
-template<class T>
-__device__ double exactCost(const MatchModel &m, const Frame &frame, const Templates &templates, const Windows &windows,
-                            int k, int y, int x, const PartialSums<T> &part) {
-    const MatchTemplate &t = templates.sums[k];
-    double score;
-    if constexpr (sizeof(T) == 1) {
-        const double sum = static_cast<double>(part.sum);
-        if (m.method == CUS_MATCH_SQDIFF) {
-            score = match_score(&m, &t, m.shift, sum, nullptr, 0, sum);
-        } else {
-            double s1[MATCH_MAX_CHANNELS] = {}, s2 = 0, c = sum; // all integers below 2^53
-            windowAt<T>(m, windows, y, x, s1, s2);
-            for (int i = 0; i < m.channels; ++i)
-                c -= m.shift[i] * (s1[i] + t.raw_t1[i]);
-            score = match_score(&m, &t, m.shift, c, s1, s2, s2 - 2 * c + t.t2);
-        }
-    } else {
-        Centers<MATCH_MAX_CHANNELS> scale(m, frame, windows, y, x);
-#pragma unroll
-        for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-            if (c < m.channels)
-                scale.v[c] = m.method < CUS_MATCH_CCOEFF ? 0 : fabs(scale.v[c]) + fabs(windows.shift[c]);
-        score = match_score(&m, &t, scale.v, part.c, part.s1, part.s2, part.ssd);
-    }
+// The costs from a window's exact sums; the window sums of 8-bit pixels are in memory.
+__device__ __forceinline__ double costOfScore(const MatchModel &m, double score) {
     return match_smallestIsBest(m.method) ? score : -score;
+}
+__device__ inline double exactCost(const MatchModel &m, const Templates &templates, const Windows &windows, int k, int y,
+                                   int x, const PartialSums<uint8_t> &part) {
+    const MatchTemplate &t = templates.sums[k];
+    const double sum = static_cast<double>(part.sum);
+    if (m.method == CUS_MATCH_SQDIFF)
+        return costOfScore(m, match_score(&m, &t, m.shift, sum, nullptr, 0, sum));
+    double s1[MATCH_MAX_CHANNELS] = {}, s2 = 0, c = sum; // all integers below 2^53
+    windowAt<uint8_t>(m, windows, y, x, s1, s2);
+    for (int i = 0; i < m.channels; ++i)
+        c -= m.shift[i] * (s1[i] + t.raw_t1[i]);
+    return costOfScore(m, match_score(&m, &t, m.shift, c, s1, s2, s2 - 2 * c + t.t2));
+}
+__device__ inline double exactCost(const MatchModel &m, const Templates &templates, const Centers &centers, int k,
+                                   const PartialSums<float> &part) {
+    double scale[MATCH_MAX_CHANNELS];
+#pragma unroll
+    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
+        scale[c] = fabs(centers.v[c]);
+    const MatchTemplate &t = templates.sums[k];
+    return costOfScore(m, match_score(&m, &t, scale, part.c, part.s1, part.s2, part.ssd));
 }
 
 // ---- Listed candidates: all blocks share the work, the last one continues
 
-// The block's items of the slices of the listed candidates' windows.
+// Slice `slice` of `slices` of the window at a position: lane `first` of `stride` of it.
+__device__ __forceinline__ WindowPart partOf(const MatchModel &m, int k, unsigned position, int slice, int slices,
+                                             int first, int stride) {
+    const int each = cusi::divUp(m.h, slices), j0 = min(slice * each, m.h);
+    return {
+        k,     static_cast<int>(position / m.ocols), static_cast<int>(position % m.ocols), j0, min(j0 + each, m.h), first,
+        stride};
+}
+
+// The block's items of the slices of the listed candidates' windows. Those of floats are the same for any number of blocks.
 template<class T>
-__device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates,
-                                          const Windows &windows, int k, const unsigned *candidates, int found, int slices,
-                                          PartialSums<T> *partial) {
+__device__ __forceinline__ int slicesFor(const MatchModel &m, int found) {
+    return sizeof(T) > 1 ? match_slices(&m) : found ? max(1, min(m.h, static_cast<int>(gridDim.x) / found)) : 1;
+}
+template<class T>
+__device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
+                                          const unsigned *candidates, int found, int slices, PartialSums<T> *partial) {
     for (int item = blockIdx.x; item < found * slices; item += gridDim.x) {
-        const int slice = item % slices;
-        const unsigned position = candidates[item / slices];
-        const int y = position / m.ocols, x = position % m.ocols;
-        const int each = cusi::divUp(m.h, slices), j0 = min(slice * each, m.h), j1 = min(j0 + each, m.h);
-        const WindowPart part = {k, y, x, j0, j1, static_cast<int>(threadIdx.x), REFINE_THREADS};
-        const PartialSums<T> sum = blockSumToFirst(sumWindowPart<T>(m, frame, templates, windows, part));
+        const WindowPart part =
+            partOf(m, k, candidates[item / slices], item % slices, slices, static_cast<int>(threadIdx.x), REFINE_THREADS);
+        PartialSums<T> sum;
+        if constexpr (sizeof(T) == 1)
+            sum = blockSumToFirst(sumBytes(m, frame, templates, part));
+        else
+            sum = blockSumToFirst(sumFloats(m, frame, templates, Centers(m, frame, templates, part.y, part.x), part));
         if (threadIdx.x == 0)
             partial[item] = sum;
     }
 }
 
-// The best listed candidate, from its slices' sums.
+// A window's cost from the sums of its slices, by a warp; valid in the first lane only.
+__device__ __forceinline__ double costOfSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
+                                               unsigned position, int slices, const PartialSums<float> *partial) {
+    PartialSums<float> sum;
+    for (int s = static_cast<int>(threadIdx.x) % 32; s < slices; s += 32)
+        sum.add(partial[s]);
+    warpSumToFirst(sum);
+    const Centers centers(m, frame, templates, static_cast<int>(position / m.ocols), static_cast<int>(position % m.ocols));
+    return exactCost(m, templates, centers, k, sum);
+}
+
+// The best listed candidate of a thread, by rank, and its exact cost, from its slices' sums.
 template<class T>
 __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                 const Windows &windows, int k, const unsigned *candidates, int found,
-                                                int slices, const PartialSums<T> *partial) {
+                                                int slices, const PartialSums<T> *partial, double &best_cost) {
     Candidate best = noCandidate();
     // Few candidates have many slices, many have few: a warp or a thread each.
-    const int together = found > REFINE_WARPS ? 1 : 32, lane = threadIdx.x % together;
+    const int together = sizeof(T) == 1 && found > REFINE_WARPS ? 1 : 32, lane = threadIdx.x % together;
     for (int i = threadIdx.x / together; i < found; i += REFINE_THREADS / together) {
-        PartialSums<T> sum;
+        double cost;
+        if constexpr (sizeof(T) == 1) {
+            PartialSums<T> sum;
 #pragma unroll 8
-        for (int s = lane; s < slices; s += together)
-            sum.add(partial[static_cast<size_t>(i) * slices + s]);
-        if (together == 32)
-            warpSumToFirst(sum);
-        if (lane)
-            continue;
-        const int y = candidates[i] / m.ocols, x = candidates[i] % m.ocols;
-        const Candidate here = {exactCost<T>(m, frame, templates, windows, k, y, x, sum), candidates[i]};
-        if (isBetter(here, best))
+            for (int s = lane; s < slices; s += together)
+                sum.add(partial[static_cast<size_t>(i) * slices + s]);
+            if (together == 32)
+                warpSumToFirst(sum);
+            if (lane)
+                continue;
+            cost = exactCost(m, templates, windows, k, candidates[i] / m.ocols, candidates[i] % m.ocols, sum);
+        } else {
+            cost = costOfSlices(m, frame, templates, k, candidates[i], slices, partial + static_cast<size_t>(i) * slices);
+            if (lane)
+                continue;
+        }
+        const Candidate here = {match_rank(&m, &templates.sums[k], cost), candidates[i]};
+        if (isBetter(here, best)) {
             best = here;
+            best_cost = cost;
+        }
     }
     return best;
+}
+
+// The longest list, and a template's partial sums: of the slices, of which bytes have at most as many as blocks or candidates,
+// whichever is more.
+template<class T>
+__host__ __device__ constexpr int listLimit() {
+    return sizeof(T) == 1 ? MAX_CANDIDATES : MAX_CANDIDATES / 4;
+}
+template<class T>
+__host__ __device__ constexpr size_t partialSums(int blocks) {
+    return sizeof(T) == 1 ? MAX_CANDIDATES + blocks : static_cast<size_t>(listLimit<T>()) * MATCH_MAX_SLICES;
+}
+template<class T>
+__device__ __forceinline__ PartialSums<T> *partialsOf(const Refinement &refinement, int k) {
+    return static_cast<PartialSums<T> *>(refinement.partial_sums) + k * partialSums<T>(refinement.blocks);
 }
 
 // True in the last block of a template to arrive, to which the others' results are then visible.
@@ -439,7 +497,7 @@ __device__ __forceinline__ void listTiles(const Map &map, float threshold, float
 }
 
 __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores &scores, const Map &map, float threshold,
-                                               const unsigned *tiles, unsigned *candidates, ListState &state) {
+                                               const unsigned *tiles, unsigned *candidates, int limit, ListState &state) {
     const int tile_log2 = scores.tile_cols_log2 + scores.tile_rows_log2;
     const int positions = state.fits ? state.tiles << tile_log2 : 0;
     for (int i0 = 0; state.fits && i0 < positions; i0 += ITEMS * REFINE_THREADS) {
@@ -459,7 +517,7 @@ __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores
             const bool inside = positionOf(i, position);
             selected |= (inside && map.ranges[position].lower <= threshold ? 1u : 0u) << i;
         }
-        state.fits = appendSelected(candidates, MAX_CANDIDATES, state.candidates, state.round++, selected, [&](int i) {
+        state.fits = appendSelected(candidates, limit, state.candidates, state.round++, selected, [&](int i) {
             unsigned position;
             positionOf(i, position);
             return position;
@@ -468,6 +526,36 @@ __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores
 }
 
 // ---- Exact costs
+
+// The cost of a window by one warp, in the order of the lists; valid in the first lane only.
+template<class T>
+__device__ __forceinline__ double costByWarp(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                             const Windows &windows, int k, unsigned long long position) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, slices = sizeof(T) == 1 ? 1 : match_slices(&m);
+    const unsigned at = static_cast<unsigned>(position);
+    if constexpr (sizeof(T) == 1) {
+        PartialSums<T> sum = sumBytes(m, frame, templates, partOf(m, k, at, 0, 1, lane, 32));
+        warpSumToFirst(sum);
+        return exactCost(m, templates, windows, k, at / m.ocols, at % m.ocols, sum);
+    } else {
+        const Centers centers(m, frame, templates, static_cast<int>(at / m.ocols), static_cast<int>(at % m.ocols));
+        PartialSums<T> window; // slice s in lane s % 32
+        for (int s = 0; s < slices; ++s) {
+            PartialSums<T> slice;
+            for (int first = 0; first < MATCH_LANES; first += 32) {
+                PartialSums<T> part =
+                    sumFloats(m, frame, templates, centers, partOf(m, k, at, s, slices, first + lane, MATCH_LANES));
+                warpSumToFirst(part);
+                slice.add(part);
+            }
+            slice.fromFirstLane();
+            if (lane == s % 32)
+                window.add(slice);
+        }
+        warpSumToFirst(window);
+        return exactCost(m, templates, centers, k, window);
+    }
+}
 
 // The list overflowed: each warp handles rows of 32 positions and every candidate in them that can still be the best.
 template<class T>
@@ -492,11 +580,8 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
             const int at = __ffs(votes) - 1;
             if (__shfl_sync(cusi::FULL_WARP, lower, at) > best.cost || (best.cost <= floor && best.position < start + at))
                 continue;
-            const WindowPart part = {k, y, x - lane + at, 0, m.h, lane, 32};
-            PartialSums<T> sum = sumWindowPart<T>(m, frame, templates, windows, part);
-            warpSumToFirst(sum);
-            Candidate here = {exactCost<T>(m, frame, templates, windows, k, y, x - lane + at, sum), start + at};
-            here.cost = __shfl_sync(cusi::FULL_WARP, here.cost, 0);
+            Candidate here = {costByWarp<T>(m, frame, templates, windows, k, start + at), start + at};
+            here.cost = match_rank(&m, &templates.sums[k], __shfl_sync(cusi::FULL_WARP, here.cost, 0));
             if (isBetter(here, best))
                 best = here;
         }
@@ -506,12 +591,9 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
 
 // ---- The result
 
-// One thread stores the result of template k.
+// The first thread stores the result of template k.
 __device__ __forceinline__ void storeBest(const MatchModel &m, const Refinement &refinement, const Map &map, int k,
-                                          Candidate best) {
-    best = blockBestToFirst<REFINE_WARPS>(best);
-    if (threadIdx.x != 0)
-        return;
+                                          const Candidate &best) {
     refinement.tickets[k] = 0;
     refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = matchOf(m, map.ranges, best);
 }
@@ -523,24 +605,36 @@ __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, 
                                        const Windows &windows, const Scores &scores, const Refinement &refinement,
                                        const Map &map, int k, float &threshold) {
     __shared__ unsigned tiles[MAX_TILES], candidates[MAX_CANDIDATES];
-    const int blocks = gridDim.x;
     float ends[ITEMS];
     threshold = leastUpper(map, ends);
     ListState state;
     listTiles(map, threshold, ends, tiles, state);
     __syncthreads();
-    listCandidates(m, scores, map, threshold, tiles, candidates, state);
+    listCandidates(m, scores, map, threshold, tiles, candidates, listLimit<T>(), state);
     __syncthreads();
     if (!state.fits)
         return false;
 
-    const int found = state.candidates, slices = found ? max(1, min(m.h, blocks / found)) : 1;
-    PartialSums<T> *partial =
-        static_cast<PartialSums<T> *>(refinement.partial_sums) + static_cast<size_t>(k) * (MAX_CANDIDATES + blocks);
-    sumSlices<T>(m, frame, templates, windows, k, candidates, found, slices, partial);
-    if (isLastBlock(&refinement.tickets[k]))
-        storeBest(m, refinement, map, k,
-                  bestListed<T>(m, frame, templates, windows, k, candidates, found, slices, partial));
+    const int found = state.candidates, slices = slicesFor<T>(m, found);
+    PartialSums<T> *partial = partialsOf<T>(refinement, k);
+    sumSlices<T>(m, frame, templates, k, candidates, found, slices, partial);
+    if (!isLastBlock(&refinement.tickets[k]))
+        return true;
+    double cost = INFINITY;
+    const Candidate own = bestListed<T>(m, frame, templates, windows, k, candidates, found, slices, partial, cost);
+    Candidate best = blockBestToFirst<REFINE_WARPS>(own);
+    if constexpr (sizeof(T) > 1) { // the cost instead of the rank
+        __shared__ Candidate winner;
+        if (threadIdx.x == 0)
+            winner = best;
+        __syncthreads();
+        if (own.position == winner.position)
+            winner.cost = cost;
+        __syncthreads();
+        best.cost = winner.cost;
+    }
+    if (threadIdx.x == 0)
+        storeBest(m, refinement, map, k, best);
     return true;
 }
 

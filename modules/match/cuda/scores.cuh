@@ -33,7 +33,8 @@ __device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Wind
             sum = rint(sum);
         s2 = rint(s2);
     }
-    const double score = match_scoreOf(&m, &t, frameShift<T>(m, windows.shift), c, s1, s2, s2 - 2 * c + t.t2, uncertain);
+    const double score =
+        match_rank(&m, &t, match_scoreOf(&m, &t, frameShift<T>(m, windows.shift), c, s1, s2, s2 - 2 * c + t.t2, uncertain));
     return match_smallestIsBest(m.method) ? score : -score;
 }
 

@@ -35,6 +35,7 @@ struct Templates {
     const unsigned char *pixels, *mask;
     size_t step, bytes, mask_step; // bytes: one template
     const float *weights;          // without padding; NULL: none
+    const uint32_t *samples;       // match_chooseSamples()
 };
 
 // Transforms in shared memory. Spectra are tiles of two columns: rows in order (spectra, products), or frequencies in the

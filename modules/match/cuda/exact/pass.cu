@@ -96,6 +96,28 @@ struct Search {
         keepBest(k, band, best);
     }
 
+    // Transforms found the place; the window's pixels give its score.
+    __device__ void scoreMatch(int k, cusMatch &match) const {
+        PartialSums<float> *partial = partialsOf<float>(refinement, k);
+        const unsigned position = static_cast<unsigned>(match.y) * m.ocols + match.x;
+        const int slices = match_slices(&m);
+        const Centers centers(m, frame, templates, match.y, match.x);
+        for (int s = 0; s < slices; ++s) {
+            const WindowPart part = partOf(m, k, position, s, slices, static_cast<int>(threadIdx.x), MATCH_LANES);
+            const PartialSums<float> sum = blockSumToFirst(sumFloats(m, frame, templates, centers, part));
+            if (threadIdx.x == 0)
+                partial[s] = sum;
+        }
+        __syncthreads();
+        const double cost = threadIdx.x < 32 ? costOfSlices(m, frame, templates, k, position, slices, partial) : 0;
+        if (threadIdx.x == 0) {
+            match.score = match_smallestIsBest(m.method) ? cost : 0 - cost;
+            if (!(cost <= m.limit_cost))
+                match = {-1, -1, NAN, 0, 0, 0, -1};
+        }
+        __syncthreads();
+    }
+
     // The match of a round, from the best of each band, and the neighborhood that it takes from the next.
     __device__ void finish(int k, int round) const {
         __shared__ cusMatch match;
@@ -112,16 +134,9 @@ struct Search {
         if (threadIdx.x == 0)
             match = matchOf(m, ranges, best);
         __syncthreads();
-        if (sizeof(T) > 1 && match.x >= 0) { // transforms found the place; the window's pixels give its score
-            const WindowPart part = {k, match.y, match.x, 0, m.h, static_cast<int>(threadIdx.x), EXACT_THREADS};
-            const auto sum = blockSumToFirst(sumWindowPart<T>(m, frame, templates, windows, part));
-            if (threadIdx.x == 0) {
-                const double cost = exactCost<T>(m, frame, templates, windows, k, match.y, match.x, sum);
-                match.score = match_smallestIsBest(m.method) ? cost : 0 - cost;
-                if (!(cost <= m.limit_cost))
-                    match = {-1, -1, NAN, 0, 0, 0, -1};
-            }
-            __syncthreads();
+        if constexpr (sizeof(T) > 1) {
+            if (match.x >= 0)
+                scoreMatch(k, match);
         }
         if (threadIdx.x == 0)
             refinement.results[static_cast<size_t>(k) * m.max_matches + round] = match;
