@@ -10,7 +10,7 @@
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------- */
 
-static cusStatus allocateScratch(EventArrays *scratch) {
+static cusStatus allocateScratch(CusiEvents *scratch) {
     scratch->x = malloc(EVENTIO_SCRATCH * sizeof *scratch->x);
     scratch->y = malloc(EVENTIO_SCRATCH * sizeof *scratch->y);
     scratch->p = malloc(EVENTIO_SCRATCH * sizeof *scratch->p);
@@ -113,10 +113,10 @@ static cusStatus keepFailure(cusEventReader *reader, cusStatus status) {
 }
 
 /* Up to n valid events; `out` has no NULL array. *got < n with CUS_OK: the end of the recording. */
-static cusStatus readValid(cusEventReader *reader, size_t n, EventArrays out, size_t *got) {
+static cusStatus readValid(cusEventReader *reader, size_t n, CusiEvents out, size_t *got) {
     *got = 0;
     while (*got < n) {
-        const EventArrays e = eventio_from(out, *got);
+        const CusiEvents e = cusi_eventsFrom(out, *got);
         size_t count = 0, kept = 0;
         cusStatus status = reader->methods->read(reader, n - *got, e, &count);
         /* A bad event precedes the damage that the decoder met, so its error comes first. */
@@ -145,8 +145,8 @@ static cusStatus eventReaderRead(cusEventReader *reader, size_t capacity, uint16
     const int needs_scratch = !(x && y && p && t);
     while (*count < capacity) {
         size_t n = capacity - *count, got = 0;
-        const EventArrays out = {x ? x + *count : reader->scratch.x, y ? y + *count : reader->scratch.y,
-                                 p ? p + *count : reader->scratch.p, t ? t + *count : reader->scratch.t};
+        const CusiEvents out = {x ? x + *count : reader->scratch.x, y ? y + *count : reader->scratch.y,
+                                p ? p + *count : reader->scratch.p, t ? t + *count : reader->scratch.t};
         if (needs_scratch && n > EVENTIO_SCRATCH)
             n = EVENTIO_SCRATCH;
         const cusStatus status = readValid(reader, n, out, &got);

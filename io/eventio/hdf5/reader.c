@@ -25,7 +25,7 @@ static cusStatus findSignature(const EventSource *source, int *found, uint64_t *
 
 enum { METADATA_BYTES = 32 << 20 }; /* the part of max_memory for the reader without its buffers */
 
-static cusStatus readHdf5(cusEventReader *reader, size_t n, EventArrays out, size_t *count) {
+static cusStatus readHdf5(cusEventReader *reader, size_t n, CusiEvents out, size_t *count) {
     Hdf5Reader *h = reader->state;
     *count = 0;
     if (h->index >= h->count) {
