@@ -24,7 +24,16 @@ typedef struct EventReaderMethods {
     cusStatus (*seekIndex)(cusEventReader *reader, uint64_t index);
     cusStatus (*findTime)(cusEventReader *reader, int64_t time, uint64_t *index);
     void (*close)(cusEventReader *reader);
+    /* The next triggers, as `read` gives events. */
+    cusStatus (*readTriggers)(cusEventReader *reader, size_t n, cusEventTrigger *out, size_t *count);
+    void (*rewindTriggers)(cusEventReader *reader);
 } EventReaderMethods;
+
+/* An error that stays. */
+typedef struct EventFailure {
+    cusStatus status;
+    char message[512];
+} EventFailure;
 
 enum { EVENTIO_SCRATCH = 65536 }; /* events in the reader's scratch arrays */
 
@@ -43,11 +52,11 @@ struct cusEventReader {
     const EventReaderMethods *methods;
     void *state; /* owned by the methods */
     TextColumns text;
-    CusiEvents scratch; /* replaces arrays that the caller passed as NULL */
-    uint64_t index;     /* next event in the file */
-    int64_t last_time;  /* last event delivered; -1 after a seek */
-    cusStatus failure;  /* sticky until the next seek */
-    char message[512];
+    CusiEvents scratch;   /* replaces arrays that the caller passed as NULL */
+    uint64_t index;       /* next event in the file */
+    int64_t last_time;    /* last event delivered; -1 after a seek */
+    EventFailure failure; /* until the next seek */
+    EventFailure trigger_failure;
 };
 
 #endif

@@ -376,7 +376,7 @@ static cusStatus seekMark(cusEventReader *reader, const cusEventMark *mark) {
                  "%s: mark is at byte %llu, which is not in this recording", function, (unsigned long long)state.offset);
     CUSI_REQUIRE(eventio_wordsRestore(reader, &state) == CUS_OK, CUS_ERROR_VALUE, "%s: mark is not one of this recording",
                  function);
-    reader->failure = CUS_OK;
+    reader->failure.status = CUS_OK;
     reader->last_time = -1;
     reader->counts = (cusEventCounts){0};
     reader->index = state.index;

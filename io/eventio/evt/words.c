@@ -5,7 +5,9 @@
 #include "eventio/evt/words.h"
 #include "check.h"
 #include "eventio/evt/header.h"
+#include "eventio/evt/triggers.h"
 #include "eventio/text.h"
+#include "eventio/validate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,8 @@ enum { BUFFER_BYTES = 1 << 20, CHECKPOINT_EVENTS = 1000000 };
 
 typedef struct WordReader {
     cusEventDecoder *decoder; /* NULL: text */
-    int legacy;               /* EVT2.1: the upper half of each word comes first */
+    TriggerReader *triggers;
+    int legacy; /* EVT2.1: the upper half of each word comes first */
     cusEventDecoderState state;
     int lost;               /* the decoder has failed: seeking starts from a checkpoint */
     cusEventCounts counted; /* what reader->counts has of the decoder's */
@@ -58,12 +61,6 @@ static cusStatus refill(cusEventReader *reader, WordReader *words) {
     return CUS_OK;
 }
 
-/* The decoder's error, as an error of the reader. */
-static cusStatus renamed(const char *function, cusStatus status) {
-    const char *colon = strchr(cusLastError(), ':');
-    return cusi_fail(status, "%s%s", function, colon ? colon : "");
-}
-
 static void addCounts(cusEventReader *reader, WordReader *words, const cusEventCounts *counts) {
     cusEventCounts *sum = &reader->counts, *counted = &words->counted;
     sum->triggers_rising += counts->triggers_rising - counted->triggers_rising;
@@ -85,7 +82,7 @@ static cusStatus decodeWords(cusEventReader *reader, WordReader *words, const ui
     if (status != CUS_OK && status != CUS_ERROR_CAPACITY) {
         words->lost = 1;
         words->state.index = done.index;
-        return renamed("cusEventReaderRead", status);
+        return eventio_renamed("cusEventReaderRead", status);
     }
     CUS_TRY(cusEventDecoderGetState(words->decoder, &words->state));
     if (*count && reader->info.format != CUS_EVENTS_EVT3) /* EVT3 keeps the time itself */
@@ -208,13 +205,28 @@ static void closeWords(cusEventReader *reader) {
     WordReader *words = reader->state;
     if (words) {
         cusEventDecoderDestroy(words->decoder);
+        eventio_closeTriggers(words->triggers);
         free(words->buffer);
         free(words->checkpoints);
         free(words);
     }
 }
 
-static const EventReaderMethods word_methods = {readWords, seekWords, findTimeInWords, closeWords};
+static cusStatus readTriggers(cusEventReader *reader, size_t n, cusEventTrigger *out, size_t *count) {
+    WordReader *words = reader->state;
+    *count = 0;
+    const int has_triggers = words->decoder && reader->info.format != CUS_EVENTS_DAT;
+    return has_triggers ? eventio_readTriggers(reader, &words->triggers, n, out, count) : CUS_OK;
+}
+
+static void rewindTriggers(cusEventReader *reader) {
+    WordReader *words = reader->state;
+    eventio_closeTriggers(words->triggers);
+    words->triggers = NULL;
+}
+
+static const EventReaderMethods word_methods = {readWords,  seekWords,    findTimeInWords,
+                                                closeWords, readTriggers, rewindTriggers};
 
 /* Finds the time of the first event. Reading reports damage later. */
 static cusStatus findFirstTime(cusEventReader *reader, WordReader *words) {
@@ -227,14 +239,15 @@ static cusStatus findFirstTime(cusEventReader *reader, WordReader *words) {
     return restore(words, &words->checkpoints[0]);
 }
 
-static cusStatus createDecoder(const cusEventReader *reader, WordReader *words) {
+cusStatus eventio_createDecoder(const cusEventReader *reader, const char *function, cusEventDecoder **decoder) {
+    const WordReader *words = reader->state;
     cusEventDecoderOptions options = cusEventDecoderDefaults();
     options.format = reader->info.format;
     options.legacy = words->legacy;
     options.bad_events = reader->options.bad_events;
     options.unchecked = 1;
-    const cusStatus status = cusEventDecoderCreate(&words->decoder, &options);
-    return status == CUS_OK ? CUS_OK : renamed("cusEventReaderOpen", status);
+    const cusStatus status = cusEventDecoderCreate(decoder, &options);
+    return status == CUS_OK ? CUS_OK : eventio_renamed(function, status);
 }
 
 cusStatus eventio_openWords(cusEventReader *reader) {
@@ -253,7 +266,7 @@ cusStatus eventio_openWords(cusEventReader *reader) {
     words->legacy = header.legacy;
     words->state = header.start;
     if (reader->info.format != CUS_EVENTS_TEXT)
-        CUS_TRY(createDecoder(reader, words));
+        CUS_TRY(eventio_createDecoder(reader, "cusEventReaderOpen", &words->decoder));
     CUS_TRY(addCheckpoint(words));
     CUS_TRY(restore(words, &words->checkpoints[0]));
     return findFirstTime(reader, words);
