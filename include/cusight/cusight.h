@@ -10,6 +10,7 @@
 #include "integral.h"
 #include "live.h"
 #include "match.h"
+#include "raw.h"
 #include "stereo.h"
 
 #endif /* CUSIGHT_H */

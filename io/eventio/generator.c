@@ -15,7 +15,7 @@ struct cusEventGenerator {
     int64_t time;               /* last frame; -1 before the first */
     int32_t *reference;         /* log intensity at each pixel's last event */
     uint8_t *last;              /* the last frame */
-    EventArrays unsorted, sorted;
+    CusiEvents unsorted, sorted;
     size_t count, capacity;
 };
 
@@ -54,12 +54,12 @@ cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int rows, int c
     return CUS_OK;
 }
 
-static void freeArrays(EventArrays *arrays) {
+static void freeArrays(CusiEvents *arrays) {
     free(arrays->x);
     free(arrays->y);
     free(arrays->p);
     free(arrays->t);
-    *arrays = (EventArrays){NULL, NULL, NULL, NULL};
+    *arrays = (CusiEvents){NULL, NULL, NULL, NULL};
 }
 
 void cusEventGeneratorDestroy(cusEventGenerator *generator) {
@@ -74,7 +74,7 @@ void cusEventGeneratorDestroy(cusEventGenerator *generator) {
 }
 
 /* Returns 0 if memory runs out; the arrays then keep their contents. */
-static int resize(EventArrays *arrays, size_t n) {
+static int resize(CusiEvents *arrays, size_t n) {
     uint16_t *const x = realloc(arrays->x, n * sizeof *x);
     if (!x)
         return 0;
@@ -137,9 +137,9 @@ static void makeEvents(cusEventGenerator *g, const cusMat *frame, int64_t time) 
 }
 
 /* Sorts by the time since `origin`: a stable radix sort, 11 bits at a time. The result is in g->unsorted or g->sorted. */
-static EventArrays sortEvents(cusEventGenerator *g, size_t n, int64_t origin, int64_t span) {
+static CusiEvents sortEvents(cusEventGenerator *g, size_t n, int64_t origin, int64_t span) {
     enum { BITS = 11 };
-    EventArrays from = g->unsorted, to = g->sorted;
+    CusiEvents from = g->unsorted, to = g->sorted;
     for (int shift = 0; shift < 63 && span >> shift; shift += BITS) {
         size_t start[1 << BITS] = {0};
         for (size_t i = 0; i < n; ++i)
@@ -156,7 +156,7 @@ static EventArrays sortEvents(cusEventGenerator *g, size_t n, int64_t origin, in
             to.p[at] = from.p[i];
             to.t[at] = from.t[i];
         }
-        const EventArrays swap = from;
+        const CusiEvents swap = from;
         from = to;
         to = swap;
     }
@@ -187,7 +187,7 @@ static cusStatus eventGeneratorPush(cusEventGenerator *generator, const cusMat *
     CUSI_REQUIRE(time > g->time && time >= 0 && (g->time < 0 || time - g->time < (int64_t)1 << 42), CUS_ERROR_VALUE,
                  "%s: time is %lld us, expected more than %lld, by less than 2^42", function, (long long)time,
                  (long long)g->time);
-    EventArrays made = g->unsorted;
+    CusiEvents made = g->unsorted;
     size_t n = 0;
     if (g->time < 0) {
         setReferences(g, frame);

@@ -57,6 +57,6 @@ else()
     cusight_without(zlib zlib1g-dev "HDF5 recordings that gzip compressed need libhdf5 and the option plugins")
 endif()
 # The speed of the decoders' loops must not depend on where the linker puts them (up to 10 % for EVT2).
-foreach(decoder dat evt/evt2 evt/evt21 evt/evt3 evt/evt4 hdf5/codec hdf5/ecf text)
+foreach(decoder hdf5/codec hdf5/ecf text)
     set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/${decoder}.c PROPERTIES COMPILE_OPTIONS -falign-functions=64)
 endforeach()

@@ -10,7 +10,7 @@
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------- */
 
-static cusStatus allocateScratch(EventArrays *scratch) {
+static cusStatus allocateScratch(CusiEvents *scratch) {
     scratch->x = malloc(EVENTIO_SCRATCH * sizeof *scratch->x);
     scratch->y = malloc(EVENTIO_SCRATCH * sizeof *scratch->y);
     scratch->p = malloc(EVENTIO_SCRATCH * sizeof *scratch->p);
@@ -106,17 +106,17 @@ cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *cou
 /* ---- Reading ------------------------------------------------------------------------------------------------------- */
 
 /* Keeps the error and its message for later calls. */
-static cusStatus keepFailure(cusEventReader *reader, cusStatus status) {
-    reader->failure = status;
-    strncpy(reader->message, cusLastError(), sizeof reader->message - 1);
+static cusStatus keepFailure(EventFailure *failure, cusStatus status) {
+    failure->status = status;
+    strncpy(failure->message, cusLastError(), sizeof failure->message - 1);
     return status;
 }
 
 /* Up to n valid events; `out` has no NULL array. *got < n with CUS_OK: the end of the recording. */
-static cusStatus readValid(cusEventReader *reader, size_t n, EventArrays out, size_t *got) {
+static cusStatus readValid(cusEventReader *reader, size_t n, CusiEvents out, size_t *got) {
     *got = 0;
     while (*got < n) {
-        const EventArrays e = eventio_from(out, *got);
+        const CusiEvents e = cusi_eventsFrom(out, *got);
         size_t count = 0, kept = 0;
         cusStatus status = reader->methods->read(reader, n - *got, e, &count);
         /* A bad event precedes the damage that the decoder met, so its error comes first. */
@@ -129,7 +129,7 @@ static cusStatus readValid(cusEventReader *reader, size_t n, EventArrays out, si
         reader->counts.events += kept;
         *got += kept;
         if (status != CUS_OK)
-            return keepFailure(reader, status);
+            return keepFailure(&reader->failure, status);
         if (!count)
             break;
     }
@@ -140,13 +140,13 @@ static cusStatus eventReaderRead(cusEventReader *reader, size_t capacity, uint16
                                  size_t *count) {
     CUSI_NOT_NULL("cusEventReaderRead", count);
     *count = 0;
-    if (reader->failure != CUS_OK)
-        return cusi_fail(reader->failure, "%s", reader->message);
+    if (reader->failure.status != CUS_OK)
+        return cusi_fail(reader->failure.status, "%s", reader->failure.message);
     const int needs_scratch = !(x && y && p && t);
     while (*count < capacity) {
         size_t n = capacity - *count, got = 0;
-        const EventArrays out = {x ? x + *count : reader->scratch.x, y ? y + *count : reader->scratch.y,
-                                 p ? p + *count : reader->scratch.p, t ? t + *count : reader->scratch.t};
+        const CusiEvents out = {x ? x + *count : reader->scratch.x, y ? y + *count : reader->scratch.y,
+                                p ? p + *count : reader->scratch.p, t ? t + *count : reader->scratch.t};
         if (needs_scratch && n > EVENTIO_SCRATCH)
             n = EVENTIO_SCRATCH;
         const cusStatus status = readValid(reader, n, out, &got);
@@ -165,14 +165,44 @@ cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *
     CUSI_GUARDED("cusEventReaderRead", reader, NULL, eventReaderRead(reader, capacity, x, y, p, t, count));
 }
 
+/* ---- Triggers ------------------------------------------------------------------------------------------------------ */
+
+static cusStatus readTriggers(cusEventReader *reader, size_t capacity, cusEventTrigger *triggers, size_t *count) {
+    static const char function[] = "cusEventReaderReadTriggers";
+    EventFailure *failure = &reader->trigger_failure;
+    CUSI_NOT_NULL(function, count);
+    *count = 0;
+    CUSI_REQUIRE(triggers || !capacity, CUS_ERROR_NULL, "%s: triggers is NULL", function);
+    if (failure->status != CUS_OK)
+        return cusi_fail(failure->status, "%s", failure->message);
+    const cusStatus status = reader->methods->readTriggers(reader, capacity, triggers, count);
+    return status == CUS_OK ? CUS_OK : keepFailure(failure, status);
+}
+
+cusStatus cusEventReaderReadTriggers(cusEventReader *reader, size_t capacity, cusEventTrigger *triggers, size_t *count) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusEventReaderReadTriggers", reader, NULL, readTriggers(reader, capacity, triggers, count));
+}
+
+static cusStatus rewindTriggers(cusEventReader *reader) {
+    reader->trigger_failure.status = CUS_OK;
+    reader->methods->rewindTriggers(reader);
+    return CUS_OK;
+}
+
+cusStatus cusEventReaderRewindTriggers(cusEventReader *reader) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusEventReaderRewindTriggers", reader, NULL, rewindTriggers(reader));
+}
+
 /* ---- Seeking ------------------------------------------------------------------------------------------------------- */
 
 static cusStatus seek(cusEventReader *reader, uint64_t index) {
-    reader->failure = CUS_OK;
+    reader->failure.status = CUS_OK;
     reader->last_time = -1;
     const cusStatus status = reader->methods->seekIndex(reader, index);
     reader->counts = (cusEventCounts){0};
-    return status == CUS_OK ? status : keepFailure(reader, status);
+    return status == CUS_OK ? status : keepFailure(&reader->failure, status);
 }
 
 static cusStatus eventReaderSeekIndex(cusEventReader *reader, int64_t index) {
@@ -187,11 +217,11 @@ cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
 }
 
 static cusStatus eventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
-    reader->failure = CUS_OK;
+    reader->failure.status = CUS_OK;
     uint64_t found = 0;
     const cusStatus status = reader->methods->findTime(reader, time, &found);
     if (status != CUS_OK)
-        return keepFailure(reader, status);
+        return keepFailure(&reader->failure, status);
     CUS_TRY(seek(reader, found));
     if (index)
         *index = (int64_t)found;

@@ -2,9 +2,9 @@
  *
  *   reader.c, evt/parts.c   entry points: open, read and seek; parts of a recording that are read independently
  *   hdf5/                   M3ED and DSEC
- *   evt/words.c             formats without an index: buffer, checkpoints, seeking
+ *   evt/words.c             formats without an index: buffer, checkpoints, seeking. cusEventDecoder decodes all but text
  *   evt/header.c            "% " headers; chooses the decoder
- *   evt/evt*.c, dat.c, text.c   one decoder each (evt/decoders.h)
+ *   text.c                  the decoder of text
  *   validate.c              checks of options, formats and events
  *   source.c                the bytes: a regular file or memory
  *
@@ -13,27 +13,27 @@
 #define CUSI_EVENTIO_RECORDING_H
 
 #include "cusight/eventio.h"
+#include "event_checks.h"
 #include "eventio/source.h"
 #include "guard.h"
-
-typedef struct EventArrays {
-    uint16_t *x, *y;
-    uint8_t *p;
-    int64_t *t;
-} EventArrays;
-
-static inline EventArrays eventio_from(EventArrays arrays, size_t first) {
-    return (EventArrays){arrays.x + first, arrays.y + first, arrays.p + first, arrays.t + first};
-}
 
 /* Implemented by each family of formats. Events are passed on as stored; reader.c validates them. */
 typedef struct EventReaderMethods {
     /* The next events, up to n. Fewer only at the end or before an error, which is returned with them. */
-    cusStatus (*read)(cusEventReader *reader, size_t n, EventArrays out, size_t *count);
+    cusStatus (*read)(cusEventReader *reader, size_t n, CusiEvents out, size_t *count);
     cusStatus (*seekIndex)(cusEventReader *reader, uint64_t index);
     cusStatus (*findTime)(cusEventReader *reader, int64_t time, uint64_t *index);
     void (*close)(cusEventReader *reader);
+    /* The next triggers, as `read` gives events. */
+    cusStatus (*readTriggers)(cusEventReader *reader, size_t n, cusEventTrigger *out, size_t *count);
+    void (*rewindTriggers)(cusEventReader *reader);
 } EventReaderMethods;
+
+/* An error that stays. */
+typedef struct EventFailure {
+    cusStatus status;
+    char message[512];
+} EventFailure;
 
 enum { EVENTIO_SCRATCH = 65536 }; /* events in the reader's scratch arrays */
 
@@ -52,11 +52,11 @@ struct cusEventReader {
     const EventReaderMethods *methods;
     void *state; /* owned by the methods */
     TextColumns text;
-    EventArrays scratch; /* replaces arrays that the caller passed as NULL */
-    uint64_t index;      /* next event in the file */
-    int64_t last_time;   /* last event delivered; -1 after a seek */
-    cusStatus failure;   /* sticky until the next seek */
-    char message[512];
+    CusiEvents scratch;   /* replaces arrays that the caller passed as NULL */
+    uint64_t index;       /* next event in the file */
+    int64_t last_time;    /* last event delivered; -1 after a seek */
+    EventFailure failure; /* until the next seek */
+    EventFailure trigger_failure;
 };
 
 #endif

@@ -163,8 +163,16 @@ static cusStatus malformedLine(cusEventReader *reader, uint64_t line, uint64_t o
     return CUS_OK;
 }
 
-cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
-                             EventSink *sink, size_t *used) {
+static void emit(EventSink *sink, const TextEvent *e) {
+    const size_t i = sink->count++;
+    sink->out.x[i] = (uint16_t)e->x;
+    sink->out.y[i] = (uint16_t)e->y;
+    sink->out.p[i] = (uint8_t)(e->p > 1 ? 2 : e->p);
+    sink->out.t[i] = e->t;
+}
+
+cusStatus eventio_decodeText(cusEventReader *reader, cusEventDecoderState *state, const uint8_t *bytes, size_t n,
+                             int at_end, EventSink *sink, size_t *used) {
     const uint8_t *p = bytes, *const end = bytes + n;
     cusStatus status = CUS_OK;
     while (p < end && sink->count < sink->capacity) {
@@ -177,7 +185,7 @@ cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const 
         if (kind == LINE_MALFORMED)
             status = malformedLine(reader, line, offset, newline != NULL, at_end);
         else if (kind == LINE_EVENT)
-            eventio_emit(sink, (uint32_t)e.x, (uint32_t)e.y, e.p > 1 ? 2 : (uint32_t)e.p, e.t);
+            emit(sink, &e);
         else if (!newline && !at_end)
             status = cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: line %llu, byte %llu, is longer than %d bytes",
                                (unsigned long long)line, (unsigned long long)offset, MAX_LINE_BYTES);
@@ -290,7 +298,7 @@ static void setColumns(const uint8_t *p, const uint8_t *line_end, const uint8_t 
         columns->in_seconds = !number[columns->t].integer;
 }
 
-int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, TextColumns *columns, int64_t *width,
+int eventio_looksLikeText(const uint8_t *bytes, size_t n, cusEventDecoderState *start, TextColumns *columns, int64_t *width,
                           int64_t *height) {
     const uint8_t *p = bytes, *const end = bytes + n;
     if (n >= 3 && p[0] == 0xef && p[1] == 0xbb && p[2] == 0xbf) /* byte order mark */

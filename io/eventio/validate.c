@@ -1,20 +1,12 @@
-/* Checks of the reader's options, of the format found and of decoded events, and what bad input does: an error or a
- * count. */
+/* Checks of the reader's options, of the format found and of decoded events. */
 #include "eventio/validate.h"
 #include "check.h"
-#include "host.h"
 
 #include <string.h>
 
 /* ---- Options and format -------------------------------------------------------------------------------------------- */
 
 enum { LEAST_MEMORY = 64 << 20 }; /* the least that the option max_memory takes */
-
-const char *cusEventFormatName(cusEventFormat format) {
-    static const char *const names[] = {"any",  "M3ED",   "DSEC",       "EVT2", "EVT3",  "DAT",
-                                        "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4"};
-    return (unsigned)format < sizeof names / sizeof *names ? names[format] : "unknown";
-}
 
 cusEventReaderOptions cusEventReaderDefaults(void) {
     return (cusEventReaderOptions){
@@ -53,110 +45,28 @@ cusStatus eventio_checkFormat(const cusEventReader *reader) {
     return CUS_OK;
 }
 
+/* ---- Messages ------------------------------------------------------------------------------------------------------ */
+
+cusStatus eventio_renamed(const char *function, cusStatus status) {
+    const char *colon = strchr(cusLastError(), ':');
+    return cusi_fail(status, "%s%s", function, colon ? colon : "");
+}
+
 /* ---- Events -------------------------------------------------------------------------------------------------------- */
 
-typedef struct SensorSize {
-    uint32_t width, height;
-} SensorSize;
-
-static inline int outside(EventArrays e, size_t i, SensorSize sensor) {
-    return e.x[i] >= sensor.width || e.y[i] >= sensor.height;
-}
-
-/* Whether any of n events is bad. Branch-free, so that the compiler vectorizes it. `last`: time of the event before. */
-CUSI_MULTIVERSION
-static int anyBad(EventArrays e, size_t n, SensorSize sensor, int64_t last) {
-    uint32_t coordinates = 0, polarity = 0, order = n && e.t[0] < last;
-    for (size_t i = 0; i < n; ++i)
-        coordinates |= (uint32_t)(e.x[i] >= sensor.width) | (uint32_t)(e.y[i] >= sensor.height);
-    for (size_t i = 0; i < n; ++i)
-        polarity |= e.p[i];
-    for (size_t i = 1; i < n; ++i)
-        order |= e.t[i] < e.t[i - 1];
-    return coordinates || polarity > 1 || order;
-}
-
-static size_t findFirstBad(EventArrays e, size_t n, SensorSize sensor, int64_t last) {
-    for (size_t i = 0; i < n; ++i) {
-        if (outside(e, i, sensor) || e.p[i] > 1 || e.t[i] < last)
-            return i;
-        last = e.t[i];
-    }
-    return n;
-}
-
-/* The number of good events before the first bad one. Blocks are checked in parallel; only the first bad block is
- * searched. */
-static size_t countGood(EventArrays e, size_t n, SensorSize sensor, int64_t last) {
-    enum { BLOCK = 16384 };
-    const int64_t blocks = (int64_t)((n + BLOCK - 1) / BLOCK);
-    int64_t bad = blocks;
-#pragma omp parallel for schedule(static) reduction(min : bad) if (blocks > 8)
-    for (int64_t b = 0; b < blocks; ++b) {
-        const size_t first = (size_t)b * BLOCK, size = n - first < BLOCK ? n - first : BLOCK;
-        if (anyBad(eventio_from(e, first), size, sensor, first ? e.t[first - 1] : last) && b < bad)
-            bad = b;
-    }
-    if (bad == blocks)
-        return n;
-    const size_t first = (size_t)bad * BLOCK, size = n - first < BLOCK ? n - first : BLOCK;
-    return first + findFirstBad(eventio_from(e, first), size, sensor, first ? e.t[first - 1] : last);
-}
-
-/* Moves the good events among first .. n-1 together and counts the others. Returns how many remain in all. */
-static size_t dropBad(EventArrays e, size_t first, size_t n, SensorSize sensor, int64_t last, cusEventCounts *counts) {
-    size_t kept = first;
-    for (size_t i = first; i < n; ++i) {
-        if (outside(e, i, sensor)) {
-            ++counts->bad_coordinates;
-        } else if (e.p[i] > 1) {
-            ++counts->bad_polarity;
-        } else if (e.t[i] < last) {
-            ++counts->bad_time;
-        } else {
-            last = e.t[i];
-            e.x[kept] = e.x[i];
-            e.y[kept] = e.y[i];
-            e.p[kept] = e.p[i];
-            e.t[kept] = e.t[i];
-            ++kept;
-        }
-    }
-    return kept;
-}
-
-static cusStatus describeBad(EventArrays e, size_t i, SensorSize sensor, int64_t last, unsigned long long number) {
-    if (outside(e, i, sensor))
-        return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: event %llu at x %d, y %d is outside the %u x %u sensor",
-                         number, e.x[i], e.y[i], sensor.width, sensor.height);
-    if (e.p[i] > 1)
-        return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: event %llu has a polarity other than 0 and 1", number);
-    return cusi_fail(CUS_ERROR_FORMAT,
-                     "cusEventReaderRead: event %llu at %lld us is earlier than the one before at %lld us", number,
-                     (long long)e.t[i], (long long)last);
-}
-
-cusStatus eventio_checkEvents(cusEventReader *reader, EventArrays e, size_t count, size_t *kept) {
+cusStatus eventio_checkEvents(cusEventReader *reader, CusiEvents e, size_t count, size_t *kept) {
     const cusEventInfo *info = &reader->info;
-    SensorSize sensor = {info->width ? (uint32_t)info->width : 65536, info->height ? (uint32_t)info->height : 65536};
-    if (info->format == CUS_EVENTS_EVT3 && sensor.width > EVENTIO_EVT3_BEYOND)
-        sensor.width = EVENTIO_EVT3_BEYOND;
-    const size_t good = countGood(e, count, sensor, reader->last_time);
+    const CusiSensor sensor = cusi_sensorOf(info->format, info->width, info->height);
+    const size_t good = cusi_countGoodEvents(e, count, sensor, reader->last_time);
     *kept = good;
     if (good == count)
         return CUS_OK;
     const int64_t last = good ? e.t[good - 1] : reader->last_time;
-    if (reader->options.bad_events == CUS_BAD_EVENTS_STOP)
-        return describeBad(e, good, sensor, last, reader->index + good);
-    *kept = dropBad(e, good, count, sensor, last, &reader->counts);
-    return CUS_OK;
-}
-
-cusStatus eventio_undefinedWord(cusEventReader *reader, const char *format, uint32_t type, uint64_t offset) {
-    if (reader->options.bad_events == CUS_BAD_EVENTS_SKIP) {
-        ++reader->counts.bad_words;
-        return CUS_OK;
+    if (reader->options.bad_events == CUS_BAD_EVENTS_STOP) {
+        uint64_t detail[6];
+        cusi_describeBadEvent(e, good, sensor, last, reader->index + good, detail);
+        return cusi_failBadEvent("cusEventReaderRead", detail);
     }
-    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: byte %llu: word of type %x, which %s does not define",
-                     (unsigned long long)offset, type, format);
+    *kept = cusi_dropBadEvents(e, good, count, sensor, last, &reader->counts);
+    return CUS_OK;
 }

@@ -17,16 +17,12 @@ static inline int eventio_isHdf5(cusEventFormat format) {
 /* Whether the format found is the one that the options ask for. */
 cusStatus eventio_checkFormat(const cusEventReader *reader);
 
-/* The x that EVT3's decoder gives to events past it. Addresses have 11 bits, so it lies outside every sensor of that
- * format. */
-enum { EVENTIO_EVT3_BEYOND = 65535 };
+/* The last error, of another function, as one of `function`. */
+cusStatus eventio_renamed(const char *function, cusStatus status);
 
 /* Validates events 0 .. count-1, which follow an event at reader->last_time; reader->index is the number of the first. Sets
  * *kept: STOP: the events before the first bad one, which the error names. SKIP: all good ones, moved together; bad ones
  * are counted. */
-cusStatus eventio_checkEvents(cusEventReader *reader, EventArrays events, size_t count, size_t *kept);
-
-/* A word of a type that the format does not define: counted, or an error, as the options say. */
-cusStatus eventio_undefinedWord(cusEventReader *reader, const char *format, uint32_t type, uint64_t offset);
+cusStatus eventio_checkEvents(cusEventReader *reader, CusiEvents events, size_t count, size_t *kept);
 
 #endif

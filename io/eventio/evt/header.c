@@ -1,6 +1,7 @@
 /* "% " headers of Prophesee's files, and detection of the formats without an index. */
 #include "eventio/evt/header.h"
 #include "check.h"
+#include "event_words.h"
 #include "eventio/text.h"
 #include "eventio/validate.h"
 
@@ -145,14 +146,33 @@ static cusStatus parseHeader(const char *function, const uint8_t *bytes, size_t 
     return CUS_OK;
 }
 
+static int isEvt21Type(int type) {
+    return type <= CUSI_EVT2_ON || type == CUSI_EVT2_TIME_HIGH || type == CUSI_EVT2_TRIGGER || type >= CUSI_EVT2_OTHERS;
+}
+
+/* Whether the words look like those of the legacy order, for a file whose header does not say. */
+static int looksLikeEvt21Legacy(const uint8_t *bytes, size_t n) {
+    if (n < 8)
+        return 0;
+    /* Recordings start with the time. In one that does not, masks read as types are often undefined. */
+    const int time_last = bytes[7] >> 4 == CUSI_EVT2_TIME_HIGH, time_first = bytes[3] >> 4 == CUSI_EVT2_TIME_HIGH;
+    if (time_last != time_first)
+        return time_first;
+    size_t undefined_last = 0, undefined_first = 0;
+    for (size_t at = 0; at + 8 <= n; at += 8) {
+        undefined_last += !isEvt21Type(bytes[at + 7] >> 4);
+        undefined_first += !isEvt21Type(bytes[at + 3] >> 4);
+    }
+    return undefined_first < undefined_last;
+}
+
 /* The events are the n bytes from `events` on. */
 static cusStatus chooseEvt21(const char *function, const TextHeader *header, const uint8_t *events, size_t n,
                              EventHeader *out) {
     const char *order = header->endianness;
     CUSI_REQUIRE(!order[0] || strcmp(order, "little") == 0 || strcmp(order, "legacy") == 0, CUS_ERROR_UNSUPPORTED,
                  "%s: endianness of EVT 2.1 is %s, expected little or legacy", function, order);
-    const int legacy = order[0] ? strcmp(order, "legacy") == 0 : eventio_looksLikeEvt21Legacy(events, n);
-    out->decode = legacy ? eventio_decodeEvt21Legacy : eventio_decodeEvt21;
+    out->legacy = order[0] ? strcmp(order, "legacy") == 0 : looksLikeEvt21Legacy(events, n);
     return CUS_OK;
 }
 
@@ -163,7 +183,6 @@ static cusStatus chooseEvt(const char *function, TextHeader *header, cusEventInf
                  CUS_ERROR_UNSUPPORTED, "%s: encoding is EVT %d.%d, expected EVT 2.0, 2.1, 3.0 or 4.0", function, major,
                  minor);
     info->format = major == 4 ? CUS_EVENTS_EVT4 : major == 3 ? CUS_EVENTS_EVT3 : minor ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2;
-    out->decode = major == 4 ? eventio_decodeEvt4 : major == 3 ? eventio_decodeEvt3 : eventio_decodeEvt2;
     if (info->format == CUS_EVENTS_EVT21)
         CUS_TRY(chooseEvt21(function, header, bytes + header->bytes, n - header->bytes, out));
     if (!header->width || !header->height)
@@ -173,7 +192,7 @@ static cusStatus chooseEvt(const char *function, TextHeader *header, cusEventInf
 
 /* After the "% " lines come a type byte and a size byte. */
 static cusStatus chooseDat(const char *function, const cusEventReader *reader, TextHeader *header, cusEventInfo *info,
-                           const uint8_t *bytes, size_t n, EventHeader *out) {
+                           const uint8_t *bytes, size_t n) {
     CUSI_REQUIRE(n >= header->bytes + 2, CUS_ERROR_TRUNCATED, "%s: the file ends after its header, at byte %zu", function,
                  n);
     const int type = bytes[header->bytes], size = bytes[header->bytes + 1];
@@ -186,7 +205,6 @@ static cusStatus chooseDat(const char *function, const cusEventReader *reader, T
                          function, type, size);
     CUSI_REQUIRE(header->dat_version != 1, CUS_ERROR_UNSUPPORTED, "%s: DAT version is 1, expected 2", function);
     info->format = CUS_EVENTS_DAT;
-    out->decode = eventio_decodeDat;
     header->bytes += 2;
     info->count = (int64_t)((reader->source.size - header->bytes) / 8);
     return CUS_OK;
@@ -198,7 +216,7 @@ cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_
     cusEventInfo *info = &reader->info;
     TextHeader header = {0};
     int64_t width = 0, height = 0;
-    *out = (EventHeader){.start = {.time_high = -1, .time = -1}};
+    *out = (EventHeader){.start = {.time_high = -1, .time = -1, .last_time = -1}};
     CUS_TRY(parseHeader(function, bytes, n, &header));
     if (!header.evt_major && (requested == CUS_EVENTS_EVT2 || requested == CUS_EVENTS_EVT21 ||
                               requested == CUS_EVENTS_EVT3 || requested == CUS_EVENTS_EVT4)) {
@@ -208,10 +226,9 @@ cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_
     if (header.evt_major) {
         CUS_TRY(chooseEvt(function, &header, info, bytes, n, out));
     } else if (header.bytes) {
-        CUS_TRY(chooseDat(function, reader, &header, info, bytes, n, out));
+        CUS_TRY(chooseDat(function, reader, &header, info, bytes, n));
     } else if (eventio_looksLikeText(bytes, n, &out->start, &reader->text, &width, &height)) {
         info->format = CUS_EVENTS_TEXT;
-        out->decode = eventio_decodeText;
         setSize(&header, width, height);
     } else {
         return cusi_fail(CUS_ERROR_FORMAT,

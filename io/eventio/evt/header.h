@@ -1,14 +1,14 @@
-/* "% " headers, and which decoder a file needs. */
+/* "% " headers, and how a file is decoded. */
 #ifndef CUSI_EVENTIO_EVT_HEADER_H
 #define CUSI_EVENTIO_EVT_HEADER_H
 
-#include "eventio/evt/decoders.h"
+#include "eventio/recording.h"
 
 enum { EVENTIO_HEADER_BYTES = 1 << 16 }; /* maximum length of a header */
 
 typedef struct EventHeader {
-    DecodeFunction decode;
-    DecoderState start; /* state before the first event */
+    int legacy;                 /* EVT2.1: the upper half of each word comes first */
+    cusEventDecoderState start; /* state before the first event */
 } EventHeader;
 
 /* Finds the format from the first n bytes of the file (all of it, or EVENTIO_HEADER_BYTES) and sets reader->info. */

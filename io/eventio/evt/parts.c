@@ -4,6 +4,7 @@
  * state does not: the part sets some fields and leaves the others, and its time words are those of the file up to a
  * multiple of the counter's period. A scan keeps just this, without decoding events. */
 #include "check.h"
+#include "event_words.h"
 #include "eventio/evt/words.h"
 #include "eventio/validate.h"
 
@@ -22,10 +23,10 @@ typedef struct Part {
 } Part;
 
 #define UNSET UINT32_MAX
-enum { EVT3_X_LIMIT = 2 * EVENTIO_EVT3_BEYOND };
+enum { EVT3_X_LIMIT = 2 * CUSI_EVT3_BEYOND };
 
 _Static_assert(sizeof(Part) <= sizeof(cusEventPart), "cusEventPart has no room");
-_Static_assert(sizeof(DecoderState) <= sizeof(cusEventMark), "cusEventMark has no room");
+_Static_assert(sizeof(cusEventDecoderState) <= sizeof(cusEventMark), "cusEventMark has no room");
 
 static int hasIndex(const cusEventReader *reader) {
     return eventio_isHdf5(reader->info.format);
@@ -39,17 +40,17 @@ static void scanTimeHigh(Part *part, int64_t value, int bits) {
         part->first_high = part->last_high = value;
         return;
     }
-    part->last_high = eventio_unwrap(part->last_high, value, bits);
+    part->last_high = cusi_unwrapTime(part->last_high, value, bits);
 }
 
 static void scanEvt2(Part *part, const uint8_t *bytes, size_t n) {
     uint64_t events = part->events;
     for (size_t at = 0; at + 4 <= n; at += 4) {
-        const uint32_t word = eventio_load32(bytes + at), type = word >> 28;
-        events += type <= 1;
-        if (type == 8) {
+        const uint32_t word = cusi_load32(bytes + at), type = word >> 28;
+        events += type <= CUSI_EVT2_ON;
+        if (type == CUSI_EVT2_TIME_HIGH) {
             part->events = events;
-            scanTimeHigh(part, word & 0xfffffff, 28);
+            scanTimeHigh(part, cusi_evtTimeHigh(word), CUSI_EVT_TIME_BITS);
         }
     }
     part->events = events;
@@ -58,9 +59,9 @@ static void scanEvt2(Part *part, const uint8_t *bytes, size_t n) {
 /* upper: the offset of the half with the type in a word. */
 static void scanEvt21(Part *part, const uint8_t *bytes, size_t n, size_t upper) {
     for (size_t at = 0; at + 8 <= n; at += 8) {
-        const uint32_t word = eventio_load32(bytes + at + upper), type = word >> 28;
+        const uint32_t word = cusi_load32(bytes + at + upper), type = word >> 28;
         if (type <= 1)
-            part->events += (uint64_t)__builtin_popcount(eventio_load32(bytes + at + (4 - upper)));
+            part->events += (uint64_t)__builtin_popcount(cusi_load32(bytes + at + (4 - upper)));
         else if (type == 8)
             scanTimeHigh(part, word & 0xfffffff, 28);
     }
@@ -68,11 +69,11 @@ static void scanEvt21(Part *part, const uint8_t *bytes, size_t n, size_t upper) 
 
 static void scanEvt4(Part *part, const uint8_t *bytes, size_t n) {
     for (size_t at = 0; at + 4 <= n; at += 4) {
-        const uint32_t word = eventio_load32(bytes + at), type = word >> 28;
+        const uint32_t word = cusi_load32(bytes + at), type = word >> 28;
         if (part->mask_next) {
             part->events += (uint64_t)__builtin_popcount(word);
             part->mask_next = 0;
-        } else if (eventio_isEvt4Vector(word)) {
+        } else if (cusi_isEvt4Vector(word)) {
             part->mask_next = 1;
         } else if (type == 14) {
             scanTimeHigh(part, word & 0xfffffff, 28);
@@ -84,7 +85,7 @@ static void scanEvt4(Part *part, const uint8_t *bytes, size_t n) {
 
 static void scanDat(Part *part, const uint8_t *bytes, size_t n) {
     for (size_t at = 0; at + 8 <= n; at += 8)
-        scanTimeHigh(part, eventio_load32(bytes + at), 32);
+        scanTimeHigh(part, cusi_load32(bytes + at), 32);
     part->events += n / 8;
 }
 
@@ -102,7 +103,7 @@ static void scanEvt3(Part *part, const uint8_t *bytes, size_t n) {
     uint64_t events = 0;
     uint32_t y = part->y, low = part->last_high < 0 ? part->early_low : part->low;
     for (size_t at = 0; at + 2 <= n; at += 2) {
-        const uint32_t word = eventio_load16(bytes + at), type = word >> 12;
+        const uint32_t word = cusi_load16(bytes + at), type = word >> 12;
         events += type == 2;
         y = type == 0 ? word & 2047 : y;
         low = type == 6 ? word & 4095 : low;
@@ -195,7 +196,7 @@ static cusStatus passMask(const cusEventReader *reader, uint64_t start, uint64_t
         CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderScan: the file cannot be read at byte %llu",
                      (unsigned long long)(end - n));
         size_t k = (size_t)got < n ? 0 : n; /* the file has become shorter since it was opened */
-        while (k && eventio_isEvt4Vector(eventio_load32(buffer + k - 4))) {
+        while (k && cusi_isEvt4Vector(cusi_load32(buffer + k - 4))) {
             k -= 4;
             ++run;
         }
@@ -301,7 +302,7 @@ static int periodBits(cusEventFormat format) {
     return hasWideTime(format) ? 28 : format == CUS_EVENTS_EVT3 ? 12 : 32;
 }
 
-static void joinEvt3(DecoderState *state, const Part *part, int64_t high_before, int64_t first_high) {
+static void joinEvt3(cusEventDecoderState *state, const Part *part, int64_t high_before, int64_t first_high) {
     if (part->early_low != UNSET)
         state->time_low = part->early_low;
     if (part->first_high >= 0 && first_high != high_before)
@@ -320,12 +321,12 @@ static void joinEvt3(DecoderState *state, const Part *part, int64_t high_before,
 }
 
 /* The state after the part. */
-static void join(cusEventFormat format, DecoderState *state, const Part *part) {
+static void join(cusEventFormat format, cusEventDecoderState *state, const Part *part) {
     const int64_t before = state->time_high;
     int64_t first = before;
     state->index += part->events - (before < 0 && format != CUS_EVENTS_DAT && format != CUS_EVENTS_TEXT ? part->early : 0);
     if (part->first_high >= 0) {
-        first = eventio_unwrap(before, part->first_high, periodBits(format));
+        first = cusi_unwrapTime(before, part->first_high, periodBits(format));
         state->time_high = part->last_high + (first - part->first_high);
     }
     /* No event before the mark is later. */
@@ -347,7 +348,7 @@ cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *
     CUSI_NOT_NULL(function, marks);
     CUS_TRY(checkParts(function, parts));
     const int indexed = hasIndex(reader);
-    DecoderState state = {0};
+    cusEventDecoderState state = {0};
     if (!indexed)
         state = *eventio_wordsStart(reader);
     for (uint64_t k = 0; k <= parts; ++k) {
@@ -369,15 +370,16 @@ cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *
 
 static cusStatus seekMark(cusEventReader *reader, const cusEventMark *mark) {
     static const char function[] = "cusEventReaderSeekMark";
-    DecoderState state;
+    cusEventDecoderState state;
     memcpy(&state, mark, sizeof state);
     CUSI_REQUIRE(state.offset >= eventio_wordsStart(reader)->offset && state.offset <= reader->source.size, CUS_ERROR_VALUE,
                  "%s: mark is at byte %llu, which is not in this recording", function, (unsigned long long)state.offset);
-    reader->failure = CUS_OK;
+    CUSI_REQUIRE(eventio_wordsRestore(reader, &state) == CUS_OK, CUS_ERROR_VALUE, "%s: mark is not one of this recording",
+                 function);
+    reader->failure.status = CUS_OK;
     reader->last_time = -1;
     reader->counts = (cusEventCounts){0};
     reader->index = state.index;
-    eventio_wordsRestore(reader, &state);
     return CUS_OK;
 }
 

@@ -2,18 +2,21 @@
 #ifndef CUSI_EVENTIO_EVT_WORDS_H
 #define CUSI_EVENTIO_EVT_WORDS_H
 
-#include "eventio/evt/decoders.h"
+#include "eventio/recording.h"
 
 /* Inspects the content and sets reader->info, methods and state. */
 cusStatus eventio_openWords(cusEventReader *reader);
 
 /* The state before the first event. */
-const DecoderState *eventio_wordsStart(const cusEventReader *reader);
+const cusEventDecoderState *eventio_wordsStart(const cusEventReader *reader);
 
 /* EVT2.1: the byte of a word at which its upper half starts. */
 size_t eventio_wordsUpperHalf(const cusEventReader *reader);
 
-/* Continues from the given state. */
-void eventio_wordsRestore(cusEventReader *reader, const DecoderState *state);
+/* Creates a decoder for the open recording, which delivers bad events like good ones. `function` is for messages. */
+cusStatus eventio_createDecoder(const cusEventReader *reader, const char *function, cusEventDecoder **decoder);
+
+/* Continues from the given state. Errors: VALUE (not a state of this recording). */
+cusStatus eventio_wordsRestore(cusEventReader *reader, const cusEventDecoderState *state);
 
 #endif

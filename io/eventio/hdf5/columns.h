@@ -81,6 +81,8 @@ typedef struct Hdf5Reader {
     size_t memory, max_memory; /* bytes of all buffers, and what they may become */
     size_t max_chunk;
     int plugins;
+    struct Hdf5Reader *triggers; /* NULL: not opened, or there are none */
+    int without_triggers;
 } Hdf5Reader;
 
 /* ---- dataset.c ------------------------------------------------------------------------------------------------------- */
@@ -95,6 +97,9 @@ cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, int
 /* Adds the tables of a dataset with all four columns: a compound with members of the same names, or two dimensions with the columns
  * x, y, t, p. */
 cusStatus eventio_addRows(Hdf5Reader *h, uint64_t dataset, const char *name);
+
+/* Adds the table of a compound with id, p and t: the inputs of triggers are column x. */
+cusStatus eventio_addTriggers(Hdf5Reader *h, uint64_t dataset, const char *name);
 
 /* Reads n integers from a small dataset. *found 0: it is missing. */
 cusStatus eventio_readNumbers(Hdf5Reader *h, uint64_t group, const char *name, int n, int64_t *values, int *found);
@@ -142,6 +147,9 @@ cusStatus eventio_pluginDecode(Hdf5Plugin *plugin, const uint8_t *in, size_t in_
 const char *eventio_filterPackage(unsigned filter);
 
 /* ---- open.c and chunks.c -------------------------------------------------------------------------------------------- */
+
+/* Opens the dataset of Metavision's triggers. *found 0: there is none. */
+cusStatus eventio_openTriggerDataset(Hdf5Reader *h, int *found);
 
 /* Opens the datasets of the recording, and sets reader->info. */
 cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h);

@@ -150,8 +150,10 @@ static Table *newTable(Hdf5Reader *h, const char *name) {
 
 /* What programs call the columns; those of M3ED and DSEC first. */
 enum { MOST_NAMES = 4 };
-static const char *const column_names[EVENTIO_COLUMNS][MOST_NAMES] = {
+typedef const char *ColumnNames[EVENTIO_COLUMNS][MOST_NAMES];
+static const ColumnNames column_names = {
     {"x", "xs"}, {"y", "ys"}, {"p", "ps", "pol", "polarity"}, {"t", "ts", "time", "timestamp"}};
+static const ColumnNames trigger_names = {{"id"}, {NULL}, {"p"}, {"t"}}; /* no y */
 
 cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, int which) {
     Hdf5Kind kind = HDF5_MISSING;
@@ -185,8 +187,8 @@ static const Hdf5Member *findMember(const Hdf5Type *type, const char *name) {
     return NULL;
 }
 
-/* A compound with a member for each column. */
-static cusStatus addCompound(Hdf5Reader *h, Table *t) {
+/* A compound with a member for each column that has a name. */
+static cusStatus addCompound(Hdf5Reader *h, Table *t, const ColumnNames *all) {
     const Hdf5Type *type = &t->set.type;
     CUSI_REQUIRE(
         t->set.rank == 1 && type->number.class == HDF5_COMPOUND, CUS_ERROR_FORMAT,
@@ -196,11 +198,13 @@ static cusStatus addCompound(Hdf5Reader *h, Table *t) {
     CUSI_REQUIRE(t->row <= 4096, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has compounds of %zu bytes", t->name,
                  t->row);
     for (int which = 0; which < EVENTIO_COLUMNS; ++which) {
+        const char *const *names = (*all)[which];
         const Hdf5Member *member = NULL;
-        for (int i = 0; i < MOST_NAMES && column_names[which][i] && !member; ++i)
-            member = findMember(type, column_names[which][i]);
-        CUSI_REQUIRE(member, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no member %s", t->name,
-                     column_names[which][0]);
+        if (!names[0])
+            continue;
+        for (int i = 0; i < MOST_NAMES && names[i] && !member; ++i)
+            member = findMember(type, names[i]);
+        CUSI_REQUIRE(member, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no member %s", t->name, names[0]);
         CUS_TRY(checkNumber(t->name, &member->number));
         t->field[t->field_count++] = (Field){which, member->offset, member->number};
     }
@@ -235,7 +239,14 @@ cusStatus eventio_addRows(Hdf5Reader *h, uint64_t dataset, const char *name) {
     Table *t = newTable(h, name);
     CUS_TRY(openDataset(h, dataset, name, &t->set));
     CUSI_REQUIRE(!t->set.is_null, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no elements", name);
-    return t->set.rank == 2 && t->set.shape[1] == EVENTIO_COLUMNS ? addPlane(h, t) : addCompound(h, t);
+    return t->set.rank == 2 && t->set.shape[1] == EVENTIO_COLUMNS ? addPlane(h, t) : addCompound(h, t, &column_names);
+}
+
+cusStatus eventio_addTriggers(Hdf5Reader *h, uint64_t dataset, const char *name) {
+    Table *t = newTable(h, name);
+    CUS_TRY(openDataset(h, dataset, name, &t->set));
+    CUSI_REQUIRE(!t->set.is_null, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no elements", name);
+    return addCompound(h, t, &trigger_names);
 }
 
 /* ---- Small datasets ------------------------------------------------------------------------------------------------ */

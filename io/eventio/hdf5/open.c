@@ -162,6 +162,15 @@ static cusStatus openMetavision(cusEventReader *reader, Hdf5Reader *h, uint64_t 
     return setCount(h, "/CD/events");
 }
 
+cusStatus eventio_openTriggerDataset(Hdf5Reader *h, int *found) {
+    uint64_t dataset;
+    CUS_TRY(openDataset(h, "EXT_TRIGGER/events", &dataset, found));
+    if (!*found)
+        return CUS_OK;
+    CUS_TRY(eventio_addTriggers(h, dataset, "/EXT_TRIGGER/events"));
+    return setCount(h, "/EXT_TRIGGER/events");
+}
+
 cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h) {
     uint64_t group, dataset;
     int found;

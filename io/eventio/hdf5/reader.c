@@ -25,7 +25,7 @@ static cusStatus findSignature(const EventSource *source, int *found, uint64_t *
 
 enum { METADATA_BYTES = 32 << 20 }; /* the part of max_memory for the reader without its buffers */
 
-static cusStatus readHdf5(cusEventReader *reader, size_t n, EventArrays out, size_t *count) {
+static cusStatus readHdf5(cusEventReader *reader, size_t n, CusiEvents out, size_t *count) {
     Hdf5Reader *h = reader->state;
     *count = 0;
     if (h->index >= h->count) {
@@ -89,8 +89,7 @@ static cusStatus findTimeInHdf5(cusEventReader *reader, int64_t time, uint64_t *
     return CUS_OK;
 }
 
-static void closeHdf5(cusEventReader *reader) {
-    Hdf5Reader *h = reader->state;
+static void closeFile(Hdf5Reader *h) {
     if (!h)
         return;
     for (int k = 0; k < h->table_count; ++k) {
@@ -107,7 +106,89 @@ static void closeHdf5(cusEventReader *reader) {
     free(h);
 }
 
-static const EventReaderMethods hdf5_methods = {readHdf5, seekHdf5, findTimeInHdf5, closeHdf5};
+static void closeHdf5(cusEventReader *reader) {
+    Hdf5Reader *h = reader->state;
+    if (h)
+        closeFile(h->triggers);
+    closeFile(h);
+}
+
+static cusStatus createJobs(Hdf5Reader *h, int threads) {
+    h->threads = threads;
+    h->job_count = EVENTIO_JOBS_PER_THREAD * threads;
+    h->jobs = calloc((size_t)h->job_count, sizeof *h->jobs);
+    CUSI_REQUIRE(h->jobs, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
+    return CUS_OK;
+}
+
+/* ---- Triggers ------------------------------------------------------------------------------------------------------ */
+
+static cusStatus prepareTriggers(const cusEventReader *reader, const Hdf5Reader *h, Hdf5Reader *triggers, int *found) {
+    triggers->max_memory = h->max_memory / 4;
+    triggers->max_chunk = h->max_chunk;
+    triggers->plugins = h->plugins;
+    CUS_TRY(createJobs(triggers, 1));
+    CUS_TRY(eventio_openHdf5File(&triggers->file, &reader->source, h->file.base, "cusEventReaderReadTriggers"));
+    return eventio_openTriggerDataset(triggers, found);
+}
+
+/* Opens the triggers, which are rows of another dataset with buffers of their own. */
+static cusStatus openTriggers(const cusEventReader *reader, Hdf5Reader *h) {
+    int found = 0;
+    Hdf5Reader *made = calloc(1, sizeof *made);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusEventReaderReadTriggers: out of host memory");
+    const cusStatus status = prepareTriggers(reader, h, made, &found);
+    h->without_triggers = status == CUS_OK && !found;
+    if (status != CUS_OK || !found) {
+        closeFile(made);
+        return status == CUS_OK ? CUS_OK : eventio_renamed("cusEventReaderReadTriggers", status);
+    }
+    h->triggers = made;
+    return CUS_OK;
+}
+
+/* Reads up to PIECE triggers. */
+static cusStatus readPiece(Hdf5Reader *triggers, size_t n, cusEventTrigger *out, size_t *count) {
+    enum { PIECE = 1024 };
+    uint16_t id[PIECE];
+    uint8_t value[PIECE];
+    int64_t t[PIECE];
+    const uint64_t left = triggers->count - triggers->index;
+    n = n < PIECE ? n : PIECE;
+    n = n < left ? n : (size_t)left;
+    uint8_t *const columns[EVENTIO_COLUMNS] = {(uint8_t *)id, NULL, value, (uint8_t *)t};
+    const cusStatus status = eventio_readColumns(triggers, triggers->index, n, columns, count);
+    triggers->index += *count;
+    for (size_t i = 0; i < *count; ++i)
+        out[i] = (cusEventTrigger){.t = t[i], .id = (int16_t)id[i], .value = value[i] != 0};
+    return status == CUS_OK ? CUS_OK : eventio_renamed("cusEventReaderReadTriggers", status);
+}
+
+static cusStatus readTriggers(cusEventReader *reader, size_t n, cusEventTrigger *out, size_t *count) {
+    Hdf5Reader *h = reader->state;
+    *count = 0;
+    if (reader->info.format != CUS_EVENTS_METAVISION)
+        return CUS_OK;
+    if (!h->triggers && !h->without_triggers)
+        CUS_TRY(openTriggers(reader, h));
+    for (size_t got = 1; h->triggers && *count < n && got;) {
+        const cusStatus status = readPiece(h->triggers, n - *count, out + *count, &got);
+        *count += got;
+        CUS_TRY(status);
+    }
+    return CUS_OK;
+}
+
+static void rewindTriggers(cusEventReader *reader) {
+    Hdf5Reader *h = reader->state;
+    closeFile(h->triggers);
+    h->triggers = NULL;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------- */
+
+static const EventReaderMethods hdf5_methods = {readHdf5,  seekHdf5,     findTimeInHdf5,
+                                                closeHdf5, readTriggers, rewindTriggers};
 
 cusStatus eventio_openHdf5(cusEventReader *reader) {
     int found;
@@ -119,10 +200,7 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
     CUSI_REQUIRE(h, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
     reader->state = h;
     reader->methods = &hdf5_methods;
-    h->threads = reader->options.threads ? reader->options.threads : cusi_maxThreads();
-    h->job_count = EVENTIO_JOBS_PER_THREAD * h->threads;
-    h->jobs = calloc((size_t)h->job_count, sizeof *h->jobs);
-    CUSI_REQUIRE(h->jobs, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
+    CUS_TRY(createJobs(h, reader->options.threads ? reader->options.threads : cusi_maxThreads()));
     h->max_memory = (reader->options.max_memory ? reader->options.max_memory : EVENTIO_MAX_MEMORY) - METADATA_BYTES;
     h->max_chunk = reader->options.max_chunk ? reader->options.max_chunk : EVENTIO_MAX_CHUNK;
     h->plugins = reader->options.plugins;

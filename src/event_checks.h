@@ -1,0 +1,54 @@
+/* Checks of decoded events, which the readers of recordings and the decoder of raw bytes share: the sensor, the polarity and the
+ * order of times. */
+#ifndef CUSI_EVENT_CHECKS_H
+#define CUSI_EVENT_CHECKS_H
+
+#include "cusight/raw.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct CusiEvents {
+    uint16_t *x, *y;
+    uint8_t *p;
+    int64_t *t;
+} CusiEvents;
+
+static inline CusiEvents cusi_eventsFrom(CusiEvents events, size_t first) {
+    return (CusiEvents){events.x + first, events.y + first, events.p + first, events.t + first};
+}
+
+typedef struct CusiSensor {
+    uint32_t width, height;
+} CusiSensor;
+
+/* The x that EVT3's decoder gives to events past it. Addresses have 11 bits, so it lies outside every sensor of that format. */
+enum { CUSI_EVT3_BEYOND = 65535 };
+
+/* What coordinates are checked against. width, height 0, 0: they are unknown. */
+CusiSensor cusi_sensorOf(cusEventFormat format, int width, int height);
+
+/* The number of good events before the first bad one of n. `last`: time of the event before. */
+size_t cusi_countGoodEvents(CusiEvents events, size_t n, CusiSensor sensor, int64_t last);
+
+/* Moves the good events among first .. n-1 together and counts the others. Returns how many remain in all. */
+size_t cusi_dropBadEvents(CusiEvents events, size_t first, size_t n, CusiSensor sensor, int64_t last,
+                          cusEventCounts *counts);
+
+/* What detail[0] says; cusEventDecoded.detail has the same form. */
+enum { CUSI_BAD_COORDINATES = 1, CUSI_BAD_POLARITY = 2, CUSI_BAD_TIME = 3 };
+
+/* Describes bad event i, number `number` of the recording: kind, number, then x, y, width, height or its time and `last`. */
+void cusi_describeBadEvent(CusiEvents events, size_t i, CusiSensor sensor, int64_t last, uint64_t number,
+                           uint64_t detail[6]);
+
+/* CUS_ERROR_FORMAT with the message that the detail gives. */
+cusStatus cusi_failBadEvent(const char *function, const uint64_t detail[6]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
