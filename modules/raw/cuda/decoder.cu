@@ -1,0 +1,123 @@
+// The device half of a decoder: memory, runs, and what waits for them.
+#include "device.h"
+#include "raw/cuda/stages.cuh"
+
+#include <algorithm>
+#include <new>
+
+namespace cusi::raw {
+
+namespace {
+
+struct Decoder {
+    Memory *memory = nullptr;
+    void *sums = nullptr;
+    uint8_t *runs = nullptr;
+    int64_t *last_times = nullptr;
+};
+
+template<class Format>
+cusStatus launchAll(const char *function, const Run &run, cudaStream_t stream) {
+    if (std::is_same_v<Format, Evt4>)
+        CUS_TRY(launchRuns(function, run, stream));
+    CUS_TRY(launchSums<Format>(function, run, stream));
+    CUS_TRY(launchEmit<Format>(function, run, stream));
+    return launchFinish<Format>(function, run, stream);
+}
+
+Launch launchOf(const cusEventDecoderOptions &options) {
+    switch (options.format) {
+    case CUS_EVENTS_EVT2:
+        return launchAll<Evt20>;
+    case CUS_EVENTS_EVT21:
+        return options.legacy ? launchAll<Evt21Legacy> : launchAll<Evt21>;
+    case CUS_EVENTS_EVT3:
+        return launchAll<Evt3>;
+    case CUS_EVENTS_EVT4:
+        return launchAll<Evt4>;
+    default:
+        return launchAll<Dat>;
+    }
+}
+
+// Of a piece, with the bytes carried from the one before.
+size_t tilesFor(size_t size) {
+    return cusi::divUp(size + sizeof(cusEventDecoderState::carry), static_cast<size_t>(TILE));
+}
+
+cusStatus copy(const char *function, void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    CUSI_CUDA(function, cudaMemcpyAsync(to, from, bytes, kind, stream));
+    return cusi::cudaStatus(cudaStreamSynchronize(stream), function, "cudaStreamSynchronize");
+}
+
+} // namespace
+
+} // namespace cusi::raw
+
+using namespace cusi::raw;
+
+cusStatus raw_cuda_create(const char *function, cusEventDecoder *decoder) {
+    Decoder *made = new (std::nothrow) Decoder;
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    decoder->state = made;
+    const size_t tiles = tilesFor(decoder->options.max_bytes);
+    CUS_TRY(cusi_deviceAllocate(function, sizeof(Memory), reinterpret_cast<void **>(&made->memory)));
+    CUS_TRY(cusi_deviceAllocate(function, (tiles + 1) * sizeof(TileSums<Evt3>), &made->sums));
+    CUS_TRY(cusi_deviceAllocate(function, tiles * sizeof *made->last_times, reinterpret_cast<void **>(&made->last_times)));
+    if (decoder->options.format == CUS_EVENTS_EVT4)
+        CUS_TRY(cusi_deviceAllocate(function, tiles, reinterpret_cast<void **>(&made->runs)));
+    return CUS_OK;
+}
+
+void raw_cuda_destroy(cusEventDecoder *decoder) {
+    Decoder *cuda = static_cast<Decoder *>(decoder->state);
+    if (!cuda)
+        return;
+    cusi_deviceFree(cuda->memory);
+    cusi_deviceFree(cuda->sums);
+    cusi_deviceFree(cuda->last_times);
+    cusi_deviceFree(cuda->runs);
+    delete cuda;
+}
+
+cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                       const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream) {
+    const Decoder *cuda = static_cast<const Decoder *>(decoder->state);
+    const Run run = {cuda->memory,
+                     cuda->sums,
+                     cuda->runs,
+                     cuda->last_times,
+                     static_cast<const uint8_t *>(bytes),
+                     size,
+                     static_cast<uint32_t>(tilesFor(size)),
+                     *events,
+                     decoded,
+                     decoder->sensor,
+                     decoder->options.bad_events == CUS_BAD_EVENTS_SKIP};
+    return launchOf(decoder->options)(function, run, static_cast<cudaStream_t>(stream));
+}
+
+cusStatus raw_cuda_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream) {
+    Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
+    const cudaStream_t s = static_cast<cudaStream_t>(stream);
+    CUS_TRY(copy(function, decoded, &memory->last, sizeof *decoded, cudaMemcpyDeviceToHost, s));
+    return decoded->status == CUS_ERROR_CAPACITY
+               ? cusi::cudaStatus(cudaMemsetAsync(&memory->is_full, 0, sizeof memory->is_full, s), function, "cudaMemsetAsync")
+               : CUS_OK;
+}
+
+cusStatus raw_cuda_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state) {
+    const Memory *memory = static_cast<const Decoder *>(decoder->state)->memory;
+    return copy(function, state, &memory->place, sizeof *state, cudaMemcpyDeviceToHost, nullptr);
+}
+
+cusStatus raw_cuda_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
+    Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
+    Memory made = {};
+    made.place = *state;
+    made.last = raw_nothing();
+    made.last.index = state->index;
+    made.bad_tile = NO_TILE;
+    made.first_time = -1;
+    return copy(function, memory, &made, sizeof made, cudaMemcpyHostToDevice, nullptr);
+}

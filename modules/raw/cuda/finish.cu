@@ -1,0 +1,396 @@
+// The end of a run: the state after it and what it has done. From the first tile that has a bad event or word, or more than fits, one
+// block decodes the piece again, tile by tile: it drops what is bad or finds the word at which to stop.
+#include "raw/cuda/stages.cuh"
+
+namespace cusi::raw {
+
+namespace {
+
+constexpr int NOWHERE = INT_MAX;
+
+// Totals of the tiles that were decoded again, and the counts of the words up to the stop.
+struct Tally {
+    unsigned long long events, kept, triggers, rising, falling, untimed, undefined, bad_coordinates, bad_polarity, bad_time;
+    long long last_time; // latest event delivered
+};
+
+// Examines words as the host does: an event is good if it is on the sensor, has a polarity and is not earlier than the good ones
+// before. Without `skips` it stops at the first that is not, or at an undefined word.
+struct Examiner {
+    const Run *run;
+    int64_t last;
+    unsigned long long at, trigger_at; // where the next event and trigger go
+    bool writes = false;
+    uint32_t passed = 0, kept = 0, triggers = 0, rising = 0, falling = 0, lost = 0, undefined_words = 0;
+    uint32_t bad[CUSI_BAD_TIME + 1] = {};
+    uint32_t stopped = 0; // a kind of cusEventDecoded.detail
+    uint32_t x = 0, y = 0, type = 0;
+    int64_t t = 0;
+
+    __device__ void event(uint32_t column, uint32_t row, uint32_t p, int64_t time) {
+        const uint32_t kind = column >= run->sensor.width || row >= run->sensor.height ? CUSI_BAD_COORDINATES
+                              : p > 1                                               ? CUSI_BAD_POLARITY
+                              : time < last                                         ? CUSI_BAD_TIME
+                                                                                    : 0;
+        if (kind && !run->skips) {
+            stopped = kind, x = column, y = row, t = time;
+            return;
+        }
+        ++passed;
+        ++bad[kind];
+        if (kind)
+            return;
+        last = time;
+        const unsigned long long i = at + kept++;
+        if (!writes || i >= run->events.capacity)
+            return;
+        if (i == 0)
+            run->memory->first_time = time;
+        if (run->events.x)
+            run->events.x[i] = static_cast<uint16_t>(column);
+        if (run->events.y)
+            run->events.y[i] = static_cast<uint16_t>(row);
+        if (run->events.p)
+            run->events.p[i] = static_cast<uint8_t>(p);
+        if (run->events.t)
+            run->events.t[i] = time;
+    }
+    __device__ void events(uint32_t first, uint32_t row, uint32_t p, int64_t time, uint32_t mask) {
+        for (; mask && !stopped; mask &= mask - 1)
+            event(min(first + __ffs(mask) - 1, static_cast<uint32_t>(CUSI_EVT3_BEYOND)), row, p, time);
+    }
+    __device__ void untimed(uint32_t n) { lost += n; }
+    __device__ void undefined(uint32_t kind) {
+        if (run->skips)
+            ++undefined_words;
+        else
+            stopped = RAW_BAD_WORD, type = kind;
+    }
+    __device__ void trigger(int64_t time, int16_t id, uint32_t value, bool timed) {
+        if (timed && run->events.triggers) {
+            const unsigned long long i = trigger_at + triggers++;
+            if (writes && i < run->events.trigger_capacity)
+                run->events.triggers[i] = {time, id, static_cast<uint8_t>(value), {}};
+        }
+        ++*(value ? &rising : &falling);
+    }
+    // Why the next word cannot be delivered; 0: it can be.
+    __device__ uint32_t problem() const {
+        if (at + kept > run->events.capacity)
+            return RAW_EVENTS_FULL;
+        if (run->events.triggers && trigger_at + triggers > run->events.trigger_capacity)
+            return RAW_TRIGGERS_FULL;
+        return stopped;
+    }
+};
+// The largest time of events that are on the sensor and have a polarity.
+struct Latest {
+    const Run &run;
+    int64_t time = -1;
+    __device__ void events(uint32_t x, uint32_t y, uint32_t p, int64_t t, uint32_t mask) {
+        const uint32_t columns = x >= run.sensor.width ? 0 : min(run.sensor.width - x, 32u);
+        const uint32_t inside = mask & static_cast<uint32_t>((1ull << columns) - 1);
+        if (inside && y < run.sensor.height && p <= 1)
+            time = max(time, t);
+    }
+    __device__ void untimed(uint32_t) {}
+    __device__ void undefined(uint32_t) {}
+    __device__ void trigger(int64_t, int16_t, uint32_t, bool) {}
+};
+
+// Where decoding stops.
+struct Stop {
+    size_t word = 0; // of the piece, EVT4: the head of a vector
+    uint32_t kind = 0;
+    uint64_t index = 0; // of the next event
+    uint64_t detail[6] = {};
+    Now now = {};
+};
+
+template<class Format>
+struct Repair {
+    using TimeScan = cub::BlockScan<int64_t, THREADS>;
+    union Storage {
+        typename TimeScan::TempStorage times;
+        typename Scans<Format>::Sum::TempStorage sums;
+    };
+    const Run &run;
+    TileBytes &bytes;
+    Scans<Format> &scans;
+    Storage &storage;
+    Tally &tally;
+    Stop &stop;
+    int &stop_word; // of the tile
+
+    // Decodes a tile again; true if decoding stops in it.
+    __device__ bool tile(uint32_t tile) const {
+        __syncthreads();
+        if (threadIdx.x == 0)
+            stop_word = NOWHERE;
+        const Words words = loadWords<Format>(run, tile, bytes);
+        const Place<Format> place = placeOf<Format>(run, tile, words, scans);
+        const Examiner start = startOf(words, place);
+        const int problem = findProblem(words, place, start);
+        if (problem != NOWHERE)
+            atomicMin(&stop_word, problem);
+        __syncthreads();
+        if (problem != NOWHERE && problem == stop_word)
+            describe(tile, words, place, start);
+        deliver(words, place, start);
+        __syncthreads();
+        return stop_word != NOWHERE;
+    }
+
+    // The latest good event before each thread's words, and the places of its events and triggers.
+    __device__ Examiner startOf(const Words &words, const Place<Format> &place) const {
+        Latest latest = {run};
+        each(words, place, [&](int, Now &now, uint32_t a, uint32_t b) {
+            Format::step(now, a, b, latest);
+            return true;
+        });
+        int64_t before;
+        TimeScan(storage.times).ExclusiveScan(latest.time, before, static_cast<int64_t>(tally.last_time),
+                                              [](int64_t a, int64_t b) { return max(a, b); });
+        __syncthreads();
+        Examiner sink = {&run, before, tally.kept, tally.triggers};
+        Examiner all = sink;
+        each(words, place, [&](int, Now &now, uint32_t a, uint32_t b) {
+            Format::step(now, a, b, all);
+            return true;
+        });
+        uint32_t kept, triggers;
+        typename Scans<Format>::Sum(storage.sums).ExclusiveSum(all.kept, kept);
+        __syncthreads();
+        typename Scans<Format>::Sum(storage.sums).ExclusiveSum(all.triggers, triggers);
+        __syncthreads();
+        sink.at += kept;
+        sink.trigger_at += triggers;
+        return sink;
+    }
+
+    template<class Each>
+    __device__ Now each(const Words &words, const Place<Format> &place, const Each &each) const {
+        Now now = place.now;
+        forEachWord<Format>(words, [&](int k, uint32_t a, uint32_t b) { return each(k, now, a, b); });
+        return now;
+    }
+
+    __device__ int findProblem(const Words &words, const Place<Format> &place, Examiner sink) const {
+        int found = NOWHERE;
+        each(words, place, [&](int k, Now &now, uint32_t a, uint32_t b) {
+            Format::step(now, a, b, sink);
+            if (sink.problem())
+                found = words.first + k;
+            return found == NOWHERE;
+        });
+        return found;
+    }
+
+    // By the thread that has the word.
+    __device__ void describe(uint32_t tile, const Words &words, const Place<Format> &place, Examiner sink) const {
+        const int wanted = stop_word - words.first;
+        Examiner before = sink;
+        stop.now = each(words, place, [&](int k, Now &now, uint32_t a, uint32_t b) {
+            if (k == wanted)
+                return false;
+            Format::step(now, a, b, before);
+            return true;
+        });
+        Now now = stop.now;
+        sink = before;
+        forEachWord<Format>(words, [&](int k, uint32_t a, uint32_t b) {
+            if (k == wanted)
+                Format::step(now, a, b, sink);
+            return k < wanted;
+        });
+        stop.kind = sink.problem();
+        const size_t word = static_cast<size_t>(tile) * (TILE / Format::WORD) + stop_word;
+        const cusEventDecoderState &start = run.memory->place;
+        stop.word = word - stop.now.open;
+        stop.now.open = false;
+        const bool is_event = stop.kind >= CUSI_BAD_COORDINATES && stop.kind <= CUSI_BAD_TIME;
+        stop.index = start.index + place.event + (is_event ? sink.passed : before.passed);
+        uint64_t *detail = stop.detail;
+        detail[0] = stop.kind;
+        if (is_event) {
+            detail[1] = stop.index;
+            if (stop.kind == CUSI_BAD_COORDINATES)
+                detail[2] = sink.x, detail[3] = sink.y, detail[4] = run.sensor.width, detail[5] = run.sensor.height;
+            else if (stop.kind == CUSI_BAD_TIME)
+                detail[2] = sink.t, detail[3] = sink.last;
+        } else if (stop.kind == RAW_BAD_WORD) {
+            detail[1] = start.offset + stop.word * Format::WORD;
+            detail[2] = sink.type;
+        } else {
+            detail[1] = stop.kind == RAW_EVENTS_FULL ? run.events.capacity : run.events.trigger_capacity;
+        }
+    }
+
+    // Writes what is good before the stop, and counts.
+    __device__ void deliver(const Words &words, const Place<Format> &place, Examiner sink) const {
+        const bool is_event = stop_word != NOWHERE && stop.kind >= CUSI_BAD_COORDINATES && stop.kind <= CUSI_BAD_TIME;
+        __syncthreads(); // `tally` has been read
+        sink.writes = true;
+        each(words, place, [&](int k, Now &now, uint32_t a, uint32_t b) {
+            const int word = words.first + k;
+            if (word > stop_word || (word == stop_word && !is_event))
+                return false;
+            Format::step(now, a, b, sink);
+            return true;
+        });
+        const auto add = [](unsigned long long &sum, uint32_t n) {
+            if (n)
+                atomicAdd(&sum, static_cast<unsigned long long>(n));
+        };
+        add(tally.events, sink.passed);
+        add(tally.kept, sink.kept);
+        add(tally.triggers, sink.triggers);
+        add(tally.rising, sink.rising);
+        add(tally.falling, sink.falling);
+        add(tally.untimed, sink.lost);
+        add(tally.undefined, sink.undefined_words);
+        add(tally.bad_coordinates, sink.bad[CUSI_BAD_COORDINATES]);
+        add(tally.bad_polarity, sink.bad[CUSI_BAD_POLARITY]);
+        add(tally.bad_time, sink.bad[CUSI_BAD_TIME]);
+        if (sink.kept)
+            atomicMax(&tally.last_time, static_cast<long long>(sink.last));
+    }
+};
+
+// The latest event of the tiles before `tile`, or of earlier runs.
+__device__ int64_t lastTimeBefore(const Run &run, uint32_t tile) {
+    for (uint32_t i = tile; i-- > 0;)
+        if (run.last_times[i] >= 0)
+            return run.last_times[i];
+    return run.memory->place.last_time;
+}
+
+// What the tiles before `tile`, none of which has anything bad, give.
+template<class Format>
+__device__ Tally tallyBefore(const Run &run, uint32_t tile) {
+    const TileSums<Format> &sums = sumsOf<Format>(run)[tile];
+    const int64_t high = run.memory->place.time_high;
+    const uint32_t events = sums.events(high);
+    return {events,
+            events,
+            run.events.triggers ? sums.triggers(high) : 0,
+            sums.rare.rising,
+            sums.rare.triggers - sums.rare.rising,
+            sums.segment.times.events - events,
+            sums.rare.undefined,
+            0,
+            0,
+            0,
+            lastTimeBefore(run, tile)};
+}
+
+__device__ void keepState(cusEventDecoderState &place, const Now &now, bool has_rows, int64_t time) {
+    place.time_high = now.high;
+    place.time = time;
+    if (has_rows) {
+        place.time_low = now.low;
+        place.y = now.y;
+        place.vector_x = now.x;
+        place.vector_p = now.p;
+        place.vector_size = now.size;
+    }
+}
+
+// The state after the run, and what the run has done. By one thread.
+template<class Format>
+__device__ void commit(const Run &run, const Tally &tally, const Stop &stop, bool stopped, cusEventDecoded &done) {
+    Memory &memory = *run.memory;
+    cusEventDecoderState &place = memory.place;
+    cusEventCounts &counts = memory.counts;
+    const size_t total = streamSize(run), bytes = stopped ? stop.word * Format::WORD
+                                                          : wordsOf<Format>(run) * Format::WORD - 4 * memory.ends_open;
+    done.count = tally.kept;
+    done.triggers = tally.triggers;
+    done.used = stopped ? bytes - min(bytes, static_cast<size_t>(place.carried)) : run.size;
+    done.status = !stopped ? CUS_OK : stop.kind >= RAW_EVENTS_FULL ? CUS_ERROR_CAPACITY : CUS_ERROR_FORMAT;
+    done.first_time = tally.kept ? memory.first_time : -1;
+    done.last_time = tally.kept ? tally.last_time : -1;
+    done.index = stopped ? stop.index : place.index + tally.events;
+    for (int i = 0; i < 6; ++i)
+        done.detail[i] = stop.detail[i];
+    counts.events += tally.kept;
+    counts.triggers_rising += tally.rising;
+    counts.triggers_falling += tally.falling;
+    counts.untimed += tally.untimed;
+    counts.bad_words += tally.undefined;
+    counts.bad_coordinates += tally.bad_coordinates;
+    counts.bad_polarity += tally.bad_polarity;
+    counts.bad_time += tally.bad_time;
+    done.counts = counts;
+
+    uint8_t rest[8] = {};
+    uint32_t left = 0;
+    for (size_t i = bytes; !stopped && i < total; ++i)
+        rest[left++] = byteAt(run, i);
+    const bool moved = !stopped || bytes; // otherwise the bytes carried stay
+    if (moved) {
+        for (int i = 0; i < 8; ++i)
+            place.carry[i] = rest[i];
+        place.carried = left;
+    }
+    const Now end = stopped ? stop.now
+                            : nowAfter<Format>(place, startLow<Format>(place),
+                                               sumsOf<Format>(run)[tilesOf<Format>(run)].segment);
+    memory.is_full = done.status == CUS_ERROR_CAPACITY;
+    keepState(place, end, Format::HAS_ROWS, Format::HAS_ROWS ? max(timeOf<Format>(end), place.time) : place.time);
+    place.offset += bytes;
+    place.index = done.index;
+    if (tally.kept)
+        place.last_time = tally.last_time;
+}
+
+template<class Format>
+__global__ void __launch_bounds__(THREADS) finishKernel(const __grid_constant__ Run run) {
+    __shared__ TileBytes bytes;
+    __shared__ Scans<Format> scans;
+    __shared__ typename Repair<Format>::Storage storage;
+    __shared__ Tally tally;
+    __shared__ Stop stop;
+    __shared__ int stop_word;
+    startInOrder();
+    Memory &memory = *run.memory;
+    const bool idle = memory.is_full || memory.last.status == CUS_ERROR_FORMAT;
+    const uint32_t tiles = tilesOf<Format>(run), bad = min(memory.bad_tile, tiles);
+    bool stopped = false;
+    if (!idle) {
+        if (threadIdx.x == 0) {
+            stop = Stop();
+            tally = tallyBefore<Format>(run, bad);
+        }
+        const Repair<Format> repair = {run, bytes, scans, storage, tally, stop, stop_word};
+        for (uint32_t tile = bad; tile < tiles && !stopped; ++tile)
+            stopped = repair.tile(tile);
+    }
+    __syncthreads();
+    if (threadIdx.x)
+        return;
+    cusEventDecoded done = memory.last;
+    if (idle) {
+        done.count = done.triggers = done.used = 0;
+        done.first_time = done.last_time = -1;
+    } else {
+        commit<Format>(run, tally, stop, stopped, done);
+    }
+    memory.last = done;
+    memory.bad_tile = NO_TILE;
+    memory.ends_open = 0;
+    if (run.decoded)
+        *run.decoded = done;
+}
+
+} // namespace
+
+template<class Format>
+cusStatus launchFinish(const char *function, const Run &run, cudaStream_t stream) {
+    return launchOverlapped(function, finishKernel<Format>, 1, THREADS, 0, stream, run);
+}
+
+#define INSTANTIATE(Format) template cusStatus launchFinish<Format>(const char *, const Run &, cudaStream_t);
+RAW_FOR_EACH_FORMAT(INSTANTIATE)
+
+} // namespace cusi::raw

@@ -1,0 +1,379 @@
+// The words of each format: how a run of them changes a decoder's state, whatever that is (Segment), and what they are once it is
+// known (Now).
+#ifndef CUSI_RAW_CUDA_FORMATS_CUH
+#define CUSI_RAW_CUDA_FORMATS_CUH
+
+#include "event_checks.h"
+#include "event_words.h"
+
+namespace cusi::raw {
+
+constexpr uint32_t UNSET = ~0u;
+
+// ---- What words do to the state
+
+// Whether a counter wraps from one time word to the next.
+template<int BITS>
+__device__ __forceinline__ bool isWrap(uint32_t last, uint32_t next) {
+    return last > next && last - next > 1u << (BITS - 1);
+}
+
+// Time words and events. Event times below the counter's ticks are `low`: of EVT3's own words, or of the last event. A time word that
+// changes the counter sets it to 0.
+struct Times {
+    uint32_t events = 0, early = 0;            // all; those before the first time word, if there is one
+    uint32_t timed = 0;                        // whether there is a time word
+    uint32_t first = 0, last = 0, wraps = 0;   // time words as they stand; wraps between them
+    uint32_t early_low = UNSET, low = UNSET;   // before the first time word, since then
+
+    template<int BITS>
+    __device__ __forceinline__ void time(uint32_t value) {
+        if (!timed) {
+            first = value;
+            early = events;
+            timed = 1;
+        } else if (value != last) {
+            low = 0;
+            wraps += isWrap<BITS>(last, value);
+        }
+        last = value;
+    }
+    __device__ __forceinline__ void setLow(uint32_t value) { (timed ? low : early_low) = value; }
+
+    // This, then b.
+    template<int BITS>
+    __device__ __forceinline__ void append(const Times &b) {
+        const uint32_t first_low = b.early_low != UNSET ? b.early_low : timed ? low : early_low;
+        if (!timed) {
+            early_low = first_low;
+            low = b.low;
+            early = events + (b.timed ? b.early : 0);
+            first = b.first;
+        } else {
+            low = !b.timed ? first_low : b.low != UNSET ? b.low : last != b.first ? 0 : first_low;
+            wraps += b.timed && isWrap<BITS>(last, b.first);
+        }
+        wraps += b.wraps;
+        last = b.timed ? b.last : last;
+        timed |= b.timed;
+        events += b.events;
+    }
+    __device__ __forceinline__ uint32_t earlyEvents() const { return timed ? early : events; }
+};
+
+// EVT3's row and base of vectors.
+struct Rows {
+    static constexpr uint32_t ABSOLUTE = 1u << 31, MAX_X = 2 * CUSI_EVT3_BEYOND;
+    uint32_t y = UNSET, p = UNSET, size = UNSET;
+    uint32_t x = 0; // with ABSOLUTE a column, otherwise columns passed
+
+    __device__ __forceinline__ void pass(uint32_t columns) {
+        if ((x & ~ABSOLUTE) < MAX_X)
+            x += columns;
+    }
+    __device__ __forceinline__ void append(const Rows &b) {
+        y = b.y != UNSET ? b.y : y;
+        p = b.p != UNSET ? b.p : p;
+        size = b.size != UNSET ? b.size : size;
+        if (b.x & ABSOLUTE)
+            x = b.x;
+        else
+            x = (x & ABSOLUTE) | min((x & ~ABSOLUTE) + b.x, MAX_X + 11);
+    }
+};
+struct NoRows {
+    __device__ __forceinline__ void append(const NoRows &) {}
+};
+
+template<class Format>
+struct Segment {
+    Times times;
+    typename Format::Rows rows;
+    __device__ __forceinline__ void append(const Segment &b) {
+        times.append<Format::TIME_BITS>(b.times);
+        rows.append(b.rows);
+    }
+};
+// For CUB.
+struct Append {
+    template<class T>
+    __device__ __forceinline__ T operator()(const T &a, const T &b) const {
+        T both = a;
+        both.append(b);
+        return both;
+    }
+};
+
+// What few words are.
+struct Rare {
+    uint32_t triggers = 0, early_triggers = 0, rising = 0, undefined = 0; // early: before the first time word
+    __device__ __forceinline__ bool any() const { return triggers | undefined; }
+};
+
+// ---- The state
+
+struct Now {
+    int64_t high; // last time word, unwrapped; -1: none
+    uint32_t low, y, x, p, size;
+    bool open; // EVT4: the next word is a vector's mask
+};
+
+template<class Format>
+__device__ __forceinline__ Now nowAfter(const cusEventDecoderState &place, uint32_t low, const Segment<Format> &s) {
+    Now now = {place.time_high, low, place.y, place.vector_x, place.vector_p, place.vector_size, false};
+    const Times &t = s.times;
+    const uint32_t first_low = t.early_low != UNSET ? t.early_low : low;
+    now.low = first_low;
+    if (t.timed) {
+        const int64_t first = cusi_unwrapTime(place.time_high, t.first, Format::TIME_BITS);
+        now.high = ((first >> Format::TIME_BITS) + t.wraps) << Format::TIME_BITS | t.last;
+        now.low = t.low != UNSET ? t.low : first != place.time_high ? 0 : first_low;
+    }
+    if constexpr (Format::HAS_ROWS) {
+        Rows rows = {place.y, place.vector_p, place.vector_size, Rows::ABSOLUTE | place.vector_x};
+        rows.append(s.rows);
+        now.y = rows.y;
+        now.p = rows.p;
+        now.size = rows.size;
+        now.x = rows.x & ~Rows::ABSOLUTE;
+    }
+    return now;
+}
+
+// ---- Formats. A word is `a`, those of 8 bytes also `b`. measure() adds a word to a segment, step() to a state, and says what it is:
+//
+//   sink.events(x, y, p, t, mask)   events at the columns x + i of the bits i
+//   sink.untimed(n)                 events without a time
+//   sink.trigger(t, id, value, timed)
+//   sink.undefined(type)
+
+// EVT 2.0, and the upper half of EVT 2.1.
+struct Words32 {
+    using Rows = NoRows;
+    static constexpr bool HAS_ROWS = false;
+    static constexpr int TIME_BITS = CUSI_EVT_TIME_BITS;
+    static constexpr int LOW_BITS = 6; // of the time
+
+    static __device__ __forceinline__ void measureEvents(Times &times, uint32_t head, uint32_t mask) {
+        times.events += __popc(mask);
+        if (mask)
+            times.setLow(head >> 22 & 63);
+    }
+    static __device__ __forceinline__ void measureTrigger(const Times &times, uint32_t word, Rare &rare) {
+        ++rare.triggers;
+        rare.early_triggers += !times.timed;
+        rare.rising += word & 1;
+    }
+    template<class Sink>
+    static __device__ __forceinline__ void stepEvents(Now &now, uint32_t head, uint32_t p, uint32_t mask, Sink &sink) {
+        if (now.high < 0)
+            sink.untimed(__popc(mask));
+        else
+            sink.events(cusi_evtX(head), cusi_evtY(head), p, cusi_evtTime(now.high, head), mask);
+        if (mask)
+            now.low = head >> 22 & 63;
+    }
+    static __device__ __forceinline__ void stepTime(Now &now, uint32_t word) {
+        const int64_t high = cusi_unwrapTime(now.high, cusi_evtTimeHigh(word), TIME_BITS);
+        now.low = high != now.high ? 0 : now.low;
+        now.high = high;
+    }
+    template<class Sink>
+    static __device__ __forceinline__ void stepTrigger(const Now &now, uint32_t word, Sink &sink) {
+        sink.trigger(cusi_evtTime(now.high, word), cusi_evtTriggerId(word), word & 1, now.high >= 0);
+    }
+};
+
+template<int BYTES, bool LEGACY = false>
+struct Evt2 : Words32 {
+    static constexpr int WORD = BYTES;
+    static __device__ __forceinline__ uint32_t head(uint32_t a, uint32_t b) { return BYTES == 4 || LEGACY ? a : b; }
+    static __device__ __forceinline__ uint32_t mask(uint32_t a, uint32_t b) { return BYTES == 4 ? 1 : LEGACY ? b : a; }
+
+    static __device__ __forceinline__ void measure(Segment<Evt2> &s, bool &, uint32_t a, uint32_t b, Rare &rare) {
+        const uint32_t word = head(a, b), type = cusi_evtType(word);
+        if (type <= CUSI_EVT2_ON)
+            measureEvents(s.times, word, mask(a, b));
+        else if (type == CUSI_EVT2_TIME_HIGH)
+            s.times.time<TIME_BITS>(cusi_evtTimeHigh(word));
+        else if (type == CUSI_EVT2_TRIGGER)
+            measureTrigger(s.times, word, rare);
+        else
+            rare.undefined += type < CUSI_EVT2_OTHERS;
+    }
+    template<class Sink>
+    static __device__ __forceinline__ void step(Now &now, uint32_t a, uint32_t b, Sink &sink) {
+        const uint32_t word = head(a, b), type = cusi_evtType(word);
+        if (type <= CUSI_EVT2_ON)
+            stepEvents(now, word, type, mask(a, b), sink);
+        else if (type == CUSI_EVT2_TIME_HIGH)
+            stepTime(now, word);
+        else if (type == CUSI_EVT2_TRIGGER)
+            stepTrigger(now, word, sink);
+        else if (type < CUSI_EVT2_OTHERS)
+            sink.undefined(type);
+    }
+};
+using Evt20 = Evt2<4>;
+using Evt21 = Evt2<8>;
+using Evt21Legacy = Evt2<8, true>;
+
+// A vector is at the word of its mask, `open` before it.
+struct Evt4 : Words32 {
+    static constexpr int WORD = 4;
+
+    static __device__ __forceinline__ bool isUndefined(uint32_t type) {
+        return type < CUSI_EVT4_OTHERS || type == 8;
+    }
+    // `a` follows the word `b`.
+    static __device__ __forceinline__ void measure(Segment<Evt4> &s, bool &open, uint32_t a, uint32_t b, Rare &rare) {
+        const uint32_t type = cusi_evtType(a);
+        if (open)
+            measureEvents(s.times, b, a);
+        else if (type == CUSI_EVT4_OFF || type == CUSI_EVT4_ON)
+            measureEvents(s.times, a, 1);
+        else if (type == CUSI_EVT4_TIME_HIGH)
+            s.times.time<TIME_BITS>(cusi_evtTimeHigh(a));
+        else if (type == CUSI_EVT4_TRIGGER)
+            measureTrigger(s.times, a, rare);
+        else
+            rare.undefined += isUndefined(type);
+        open = !open && cusi_isEvt4Vector(a);
+    }
+    template<class Sink>
+    static __device__ __forceinline__ void step(Now &now, uint32_t a, uint32_t b, Sink &sink) {
+        const uint32_t type = cusi_evtType(a);
+        if (now.open)
+            stepEvents(now, b, b >> 28 & 1, a, sink);
+        else if (type == CUSI_EVT4_OFF || type == CUSI_EVT4_ON)
+            stepEvents(now, a, type & 1, 1, sink);
+        else if (type == CUSI_EVT4_TIME_HIGH)
+            stepTime(now, a);
+        else if (type == CUSI_EVT4_TRIGGER)
+            stepTrigger(now, a, sink);
+        else if (isUndefined(type))
+            sink.undefined(type);
+        now.open = !now.open && cusi_isEvt4Vector(a);
+    }
+};
+
+struct Evt3 {
+    using Rows = cusi::raw::Rows;
+    static constexpr bool HAS_ROWS = true;
+    static constexpr int WORD = 2, TIME_BITS = CUSI_EVT3_TIME_BITS, LOW_BITS = 12;
+
+    static __device__ __forceinline__ bool isUndefined(uint32_t type) {
+        return 0x3a02u >> type & 1; // 1, 9, 11, 12, 13
+    }
+    static __device__ __forceinline__ void measure(Segment<Evt3> &s, bool &, uint32_t word, uint32_t, Rare &rare) {
+        const uint32_t type = word >> 12;
+        switch (type) {
+        case CUSI_EVT3_Y:
+            s.rows.y = word & 2047;
+            break;
+        case CUSI_EVT3_X:
+            ++s.times.events;
+            break;
+        case CUSI_EVT3_VECTOR_BASE:
+            s.rows.x = Rows::ABSOLUTE | (word & 2047);
+            s.rows.p = word >> 11 & 1;
+            break;
+        case CUSI_EVT3_VECTOR_12:
+        case CUSI_EVT3_VECTOR_8:
+            s.rows.size = type == CUSI_EVT3_VECTOR_12 ? 12 : 8;
+            s.times.events += __popc(word & (type == CUSI_EVT3_VECTOR_12 ? 4095 : 255));
+            s.rows.pass(s.rows.size);
+            break;
+        case CUSI_EVT3_TIME_LOW:
+            s.times.setLow(word & 4095);
+            break;
+        case CUSI_EVT3_TIME_HIGH:
+            s.times.time<TIME_BITS>(word & 4095);
+            break;
+        case CUSI_EVT3_TRIGGER:
+            ++rare.triggers;
+            rare.early_triggers += !s.times.timed;
+            rare.rising += word & 1;
+            break;
+        default:
+            rare.undefined += isUndefined(type);
+        }
+    }
+    static __device__ __forceinline__ int64_t timeOf(const Now &now) {
+        return now.high < 0 ? now.low : now.high << 12 | now.low;
+    }
+    template<class Sink>
+    static __device__ __forceinline__ void emit(const Now &now, uint32_t x, uint32_t p, uint32_t mask, Sink &sink) {
+        if (now.high < 0)
+            sink.untimed(__popc(mask));
+        else
+            sink.events(x, now.y, p, now.high << 12 | now.low, mask);
+    }
+    template<class Sink>
+    static __device__ __forceinline__ void step(Now &now, uint32_t word, uint32_t, Sink &sink) {
+        const uint32_t type = word >> 12;
+        switch (type) {
+        case CUSI_EVT3_Y:
+            now.y = word & 2047;
+            break;
+        case CUSI_EVT3_X:
+            emit(now, word & 2047, word >> 11 & 1, 1, sink);
+            break;
+        case CUSI_EVT3_VECTOR_BASE:
+            now.x = word & 2047;
+            now.p = word >> 11 & 1;
+            break;
+        case CUSI_EVT3_VECTOR_12:
+        case CUSI_EVT3_VECTOR_8: {
+            const uint32_t before = now.x;
+            now.size = type == CUSI_EVT3_VECTOR_12 ? 12 : 8;
+            if (now.x < Rows::MAX_X)
+                now.x += now.size;
+            emit(now, now.x == before ? before - now.size : before, now.p, word & ((1u << now.size) - 1), sink);
+            break;
+        }
+        case CUSI_EVT3_TIME_LOW:
+            now.low = word & 4095;
+            break;
+        case CUSI_EVT3_TIME_HIGH: {
+            const int64_t high = cusi_unwrapTime(now.high, word & 4095, TIME_BITS);
+            now.low = high != now.high ? 0 : now.low;
+            now.high = high;
+            break;
+        }
+        case CUSI_EVT3_TRIGGER:
+            sink.trigger(timeOf(now), cusi_evt3TriggerId(word), word & 1, now.high >= 0);
+            break;
+        default:
+            if (isUndefined(type))
+                sink.undefined(type);
+        }
+    }
+};
+
+// Each record is a time word and an event.
+struct Dat {
+    using Rows = NoRows;
+    static constexpr bool HAS_ROWS = false;
+    static constexpr int WORD = 8, TIME_BITS = CUSI_DAT_TIME_BITS, LOW_BITS = 0;
+
+    static __device__ __forceinline__ void measure(Segment<Dat> &s, bool &, uint32_t a, uint32_t, Rare &) {
+        s.times.time<TIME_BITS>(a);
+        ++s.times.events;
+    }
+    template<class Sink>
+    static __device__ __forceinline__ void step(Now &now, uint32_t a, uint32_t b, Sink &sink) {
+        now.high = cusi_unwrapTime(now.high, a, TIME_BITS);
+        sink.events(b & 16383, b >> 14 & 16383, b >> 28, now.high, 1);
+    }
+};
+
+// The time that no event so far exceeds, in order.
+template<class Format>
+__device__ __forceinline__ int64_t timeOf(const Now &now) {
+    return now.high < 0 ? -1 : now.high << Format::LOW_BITS | (Format::LOW_BITS ? now.low : 0);
+}
+
+} // namespace cusi::raw
+
+#endif

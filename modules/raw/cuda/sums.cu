@@ -1,0 +1,137 @@
+// What each tile's words do, and what all tiles before a tile do: the first reading of the bytes, and a scan.
+#include "raw/cuda/stages.cuh"
+
+#include <cub/block/block_reduce.cuh>
+
+namespace cusi::raw {
+
+namespace {
+
+// EVT4: how the tile ends.
+__global__ void __launch_bounds__(THREADS) runsKernel(const __grid_constant__ Run run) {
+    __shared__ TileBytes bytes;
+    __shared__ MaxScan::TempStorage storage;
+    startInOrder();
+    const uint32_t tile = blockIdx.x;
+    if (tile >= tilesOf<Evt4>(run))
+        return;
+    const Words words = loadWords<Evt4>(run, tile, bytes);
+    int last;
+    lastOther(words, storage, last);
+    const int count = static_cast<int>(
+        min(wordsOf<Evt4>(run) - static_cast<size_t>(tile) * (TILE / 4), static_cast<size_t>(TILE / 4)));
+    if (threadIdx.x == 0)
+        run.runs[tile] = last < 0 ? ALL : (count - 1 - last) % 2 ? ODD : EVEN;
+}
+
+// Sums of the threads' rare words. Triggers are early before the tile's first time word.
+__device__ __forceinline__ Rare sumRare(const Rare &mine, bool timed) {
+    using Reduce = cub::BlockReduce<uint32_t, THREADS>;
+    __shared__ typename Reduce::TempStorage storage;
+    __shared__ int first_timed;
+    Rare sum;
+    if (!__syncthreads_or(mine.any()))
+        return sum;
+    if (threadIdx.x == 0)
+        first_timed = THREADS;
+    __syncthreads();
+    const int thread = static_cast<int>(threadIdx.x);
+    if (timed)
+        atomicMin(&first_timed, thread);
+    __syncthreads();
+    const auto add = [&](uint32_t value) {
+        const uint32_t all = Reduce(storage).Sum(value);
+        __syncthreads();
+        return all;
+    };
+    sum.early_triggers =
+        add(thread < first_timed ? mine.triggers : thread == first_timed ? mine.early_triggers : 0);
+    sum.triggers = add(mine.triggers);
+    sum.rising = add(mine.rising);
+    sum.undefined = add(mine.undefined);
+    return sum;
+}
+
+template<class Format>
+__global__ void __launch_bounds__(THREADS) sumsKernel(const __grid_constant__ Run run) {
+    using Reduce = cub::BlockReduce<Segment<Format>, THREADS, cub::BLOCK_REDUCE_RAKING>;
+    __shared__ TileBytes bytes;
+    __shared__ union {
+        typename Reduce::TempStorage reduce;
+        MaxScan::TempStorage max;
+    } storage;
+    startInOrder();
+    const uint32_t tile = blockIdx.x;
+    if (tile >= tilesOf<Format>(run))
+        return;
+    const Words words = loadWords<Format>(run, tile, bytes);
+    bool open = false;
+    if constexpr (std::is_same_v<Format, Evt4>) {
+        open = startsOpen(run, tile, words, storage.max);
+        __syncthreads();
+    }
+    TileSums<Format> sums;
+    Rare rare;
+    forEachWord<Format>(words, [&](int, uint32_t a, uint32_t b) {
+        Format::measure(sums.segment, open, a, b, rare);
+        return true;
+    });
+    const size_t end = static_cast<size_t>(tile) * (TILE / Format::WORD) + words.first + words.count;
+    if (open && words.count && end == wordsOf<Format>(run))
+        run.memory->ends_open = 1;
+    const uint32_t timed = sums.segment.times.timed;
+    sums.segment = Reduce(storage.reduce).Reduce(sums.segment, Append());
+    sums.rare = sumRare(rare, timed);
+    if (threadIdx.x == 0)
+        sumsOf<Format>(run)[tile] = sums;
+}
+
+// Exclusive sums over the tiles, and after the last one those of all. Each thread takes a run of tiles.
+template<class Format>
+__global__ void __launch_bounds__(SCAN_THREADS) scanKernel(const __grid_constant__ Run run) {
+    using Scan = cub::BlockScan<TileSums<Format>, SCAN_THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
+    __shared__ typename Scan::TempStorage storage;
+    startInOrder();
+    Memory &memory = *run.memory;
+    TileSums<Format> *sums = sumsOf<Format>(run);
+    const uint32_t tiles = tilesOf<Format>(run), each = divUp<uint32_t>(tiles, SCAN_THREADS);
+    const uint32_t first = min(threadIdx.x * each, tiles), last = min(first + each, tiles);
+    TileSums<Format> mine, before;
+    for (uint32_t i = first; i < last; ++i)
+        mine.append(sums[i]);
+    Scan(storage).ExclusiveScan(mine, before, TileSums<Format>(), Append());
+    const int64_t high = memory.place.time_high;
+    uint32_t bad = NO_TILE;
+    for (uint32_t i = first; i < last; ++i) {
+        const TileSums<Format> here = sums[i];
+        sums[i] = before;
+        before.append(here);
+        const bool fits = before.events(high) <= run.events.capacity &&
+                          (!run.events.triggers || before.triggers(high) <= run.events.trigger_capacity);
+        if (bad == NO_TILE && (!fits || (here.rare.undefined && !run.skips)))
+            bad = i;
+    }
+    if (first < last ? last == tiles : tiles == 0 && threadIdx.x == 0)
+        sums[tiles] = before;
+    if (memory.is_full || memory.last.status == CUS_ERROR_FORMAT)
+        bad = 0; // nothing is decoded
+    if (bad != NO_TILE)
+        atomicMin(&memory.bad_tile, bad);
+}
+
+} // namespace
+
+cusStatus launchRuns(const char *function, const Run &run, cudaStream_t stream) {
+    return launchOverlapped(function, runsKernel, run.tiles, THREADS, 0, stream, run);
+}
+
+template<class Format>
+cusStatus launchSums(const char *function, const Run &run, cudaStream_t stream) {
+    CUS_TRY(launchOverlapped(function, sumsKernel<Format>, run.tiles, THREADS, 0, stream, run));
+    return launchOverlapped(function, scanKernel<Format>, 1, SCAN_THREADS, 0, stream, run);
+}
+
+#define INSTANTIATE(Format) template cusStatus launchSums<Format>(const char *, const Run &, cudaStream_t);
+RAW_FOR_EACH_FORMAT(INSTANTIATE)
+
+} // namespace cusi::raw

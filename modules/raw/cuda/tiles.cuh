@@ -1,0 +1,272 @@
+// A block's share of a piece: its bytes, the words of each thread, and the state before them.
+#ifndef CUSI_RAW_CUDA_TILES_CUH
+#define CUSI_RAW_CUDA_TILES_CUH
+
+#include "cuda.cuh"
+#include "raw/backend.h"
+#include "raw/cuda/formats.cuh"
+
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+
+namespace cusi::raw {
+
+constexpr int THREADS = 256;
+constexpr int BYTES = 32, TILE = THREADS * BYTES; // of a thread, of a block
+constexpr int BEHIND = 4;                         // bytes before a tile: EVT4's head of a vector whose mask is the first word
+constexpr uint32_t NO_TILE = ~0u;
+
+// What a decoder remembers, in device memory.
+struct Memory {
+    cusEventDecoderState place;
+    cusEventCounts counts;
+    cusEventDecoded last;
+    uint32_t ends_open;  // EVT4: the last word of the run is a vector without its mask
+    uint32_t is_full;   // the last run ended with CAPACITY, and nobody has asked
+    uint32_t bad_tile;  // the first with an event or word that is more than to be delivered; NO_TILE
+    int64_t first_time; // of the run
+};
+
+// A tile's words; after the scan those of all tiles before it.
+template<class Format>
+struct TileSums {
+    Segment<Format> segment;
+    Rare rare;
+    __device__ __forceinline__ void append(const TileSums &b) {
+        rare.early_triggers = segment.times.timed ? rare.early_triggers : rare.triggers + b.rare.early_triggers;
+        rare.triggers += b.rare.triggers;
+        rare.rising += b.rare.rising;
+        rare.undefined += b.rare.undefined;
+        segment.append(b.segment);
+    }
+    // Events and triggers that have a time, if the decoder has one or not at the start.
+    __device__ __forceinline__ uint32_t events(int64_t high) const {
+        return segment.times.events - (high < 0 ? segment.times.earlyEvents() : 0);
+    }
+    __device__ __forceinline__ uint32_t triggers(int64_t high) const {
+        return rare.triggers - (high < 0 ? (segment.times.timed ? rare.early_triggers : rare.triggers) : 0);
+    }
+};
+
+// One run.
+struct Run {
+    Memory *memory;
+    void *sums;            // TileSums of each tile
+    uint8_t *runs;         // EVT4: how many vectors, or words like them, end each tile: odd, even, or ALL
+    int64_t *last_times;   // of each tile's events; -1: none
+    const uint8_t *bytes;
+    size_t size;
+    uint32_t tiles; // at most
+    cusEventBuffers events;
+    cusEventDecoded *decoded;
+    CusiSensor sensor;
+    bool skips; // bad events and undefined words
+};
+enum { EVEN, ODD, ALL };
+
+// The bytes that the last piece left, then the piece.
+__device__ __forceinline__ size_t streamSize(const Run &run) {
+    return run.memory->place.carried + run.size;
+}
+template<class Format>
+__device__ __forceinline__ size_t wordsOf(const Run &run) {
+    return streamSize(run) / Format::WORD;
+}
+__device__ __forceinline__ uint8_t byteAt(const Run &run, size_t i) {
+    const cusEventDecoderState &place = run.memory->place;
+    return i < place.carried ? place.carry[i] : run.bytes[i - place.carried];
+}
+
+// A word of padding after each 32 lets all lanes read words that are 8 apart.
+struct TileBytes {
+    static constexpr int WORDS = (BEHIND + TILE) / 4 + 8;
+    uint32_t words[WORDS + WORDS / 32 + 1];
+    __device__ __forceinline__ uint32_t &at(int i) { return words[i + i / 32]; }
+};
+
+// A thread's words in the tile.
+struct Words {
+    TileBytes *bytes;
+    int at;    // the 32-bit word with the byte BEHIND before them
+    int shift; // bits
+    int count; // of the format's words
+    int first; // in the tile
+};
+template<class Format>
+constexpr int WORDS = BYTES / Format::WORD; // of a thread
+
+// Calls each(k, a, b) for the thread's words until it returns false. b: of words of 32 bits the one before.
+template<class Format, class Each>
+__device__ __forceinline__ void forEachWord(const Words &words, const Each &each) {
+    constexpr int WORD = Format::WORD, STEP = WORD == 8 ? 2 : 1;
+    uint32_t here = words.bytes->at(words.at + 1), before = __funnelshift_r(words.bytes->at(words.at), here, words.shift);
+    const auto next = [&](int i) {
+        const uint32_t last = here;
+        here = words.bytes->at(words.at + 2 + i);
+        return __funnelshift_r(last, here, words.shift);
+    };
+#pragma unroll 1
+    for (int i = 0; i < BYTES / 4; i += STEP) {
+        const int k = i * 4 / WORD;
+        if (k >= words.count)
+            return;
+        const uint32_t value = next(i);
+        if (WORD == 2) {
+            if (!each(k, value & 0xffff, 0) || k + 1 >= words.count || !each(k + 1, value >> 16, 0))
+                return;
+        } else if (!each(k, value, WORD == 8 ? next(i + 1) : before)) {
+            return;
+        }
+        before = value;
+    }
+}
+
+// Loads the block's tile. Only bytes of the piece are read, 16 at a time where they can be.
+template<class Format>
+__device__ __forceinline__ Words loadWords(const Run &run, uint32_t tile, TileBytes &bytes) {
+    const uint32_t carried = run.memory->place.carried;
+    const size_t start = static_cast<size_t>(tile) * TILE, total = carried + run.size;
+    const int wanted = static_cast<int>(min(total - min(total, start), static_cast<size_t>(TILE))) + BEHIND;
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(run.bytes), end = begin + run.size;
+    const uintptr_t from = begin + start - BEHIND - carried; // of the stream's byte start - BEHIND
+    const int offset = static_cast<int>(from % 16);
+    for (int i = threadIdx.x; 16 * i < offset + wanted; i += THREADS) {
+        const uintptr_t at = from - offset + 16 * static_cast<uintptr_t>(i);
+        uint32_t four[4] = {};
+        if (at >= begin && at + 16 <= end) {
+            const uint4 loaded = __ldg(reinterpret_cast<const uint4 *>(at));
+            four[0] = loaded.x, four[1] = loaded.y, four[2] = loaded.z, four[3] = loaded.w;
+        } else {
+            for (int j = 0; j < 16; ++j)
+                if (at + j >= begin && at + j < end)
+                    four[j / 4] |= static_cast<uint32_t>(*reinterpret_cast<const uint8_t *>(at + j)) << 8 * (j % 4);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+            bytes.at(4 * i + j) = four[j];
+    }
+    __syncthreads();
+    if (tile == 0 && carried && threadIdx.x == 0)
+        for (uint32_t i = 0; i < carried; ++i) {
+            const uint32_t at = offset + BEHIND + i, shift = 8 * (at % 4);
+            uint32_t &word = bytes.at(static_cast<int>(at / 4));
+            word = (word & ~(0xffu << shift)) | static_cast<uint32_t>(run.memory->place.carry[i]) << shift;
+        }
+    __syncthreads();
+    Words words = {&bytes, static_cast<int>(threadIdx.x) * (BYTES / 4) + offset / 4, 8 * (offset % 4), 0, 0};
+    words.first = static_cast<int>(threadIdx.x) * WORDS<Format>;
+    words.count = (wanted - BEHIND) / Format::WORD - words.first;
+    words.count = max(0, min(words.count, WORDS<Format>));
+    return words;
+}
+
+// ---- EVT4: where vectors begin
+
+// Words that look like vectors are, in turn, vectors and masks, counted from the last word that does not. Gives the place of that word
+// in the tile before each thread's words; -1: none.
+using MaxScan = cub::BlockScan<int, THREADS>;
+__device__ __forceinline__ int lastOther(const Words &words, MaxScan::TempStorage &storage, int &of_tile) {
+    int last = -1;
+    forEachWord<Evt4>(words, [&](int k, uint32_t a, uint32_t) {
+        last = cusi_isEvt4Vector(a) ? last : words.first + k;
+        return true;
+    });
+    int before;
+    MaxScan(storage).ExclusiveScan(last, before, -1, [](int a, int b) { return max(a, b); }, of_tile);
+    return before;
+}
+
+// Whether the first word of each thread is a mask. The tiles before are searched for the last that has another word.
+__device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const Words &words, MaxScan::TempStorage &storage) {
+    __shared__ bool tile_open;
+    if (threadIdx.x < 32) {
+        bool odd = false;
+        for (int64_t end = tile; end > 0; end -= 32) {
+            const int64_t mine = end - 1 - static_cast<int64_t>(threadIdx.x);
+            const int found = mine >= 0 ? run.runs[mine] : EVEN;
+            const unsigned others = __ballot_sync(FULL_WARP, found != ALL);
+            if (others) { // tiles have an even number of words
+                odd = __shfl_sync(FULL_WARP, found, __ffs(others) - 1) == ODD;
+                break;
+            }
+        }
+        if (threadIdx.x == 0)
+            tile_open = odd;
+    }
+    int whole;
+    const int last = lastOther(words, storage, whole);
+    __syncthreads();
+    return last >= 0 ? (words.first - 1 - last) % 2 : (words.first + tile_open) % 2;
+}
+
+// ---- The state before a thread's words
+
+// The lower bits of the time that no event of the earlier pieces exceeds.
+template<class Format>
+__device__ __forceinline__ uint32_t startLow(const cusEventDecoderState &place) {
+    if (Format::HAS_ROWS)
+        return place.time_low;
+    return place.last_time >= 0 && place.last_time >> Format::LOW_BITS == place.time_high
+               ? static_cast<uint32_t>(place.last_time & ((1 << Format::LOW_BITS) - 1))
+               : 0;
+}
+
+// Shared memory of one pass over a tile after another.
+template<class Format>
+struct Scans {
+    using Scan = cub::BlockScan<Segment<Format>, THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
+    using Sum = cub::BlockScan<uint32_t, THREADS>;
+    union {
+        typename Scan::TempStorage scan;
+        typename Sum::TempStorage sum;
+        MaxScan::TempStorage max;
+    };
+};
+
+// What a thread knows of its words: what they do, and the state and the run's events and triggers before them.
+template<class Format>
+struct Place {
+    Segment<Format> segment;
+    Rare rare;
+    Now now;
+    uint32_t event, trigger; // those with a time, before
+};
+
+template<class Format>
+__device__ __forceinline__ Place<Format> placeOf(const Run &run, uint32_t tile, const Words &words, Scans<Format> &scans) {
+    Place<Format> place = {};
+    bool open = false;
+    if constexpr (std::is_same_v<Format, Evt4>) {
+        open = startsOpen(run, tile, words, scans.max);
+        __syncthreads();
+    }
+    const bool starts_open = open;
+    forEachWord<Format>(words, [&](int, uint32_t a, uint32_t b) {
+        Format::measure(place.segment, open, a, b, place.rare);
+        return true;
+    });
+    const TileSums<Format> before = static_cast<const TileSums<Format> *>(run.sums)[tile];
+    Segment<Format> all;
+    typename Scans<Format>::Scan(scans.scan).ExclusiveScan(place.segment, all, before.segment, Append());
+    __syncthreads();
+    const cusEventDecoderState &start = run.memory->place;
+    place.now = nowAfter<Format>(start, startLow<Format>(start), all);
+    place.now.open = starts_open;
+    TileSums<Format> sums = {all, before.rare};
+    place.event = sums.events(start.time_high);
+    place.trigger = before.triggers(start.time_high);
+    if (__syncthreads_or(place.rare.triggers != 0)) {
+        const uint32_t mine = place.now.high < 0 ? place.rare.triggers - (place.segment.times.timed ? place.rare.early_triggers
+                                                                                                    : place.rare.triggers)
+                                                 : place.rare.triggers;
+        uint32_t earlier;
+        typename Scans<Format>::Sum(scans.sum).ExclusiveSum(mine, earlier);
+        place.trigger += earlier;
+    }
+    __syncthreads();
+    return place;
+}
+
+} // namespace cusi::raw
+
+#endif
