@@ -64,8 +64,8 @@ CUS_API cusEventGeneratorOptions cusEventGeneratorDefaults(void);
 /* The state of one video: a reference value, a time and a draw for each pixel. */
 typedef struct cusEventGenerator cusEventGenerator;
 
-/* rows, cols: 1..65536; CUS_DEVICE: fewer than 2^31 - 1 pixels. options NULL: defaults. Memory: 25 bytes a pixel, on the device 33 and the
- * workspace for events. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA. */
+/* rows, cols: 1..65536; CUS_DEVICE: fewer than 2^31 - 1 pixels. options NULL: defaults. Memory: 25 bytes a pixel,
+ * on the device 50 and the workspace for events. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int rows, int cols,
                                           const cusEventGeneratorOptions *options);
 /* Safe on NULL. Waits for the device. */
@@ -110,9 +110,9 @@ typedef struct cusEventsGenerated {
  *   CAPACITY: the frames make more events than `capacity` or, on the device, max_events. Nothing has changed: pass the frames again
  *   with larger arrays, or fewer of them. On the device every further run does nothing and reports CAPACITY with count 0 until
  *   cusEventGeneratorCheck has been called, so runs that are queued already do no harm.
- * Cost: frames are read twice, once to count and once to write, and each pixel's state once a run: many frames in a run are
- * faster than many runs. On the device `capacity` (at most max_events) records of 8 bytes are sorted, however many events
- * there are, so arrays should not be much larger than what is expected.
+ * Cost: on the device frames are read once, and each pixel's state is read and written once a run, so one run of many frames is faster
+ * than many runs. As many keys of 8 bytes are sorted as `capacity` and max_events allow, however many events there are: arrays should not
+ * be much larger than what is expected. On the host frames are read twice, once to count.
  * Errors of the call that change nothing: NULL, TYPE, SIZE, SPACE, VALUE (count, times, misaligned arrays), CAPACITY (host),
  * NO_MEMORY (host), CUDA; UNSUPPORTED (the stream is being captured: a graph would repeat the times). */
 CUS_API cusStatus cusEventGeneratorRun(cusEventGenerator *generator, const cusMat *frames, const int64_t *times, int count,

@@ -192,7 +192,18 @@ EVENTGEN_INLINE int64_t eventgenCrossing(const EventgenWalk *walk, const Eventge
     if (high < up && high > -down)
         return INT64_MAX;
     const int64_t passed = *positive ? up - low : down + low, distance = *positive ? high - low : low - high;
-    return i->start + (passed * span + distance - 1) / distance;
+    return i->start + (int64_t)((uint64_t)(passed * span + distance - 1) / (uint64_t)distance);
+}
+
+/* a / b, rounded up, for a > 0 and a quotient below 2^24. Division of 64-bit integers is slow on GPUs; whatever the float division
+ * gives is corrected. */
+EVENTGEN_INLINE int64_t eventgenQuotient(int64_t a, int64_t b) {
+    int64_t q = (int64_t)((float)a / (float)b), left = a - q * b;
+    for (; left > 0; left -= b)
+        ++q;
+    for (; left <= -b; left += b)
+        --q;
+    return q;
 }
 
 /* Moves the pixel to its next event in the interval. Returns 0 if there is none: then the interval is over for the pixel. */
@@ -209,7 +220,7 @@ EVENTGEN_INLINE int eventgenNext(const EventgenModel *model, uint32_t index, con
     const int64_t crossing = eventgenCrossing(walk, i, low, high, ready > i->start ? ready : i->start + 1, &positive);
     const int64_t coming = (int64_t)i->shot_rate * (i->end - from);
     const int is_shot = i->shot_rate && coming >= pixel->waiting;
-    const int64_t shot = is_shot ? from + (pixel->waiting + i->shot_rate - 1) / i->shot_rate : INT64_MAX;
+    const int64_t shot = is_shot ? from + eventgenQuotient(pixel->waiting, i->shot_rate) : INT64_MAX;
     if (crossing == INT64_MAX && shot == INT64_MAX) {
         pixel->waiting -= coming;
         return 0;
