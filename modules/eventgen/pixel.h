@@ -1,7 +1,8 @@
 /* One pixel of a generator, in integers: what both backends compute. cusight/eventgen.h has the definition.
  *
- * Sizes: log intensities are below 2^19 and thresholds below 2^20. With leak or shot noise an interval is below 2^24 us and a leak
- * below 2^37 (100 per second, divided by 1 - 4.88 * 0.2), otherwise below 2^42 us, so products with an interval stay below 2^63. */
+ * Sizes: log intensities are below 2^19 and thresholds below 2^20. With leak or shot noise an interval is below 2^24 us and a
+ * leak below 2^37 (100 per second, divided by 1 - 4.88 * 0.2), otherwise below 2^42 us, so products with an interval stay below
+ * 2^63. */
 #ifndef CUSI_EVENTGEN_PIXEL_H
 #define CUSI_EVENTGEN_PIXEL_H
 
@@ -178,8 +179,8 @@ EVENTGEN_INLINE int64_t eventgenLeaked(const EventgenWalk *walk, int64_t passed)
     return walk->leak * passed >> EVENTGEN_LEAK_BITS;
 }
 
-/* The first microsecond from `earliest` on at which the signal, `low` above the reference at the start of the interval and `high`
- * at its end, is past a threshold; INT64_MAX if there is none. */
+/* The first microsecond from `earliest` on at which the signal, `low` above the reference at the start of the interval and
+ * `high` at its end, is past a threshold; INT64_MAX if there is none. */
 EVENTGEN_INLINE int64_t eventgenCrossing(const EventgenWalk *walk, const EventgenInterval *i, int64_t low, int64_t high,
                                          int64_t earliest, int32_t *positive) {
     const int64_t up = walk->positive, down = walk->negative, span = i->end - i->start;
@@ -195,8 +196,8 @@ EVENTGEN_INLINE int64_t eventgenCrossing(const EventgenWalk *walk, const Eventge
     return i->start + (int64_t)((uint64_t)(passed * span + distance - 1) / (uint64_t)distance);
 }
 
-/* a / b, rounded up, for a > 0 and a quotient below 2^24. Division of 64-bit integers is slow on GPUs; whatever the float division
- * gives is corrected. */
+/* a / b, rounded up, for a > 0 and a quotient below 2^24. Division of 64-bit integers is slow on GPUs; whatever the float
+ * division gives is corrected. */
 EVENTGEN_INLINE int64_t eventgenQuotient(int64_t a, int64_t b) {
     int64_t q = (int64_t)((float)a / (float)b), left = a - q * b;
     for (; left > 0; left -= b)

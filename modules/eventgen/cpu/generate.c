@@ -1,5 +1,5 @@
-/* The event generator on the CPU: each row counts its events, then makes them at its place, in the order of frames; a stable sort
- * by time leaves events of the same time in the order of pixels. */
+/* The event generator on the CPU: each row counts its events, then makes them at its place, in the order of frames; a stable
+ * sort by time leaves events of the same time in the order of pixels. */
 #include "check.h"
 #include "eventgen/backend.h"
 #include "host.h"

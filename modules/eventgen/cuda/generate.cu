@@ -1,6 +1,6 @@
-// The event generator on the GPU. A thread walks a pixel through all frames of a run with its state in registers; its warp collects
-// the events and appends them to one list. A key of time and pixel then sorts them. As many keys are sorted as there is room for, since
-// the host does not know their number.
+// The event generator on the GPU. A thread walks a pixel through all frames of a run with its state in registers; its warp
+// collects the events and appends them to one list. A key of time and pixel then sorts them. As many keys are sorted as there
+// is room for, since the host does not know their number.
 #include "cuda.cuh"
 #include "device.h"
 #include "eventgen/backend.h"
