@@ -528,9 +528,11 @@ class EventGenerator(Closeable):
         rows, cols = frame_size("EventGenerator", shape)
         self._about = f"{rows} x {cols} pixels"
         rest = integer("EventGenerator", "refractory_us", refractory_us)
+        for name, value in (("seed", seed), ("max_events", max_events)):
+            if integer("EventGenerator", name, value) < 0:
+                raise invalid("EventGenerator", name, value, "at least 0")
         numbers = (positive, negative, threshold_spread, leak_rate, leak_jitter, shot_rate, rest)
-        self._core = _core.EventGenerator(rows, cols, numbers, integer("EventGenerator", "seed", seed), device,
-                                          integer("EventGenerator", "max_events", max_events))
+        self._core = _core.EventGenerator(rows, cols, numbers, seed, device, max_events)
 
     def push(self, frame: ArrayLike, time: int) -> Events:
         """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first.
