@@ -91,6 +91,33 @@ TEST_P(EventGeneration, DefaultsMakeNoNoise) {
     EXPECT_TRUE(generate(video, options, space(), 4) == expected);
 }
 
+// The largest options over the longest intervals: products come close to 2^63, which UBSan watches.
+TEST_P(EventGeneration, Extremes) {
+    Video video = constantVideo(1, 5, 0, 4, (1 << 24) - 1);
+    for (size_t i = 0; i < video.values.size(); ++i)
+        video.values[i] = i / 5 % 2 ? 255 : static_cast<uint8_t>(i % 5);
+    for (const double threshold : {0.01, 10.0})
+        for (const int64_t refractory : {0, 1000000})
+            for (const double shot_rate : {0.0, 1000.0}) {
+                Options options = cusEventGeneratorDefaults();
+                options.positive = options.negative = threshold;
+                options.threshold_spread = 1;
+                options.leak_rate = 100;
+                options.leak_jitter = 0.2;
+                options.refractory_us = refractory;
+                options.shot_rate = shot_rate;
+                const Events events = generate(video, options, space(), 4);
+                EXPECT_TRUE(generate(video, options, space(), 1) == events);
+                std::vector<int64_t> last(5, 0);
+                for (size_t i = 0; i < events.size(); ++i) {
+                    ASSERT_GE(events.t[i], last[events.x[i]] + refractory);
+                    ASSERT_LE(events.t[i], video.times.back());
+                    last[events.x[i]] = events.t[i];
+                }
+                EXPECT_GT(events.size(), refractory ? 5 * 20u : 5 * 1000u);
+            }
+}
+
 // ---- The noise is what was asked for: v2e's model on a constant gray video ---------------------------------------------
 
 struct Counts {
@@ -237,7 +264,7 @@ TEST(EventgenRandom, NormalNumbers) {
 TEST(EventgenRandom, WaitingTimes) {
     auto random = support::generator();
     for (int i = 0; i < 20000; ++i) {
-        const uint32_t word = i < 33 ? ~uint32_t(0) >> i : i < 66 ? 1u << i % 32 : static_cast<uint32_t>(random());
+        const uint32_t word = i < 32 ? ~uint32_t(0) >> i : i < 64 ? 1u << i % 32 : static_cast<uint32_t>(random());
         const int64_t waiting = eventgenWaiting(word);
         ASSERT_EQ(waiting, ((int64_t(33) << 16) - reference::log2Of(2 * uint64_t(word) + 1)) << 24);
         ASSERT_NEAR(std::ldexp(waiting, -40), 33 - std::log2(2.0 * word + 1), std::ldexp(1.5, -16)) << word;

@@ -144,10 +144,17 @@ static uint64_t runRow(const cusEventGenerator *g, const EventgenBatch *batch, i
     return n;
 }
 
+static int threadsFor(const cusEventGenerator *g, const EventgenBatch *batch) {
+    const HostState *const state = g->state;
+    const int useful = cusi_threadsFor((size_t)g->rows * (size_t)g->cols * (size_t)batch->count, 4096);
+    return useful < state->threads ? useful : state->threads;
+}
+
 uint64_t eventgen_host_count(cusEventGenerator *generator, const EventgenBatch *batch) {
     const cusEventGenerator *const g = generator;
     HostState *const state = g->state;
-#pragma omp parallel for num_threads(state->threads)
+    const int threads = threadsFor(g, batch);
+#pragma omp parallel for num_threads(threads)
     for (int y = 0; y < g->rows; ++y)
         state->starts[y] = runRow(g, batch, y, state->walks + (size_t)cusi_threadNumber() * (size_t)g->cols, NULL);
     uint64_t count = 0;
@@ -203,7 +210,8 @@ cusStatus eventgen_host_make(const char *function, cusEventGenerator *generator,
     HostState *const state = g->state;
     CUSI_REQUIRE(reserve(state, count + 1), CUS_ERROR_NO_MEMORY, "%s: out of host memory for %llu events", function,
                  (unsigned long long)count);
-#pragma omp parallel for num_threads(state->threads)
+    const int threads = threadsFor(g, batch);
+#pragma omp parallel for num_threads(threads)
     for (int y = 0; y < g->rows; ++y)
         runRow(g, batch, y, state->walks + (size_t)cusi_threadNumber() * (size_t)g->cols,
                state->unsorted + state->starts[y]);
