@@ -154,6 +154,7 @@ uint64_t eventgen_host_count(cusEventGenerator *generator, const EventgenBatch *
     const cusEventGenerator *const g = generator;
     HostState *const state = g->state;
     const int threads = threadsFor(g, batch);
+    (void)threads; /* unused without OpenMP */
 #pragma omp parallel for num_threads(threads)
     for (int y = 0; y < g->rows; ++y)
         state->starts[y] = runRow(g, batch, y, state->walks + (size_t)cusi_threadNumber() * (size_t)g->cols, NULL);
@@ -211,6 +212,7 @@ cusStatus eventgen_host_make(const char *function, cusEventGenerator *generator,
     CUSI_REQUIRE(reserve(state, count + 1), CUS_ERROR_NO_MEMORY, "%s: out of host memory for %llu events", function,
                  (unsigned long long)count);
     const int threads = threadsFor(g, batch);
+    (void)threads; /* unused without OpenMP */
 #pragma omp parallel for num_threads(threads)
     for (int y = 0; y < g->rows; ++y)
         runRow(g, batch, y, state->walks + (size_t)cusi_threadNumber() * (size_t)g->cols,
