@@ -64,7 +64,7 @@ class Generator {
 size_t countEvents(Size size, const Mat &video, const std::vector<int64_t> &times, cusSpace space) {
     Generator generator(size, noisy(space, 1));
     cusEventsGenerated made = {};
-    const cusEventGeneratorOutput nowhere = {};
+    const cusEventBuffers nowhere = {};
     (void)cusEventGeneratorRun(generator, &video.mat, times.data(), static_cast<int>(times.size()), &nowhere, nullptr,
                                nullptr);
     (void)cusEventGeneratorCheck(generator, &made, nullptr); // CAPACITY
@@ -93,7 +93,8 @@ void generate(Size size, int frames, cusSpace space) {
     const auto elements = static_cast<int>(capacity);
     const Mat x(1, elements, CUS_16UC1, space), y(1, elements, CUS_16UC1, space), p(1, elements, CUS_8UC1, space),
         t(1, elements, CUS_64FC1, space); // as wide as int64_t
-    const cusEventGeneratorOutput out = {x.as<uint16_t>(), y.as<uint16_t>(), p.as<uint8_t>(), t.as<int64_t>(), capacity};
+    const cusEventBuffers out = {
+        x.as<uint16_t>(), y.as<uint16_t>(), p.as<uint8_t>(), t.as<int64_t>(), capacity, nullptr, 0};
     const Generator generator(size, noisy(space, capacity));
     perf::Row row("eventgen/" + size.text() + "/" + std::to_string(frames) + "-frames", space,
                   static_cast<double>(frame_bytes + 13 * count));

@@ -38,7 +38,7 @@
 #ifndef CUSIGHT_EVENTGEN_H
 #define CUSIGHT_EVENTGEN_H
 
-#include "events.h"
+#include "raw.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -79,15 +79,6 @@ CUS_API void cusEventGeneratorDestroy(cusEventGenerator *generator);
 CUS_API cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time,
                                         cusEventArrays *events);
 
-/* Where events go: arrays of `capacity` elements each, in the generator's space. NULL for an array that is not needed. On the
- * device an array starts at a multiple of its element's size. */
-typedef struct cusEventGeneratorOutput {
-    uint16_t *x, *y;
-    uint8_t *p; /* 0 negative, 1 positive */
-    int64_t *t; /* microseconds */
-    size_t capacity;
-} cusEventGeneratorOutput;
-
 /* What one run has done. Plain data of 64-bit fields, so that the device can write it. */
 typedef struct cusEventsGenerated {
     uint64_t count;  /* events; CAPACITY: those that the frames make, none of which was written */
@@ -100,6 +91,7 @@ typedef struct cusEventsGenerated {
 
 /* Passes in `count` frames (1..4096) and writes their events, in the order of Push.
  * frames: 8UC1 in the generator's space, (count * rows) x cols, any row step; frame i is rows i * rows .. (i + 1) * rows - 1.
+ * events: arrays in the generator's space; triggers are ignored.
  * times: of the frames, in host memory, read before the call returns; each as Push takes it. On the device they span less
  * than 2^32 us, with the time of the frame before.
  * generated: host: host memory; device: device memory or page-locked host memory; NULL: nothing is written.
@@ -115,8 +107,7 @@ typedef struct cusEventsGenerated {
  * Errors of the call that change nothing: NULL, TYPE, SIZE, SPACE, VALUE (count, times, misaligned arrays), CAPACITY (host),
  * NO_MEMORY (host), CUDA; UNSUPPORTED (the stream is being captured: a graph would repeat the times). */
 CUS_API cusStatus cusEventGeneratorRun(cusEventGenerator *generator, const cusMat *frames, const int64_t *times, int count,
-                                       const cusEventGeneratorOutput *events, cusEventsGenerated *generated,
-                                       cusStream stream);
+                                       const cusEventBuffers *events, cusEventsGenerated *generated, cusStream stream);
 
 /* Waits for the last run and gives what it has done, or the first that failed since the last Check; *generated is in host
  * memory, NULL: only the status. Returns its status, with the message. After CAPACITY the next run counts again: its first

@@ -251,7 +251,7 @@ class EventGenerator {
         return events;
     }
     // Many frames, one below the other, in the space of the options; `events` are arrays there.
-    void run(const Input &frames, const std::vector<int64_t> &times, const cusEventGeneratorOutput &events,
+    void run(const Input &frames, const std::vector<int64_t> &times, const cusEventBuffers &events,
              cusEventsGenerated *generated = nullptr, StreamRef stream = {}) {
         check(cusEventGeneratorRun(get(), frames.get(), times.data(), static_cast<int>(times.size()), &events, generated,
                                    stream));

@@ -40,14 +40,13 @@ void eventgen_cuda_destroy(cusEventGenerator *generator);
 uint64_t eventgen_host_count(cusEventGenerator *generator, const EventgenBatch *batch);
 /* Makes the events, after their count, and moves the pixels on. On an error nothing has changed. */
 cusStatus eventgen_host_make(const char *function, cusEventGenerator *generator, const EventgenBatch *batch,
-                             const cusEventGeneratorOutput *events, uint64_t count);
+                             const cusEventBuffers *events, uint64_t count);
 /* Arrays of the generator for at least `count` events. */
-cusStatus eventgen_host_arrays(const char *function, cusEventGenerator *generator, uint64_t count,
-                               cusEventGeneratorOutput *events);
+cusStatus eventgen_host_arrays(const char *function, cusEventGenerator *generator, uint64_t count, cusEventBuffers *events);
 
 /* Queues a run. */
 cusStatus eventgen_cuda_run(const char *function, cusEventGenerator *generator, const EventgenBatch *batch,
-                            const cusEventGeneratorOutput *events, cusEventsGenerated *generated, cusStream stream);
+                            const cusEventBuffers *events, cusEventsGenerated *generated, cusStream stream);
 /* Waits; gives the first run that failed, otherwise the last, and lets runs work again. Sets the generator's time. */
 cusStatus eventgen_cuda_check(const char *function, cusEventGenerator *generator, cusEventsGenerated *last,
                               cusStream stream);

@@ -126,7 +126,7 @@ static cusStatus push(cusEventGenerator *generator, const cusMat *frame, int64_t
     CUS_TRY(checkTime(function, g, g->time, time));
     const EventgenBatch batch = {frame, &time, 1, g->time};
     const uint64_t count = eventgen_host_count(g, &batch);
-    cusEventGeneratorOutput out;
+    cusEventBuffers out;
     CUS_TRY(eventgen_host_arrays(function, g, count, &out));
     CUS_TRY(eventgen_host_make(function, g, &batch, &out, count));
     g->time = time;
@@ -160,7 +160,7 @@ static cusStatus checkBatch(const char *function, const cusEventGenerator *g, co
     return CUS_OK;
 }
 
-static cusStatus checkOutput(const char *function, const cusEventGenerator *g, const cusEventGeneratorOutput *events,
+static cusStatus checkOutput(const char *function, const cusEventGenerator *g, const cusEventBuffers *events,
                              const cusEventsGenerated *generated) {
     const void *const arrays[] = {events->x, events->y, events->p, events->t, generated};
     static const char *const names[] = {"x", "y", "p", "t", "generated"};
@@ -175,7 +175,7 @@ static cusStatus checkOutput(const char *function, const cusEventGenerator *g, c
 }
 
 static cusStatus runHost(const char *function, cusEventGenerator *g, const EventgenBatch *batch,
-                         const cusEventGeneratorOutput *events, cusEventsGenerated *generated) {
+                         const cusEventBuffers *events, cusEventsGenerated *generated) {
     const uint64_t count = eventgen_host_count(g, batch);
     const int fits = count <= events->capacity;
     if (fits)
@@ -189,7 +189,7 @@ static cusStatus runHost(const char *function, cusEventGenerator *g, const Event
 }
 
 static cusStatus run(cusEventGenerator *generator, const cusMat *frames, const int64_t *times, int count,
-                     const cusEventGeneratorOutput *events, cusEventsGenerated *generated, cusStream stream) {
+                     const cusEventBuffers *events, cusEventsGenerated *generated, cusStream stream) {
     static const char function[] = "cusEventGeneratorRun";
     cusEventGenerator *const g = generator;
     CUSI_NOT_NULL(function, times);
@@ -206,7 +206,7 @@ static cusStatus run(cusEventGenerator *generator, const cusMat *frames, const i
 }
 
 cusStatus cusEventGeneratorRun(cusEventGenerator *generator, const cusMat *frames, const int64_t *times, int count,
-                               const cusEventGeneratorOutput *events, cusEventsGenerated *generated, cusStream stream) {
+                               const cusEventBuffers *events, cusEventsGenerated *generated, cusStream stream) {
     CUSI_TRACE;
     CUSI_GUARDED("cusEventGeneratorRun", generator, stream,
                  run(generator, frames, times, count, events, generated, stream));

@@ -302,7 +302,7 @@ static nb::tuple runGenerator(Generator &self, nb::handle frames_object, nb::han
              static_cast<long long>(times.shape[0]), static_cast<long long>(frames.shape[0]));
     const int count = static_cast<int>(frames.shape[0]);
     cusEventsGenerated made = {};
-    const auto run = [&](const cusEventGeneratorOutput &out, bool counts) {
+    const auto run = [&](const cusEventBuffers &out, bool counts) {
         call.run([&] {
             const cusStatus queued = cusEventGeneratorRun(generator, &mat, t, count, &out, nullptr, call.stream());
             if (queued != CUS_OK && queued != CUS_ERROR_CAPACITY)
@@ -317,7 +317,7 @@ static nb::tuple runGenerator(Generator &self, nb::handle frames_object, nb::han
                 p = call.out(nb::none(), "p", {n}, U8), times_out = call.out(nb::none(), "t", {n}, I64);
     if (made.status != CUS_OK)
         run({static_cast<uint16_t *>(x.data), static_cast<uint16_t *>(y.data), static_cast<uint8_t *>(p.data),
-             static_cast<int64_t *>(times_out.data), made.count},
+             static_cast<int64_t *>(times_out.data), made.count, nullptr, 0},
             false);
     return nb::make_tuple(x.object, y.object, p.object, times_out.object);
 }

@@ -158,9 +158,13 @@ class DeviceVideo final : public VideoSource {
   private:
     // The next frames of the stack: all that are left, or if their events are too many half of them, and so on.
     size_t generate() {
-        const cusEventGeneratorOutput out = {static_cast<uint16_t *>(made_[0].data), static_cast<uint16_t *>(made_[1].data),
-                                             static_cast<uint8_t *>(made_[2].data), static_cast<int64_t *>(made_[3].data),
-                                             EVENTS};
+        const cusEventBuffers out = {static_cast<uint16_t *>(made_[0].data),
+                                     static_cast<uint16_t *>(made_[1].data),
+                                     static_cast<uint8_t *>(made_[2].data),
+                                     static_cast<int64_t *>(made_[3].data),
+                                     EVENTS,
+                                     nullptr,
+                                     0};
         for (int frames = frames_->count() - done_;; frames /= 2) {
             const cusMat some = part(stack_, done_, frames);
             check(cusEventGeneratorRun(generator_, &some, &frames_->times()[static_cast<size_t>(done_)], frames, &out,

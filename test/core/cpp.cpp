@@ -196,7 +196,7 @@ TEST_P(Cpp, EventsOfManyFrames) {
     cusight::EventGenerator generator(16, 24, options);
     Matrix there, t(1, 60000, CUS_64FC1, space()), back;
     cusight::copy(stack, there, space());
-    cusEventGeneratorOutput out = {};
+    cusEventBuffers out = {};
     out.t = static_cast<int64_t *>(t.get().data);
     out.capacity = 60000;
     generator.run(there, times, out);

@@ -329,7 +329,7 @@ class Calls {
         const auto last = std::make_shared<std::atomic<int64_t>>(0);
         add("cusEventGeneratorRun", Capture::REFUSED, "generator", {gray_}, [=](cusStream s) {
             const int64_t time = ++*last;
-            const cusEventGeneratorOutput none = {};
+            const cusEventBuffers none = {};
             const cusStatus status = cusEventGeneratorRun(generator, gray_, &time, 1, &none, nullptr, s);
             return status == CUS_ERROR_VALUE ? CUS_OK : status; // the other thread's time was later
         });

@@ -86,7 +86,7 @@ TEST_P(EventGeneratorRuns, RunsAfterAFailureDoNothing) {
 TEST_P(EventGeneratorRuns, ArraysMayBeMissing) {
     Frames frames(video_, 0, 6, space());
     Arrays arrays(expected_.size(), space());
-    cusEventGeneratorOutput out = arrays.view;
+    cusEventBuffers out = arrays.view;
     out.x = nullptr;
     out.p = nullptr;
     CUS_ASSERT_OK(frames.run(generator_, out));
@@ -99,7 +99,7 @@ TEST_P(EventGeneratorRuns, ArraysMayBeMissing) {
 TEST_P(EventGeneratorRuns, Rejects) {
     Frames frames(video_, 0, 2, space());
     Arrays arrays(4, space());
-    const auto run = [&](const cusMat *mat, std::vector<int64_t> times, const cusEventGeneratorOutput &out) {
+    const auto run = [&](const cusMat *mat, std::vector<int64_t> times, const cusEventBuffers &out) {
         return cusEventGeneratorRun(generator_, mat, times.data(), static_cast<int>(times.size()), &out, nullptr, nullptr);
     };
     const cusMat &mat = frames.mat();
@@ -119,7 +119,7 @@ TEST_P(EventGeneratorRuns, Rejects) {
     CUS_REJECTS(run(&mat, {7, 7 + (1 << 24)}, arrays.view), VALUE, "time is 16777223 us");
     support::TestMat color(40, 30, CUS_8UC3, space());
     CUS_REJECTS(run(&color.mat, {1, 2}, arrays.view), TYPE, "frames has type 8UC3, expected 8UC1");
-    cusEventGeneratorOutput odd = arrays.view;
+    cusEventBuffers odd = arrays.view;
     odd.t = reinterpret_cast<int64_t *>(reinterpret_cast<char *>(odd.t) + 4);
     CUS_REJECTS(run(&mat, {1, 2}, odd), VALUE, "t does not start at a multiple of 8 bytes");
     if (space() == CUS_DEVICE) {

@@ -51,8 +51,13 @@ class Arrays {
     Arrays(size_t capacity, cusSpace space) : capacity_(std::max<size_t>(capacity, 1)) {
         for (size_t k = 0; k < 4; ++k)
             mats_[k] = std::make_unique<support::TestMat>(1, static_cast<int>(capacity_ * SIZES[k]), CUS_8UC1, space);
-        view = {static_cast<uint16_t *>(mats_[0]->mat.data), static_cast<uint16_t *>(mats_[1]->mat.data),
-                static_cast<uint8_t *>(mats_[2]->mat.data), static_cast<int64_t *>(mats_[3]->mat.data), capacity};
+        view = {static_cast<uint16_t *>(mats_[0]->mat.data),
+                static_cast<uint16_t *>(mats_[1]->mat.data),
+                static_cast<uint8_t *>(mats_[2]->mat.data),
+                static_cast<int64_t *>(mats_[3]->mat.data),
+                capacity,
+                nullptr,
+                0};
     }
     void appendTo(Events &events, size_t count) {
         ASSERT_LE(count, capacity_);
@@ -64,7 +69,7 @@ class Arrays {
         for (const auto &mat : mats_)
             EXPECT_TRUE(mat->intact());
     }
-    cusEventGeneratorOutput view = {};
+    cusEventBuffers view = {};
 
   private:
     static constexpr size_t SIZES[] = {2, 2, 1, 8};
@@ -79,7 +84,7 @@ class Frames {
         : mat_((last - first) * video.rows, video.cols, CUS_8UC1, space, layout,
                &video.values[static_cast<size_t>(first) * video.pixels()]),
           times_(&video.times[static_cast<size_t>(first)]), count_(last - first) {}
-    cusStatus run(cusEventGenerator *generator, const cusEventGeneratorOutput &out, cusEventsGenerated *generated = nullptr,
+    cusStatus run(cusEventGenerator *generator, const cusEventBuffers &out, cusEventsGenerated *generated = nullptr,
                   cusStream stream = nullptr) {
         return cusEventGeneratorRun(generator, &mat_.mat, times_, count_, &out, generated, stream);
     }

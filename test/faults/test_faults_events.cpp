@@ -118,7 +118,7 @@ TEST_P(FaultsWith, Generator) {
             support::Owned<cusEventGeneratorDestroy> g;
             CUS_ASSERT_OK(create(&g));
             const Mat out(1, 8 * 50000, CUS_8UC1, space(), std::vector<uint8_t>(8 * 50000));
-            cusEventGeneratorOutput events = {};
+            cusEventBuffers events = {};
             events.t = static_cast<int64_t *>(out.mat.data);
             events.capacity = 50000;
             const auto run = [&] { return cusEventGeneratorRun(g, &frames.mat, times, 4, &events, nullptr, nullptr); };

@@ -22,7 +22,7 @@ typedef struct HostState {
     int threads;
     Record *unsorted, *sorted;
     size_t capacity; /* of both */
-    cusEventGeneratorOutput arrays;
+    cusEventBuffers arrays;
 } HostState;
 
 cusStatus eventgen_host_create(const char *function, cusEventGenerator *generator) {
@@ -40,12 +40,12 @@ cusStatus eventgen_host_create(const char *function, cusEventGenerator *generato
     return CUS_OK;
 }
 
-static void freeArrays(cusEventGeneratorOutput *arrays) {
+static void freeArrays(cusEventBuffers *arrays) {
     free(arrays->x);
     free(arrays->y);
     free(arrays->p);
     free(arrays->t);
-    *arrays = (cusEventGeneratorOutput){.capacity = 0};
+    *arrays = (cusEventBuffers){.capacity = 0};
 }
 
 void eventgen_host_destroy(cusEventGenerator *generator) {
@@ -68,8 +68,8 @@ static size_t roomFor(uint64_t count) {
 }
 
 cusStatus eventgen_host_arrays(const char *function, cusEventGenerator *generator, uint64_t count,
-                               cusEventGeneratorOutput *events) {
-    cusEventGeneratorOutput *const arrays = &((HostState *)generator->state)->arrays;
+                               cusEventBuffers *events) {
+    cusEventBuffers *const arrays = &((HostState *)generator->state)->arrays;
     if (count > arrays->capacity || !arrays->x) {
         const size_t n = roomFor(count);
         freeArrays(arrays);
@@ -191,7 +191,7 @@ static const Record *sortRecords(const HostState *state, size_t n, int64_t origi
     return from;
 }
 
-static void writeEvents(const cusEventGenerator *g, const Record *records, const cusEventGeneratorOutput *out, size_t n) {
+static void writeEvents(const cusEventGenerator *g, const Record *records, const cusEventBuffers *out, size_t n) {
     const uint32_t cols = (uint32_t)g->cols;
     for (size_t i = 0; i < n; ++i) {
         if (out->x)
@@ -206,7 +206,7 @@ static void writeEvents(const cusEventGenerator *g, const Record *records, const
 }
 
 cusStatus eventgen_host_make(const char *function, cusEventGenerator *generator, const EventgenBatch *batch,
-                             const cusEventGeneratorOutput *events, uint64_t count) {
+                             const cusEventBuffers *events, uint64_t count) {
     const cusEventGenerator *const g = generator;
     HostState *const state = g->state;
     CUSI_REQUIRE(reserve(state, count + 1), CUS_ERROR_NO_MEMORY, "%s: out of host memory for %llu events", function,

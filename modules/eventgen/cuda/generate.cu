@@ -187,8 +187,7 @@ __global__ void __launch_bounds__(THREADS) generateKernel(const Run run) {
     }
 }
 
-__global__ void __launch_bounds__(THREADS)
-    writeKernel(const Run run, const uint64_t *sorted, const cusEventGeneratorOutput out) {
+__global__ void __launch_bounds__(THREADS) writeKernel(const Run run, const uint64_t *sorted, const cusEventBuffers out) {
     if (!run.works())
         return;
     const uint64_t count = run.state.control->count;
@@ -265,8 +264,8 @@ int bitsOf(int64_t value) {
 }
 
 // Sorts `capacity` keys by time and pixel, not by polarity: the sort is stable. Those past the events have all bits set.
-cusStatus sortAndWrite(const char *function, const Run &run, int time_bits, int capacity,
-                       const cusEventGeneratorOutput &out, cudaStream_t stream) {
+cusStatus sortAndWrite(const char *function, const Run &run, int time_bits, int capacity, const cusEventBuffers &out,
+                       cudaStream_t stream) {
     const State &state = run.state;
     cub::DoubleBuffer<uint64_t> keys(state.keys[0], state.keys[1]);
     size_t bytes = state.temporary_bytes;
@@ -318,7 +317,7 @@ void eventgen_cuda_destroy(cusEventGenerator *generator) {
 }
 
 cusStatus eventgen_cuda_run(const char *function, cusEventGenerator *generator, const EventgenBatch *batch,
-                            const cusEventGeneratorOutput *events, cusEventsGenerated *generated, cusStream stream) {
+                            const cusEventBuffers *events, cusEventsGenerated *generated, cusStream stream) {
     const State *const state = static_cast<const State *>(generator->state);
     const cusMat &frames = *batch->frames;
     const int64_t origin = batch->before < 0 ? batch->times[0] : batch->before;
