@@ -52,8 +52,21 @@ void addInputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Input"); };
     group(sample::addText(app, "--camera", s.camera, "NAME", "camera of an M3ED recording: left or right"));
     group(sample::addFlag(app, "--skip-bad", s.skip_bad, "skip invalid events instead of stopping at the first"));
-    group(sample::addNumber(app, "--contrast-threshold", s.contrast_threshold, 0.01, 10,
-                            "events from video: the change of log intensity that triggers an event"));
+}
+
+void addVideoOptions(CLI::App &app, Settings &s) {
+    const auto group = [](CLI::Option *option) { return sample::group(option, "Events from video"); };
+    group(sample::addNumber(app, "--threshold,--contrast-threshold", s.contrast_threshold, 0.01, 10,
+                            "the change of log intensity that triggers an event"));
+    group(sample::addNumber(app, "--threshold-spread", s.threshold_spread, 0, 1,
+                            "standard deviation of the pixels' thresholds"));
+    group(sample::addNumber(app, "--refractory", s.refractory, 0, 1000000, "microseconds of rest after an event"));
+    group(sample::addNumber(app, "--leak-rate", s.leak_rate, 0, 100, "leak events of a pixel per second"));
+    group(sample::addNumber(app, "--leak-jitter", s.leak_jitter, 0, 0.2,
+                            "standard deviation of the time between leak events, as a part of it"));
+    group(sample::addNumber(app, "--shot-rate", s.shot_rate, 0, 1000,
+                            "random events of a dark pixel per second; a bright one has a quarter of them"));
+    group(sample::addNumber(app, "--seed", s.seed, 0, 2147483647, "of the noise"));
 }
 
 void addSelectionOptions(CLI::App &app, Settings &s) {
@@ -129,6 +142,7 @@ bool parse(int argc, char **argv, Settings &s) {
     CLI::Option *const input = sample::addPositional(*app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, false);
     sample::addPositional(*info, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, true);
     addInputOptions(*info, s);
+    addVideoOptions(*info, s);
     sample::addDevice(*app, s.common.device, true);
     sample::addOutput(*app, s.common.output,
                       std::string("store the frames themselves as NAME.raw or NAME.h5 (-.raw: on stdout), or ") +
@@ -136,6 +150,7 @@ bool parse(int argc, char **argv, Settings &s) {
                           "; without a window, without this option, --checksum and --save-events: events.mp4");
     sample::addHeadless(*app, s.common.headless);
     addInputOptions(*app, s);
+    addVideoOptions(*app, s);
     addSelectionOptions(*app, s);
     addFrameOptions(*app, s);
     addOutputOptions(*app, s);

@@ -7,7 +7,7 @@ set(cases
     LongThinImages FullAgreement EveryRepresentationOverSizes SensorSizes EventPipeline.Large EventHostile
     EventMutations "EventParts.*Mark" SeekingUses EveryColor ForAllWindowsAndShifts AtAllSizes AllSizesTypesLayouts
     "MatchWorst[.](Color|Gray|Masks|ManyMatches|Floats)" "Match[.](PeriodicImages|Lengths)" EqualsOpenCv EqualsOpenCV
-    RealPicturesBeside LargeImages EventGenerator boundIsThePublishedOne)
+    RealPicturesBeside LargeImages EventGenerator EventGeneration boundIsThePublishedOne)
 list(JOIN cases "|" cases)
 foreach(test IN LISTS cusight_tests_TESTS cusight_program_tests_TESTS)
     set(labels unit)

@@ -1,4 +1,4 @@
-/* cusight/eventio.h: reads and writes recordings of event cameras, and makes events from video. Host only.
+/* cusight/eventio.h: reads and writes recordings of event cameras. Host only. Events from video: cusight/eventgen.h.
  *
  * Events are a structure of arrays in host memory: x, y uint16 (pixels), p uint8 (0 negative, 1 positive), t int64
  * (microseconds, not negative, never decreasing). Every function has finished when it returns.
@@ -40,6 +40,7 @@
 #ifndef CUSIGHT_EVENTIO_H
 #define CUSIGHT_EVENTIO_H
 
+#include "eventgen.h"
 #include "raw.h"
 
 #ifdef __cplusplus
@@ -274,38 +275,6 @@ CUS_API void cusFrameReaderClose(cusFrameReader *reader);
 
 /* Like cusFrameWriterLabel, for a finished file. Errors: NULL, VALUE, IO, UNSUPPORTED. */
 CUS_API cusStatus cusFrameFileLabel(const char *path, const char *label);
-
-/* ---- Generator ----------------------------------------------------------------------------------------------------- */
-
-/* Makes events from video, so that everything here can be tried without an event camera. Each pixel keeps a reference value
- * of the log intensity, which is assumed linear in time between two frames. When the log intensity differs from the reference by a
- * threshold, the pixel emits an event at that time and the reference moves by the threshold; this repeats until they differ by
- * less than a threshold. The log intensity of a value v is ln(v), and below 20 the straight line from (0, 0) to (20, ln 20),
- * since dark values are mostly noise. It is computed in fixed point (units of 2^-16), so the result is the same on every
- * machine. Method: ESIM (Rebecq et al. 2018); lin-log mapping of v2e (Hu et al. 2021), without its noise model. */
-typedef struct cusEventGeneratorOptions {
-    double positive, negative; /* contrast thresholds in log intensity, 0.01..10, default 0.2 */
-} cusEventGeneratorOptions;
-
-/* The defaults named above. */
-CUS_API cusEventGeneratorOptions cusEventGeneratorDefaults(void);
-
-/* The state of one video: a reference value for each pixel. */
-typedef struct cusEventGenerator cusEventGenerator;
-
-/* rows, cols: 1..65536. Errors: NULL, VALUE, NO_MEMORY. */
-CUS_API cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int rows, int cols,
-                                          const cusEventGeneratorOptions *options);
-/* Safe on NULL. */
-CUS_API void cusEventGeneratorDestroy(cusEventGenerator *generator);
-
-/* Passes in the next frame (8UC1, host, any row step) and its time in microseconds, later than that of the previous frame.
- * *events is set to the events with t in (previous time, time], in arrays of the generator that are valid until its next call,
- * sorted by t; at the same t by row, column, and order of crossing. The first frame sets the references and makes no events.
- * The arrays grow when a frame makes more events than any before. Errors: NULL, TYPE, SIZE, SPACE, VALUE (time), NO_MEMORY.
- * Cost: one pass over the frame and three over its events. */
-CUS_API cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time,
-                                        cusEventArrays *events);
 
 #ifdef __cplusplus
 }

@@ -250,6 +250,18 @@ class EventGenerator {
         check(cusEventGeneratorPush(get(), frame.get(), time, &events));
         return events;
     }
+    // Many frames, one below the other, in the space of the options; `events` are arrays there.
+    void run(const Input &frames, const std::vector<int64_t> &times, const cusEventBuffers &events,
+             cusEventsGenerated *generated = nullptr, StreamRef stream = {}) {
+        check(cusEventGeneratorRun(get(), frames.get(), times.data(), static_cast<int>(times.size()), &events, generated,
+                                   stream));
+    }
+    // What the last run has done; waits for the stream.
+    cusEventsGenerated generated(StreamRef stream = {}) {
+        cusEventsGenerated done = {};
+        check(cusEventGeneratorCheck(get(), &done, stream));
+        return done;
+    }
     // The object of the C interface.
     cusEventGenerator *get() const noexcept { return handle_.get(); }
 

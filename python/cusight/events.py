@@ -32,7 +32,7 @@ from ._events import (
 )
 from ._framediff import frame_shape
 from ._objects import Closeable
-from ._types import ArrayLike, Column, EventsLike
+from ._types import ArrayLike, Column, EventsLike, Stream
 
 if TYPE_CHECKING:
     import numpy
@@ -496,19 +496,58 @@ class FrameWriter(_Writer):
 
 
 class EventGenerator(Closeable):
-    """Makes events from video, as an event camera would.
+    """Makes events from video, as an event camera would, with the noise of its sensor or, by default, without.
 
     shape: (rows, cols) of the frames. positive, negative: contrast thresholds in log intensity, 0.01 to 10.
-    Method: ESIM (Rebecq et al. 2018), lin-log mapping of v2e (Hu et al. 2021).
+    threshold_spread: their standard deviation over the pixels, up to 1.
+    refractory_us: microseconds in which a pixel rests after an event, up to 1,000,000.
+    leak_rate: leak events of a pixel per second, up to 100.
+    leak_jitter: standard deviation of the time between them, as a part of it, up to 0.2.
+    shot_rate: random events of a black pixel per second, up to 1000; a white one has a quarter of them.
+    seed: of the noise. The same seed gives the same events on every device.
+    device: "cpu", "cuda" or "cuda:N": where `run` takes frames and makes events.
+    max_events: on a GPU the most events of a run, at 16 bytes each; 0: 2^24.
+    Method: ESIM (Rebecq et al. 2018), mapping and noise of v2e (Hu et al. 2021); docs/eventgen.md.
     """
 
-    def __init__(self, shape: Sequence[int], *, positive: float = 0.2, negative: float = 0.2) -> None:
+    def __init__(
+        self,
+        shape: Sequence[int],
+        *,
+        positive: float = 0.2,
+        negative: float = 0.2,
+        threshold_spread: float = 0,
+        refractory_us: int = 0,
+        leak_rate: float = 0,
+        leak_jitter: float = 0,
+        shot_rate: float = 0,
+        seed: int = 0,
+        device: str = "cpu",
+        max_events: int = 0,
+    ) -> None:
         rows, cols = frame_size("EventGenerator", shape)
         self._about = f"{rows} x {cols} pixels"
-        self._core = _core.EventGenerator(rows, cols, positive, negative)
+        rest = integer("EventGenerator", "refractory_us", refractory_us)
+        for name, value in (("seed", seed), ("max_events", max_events)):
+            if integer("EventGenerator", name, value) < 0:
+                raise invalid("EventGenerator", name, value, "at least 0")
+        numbers = (positive, negative, threshold_spread, leak_rate, leak_jitter, shot_rate, rest)
+        self._core = _core.EventGenerator(rows, cols, numbers, seed, device, max_events)
 
     def push(self, frame: ArrayLike, time: int) -> Events:
-        """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first."""
+        """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first.
+
+        For generators on the CPU.
+        """
         if not hasattr(time, "__index__"):
             raise wrong_type("EventGenerator.push", "time", time, "microseconds, an integer")
         return Events(*self._core.push(frame, time))
+
+    def run(self, frames: ArrayLike, times: Column, *, stream: Stream | None = None) -> Events:
+        """Events of many frames, (n, rows, cols) uint8 on the generator's device, at `times` in microseconds.
+
+        The events are arrays on the same device. Frames are processed twice, first to count; many at once are faster than few.
+        Waits for the stream.
+        """
+        at = _core.event_times("EventGenerator.run", "times", times, unit_number("EventGenerator.run", "us"))
+        return Events(*self._core.run(frames, at, stream))

@@ -1,4 +1,4 @@
-// Event recordings: reader, writers, generator. Host only.
+// Event recordings: reader, writers. Host only. Events from video, on either device.
 #include "events.hpp"
 #include "frameworks.hpp"
 #include "handle.hpp"
@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -249,14 +250,76 @@ static void finishFrames(FrameWriter &self) {
 
 struct Generator {
     Handle<cusEventGenerator> handle;
+    Device device;
+    int rows, cols;
 };
 
-static Generator *createGenerator(int rows, int cols, double positive, double negative) {
-    const cusEventGeneratorOptions options = {positive, negative};
+static Generator *createGenerator(int rows, int cols, const nb::tuple &numbers, uint64_t seed, const char *device,
+                                  size_t max_events) {
     Call call("EventGenerator");
+    call.assume(parseDevice("EventGenerator", device), Framework::NumPy);
+    cusEventGeneratorOptions options = cusEventGeneratorDefaults();
+    double *const values[] = {&options.positive,  &options.negative,    &options.threshold_spread,
+                              &options.leak_rate, &options.leak_jitter, &options.shot_rate};
+    for (size_t i = 0; i < std::size(values); ++i)
+        *values[i] = nb::cast<double>(numbers[i]);
+    options.refractory_us = nb::cast<int64_t>(numbers[std::size(values)]);
+    options.seed = seed;
+    options.space = call.space();
+    options.max_events = max_events;
     cusEventGenerator *generator = nullptr;
     call.run([&] { return cusEventGeneratorCreate(&generator, rows, cols, &options); });
-    return new Generator{{"EventGenerator", generator, cusEventGeneratorDestroy}};
+    return new Generator{{"EventGenerator", generator, cusEventGeneratorDestroy}, call.device(), rows, cols};
+}
+
+// An array (frames, rows, cols) as one matrix of frames * rows rows.
+static cusMat framesOf(const Generator &self, const Array &frames) {
+    const Shape &shape = frames.shape, &strides = frames.strides;
+    if (frames.dtype != U8 || shape.size() != 3 || shape[0] < 1 || shape[0] > CUS_EVENT_GENERATOR_MAX_FRAMES ||
+        shape[1] != self.rows || shape[2] != self.cols)
+        fail(CUS_ERROR_VALUE, "%s: frames is an array of %s with %d axes, expected uint8 of (1..%d, %d, %d)",
+             frames.function, dtypeName(frames.dtype), static_cast<int>(shape.size()), CUS_EVENT_GENERATOR_MAX_FRAMES,
+             self.rows, self.cols);
+    if ((strides[2] != 1 && self.cols > 1) || (strides[0] != strides[1] * self.rows && shape[0] > 1))
+        fail(CUS_ERROR_VALUE, "%s: frames has gaps between columns or frames, expected none; make a copy", frames.function);
+    cusMat mat = CUS_MAT_INIT;
+    check(cusMatWrap(&mat, static_cast<int>(shape[0]) * self.rows, self.cols, CUS_8UC1, frames.device.space, frames.data,
+                     static_cast<size_t>(strides[1])));
+    return mat;
+}
+
+// Counts the events first, so that the arrays have their size.
+static nb::tuple runGenerator(Generator &self, nb::handle frames_object, nb::handle times_object, nb::handle stream) {
+    const Use<cusEventGenerator> generator(self.handle);
+    Call call("EventGenerator.run", stream), host("EventGenerator.run");
+    call.expect(self.device, "the EventGenerator");
+    const Array frames = call.in(frames_object, "frames");
+    const Array times = host.in(times_object, "times");
+    const cusMat mat = framesOf(self, frames);
+    const auto *const t = static_cast<const int64_t *>(times.elements(I64));
+    if (times.shape[0] != frames.shape[0])
+        fail(CUS_ERROR_VALUE, "%s: times has %lld elements, expected %lld, one for each frame", call.function(),
+             static_cast<long long>(times.shape[0]), static_cast<long long>(frames.shape[0]));
+    const int count = static_cast<int>(frames.shape[0]);
+    cusEventsGenerated made = {};
+    const auto run = [&](const cusEventBuffers &out, bool counts) {
+        call.run([&] {
+            const cusStatus queued = cusEventGeneratorRun(generator, &mat, t, count, &out, nullptr, call.stream());
+            if (queued != CUS_OK && queued != CUS_ERROR_CAPACITY)
+                return queued;
+            const cusStatus done = cusEventGeneratorCheck(generator, &made, call.stream());
+            return counts && done == CUS_ERROR_CAPACITY ? CUS_OK : done;
+        });
+    };
+    run({}, true);
+    const auto n = static_cast<int64_t>(made.count);
+    const Array x = call.out(nb::none(), "x", {n}, U16), y = call.out(nb::none(), "y", {n}, U16),
+                p = call.out(nb::none(), "p", {n}, U8), times_out = call.out(nb::none(), "t", {n}, I64);
+    if (made.status != CUS_OK)
+        run({static_cast<uint16_t *>(x.data), static_cast<uint16_t *>(y.data), static_cast<uint8_t *>(p.data),
+             static_cast<int64_t *>(times_out.data), made.count, nullptr, 0},
+            false);
+    return nb::make_tuple(x.object, y.object, p.object, times_out.object);
 }
 
 static nb::tuple generate(Generator &self, nb::handle frame_object, int64_t time) {
@@ -308,10 +371,12 @@ void addEventio(nb::module_ &module) {
         .def("write", &writeFrames, none("frames"))
         .def("finish", &finishFrames);
     nb::class_<Generator>(module, "EventGenerator")
-        .def(nb::new_(&createGenerator), nb::arg("rows"), nb::arg("cols"), nb::arg("positive"), nb::arg("negative"))
+        .def(nb::new_(&createGenerator), nb::arg("rows"), nb::arg("cols"), nb::arg("numbers"), nb::arg("seed"),
+             nb::arg("device"), nb::arg("max_events"))
         .def("close", [](Generator &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Generator &self) { return self.handle.closed(); })
-        .def("push", &generate, none("frame"), nb::arg("time"));
+        .def("push", &generate, none("frame"), nb::arg("time"))
+        .def("run", &runGenerator, none("frames"), none("times"), none("stream"));
 }
 
 } // namespace cuspy

@@ -161,6 +161,10 @@ CASES = [
     (lambda: cusight.events.open(b"x", max_memory=-1), ValueError, "VALUE", "max_memory is -1"),
     (lambda: cusight.events.open(b"x", camera=3), TypeError, "TYPE", "camera is 3, expected left or right"),
     (lambda: cusight.events.EventGenerator((20, 30)).push(IMAGE, "now"), TypeError, "TYPE", "time is 'now'"),
+    (lambda: cusight.events.EventGenerator((20, 30)).run(IMAGE, np.zeros(1, int)), ValueError, "VALUE", "expected uint8 of (1..4096, 20, 30)"),
+    (lambda: cusight.events.EventGenerator((20, 30)).run(IMAGE[None], np.arange(2)), ValueError, "VALUE", "times has 2 elements, expected 1"),
+    (lambda: cusight.events.EventGenerator((20, 30), shot_rate=-1), ValueError, "VALUE", "shot_rate is -1, expected 0..1000"),
+    (lambda: cusight.events.EventGenerator((20, 30), seed=-1), ValueError, "VALUE", "seed is -1, expected at least 0"),
 ]
 
 

@@ -236,6 +236,21 @@ def test_generator():
     assert len(made.t) == 120 * 3 and made.p.all() and (np.diff(made.t) >= 0).all()
 
 
+def test_generator_run(space, rng):
+    frames = rng.integers(0, 256, (5, 10, 12), np.uint8)
+    times = np.arange(5) * 1000
+    options = {"threshold_spread": 0.03, "refractory_us": 300, "leak_rate": 20, "leak_jitter": 0.1, "shot_rate": 100, "seed": 7}
+    with cusight.events.EventGenerator((10, 12), device=space.device, **options) as generator:
+        made = [space.get(column) for column in generator.run(space.put(frames), times)]
+    with cusight.events.EventGenerator((10, 12), **options) as generator:
+        pushed = [generator.push(frame, int(time)) for frame, time in zip(frames, times)]
+    for column, parts in zip(made, zip(*pushed)):
+        assert np.array_equal(column, np.concatenate(parts))
+    with cusight.events.EventGenerator((10, 12), **{**options, "seed": 8}) as generator:
+        first, second = generator.run(frames, times), generator.run(frames[:1], np.array([5000]))
+        assert len(first.t) and not np.array_equal(first.t, made[3]) and len(second.t) and second.t[-1] <= 5000
+
+
 # ---- The data set -------------------------------------------------------------------------------------------------------
 
 

@@ -37,12 +37,14 @@ std::string labelOf(const Settings &s) {
     const bool is_file = ::stat(s.input.c_str(), &about) == 0;
     return s.shards == 1
                ? ""
-               : shardLabel(s.shard, s.shards,
-                            sample::text("%lld %s %d %d %d %d %d %.9g %.9g %d %d %d %d %s %d %.9g",
-                                         is_file ? static_cast<long long>(about.st_size) : 0LL, s.representation.c_str(),
-                                         s.channels, s.events_per_frame, s.us_per_frame, s.stride, s.keep_incomplete,
-                                         s.from, s.to, s.sensor.width, s.sensor.height, s.resize.width, s.resize.height,
-                                         s.camera.c_str(), s.skip_bad, s.contrast_threshold));
+               : shardLabel(
+                     s.shard, s.shards,
+                     sample::text("%lld %s %d %d %d %d %d %.9g %.9g %d %d %d %d %s %d %.9g %.9g %d %.9g %.9g %.9g %d",
+                                  is_file ? static_cast<long long>(about.st_size) : 0LL, s.representation.c_str(),
+                                  s.channels, s.events_per_frame, s.us_per_frame, s.stride, s.keep_incomplete, s.from, s.to,
+                                  s.sensor.width, s.sensor.height, s.resize.width, s.resize.height, s.camera.c_str(),
+                                  s.skip_bad, s.contrast_threshold, s.threshold_spread, s.refractory, s.leak_rate,
+                                  s.leak_jitter, s.shot_rate, s.seed));
 }
 
 void checkOutput(cusStatus status) {

@@ -17,7 +17,9 @@ struct Settings : FrameSettings {
     std::string camera;
     cv::Size sensor; // 0 x 0: from the recording
     bool skip_bad = false;
-    double contrast_threshold = 0.2;
+    // How to make events from video: cusEventGeneratorOptions.
+    double contrast_threshold = 0.2, threshold_spread = 0, leak_rate = 0, leak_jitter = 0, shot_rate = 0;
+    int refractory = 0, seed = 0;
     // Which part of the recording, and on which grid.
     double from = 0, to = -1; // seconds from the first event; -1: to the end
     cv::Size resize;          // 0 x 0: the sensor

@@ -3,10 +3,8 @@
 #include "common/app.hpp"
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
-#include "common/video/source.hpp"
 #include "common/video/standard_input.hpp"
-
-#include <opencv2/imgproc.hpp>
+#include "events/video.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -83,43 +81,6 @@ class RecordingSource final : public EventSource {
     cusMat column_[4] = {};
 };
 
-// Events generated from a video.
-class VideoSource final : public EventSource {
-  public:
-    VideoSource(const std::string &spec, double threshold) : spec_(spec), threshold_(threshold) { rewind(); }
-    ~VideoSource() override { cusEventGeneratorDestroy(generator_); }
-
-    bool next(cusEventArrays &events) override {
-        while (!sample::interrupted() && source_->read(frame_)) { // a picture that does not change makes no events
-            cv::cvtColor(frame_, gray_, cv::COLOR_BGR2GRAY);
-            cusMat view = CUS_MAT_INIT;
-            check(cusMatWrap(&view, gray_.rows, gray_.cols, CUS_8UC1, CUS_HOST, gray_.data, gray_.step));
-            check(cusEventGeneratorPush(generator_, &view, static_cast<int64_t>(std::llround(1e6 * source_->seconds())),
-                                        &events));
-            if (events.count)
-                return true;
-        }
-        return false;
-    }
-    void rewind() override {
-        source_ = sample::openSource(spec_);
-        sensor = source_->size();
-        cusEventGeneratorDestroy(generator_);
-        generator_ = nullptr;
-        const cusEventGeneratorOptions options = {threshold_, threshold_};
-        check(cusEventGeneratorCreate(&generator_, sensor.height, sensor.width, &options));
-    }
-    bool live() const override { return source_->live(); }
-    std::string describe() const override { return source_->name() + ", events generated from video"; }
-
-  private:
-    std::string spec_;
-    double threshold_;
-    std::unique_ptr<sample::Source> source_;
-    cusEventGenerator *generator_ = nullptr;
-    cv::Mat frame_, gray_;
-};
-
 int64_t microseconds(double seconds) {
     return static_cast<int64_t>(std::llround(1e6 * seconds));
 }
@@ -145,6 +106,19 @@ void measureSensor(EventSource &source, const std::string &name) {
     source.rewind();
 }
 
+cusEventGeneratorOptions generatorOptions(const Settings &s, cusSpace space) {
+    cusEventGeneratorOptions options = cusEventGeneratorDefaults();
+    options.positive = options.negative = s.contrast_threshold;
+    options.threshold_spread = s.threshold_spread;
+    options.refractory_us = s.refractory;
+    options.leak_rate = s.leak_rate;
+    options.leak_jitter = s.leak_jitter;
+    options.shot_rate = s.shot_rate;
+    options.seed = static_cast<uint64_t>(s.seed);
+    options.space = space;
+    return options;
+}
+
 } // namespace
 
 std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
@@ -164,7 +138,7 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
     // An input that no reader recognizes may be a video, a camera or a folder of images.
     sample::requireRegular(path);
     if (status == CUS_ERROR_IO || message.find("not an event recording") != std::string::npos)
-        return std::make_unique<VideoSource>(path, s.contrast_threshold);
+        return openVideo(path, generatorOptions(s, pinned ? CUS_DEVICE : CUS_HOST));
     throw Stop(sample::INPUT, name + ": " + message);
 }
 

@@ -176,6 +176,35 @@ TEST_P(Cpp, StreamsAndTheirEvents) {
     EXPECT_EQ(support::elements(copied.get()), support::elements(sum.get()));
 }
 
+// A run of many frames gives the events of one push after the other.
+TEST_P(Cpp, EventsOfManyFrames) {
+    const int frames = 5;
+    Matrix stack(16 * frames, 24, CUS_8UC1);
+    for (int y = 0; y < 16 * frames; ++y)
+        for (int x = 0; x < 24; ++x)
+            stack.at<uint8_t>(y, x) = static_cast<uint8_t>((x * 10 + y * 7) % 256);
+    cusEventGeneratorOptions options = cusEventGeneratorDefaults();
+    options.shot_rate = 100;
+    cusight::EventGenerator pusher(16, 24, options);
+    std::vector<int64_t> times, expected;
+    for (int k = 0; k < frames; ++k) {
+        times.push_back(1000 * k);
+        const cusEventArrays some = pusher.push(stack.region(0, 16 * k, 24, 16), times.back());
+        expected.insert(expected.end(), some.t, some.t + some.count);
+    }
+    options.space = space();
+    cusight::EventGenerator generator(16, 24, options);
+    Matrix there, t(1, 60000, CUS_64FC1, space()), back;
+    cusight::copy(stack, there, space());
+    cusEventBuffers out = {};
+    out.t = static_cast<int64_t *>(t.get().data);
+    out.capacity = 60000;
+    generator.run(there, times, out);
+    ASSERT_EQ(generator.generated().count, expected.size());
+    const auto got = support::elements<int64_t>(t.get());
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), got.begin()));
+}
+
 // Events of a video, stacked at once and piece by piece.
 TEST_P(Cpp, EventsThereAndBack) {
     cusight::EventGenerator generator(16, 24);

@@ -7,8 +7,10 @@
 #include "support.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <functional>
+#include <memory>
 
 namespace stream_calls {
 
@@ -38,6 +40,7 @@ class Calls {
         differences();
         stereo();
         events();
+        generating();
         sending();
         streams();
         change(0);
@@ -313,6 +316,25 @@ class Calls {
             uint64_t skipped = 0;
             return cusEventStackerSkipped(stacker, &skipped, s);
         });
+    }
+
+    void generating() {
+        cusEventGenerator *generator = nullptr;
+        cusEventGeneratorOptions options = cusEventGeneratorDefaults();
+        options.positive = options.negative = 10; // no events
+        options.space = space_;
+        options.max_events = 1;
+        CUS_EXPECT_OK(cusEventGeneratorCreate(&generator, ROWS, COLS, &options));
+        cleanup_.push_back([=] { cusEventGeneratorDestroy(generator); });
+        const auto last = std::make_shared<std::atomic<int64_t>>(0);
+        add("cusEventGeneratorRun", Capture::REFUSED, "generator", {gray_}, [=](cusStream s) {
+            const int64_t time = ++*last;
+            const cusEventBuffers none = {};
+            const cusStatus status = cusEventGeneratorRun(generator, gray_, &time, 1, &none, nullptr, s);
+            return status == CUS_ERROR_VALUE ? CUS_OK : status; // the other thread's time was later
+        });
+        add("cusEventGeneratorCheck", Capture::REFUSED, "generator", {},
+            [=](cusStream s) { return cusEventGeneratorCheck(generator, nullptr, s); });
     }
 
     void sending() {

@@ -247,20 +247,4 @@ TEST(FaultsOfEventio, Writer) {
     EXPECT_NE(std::system(("ls -A " + (folder / "") + " | grep .").c_str()), 0) << "files are left";
 }
 
-TEST(FaultsOfEventio, Generator) {
-    const Mat dark(20, 30, CUS_8UC1, CUS_HOST, std::vector<uint8_t>(600, 30)), random(20, 30, CUS_8UC1, CUS_HOST, 1);
-    walkCreate<cusEventGeneratorDestroy>("cusEventGeneratorCreate",
-                                         [&](auto *g) { return cusEventGeneratorCreate(g, 20, 30, nullptr); });
-    walk("cusEventGeneratorPush", [&](Trial &t) {
-        support::Owned<cusEventGeneratorDestroy> g;
-        CUS_ASSERT_OK(cusEventGeneratorCreate(&g, 20, 30, nullptr));
-        cusEventArrays events = {};
-        CUS_ASSERT_OK(cusEventGeneratorPush(g, &dark.mat, 0, &events));
-        t.call([&] { return cusEventGeneratorPush(g, &random.mat, 1000, &events); });
-        t.value(events.count);
-        for (size_t i = 0; i < events.count; ++i)
-            t.value(events.t[i]);
-    });
-}
-
 } // namespace

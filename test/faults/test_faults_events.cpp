@@ -103,6 +103,54 @@ TEST_P(FaultsWith, Stacker) {
     });
 }
 
+TEST_P(FaultsWith, Generator) {
+    std::vector<uint8_t> values = faults::noise(4 * 20 * 30, 1);
+    const Mat frames(4 * 20, 30, CUS_8UC1, space(), values);
+    const int64_t times[4] = {0, 1000, 2500, 2600};
+    cusEventGeneratorOptions options = cusEventGeneratorDefaults();
+    options.shot_rate = 100;
+    options.space = space();
+    options.max_events = 50000;
+    const auto create = [&](cusEventGenerator **g) { return cusEventGeneratorCreate(g, 20, 30, &options); };
+    checkCreate<cusEventGeneratorDestroy>("cusEventGeneratorCreate", [&](auto *g) { return create(g); });
+    for (const bool waits : {false, true})
+        check(waits ? "cusEventGeneratorCheck" : "cusEventGeneratorRun", [&](Trial &t) {
+            support::Owned<cusEventGeneratorDestroy> g;
+            CUS_ASSERT_OK(create(&g));
+            const Mat out(1, 8 * 50000, CUS_8UC1, space(), std::vector<uint8_t>(8 * 50000));
+            cusEventBuffers events = {};
+            events.t = static_cast<int64_t *>(out.mat.data);
+            events.capacity = 50000;
+            const auto run = [&] { return cusEventGeneratorRun(g, &frames.mat, times, 4, &events, nullptr, nullptr); };
+            cusEventsGenerated generated = {};
+            const auto wait = [&] { return cusEventGeneratorCheck(g, &generated, nullptr); };
+            if (waits) {
+                CUS_ASSERT_OK(run());
+                t.call(wait);
+                t.value(generated.count);
+            } else {
+                t.call(run);
+                t.result(out.bytes());
+            }
+        });
+}
+
+TEST(FaultsOfGenerator, Push) {
+    const Mat dark(20, 30, CUS_8UC1, CUS_HOST, std::vector<uint8_t>(600, 30)), random(20, 30, CUS_8UC1, CUS_HOST, 1);
+    walkCreate<cusEventGeneratorDestroy>("cusEventGeneratorCreate",
+                                         [&](auto *g) { return cusEventGeneratorCreate(g, 20, 30, nullptr); });
+    walk("cusEventGeneratorPush", [&](Trial &t) {
+        support::Owned<cusEventGeneratorDestroy> g;
+        CUS_ASSERT_OK(cusEventGeneratorCreate(&g, 20, 30, nullptr));
+        cusEventArrays events = {};
+        CUS_ASSERT_OK(cusEventGeneratorPush(g, &dark.mat, 0, &events));
+        t.call([&] { return cusEventGeneratorPush(g, &random.mat, 1000, &events); });
+        t.value(events.count);
+        for (size_t i = 0; i < events.count; ++i)
+            t.value(events.t[i]);
+    });
+}
+
 // The frames that a pipeline delivers.
 struct Sink {
     std::vector<uint8_t> bytes;

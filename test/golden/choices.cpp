@@ -27,8 +27,9 @@ Data Choices::content(size_t n) {
 }
 
 Row anyRow(Choices &choices) {
-    static Row (*const modules[])(Choices &) = {anyIntegral, anyMatch, anyFramediff, anyHsv, anyStereo, anyEvents};
-    return modules[choices.below(6)](choices);
+    static Row (*const modules[])(Choices &) = {anyIntegral, anyMatch,  anyFramediff, anyHsv,
+                                                anyStereo,   anyEvents, anyEventgen};
+    return modules[choices.below(7)](choices);
 }
 
 std::string differentFromReference(const uint8_t *bytes, size_t count, cusSpace space) {

@@ -16,7 +16,8 @@ struct Module {
     std::vector<Row> (*rows)();
 };
 const Module MODULES[] = {{"integral", integralRows}, {"match", matchRows},   {"framediff", framediffRows},
-                          {"hsv", hsvRows},           {"stereo", stereoRows}, {"events", eventsRows}};
+                          {"hsv", hsvRows},           {"stereo", stereoRows}, {"events", eventsRows},
+                          {"eventgen", eventgenRows}};
 
 const char HEADER[] = "function,options,seed,size,type,crc32c";
 

@@ -82,6 +82,7 @@ Row anyFramediff(Choices &choices);
 Row anyHsv(Choices &choices);
 Row anyStereo(Choices &choices);
 Row anyEvents(Choices &choices);
+Row anyEventgen(Choices &choices);
 
 std::vector<Row> integralRows();
 std::vector<Row> matchRows();
@@ -89,6 +90,7 @@ std::vector<Row> framediffRows();
 std::vector<Row> hsvRows();
 std::vector<Row> stereoRows();
 std::vector<Row> eventsRows();
+std::vector<Row> eventgenRows();
 
 inline std::string sizeName(int rows, int cols) {
     return std::to_string(rows) + "x" + std::to_string(cols);

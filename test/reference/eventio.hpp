@@ -380,39 +380,4 @@ inline bool lzf(const Bytes &in, size_t size, Bytes &out) {
     return out.size() == size;
 }
 
-// ---- Events from video ----
-
-inline int32_t logIntensity(int v) {
-    return static_cast<int32_t>(std::lround(65536 * (v < 20 ? v * std::log(20.0) / 20 : std::log(double(v)))));
-}
-
-// The events between two frames of cols columns. `references`: each pixel's reference log intensity, updated.
-inline Events crossings(const Bytes &before, const Bytes &after, int cols, int64_t t0, int64_t t1, int32_t positive,
-                        int32_t negative, std::vector<int32_t> &references) {
-    struct Event {
-        int64_t t;
-        size_t pixel;
-        int p;
-    };
-    std::vector<Event> found;
-    for (size_t i = 0; i < after.size(); ++i) {
-        const int64_t from = logIntensity(before[i]), to = logIntensity(after[i]);
-        while (to - references[i] >= positive) {
-            references[i] += positive;
-            const double time = double(references[i] - from) * double(t1 - t0) / double(to - from);
-            found.push_back({t0 + static_cast<int64_t>(std::ceil(time - 1e-9)), i, 1});
-        }
-        while (references[i] - to >= negative) {
-            references[i] -= negative;
-            const double time = double(from - references[i]) * double(t1 - t0) / double(from - to);
-            found.push_back({t0 + static_cast<int64_t>(std::ceil(time - 1e-9)), i, 0});
-        }
-    }
-    std::stable_sort(found.begin(), found.end(), [](const Event &a, const Event &b) { return a.t < b.t; });
-    Events events;
-    for (const Event &e : found)
-        events.add(e.t, unsigned(e.pixel % size_t(cols)), unsigned(e.pixel / size_t(cols)), unsigned(e.p));
-    return events;
-}
-
 } // namespace reference

@@ -1,7 +1,7 @@
-// Events from video against reference::crossings.
-#include "eventio/support.hpp"
+// Events from video, a frame at a time and without noise, against reference::crossings.
+#include "eventgen/support.hpp"
 
-using namespace eventio_test;
+using reference::Events;
 
 namespace {
 
@@ -15,7 +15,7 @@ TEST(EventGenerator, IsTheReference) {
         CUS_ASSERT_OK(cusEventGeneratorCreate(&generator, rows, cols, &options));
         const size_t pixels = size_t(rows) * size_t(cols);
         std::vector<int32_t> references(pixels);
-        Bytes before(pixels), frame(pixels);
+        std::vector<uint8_t> before(pixels), frame(pixels);
         int64_t last = -1, time = int64_t(random() % 1000);
         for (int k = 0; k < 4; ++k) {
             for (auto &v : frame)
@@ -80,7 +80,8 @@ TEST(EventGenerator, WorkedExample) {
     CUS_REJECTS(cusEventGeneratorPush(generator, &frame, 4000, nullptr), NULL, "events");
     cusEventGeneratorDestroy(generator);
     cusEventGeneratorDestroy(nullptr);
-    cusEventGeneratorOptions options = {0.001, 0.2};
+    cusEventGeneratorOptions options = cusEventGeneratorDefaults();
+    options.positive = 0.001;
     CUS_REJECTS(cusEventGeneratorCreate(&generator, 1, 1, &options), VALUE, "thresholds are 0.001");
     CUS_REJECTS(cusEventGeneratorCreate(&generator, 0, 1, nullptr), VALUE, "0 x 1");
     CUS_REJECTS(cusEventGeneratorCreate(nullptr, 1, 1, nullptr), NULL, "generator");

@@ -1,0 +1,224 @@
+/* The event generator on the CPU: each row counts its events, then makes them at its place, in the order of frames; a stable
+ * sort by time leaves events of the same time in the order of pixels. */
+#include "check.h"
+#include "eventgen/backend.h"
+#include "host.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Record {
+    int64_t t;
+    uint32_t pixel;
+    uint32_t positive;
+} Record;
+
+typedef struct HostState {
+    EventgenPixel *pixels;
+    uint8_t *values;     /* of the last frame */
+    uint64_t *starts;    /* by row: its first event */
+    EventgenWalk *walks; /* a row for each thread */
+    int threads;
+    Record *unsorted, *sorted;
+    size_t capacity; /* of both */
+    cusEventBuffers arrays;
+} HostState;
+
+cusStatus eventgen_host_create(const char *function, cusEventGenerator *generator) {
+    const size_t rows = (size_t)generator->rows, cols = (size_t)generator->cols;
+    HostState *const state = calloc(1, sizeof *state);
+    generator->state = state;
+    CUSI_REQUIRE(state, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    state->threads = cusi_maxThreads();
+    state->pixels = malloc(rows * cols * sizeof *state->pixels);
+    state->values = malloc(rows * cols);
+    state->starts = malloc((rows + 1) * sizeof *state->starts);
+    state->walks = malloc((size_t)state->threads * cols * sizeof *state->walks);
+    CUSI_REQUIRE(state->pixels && state->values && state->starts && state->walks, CUS_ERROR_NO_MEMORY,
+                 "%s: out of host memory", function);
+    return CUS_OK;
+}
+
+static void freeArrays(cusEventBuffers *arrays) {
+    free(arrays->x);
+    free(arrays->y);
+    free(arrays->p);
+    free(arrays->t);
+    *arrays = (cusEventBuffers){.capacity = 0};
+}
+
+void eventgen_host_destroy(cusEventGenerator *generator) {
+    HostState *const state = generator->state;
+    if (!state)
+        return;
+    free(state->pixels);
+    free(state->values);
+    free(state->starts);
+    free(state->walks);
+    free(state->unsorted);
+    free(state->sorted);
+    freeArrays(&state->arrays);
+    free(state);
+}
+
+/* A quarter more than needed, so that arrays seldom grow. */
+static size_t roomFor(uint64_t count) {
+    return (size_t)(count + count / 4 + 1);
+}
+
+cusStatus eventgen_host_arrays(const char *function, cusEventGenerator *generator, uint64_t count,
+                               cusEventBuffers *events) {
+    cusEventBuffers *const arrays = &((HostState *)generator->state)->arrays;
+    if (count > arrays->capacity || !arrays->x) {
+        const size_t n = roomFor(count);
+        freeArrays(arrays);
+        arrays->x = calloc(n, sizeof *arrays->x);
+        arrays->y = calloc(n, sizeof *arrays->y);
+        arrays->p = calloc(n, sizeof *arrays->p);
+        arrays->t = calloc(n, sizeof *arrays->t);
+        if (!arrays->x || !arrays->y || !arrays->p || !arrays->t) {
+            freeArrays(arrays);
+            return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory for %zu events", function, n);
+        }
+        arrays->capacity = n;
+    }
+    *events = *arrays;
+    return CUS_OK;
+}
+
+/* Returns 0 if memory runs out. Records are not kept. */
+static bool reserve(HostState *state, uint64_t count) {
+    if (count <= state->capacity)
+        return true;
+    const size_t n = roomFor(count);
+    free(state->unsorted);
+    free(state->sorted);
+    state->unsorted = calloc(n, sizeof *state->unsorted);
+    state->sorted = calloc(n, sizeof *state->sorted);
+    state->capacity = state->unsorted && state->sorted ? n : 0;
+    return state->capacity > 0;
+}
+
+/* Runs the pixels of row y through the frames. Returns the number of events. records NULL: counts only, else also stores the
+ * pixels. */
+static uint64_t runRow(const cusEventGenerator *g, const EventgenBatch *batch, int y, EventgenWalk *walks,
+                       Record *records) {
+    const HostState *const state = g->state;
+    const EventgenModel model = g->model;
+    const size_t cols = (size_t)g->cols, first = (size_t)y * cols, step = batch->frames->step;
+    const uint8_t *row = (const uint8_t *)batch->frames->data + (size_t)y * step, *last = state->values + first;
+    int64_t time = batch->before;
+    uint64_t n = 0;
+    int frame = 0;
+    if (time < 0) {
+        time = batch->times[0];
+        for (size_t x = 0; x < cols; ++x)
+            eventgenStart(&model, (uint32_t)(first + x), g->tables.log_intensity[row[x]], time, &walks[x]);
+        last = row;
+        frame = 1;
+    } else {
+        for (size_t x = 0; x < cols; ++x)
+            eventgenResume(&model, (uint32_t)(first + x), &state->pixels[first + x], &walks[x]);
+    }
+    for (; frame < batch->count; ++frame) {
+        row = (const uint8_t *)batch->frames->data + ((size_t)frame * (size_t)g->rows + (size_t)y) * step;
+        for (size_t x = 0; x < cols; ++x) {
+            const EventgenInterval interval = {time, batch->times[frame], g->tables.log_intensity[last[x]],
+                                               g->tables.log_intensity[row[x]], g->tables.shot_rate[row[x]]};
+            EventgenEvent event;
+            while (eventgenNext(&model, (uint32_t)(first + x), &interval, &walks[x], &event)) {
+                if (records)
+                    records[n] = (Record){event.t, (uint32_t)(first + x), (uint32_t)event.positive};
+                ++n;
+            }
+        }
+        last = row;
+        time = batch->times[frame];
+    }
+    if (records) {
+        for (size_t x = 0; x < cols; ++x)
+            state->pixels[first + x] = walks[x].pixel;
+        memmove(state->values + first, last, cols);
+    }
+    return n;
+}
+
+static int threadsFor(const cusEventGenerator *g, const EventgenBatch *batch) {
+    const HostState *const state = g->state;
+    const int useful = cusi_threadsFor((size_t)g->rows * (size_t)g->cols * (size_t)batch->count, 4096);
+    return useful < state->threads ? useful : state->threads;
+}
+
+uint64_t eventgen_host_count(cusEventGenerator *generator, const EventgenBatch *batch) {
+    const cusEventGenerator *const g = generator;
+    HostState *const state = g->state;
+    const int threads = threadsFor(g, batch);
+    (void)threads; /* unused without OpenMP */
+#pragma omp parallel for num_threads(threads)
+    for (int y = 0; y < g->rows; ++y)
+        state->starts[y] = runRow(g, batch, y, state->walks + (size_t)cusi_threadNumber() * (size_t)g->cols, NULL);
+    uint64_t count = 0;
+    for (int y = 0; y < g->rows; ++y) {
+        const uint64_t some = state->starts[y];
+        state->starts[y] = count;
+        count += some;
+    }
+    return count;
+}
+
+/* Sorts by the time since `origin`: a stable radix sort, 11 bits at a time. */
+static const Record *sortRecords(const HostState *state, size_t n, int64_t origin, int64_t span) {
+    enum { BITS = 11 };
+    const Record *from = state->unsorted;
+    Record *to = state->sorted, *other = state->unsorted;
+    for (int shift = 0; shift < 63 && span >> shift; shift += BITS) {
+        size_t start[1 << BITS] = {0};
+        for (size_t i = 0; i < n; ++i)
+            ++start[(from[i].t - origin) >> shift & ((1 << BITS) - 1)];
+        for (size_t b = 0, sum = 0; b < 1 << BITS; ++b) {
+            const size_t size = start[b];
+            start[b] = sum;
+            sum += size;
+        }
+        for (size_t i = 0; i < n; ++i)
+            to[start[(from[i].t - origin) >> shift & ((1 << BITS) - 1)]++] = from[i];
+        Record *const filled = to;
+        from = filled;
+        to = other;
+        other = filled;
+    }
+    return from;
+}
+
+static void writeEvents(const cusEventGenerator *g, const Record *records, const cusEventBuffers *out, size_t n) {
+    const uint32_t cols = (uint32_t)g->cols;
+    for (size_t i = 0; i < n; ++i) {
+        if (out->x)
+            out->x[i] = (uint16_t)(records[i].pixel % cols);
+        if (out->y)
+            out->y[i] = (uint16_t)(records[i].pixel / cols);
+        if (out->p)
+            out->p[i] = (uint8_t)records[i].positive;
+        if (out->t)
+            out->t[i] = records[i].t;
+    }
+}
+
+cusStatus eventgen_host_make(const char *function, cusEventGenerator *generator, const EventgenBatch *batch,
+                             const cusEventBuffers *events, uint64_t count) {
+    const cusEventGenerator *const g = generator;
+    HostState *const state = g->state;
+    CUSI_REQUIRE(reserve(state, count + 1), CUS_ERROR_NO_MEMORY, "%s: out of host memory for %llu events", function,
+                 (unsigned long long)count);
+    const int threads = threadsFor(g, batch);
+    (void)threads; /* unused without OpenMP */
+#pragma omp parallel for num_threads(threads)
+    for (int y = 0; y < g->rows; ++y)
+        runRow(g, batch, y, state->walks + (size_t)cusi_threadNumber() * (size_t)g->cols,
+               state->unsorted + state->starts[y]);
+    const int64_t origin = batch->before < 0 ? batch->times[0] : batch->before;
+    const Record *const sorted = sortRecords(state, (size_t)count, origin, batch->times[batch->count - 1] - origin);
+    writeEvents(g, sorted, events, (size_t)count);
+    return CUS_OK;
+}
