@@ -60,7 +60,7 @@ typedef struct cusEventDecoderOptions {
     int unchecked;           /* default 0. 1, host only: bad events are delivered like good ones, for callers that check
                                 events themselves; bad_events is then only for undefined words */
     cusSpace space;          /* of the bytes and of the events, default CUS_HOST */
-    size_t max_bytes;        /* CUS_DEVICE: the largest piece, up to 2^30; the workspace has about 1/64 of it. 0: 2^26, the
+    size_t max_bytes;        /* CUS_DEVICE: the largest piece, up to 2^29; the workspace has 1/100 of it. 0: 2^26, the
                                 default */
 } cusEventDecoderOptions;
 
@@ -111,7 +111,8 @@ CUS_API void cusEventDecoderDestroy(cusEventDecoder *decoder);
  * Host: finished at return, and the status returned is that of `decoded`, with a message. One pass on one thread.
  * Device: queued in `stream`, which the call does not wait for; it can be captured into a graph. CUS_OK means that the run is queued;
  * its own status is in `decoded`, and cusEventDecoderCheck gives it with the message. The bytes are read twice and the events written
- * once; a piece with bad events costs two more passes.
+ * once. From the first 8 KB with a bad event, an undefined word or more than fits, one block decodes the rest of the piece again, at
+ * about a thousandth of the speed: it stops there, or with CUS_BAD_EVENTS_SKIP goes on.
  *   CAPACITY: the next good event or trigger does not fit. Those that fit are delivered, `used` says from where to go on, and
  *   nothing is lost: pass the rest again. On the host the arrays are full, and a vector may be delivered in parts; on the device
  *   `used` is always at the first word whose events do not all fit. There every further run does nothing and reports CAPACITY with

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { RAW_MAX_BYTES = 64 << 20, RAW_MOST_BYTES = 1 << 30 }; /* max_bytes: default and limit */
+enum { RAW_MAX_BYTES = 64 << 20, RAW_MOST_BYTES = 1 << 29 }; /* max_bytes: default and limit */
 
 struct cusEventDecoder {
     cusEventDecoderOptions options; /* checked; max_bytes is set */

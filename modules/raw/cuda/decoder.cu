@@ -102,7 +102,8 @@ cusStatus raw_cuda_check(const char *function, cusEventDecoder *decoder, cusEven
     const cudaStream_t s = static_cast<cudaStream_t>(stream);
     CUS_TRY(copy(function, decoded, &memory->last, sizeof *decoded, cudaMemcpyDeviceToHost, s));
     return decoded->status == CUS_ERROR_CAPACITY
-               ? cusi::cudaStatus(cudaMemsetAsync(&memory->is_full, 0, sizeof memory->is_full, s), function, "cudaMemsetAsync")
+               ? cusi::cudaStatus(cudaMemsetAsync(&memory->is_full, 0, sizeof memory->is_full, s), function,
+                                  "cudaMemsetAsync")
                : CUS_OK;
 }
 

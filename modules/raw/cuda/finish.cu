@@ -29,9 +29,9 @@ struct Examiner {
 
     __device__ void event(uint32_t column, uint32_t row, uint32_t p, int64_t time) {
         const uint32_t kind = column >= run->sensor.width || row >= run->sensor.height ? CUSI_BAD_COORDINATES
-                              : p > 1                                               ? CUSI_BAD_POLARITY
-                              : time < last                                         ? CUSI_BAD_TIME
-                                                                                    : 0;
+                              : p > 1                                                  ? CUSI_BAD_POLARITY
+                              : time < last                                            ? CUSI_BAD_TIME
+                                                                                       : 0;
         if (kind && !run->skips) {
             stopped = kind, x = column, y = row, t = time;
             return;
@@ -149,8 +149,9 @@ struct Repair {
             return true;
         });
         int64_t before;
-        TimeScan(storage.times).ExclusiveScan(latest.time, before, static_cast<int64_t>(tally.last_time),
-                                              [](int64_t a, int64_t b) { return max(a, b); });
+        TimeScan(storage.times)
+            .ExclusiveScan(latest.time, before, static_cast<int64_t>(tally.last_time),
+                           [](int64_t a, int64_t b) { return max(a, b); });
         __syncthreads();
         Examiner sink = {&run, before, tally.kept, tally.triggers};
         Examiner all = sink;
@@ -302,8 +303,8 @@ __device__ void commit(const Run &run, const Tally &tally, const Stop &stop, boo
     Memory &memory = *run.memory;
     cusEventDecoderState &place = memory.place;
     cusEventCounts &counts = memory.counts;
-    const size_t total = streamSize(run), bytes = stopped ? stop.word * Format::WORD
-                                                          : wordsOf<Format>(run) * Format::WORD - 4 * memory.ends_open;
+    const size_t total = streamSize(run),
+                 bytes = stopped ? stop.word * Format::WORD : wordsOf<Format>(run) * Format::WORD - 4 * memory.ends_open;
     done.count = tally.kept;
     done.triggers = tally.triggers;
     done.used = stopped ? bytes - min(bytes, static_cast<size_t>(place.carried)) : run.size;
@@ -333,9 +334,9 @@ __device__ void commit(const Run &run, const Tally &tally, const Stop &stop, boo
             place.carry[i] = rest[i];
         place.carried = left;
     }
-    const Now end = stopped ? stop.now
-                            : nowAfter<Format>(place, startLow<Format>(place),
-                                               sumsOf<Format>(run)[tilesOf<Format>(run)].segment);
+    const Now end =
+        stopped ? stop.now
+                : nowAfter<Format>(place, startLow<Format>(place), sumsOf<Format>(run)[tilesOf<Format>(run)].segment);
     memory.is_full = done.status == CUS_ERROR_CAPACITY;
     keepState(place, end, Format::HAS_ROWS, Format::HAS_ROWS ? max(timeOf<Format>(end), place.time) : place.time);
     place.offset += bytes;

@@ -21,10 +21,10 @@ __device__ __forceinline__ bool isWrap(uint32_t last, uint32_t next) {
 // Time words and events. Event times below the counter's ticks are `low`: of EVT3's own words, or of the last event. A time word that
 // changes the counter sets it to 0.
 struct Times {
-    uint32_t events = 0, early = 0;            // all; those before the first time word, if there is one
-    uint32_t timed = 0;                        // whether there is a time word
-    uint32_t first = 0, last = 0, wraps = 0;   // time words as they stand; wraps between them
-    uint32_t early_low = UNSET, low = UNSET;   // before the first time word, since then
+    uint32_t events = 0, early = 0;          // all; those before the first time word, if there is one
+    uint32_t timed = 0;                      // whether there is a time word
+    uint32_t first = 0, last = 0, wraps = 0; // time words as they stand; wraps between them
+    uint32_t early_low = UNSET, low = UNSET; // before the first time word, since then
 
     template<int BITS>
     __device__ __forceinline__ void time(uint32_t value) {
@@ -222,9 +222,7 @@ using Evt21Legacy = Evt2<8, true>;
 struct Evt4 : Words32 {
     static constexpr int WORD = 4;
 
-    static __device__ __forceinline__ bool isUndefined(uint32_t type) {
-        return type < CUSI_EVT4_OTHERS || type == 8;
-    }
+    static __device__ __forceinline__ bool isUndefined(uint32_t type) { return type < CUSI_EVT4_OTHERS || type == 8; }
     // `a` follows the word `b`.
     static __device__ __forceinline__ void measure(Segment<Evt4> &s, bool &open, uint32_t a, uint32_t b, Rare &rare) {
         const uint32_t type = cusi_evtType(a);

@@ -18,8 +18,8 @@ __global__ void __launch_bounds__(THREADS) runsKernel(const __grid_constant__ Ru
     const Words words = loadWords<Evt4>(run, tile, bytes);
     int last;
     lastOther(words, storage, last);
-    const int count = static_cast<int>(
-        min(wordsOf<Evt4>(run) - static_cast<size_t>(tile) * (TILE / 4), static_cast<size_t>(TILE / 4)));
+    const int count =
+        static_cast<int>(min(wordsOf<Evt4>(run) - static_cast<size_t>(tile) * (TILE / 4), static_cast<size_t>(TILE / 4)));
     if (threadIdx.x == 0)
         run.runs[tile] = last < 0 ? ALL : (count - 1 - last) % 2 ? ODD : EVEN;
 }
@@ -44,8 +44,7 @@ __device__ __forceinline__ Rare sumRare(const Rare &mine, bool timed) {
         __syncthreads();
         return all;
     };
-    sum.early_triggers =
-        add(thread < first_timed ? mine.triggers : thread == first_timed ? mine.early_triggers : 0);
+    sum.early_triggers = add(thread < first_timed ? mine.triggers : thread == first_timed ? mine.early_triggers : 0);
     sum.triggers = add(mine.triggers);
     sum.rising = add(mine.rising);
     sum.undefined = add(mine.undefined);

@@ -13,7 +13,7 @@ namespace cusi::raw {
 
 constexpr int THREADS = 256;
 constexpr int BYTES = 32, TILE = THREADS * BYTES; // of a thread, of a block
-constexpr int BEHIND = 4;                         // bytes before a tile: EVT4's head of a vector whose mask is the first word
+constexpr int BEHIND = 4; // bytes before a tile: EVT4's head of a vector whose mask is the first word
 constexpr uint32_t NO_TILE = ~0u;
 
 // What a decoder remembers, in device memory.
@@ -21,7 +21,7 @@ struct Memory {
     cusEventDecoderState place;
     cusEventCounts counts;
     cusEventDecoded last;
-    uint32_t ends_open;  // EVT4: the last word of the run is a vector without its mask
+    uint32_t ends_open; // EVT4: the last word of the run is a vector without its mask
     uint32_t is_full;   // the last run ended with CAPACITY, and nobody has asked
     uint32_t bad_tile;  // the first with an event or word that is more than to be delivered; NO_TILE
     int64_t first_time; // of the run
@@ -51,9 +51,9 @@ struct TileSums {
 // One run.
 struct Run {
     Memory *memory;
-    void *sums;            // TileSums of each tile
-    uint8_t *runs;         // EVT4: how many vectors, or words like them, end each tile: odd, even, or ALL
-    int64_t *last_times;   // of each tile's events; -1: none
+    void *sums;          // TileSums of each tile
+    uint8_t *runs;       // EVT4: how many vectors, or words like them, end each tile: odd, even, or ALL
+    int64_t *last_times; // of each tile's events; -1: none
     const uint8_t *bytes;
     size_t size;
     uint32_t tiles; // at most
@@ -172,12 +172,14 @@ __device__ __forceinline__ int lastOther(const Words &words, MaxScan::TempStorag
         return true;
     });
     int before;
-    MaxScan(storage).ExclusiveScan(last, before, -1, [](int a, int b) { return max(a, b); }, of_tile);
+    MaxScan(storage).ExclusiveScan(
+        last, before, -1, [](int a, int b) { return max(a, b); }, of_tile);
     return before;
 }
 
 // Whether the first word of each thread is a mask. The tiles before are searched for the last that has another word.
-__device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const Words &words, MaxScan::TempStorage &storage) {
+__device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const Words &words,
+                                           MaxScan::TempStorage &storage) {
     __shared__ bool tile_open;
     if (threadIdx.x < 32) {
         bool odd = false;
@@ -256,9 +258,10 @@ __device__ __forceinline__ Place<Format> placeOf(const Run &run, uint32_t tile, 
     place.event = sums.events(start.time_high);
     place.trigger = before.triggers(start.time_high);
     if (__syncthreads_or(place.rare.triggers != 0)) {
-        const uint32_t mine = place.now.high < 0 ? place.rare.triggers - (place.segment.times.timed ? place.rare.early_triggers
-                                                                                                    : place.rare.triggers)
-                                                 : place.rare.triggers;
+        const uint32_t mine =
+            place.now.high < 0
+                ? place.rare.triggers - (place.segment.times.timed ? place.rare.early_triggers : place.rare.triggers)
+                : place.rare.triggers;
         uint32_t earlier;
         typename Scans<Format>::Sum(scans.sum).ExclusiveSum(mine, earlier);
         place.trigger += earlier;

@@ -1,0 +1,215 @@
+// Rows of raw: bytes of event cameras in device memory to events, and the time from a camera's bytes on the host to a frame.
+#include "harness/frames.hpp"
+
+#include "cusight/raw.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+using perf::check;
+using perf::Mat;
+
+constexpr int WIDTH = 1280, HEIGHT = 720;
+
+// splitmix64
+class Numbers {
+  public:
+    uint32_t below(uint32_t n) {
+        state_ += 0x9e3779b97f4a7c15u;
+        uint64_t z = (state_ ^ state_ >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        return static_cast<uint32_t>((z >> 32) * n >> 32);
+    }
+
+  private:
+    uint64_t state_ = 7;
+};
+
+struct Recording {
+    std::vector<uint8_t> bytes;
+    size_t events = 0;
+};
+
+// EVT 3.0 of a moving scene: of four bursts in a row of the sensor three have two single events and a vector of half its 12 columns,
+// one has two single events; `bursts_a_us` in a microsecond. 1.7 bytes an event.
+Recording evt3(size_t events, uint32_t bursts_a_us) {
+    Recording made;
+    std::vector<uint16_t> words;
+    words.reserve(events);
+    Numbers random;
+    int64_t last_high = -1;
+    for (uint64_t burst = 0; made.events < events; ++burst) {
+        const int64_t t = static_cast<int64_t>(burst / bursts_a_us);
+        if (t >> 12 != last_high) {
+            last_high = t >> 12;
+            words.push_back(static_cast<uint16_t>(0x8000 | (last_high & 4095)));
+        }
+        if (burst % bursts_a_us == 0 || random.below(4) == 0)
+            words.push_back(static_cast<uint16_t>(0x6000 | (t & 4095)));
+        words.push_back(static_cast<uint16_t>(random.below(HEIGHT)));
+        const uint32_t x = random.below(WIDTH - 20), p = random.below(2) << 11;
+        words.push_back(static_cast<uint16_t>(0x2000 | p | x));
+        words.push_back(static_cast<uint16_t>(0x2000 | p | (x + 3)));
+        made.events += 2;
+        if (burst % 4) {
+            const uint32_t mask = random.below(4096);
+            words.push_back(static_cast<uint16_t>(0x3000 | p | (x + 6)));
+            words.push_back(static_cast<uint16_t>(0x4000 | mask));
+            made.events += static_cast<size_t>(__builtin_popcount(mask));
+        }
+    }
+    words.push_back(0x8000 | 3500); // a long pause, after which the first time word is a wrap of the counter
+    made.bytes.resize(words.size() * sizeof words[0]);
+    std::memcpy(made.bytes.data(), words.data(), made.bytes.size());
+    return made;
+}
+
+// EVT 2.0 at 50 million events a second.
+Recording evt2(size_t events) {
+    Recording made;
+    std::vector<uint32_t> words;
+    Numbers random;
+    words.reserve(events + events / 3000);
+    for (size_t i = 0; i < events; ++i) {
+        const auto t = static_cast<uint32_t>(i / 50);
+        if (i % 3200 == 0)
+            words.push_back(8u << 28 | t >> 6);
+        words.push_back(random.below(2) << 28 | (t & 63) << 22 | random.below(WIDTH) << 11 | random.below(HEIGHT));
+    }
+    words.push_back(8u << 28 | 3u << 26); // a long pause
+    made.events = events;
+    made.bytes.resize(words.size() * sizeof words[0]);
+    std::memcpy(made.bytes.data(), words.data(), made.bytes.size());
+    return made;
+}
+
+// Device memory for events.
+struct Arrays {
+    explicit Arrays(size_t capacity)
+        : x(1, static_cast<int>(capacity), CUS_16UC1, CUS_DEVICE), y(1, static_cast<int>(capacity), CUS_16UC1, CUS_DEVICE),
+          p(1, static_cast<int>(capacity), CUS_8UC1, CUS_DEVICE), t(1, static_cast<int>(capacity), CUS_64FC1, CUS_DEVICE),
+          buffers{x.as<uint16_t>(), y.as<uint16_t>(), p.as<uint8_t>(), t.as<int64_t>(), capacity, nullptr, 0} {}
+    Mat x, y, p, t;
+    cusEventBuffers buffers;
+};
+
+class Decoder {
+  public:
+    Decoder(cusEventFormat format, size_t max_bytes) {
+        cusEventDecoderOptions options = cusEventDecoderDefaults();
+        options.format = format;
+        options.width = WIDTH;
+        options.height = HEIGHT;
+        options.space = CUS_DEVICE;
+        options.max_bytes = max_bytes;
+        check(cusEventDecoderCreate(&object_, &options));
+        check(cusEventDecoderGetState(object_, &start_));
+    }
+    ~Decoder() { cusEventDecoderDestroy(object_); }
+    Decoder(const Decoder &) = delete;
+    Decoder &operator=(const Decoder &) = delete;
+    operator cusEventDecoder *() const { return object_; }
+    void restart() { check(cusEventDecoderSetState(object_, &start_)); }
+
+  private:
+    cusEventDecoder *object_ = nullptr;
+    cusEventDecoderState start_ = {};
+};
+
+void upload(const std::vector<uint8_t> &bytes, const Mat &to) {
+    cusMat from = CUS_MAT_INIT, there = to.mat;
+    check(cusMatWrap(&from, 1, static_cast<int>(bytes.size()), CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
+    check(cusMatUpload(&from, &there, nullptr));
+    check(cusStreamSynchronize(nullptr));
+}
+
+// The same bytes over and over: after the pause at their end times go on.
+void decode(const std::string &id, cusEventFormat format, const std::function<Recording()> &record) {
+    if (!perf::wants(CUS_DEVICE) || !perf::haveGpu())
+        return;
+    const Recording recording = perf::listing() ? Recording() : record();
+    const size_t size = std::max<size_t>(recording.bytes.size(), 1);
+    const Mat bytes(1, static_cast<int>(size), CUS_8UC1, CUS_DEVICE);
+    const Arrays events(std::max<size_t>(recording.events, 1));
+    Decoder decoder(format, size);
+    if (!perf::listing())
+        upload(recording.bytes, bytes);
+    perf::Row row("raw/" + id, CUS_DEVICE, static_cast<double>(size) + 13.0 * static_cast<double>(recording.events));
+    row.note(std::to_string(size / 1000000) + " MB; bytes: read once, events written");
+    row.measure([&](cusStream stream, int) {
+        return cusEventDecoderRun(decoder, bytes.mat.data, recording.bytes.size(), &events.buffers, nullptr, stream);
+    });
+    row.report();
+    if (!row.measured())
+        return;
+    cusEventDecoded done = {};
+    check(cusEventDecoderCheck(decoder, &done, nullptr));
+    EXPECT_EQ(done.count, recording.events);
+}
+
+TEST(Raw, Evt3) {
+    decode("evt3/decode/250M", CUS_EVENTS_EVT3, [] { return evt3(250000000, 20); });
+}
+
+TEST(Raw, Evt2) {
+    decode("evt2/decode/100M", CUS_EVENTS_EVT2, [] { return evt2(100000000); });
+}
+
+// One millisecond of a camera's bytes at a billion events a second, in page-locked memory, to a histogram on the device: upload,
+// decode, wait for the number of events, make the frame, wait for it.
+TEST(Raw, Latency) {
+    if (!perf::wants(CUS_DEVICE) || !perf::haveGpu())
+        return;
+    const Recording recording = perf::listing() ? Recording() : evt3(1000000, 160);
+    const size_t size = std::max<size_t>(recording.bytes.size(), 1);
+    const Mat bytes(1, static_cast<int>(size), CUS_8UC1, CUS_DEVICE);
+    const Arrays events(std::max<size_t>(recording.events, 1));
+    Mat pinned, frame;
+    Decoder decoder(CUS_EVENTS_EVT3, size);
+    cusEventStacker *stacker = nullptr;
+    const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+    check(cusEventStackerCreate(&stacker, HEIGHT, WIDTH, CUS_DEVICE, &histogram, 1));
+    check(cusMatCreatePinned(&pinned.mat, 1, static_cast<int>(size), CUS_8UC1));
+    if (!perf::listing())
+        std::memcpy(pinned.mat.data, recording.bytes.data(), recording.bytes.size());
+    cusMat there = bytes.mat;
+    const auto frameOf = [&](cusStream stream) {
+        cusEventDecoded done = {};
+        check(cusMatUpload(&pinned.mat, &there, stream));
+        check(cusEventDecoderRun(decoder, bytes.mat.data, size, &events.buffers, nullptr, stream));
+        check(cusEventDecoderCheck(decoder, &done, stream));
+        const cusEventArrays arrays = {events.buffers.x, events.buffers.y, events.buffers.p,
+                                       events.buffers.t, done.count,       CUS_DEVICE};
+        const cusEventWindow window = {0, done.count};
+        check(cusEventStack(stacker, &arrays, &window, 1, &frame.mat, stream));
+        check(cusStreamSynchronize(stream));
+    };
+    perf::Row row("raw/evt3/latency-1ms", CUS_DEVICE, 0);
+    if (!perf::listing()) {
+        std::vector<double> microseconds(20000);
+        frameOf(nullptr);
+        for (double &took : microseconds) {
+            const auto start = std::chrono::steady_clock::now();
+            frameOf(nullptr);
+            took = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+        }
+        std::sort(microseconds.begin(), microseconds.end());
+        const auto percentile = [&](double p) {
+            return std::to_string(static_cast<int>(microseconds[static_cast<size_t>(p * 19999)]));
+        };
+        row.note("1,000,000 events from host memory to a frame; of 20,000 calls p50 " + percentile(0.5) + ", p99 " +
+                 percentile(0.99) + ", p99.99 " + percentile(0.9999) + " us");
+    }
+    row.wallClock();
+    row.measure([&](cusStream stream, int) { frameOf(stream); });
+    row.report();
+    cusEventStackerDestroy(stacker);
+}
+
+} // namespace
