@@ -11,7 +11,7 @@ namespace {
 
 struct Decoder {
     Memory *memory = nullptr;
-    void *sums = nullptr;
+    void *sums = nullptr, *groups = nullptr;
     uint8_t *runs = nullptr;
     int64_t *last_times = nullptr;
 };
@@ -63,6 +63,7 @@ cusStatus raw_cuda_create(const char *function, cusEventDecoder *decoder) {
     const size_t tiles = tilesFor(decoder->options.max_bytes);
     CUS_TRY(cusi_deviceAllocate(function, sizeof(Memory), reinterpret_cast<void **>(&made->memory)));
     CUS_TRY(cusi_deviceAllocate(function, (tiles + 1) * sizeof(TileSums<Evt3>), &made->sums));
+    CUS_TRY(cusi_deviceAllocate(function, (tiles / GROUP + 1) * sizeof(TileSums<Evt3>), &made->groups));
     CUS_TRY(cusi_deviceAllocate(function, tiles * sizeof *made->last_times, reinterpret_cast<void **>(&made->last_times)));
     if (decoder->options.format == CUS_EVENTS_EVT4)
         CUS_TRY(cusi_deviceAllocate(function, tiles, reinterpret_cast<void **>(&made->runs)));
@@ -75,6 +76,7 @@ void raw_cuda_destroy(cusEventDecoder *decoder) {
         return;
     cusi_deviceFree(cuda->memory);
     cusi_deviceFree(cuda->sums);
+    cusi_deviceFree(cuda->groups);
     cusi_deviceFree(cuda->last_times);
     cusi_deviceFree(cuda->runs);
     delete cuda;
@@ -85,6 +87,7 @@ cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const voi
     const Decoder *cuda = static_cast<const Decoder *>(decoder->state);
     const Run run = {cuda->memory,
                      cuda->sums,
+                     cuda->groups,
                      cuda->runs,
                      cuda->last_times,
                      static_cast<const uint8_t *>(bytes),

@@ -6,34 +6,75 @@ namespace cusi::raw {
 
 namespace {
 
-constexpr int CHUNK = 2816; // events gathered at a time: with the bytes, 45 KB
+constexpr uint32_t CHUNK = 2816;  // events gathered at a time
+constexpr uint32_t VECTORS = 384; // listed; most tiles have fewer
 
 struct Gathered {
-    int64_t t[CHUNK];
-    uint32_t place[CHUNK]; // y << 16 | x
+    uint32_t place[CHUNK];  // y << 16 | x
+    uint32_t before[CHUNK]; // microseconds before the tile's end
     uint8_t p[CHUNK];
+};
+
+// Several events of a word.
+struct Vector {
+    uint32_t place, before, mask;
+    int16_t at; // its first event
+    uint16_t p;
 };
 
 struct Shared {
     Gathered gathered;
+    Vector vectors[VECTORS];
     TileBytes bytes;
+    uint32_t vector_count;
+    uint32_t count; // of the tile's events
+    int64_t end;    // the time after the tile
+    bool skip;      // it has more than fits
 };
 
-// Takes the events first .. first + CHUNK - 1 of the tile; the thread's begin at `at`.
+__device__ __forceinline__ void gather(Gathered &gathered, uint32_t i, uint32_t x, uint32_t y, uint32_t p,
+                                       uint32_t before) {
+    if (i >= CHUNK)
+        return;
+    gathered.place[i] = y << 16 | min(x, static_cast<uint32_t>(CUSI_EVT3_BEYOND));
+    gathered.before[i] = before;
+    gathered.p[i] = static_cast<uint8_t>(p);
+}
+
+// Takes the events first .. first + CHUNK - 1 of the tile; the thread's begin at `at`. Words with one event are gathered at once, so
+// that the lanes of a warp stay together; vectors are listed, as far as there is room.
 struct Gather {
-    Gathered &gathered;
-    uint32_t at, first;
+    Shared &shared;
+    uint32_t at; // less `first`
+    int64_t end;
     cusEventTrigger *triggers; // of this thread; NULL: not wanted
+    bool bad;                  // a time that 32 bits before the end do not reach
 
     __device__ __forceinline__ void events(uint32_t x, uint32_t y, uint32_t p, int64_t t, uint32_t mask) {
-        for (; mask; mask &= mask - 1, ++at) {
-            const uint32_t i = at - first, column = x + __ffs(mask) - 1;
-            if (i >= CHUNK)
-                continue;
-            gathered.place[i] = y << 16 | min(column, static_cast<uint32_t>(CUSI_EVT3_BEYOND));
-            gathered.p[i] = static_cast<uint8_t>(p);
-            gathered.t[i] = t;
+        if (!mask)
+            return;
+        const uint32_t i = at, first = x + __ffs(mask) - 1, n = __popc(mask);
+        const auto before = static_cast<uint32_t>(end - t);
+        bad |= end - t != before;
+        at += n;
+        if (n == 1) {
+            gather(shared.gathered, i, first, y, p, before);
+            return;
         }
+        if (static_cast<int>(at) <= 0 || static_cast<int>(i) >= static_cast<int>(CHUNK)) // in another chunk
+            return;
+        const uint32_t slot = atomicAdd(&shared.vector_count, 1u);
+        const Vector vector = {y << 16 | min(x, static_cast<uint32_t>(CUSI_EVT3_BEYOND)), before, mask,
+                               static_cast<int16_t>(i), static_cast<uint16_t>(p)};
+        if (slot < VECTORS)
+            shared.vectors[slot] = vector;
+        else
+            expand(shared.gathered, i, x, y, p, before, mask);
+    }
+    static __device__ __noinline__ void expand(Gathered &gathered, uint32_t i, uint32_t x, uint32_t y, uint32_t p,
+                                               uint32_t before, uint32_t mask) {
+        for (; mask; mask &= mask - 1)
+            gather(gathered, i++, x + __ffs(mask) - 1, y, p, before);
     }
     __device__ __forceinline__ void untimed(uint32_t) {}
     __device__ __forceinline__ void undefined(uint32_t) {}
@@ -43,14 +84,27 @@ struct Gather {
     }
 };
 
+__device__ __forceinline__ void expandVectors(Shared &shared) {
+    for (uint32_t v = threadIdx.x; v < min(shared.vector_count, VECTORS); v += THREADS) {
+        const Vector vector = shared.vectors[v];
+        uint32_t mask = vector.mask, i = static_cast<uint32_t>(vector.at);
+        for (; mask; mask &= mask - 1)
+            gather(shared.gathered, i++, (vector.place & 0xffff) + __ffs(mask) - 1, vector.place >> 16, vector.p,
+                   vector.before);
+    }
+}
+
 // Writes `count` gathered events from `at` on; `last`: the time before them. Whether one of them is bad.
-__device__ __forceinline__ bool writeEvents(const Run &run, const Gathered &gathered, size_t at, int count, int64_t last) {
+__device__ __forceinline__ bool writeEvents(const Run &run, const Shared &shared, size_t at, uint32_t count, int64_t last) {
+    const Gathered &gathered = shared.gathered;
     const cusEventBuffers &out = run.events;
+    const int64_t end = shared.end;
     bool bad = false;
-    for (int i = threadIdx.x; i < count; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
         const uint32_t place = gathered.place[i], x = place & 0xffff, y = place >> 16, p = gathered.p[i];
-        const int64_t t = gathered.t[i], before = i ? gathered.t[i - 1] : last;
-        bad |= x >= run.sensor.width || y >= run.sensor.height || p > 1 || t < before;
+        const uint32_t before = gathered.before[i];
+        const int64_t t = end - before;
+        bad |= x >= run.sensor.width || y >= run.sensor.height || p > 1 || (i ? gathered.before[i - 1] < before : t < last);
         if (out.x)
             out.x[at + i] = static_cast<uint16_t>(x);
         if (out.y)
@@ -63,47 +117,64 @@ __device__ __forceinline__ bool writeEvents(const Run &run, const Gathered &gath
     return bad;
 }
 
+// The tile's number of events, the time after it, and whether all of it fits. By one thread.
 template<class Format>
-__global__ void __launch_bounds__(THREADS, 4) emitKernel(const __grid_constant__ Run run) {
+__device__ __forceinline__ void measureTile(const Run &run, uint32_t tile, uint32_t base, Shared &shared) {
+    const cusEventDecoderState &start = run.memory->place;
+    const TileSums<Format> next = sumsBefore<Format>(run, tile + 1);
+    shared.count = next.events(start.time_high) - base;
+    shared.end = timeOf<Format>(nowAfter<Format>(start, startLow<Format>(start), next.segment));
+    shared.skip = next.events(start.time_high) > run.events.capacity ||
+                  (run.events.triggers && next.triggers(start.time_high) > run.events.trigger_capacity);
+}
+
+template<class Format>
+__global__ void __launch_bounds__(THREADS, 7) emitKernel(const __grid_constant__ Run run) {
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Scans<Format> scans;
-    __shared__ int64_t lower;
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     startInOrder();
     const uint32_t tile = blockIdx.x;
     const cusEventDecoderState &start = run.memory->place;
-    if (tile >= tilesOf<Format>(run) || tile >= *static_cast<volatile uint32_t *>(&run.memory->bad_tile))
+    if (tile >= tilesOf<Format>(run) || run.memory->is_full || run.memory->last.status == CUS_ERROR_FORMAT)
         return;
     const Words words = loadWords<Format>(run, tile, shared.bytes);
     const Place<Format> place = placeOf<Format>(run, tile, words, scans);
-    const TileSums<Format> *sums = sumsOf<Format>(run) + tile;
-    const uint32_t base = sums[0].events(start.time_high), count = sums[1].events(start.time_high) - base;
     if (threadIdx.x == 0)
-        lower = max(timeOf<Format>(place.now), start.last_time);
-    __syncthreads();
-    int64_t last = lower;
+        measureTile<Format>(run, tile, place.base, shared);
+    if (__syncthreads_or(place.rare.undefined && !run.skips) || shared.skip) {
+        if (threadIdx.x == 0)
+            atomicMin(&run.memory->bad_tile, tile);
+        return;
+    }
+    const uint32_t count = shared.count;
+    int64_t last = start.last_time;
     bool bad = false;
+    if (threadIdx.x == 0) // no event so far is later
+        last = max(timeOf<Format>(place.now), last);
     for (uint32_t first = 0; first < count || first == 0; first += CHUNK) {
-        Gather gather = {shared.gathered, place.event - base, first,
-                         run.events.triggers && first == 0 ? run.events.triggers + place.trigger : nullptr};
+        if (threadIdx.x == 0)
+            shared.vector_count = 0;
+        __syncthreads();
+        Gather gather = {shared, place.event - place.base - first, shared.end,
+                         run.events.triggers && first == 0 ? run.events.triggers + place.trigger : nullptr, false};
         Now now = place.now;
         forEachWord<Format>(words, [&](int, uint32_t a, uint32_t b) {
             Format::step(now, a, b, gather);
             return true;
         });
         __syncthreads();
-        const int here = static_cast<int>(min(count - first, static_cast<uint32_t>(CHUNK)));
-        bad |= writeEvents(run, shared.gathered, base + first, here, last);
-        if (threadIdx.x == 0 && base + first == 0 && here)
-            run.memory->first_time = shared.gathered.t[0];
-        last = here ? shared.gathered.t[here - 1] : last;
+        expandVectors(shared);
+        __syncthreads();
+        const uint32_t here = min(count - first, CHUNK);
+        bad |= gather.bad | writeEvents(run, shared, place.base + first, here, last);
+        last = here ? shared.end - shared.gathered.before[here - 1] : last;
+        if (threadIdx.x == 0 && place.base + first == 0 && here)
+            run.memory->first_time = shared.end - shared.gathered.before[0];
         __syncthreads();
     }
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
         run.last_times[tile] = count ? last : -1;
-        const Now end = nowAfter<Format>(start, startLow<Format>(start), sums[1].segment);
-        bad |= timeOf<Format>(end) < last && count; // the next tile's events would be compared with less
-    }
     if (__syncthreads_or(bad) && threadIdx.x == 0)
         atomicMin(&run.memory->bad_tile, tile);
 }

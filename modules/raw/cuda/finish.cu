@@ -269,7 +269,7 @@ __device__ int64_t lastTimeBefore(const Run &run, uint32_t tile) {
 // What the tiles before `tile`, none of which has anything bad, give.
 template<class Format>
 __device__ Tally tallyBefore(const Run &run, uint32_t tile) {
-    const TileSums<Format> &sums = sumsOf<Format>(run)[tile];
+    const TileSums<Format> sums = sumsBefore<Format>(run, tile);
     const int64_t high = run.memory->place.time_high;
     const uint32_t events = sums.events(high);
     return {events,
@@ -293,7 +293,7 @@ __device__ void keepState(cusEventDecoderState &place, const Now &now, bool has_
         place.y = now.y;
         place.vector_x = now.x;
         place.vector_p = now.p;
-        place.vector_size = now.size;
+        place.vector_size = 0;
     }
 }
 
@@ -305,6 +305,9 @@ __device__ void commit(const Run &run, const Tally &tally, const Stop &stop, boo
     cusEventCounts &counts = memory.counts;
     const size_t total = streamSize(run),
                  bytes = stopped ? stop.word * Format::WORD : wordsOf<Format>(run) * Format::WORD - 4 * memory.ends_open;
+    const Now end =
+        stopped ? stop.now
+                : nowAfter<Format>(place, startLow<Format>(place), sumsBefore<Format>(run, tilesOf<Format>(run)).segment);
     done.count = tally.kept;
     done.triggers = tally.triggers;
     done.used = stopped ? bytes - min(bytes, static_cast<size_t>(place.carried)) : run.size;
@@ -334,9 +337,6 @@ __device__ void commit(const Run &run, const Tally &tally, const Stop &stop, boo
             place.carry[i] = rest[i];
         place.carried = left;
     }
-    const Now end =
-        stopped ? stop.now
-                : nowAfter<Format>(place, startLow<Format>(place), sumsOf<Format>(run)[tilesOf<Format>(run)].segment);
     memory.is_full = done.status == CUS_ERROR_CAPACITY;
     keepState(place, end, Format::HAS_ROWS, Format::HAS_ROWS ? max(timeOf<Format>(end), place.time) : place.time);
     place.offset += bytes;

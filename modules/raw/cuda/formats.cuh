@@ -63,22 +63,15 @@ struct Times {
 
 // EVT3's row and base of vectors.
 struct Rows {
-    static constexpr uint32_t ABSOLUTE = 1u << 31, MAX_X = 2 * CUSI_EVT3_BEYOND;
-    uint32_t y = UNSET, p = UNSET, size = UNSET;
-    uint32_t x = 0; // with ABSOLUTE a column, otherwise columns passed
+    static constexpr uint32_t ABSOLUTE = 1u << 31, POLARITY = 1u << 30, COLUMNS = POLARITY - 1,
+                              MAX_X = 2 * CUSI_EVT3_BEYOND;
+    uint32_t y = UNSET;
+    uint32_t x = 0; // with ABSOLUTE a column and a polarity, otherwise columns passed
 
-    __device__ __forceinline__ void pass(uint32_t columns) {
-        if ((x & ~ABSOLUTE) < MAX_X)
-            x += columns;
-    }
+    __device__ __forceinline__ void pass(uint32_t columns) { x += (x & COLUMNS) < MAX_X ? columns : 0; }
     __device__ __forceinline__ void append(const Rows &b) {
         y = b.y != UNSET ? b.y : y;
-        p = b.p != UNSET ? b.p : p;
-        size = b.size != UNSET ? b.size : size;
-        if (b.x & ABSOLUTE)
-            x = b.x;
-        else
-            x = (x & ABSOLUTE) | min((x & ~ABSOLUTE) + b.x, MAX_X + 11);
+        x = b.x & ABSOLUTE ? b.x : (x & ~COLUMNS) | min((x & COLUMNS) + b.x, MAX_X + 11);
     }
 };
 struct NoRows {
@@ -114,13 +107,13 @@ struct Rare {
 
 struct Now {
     int64_t high; // last time word, unwrapped; -1: none
-    uint32_t low, y, x, p, size;
+    uint32_t low, y, x, p;
     bool open; // EVT4: the next word is a vector's mask
 };
 
 template<class Format>
 __device__ __forceinline__ Now nowAfter(const cusEventDecoderState &place, uint32_t low, const Segment<Format> &s) {
-    Now now = {place.time_high, low, place.y, place.vector_x, place.vector_p, place.vector_size, false};
+    Now now = {place.time_high, low, place.y, place.vector_x, place.vector_p, false};
     const Times &t = s.times;
     const uint32_t first_low = t.early_low != UNSET ? t.early_low : low;
     now.low = first_low;
@@ -130,19 +123,18 @@ __device__ __forceinline__ Now nowAfter(const cusEventDecoderState &place, uint3
         now.low = t.low != UNSET ? t.low : first != place.time_high ? 0 : first_low;
     }
     if constexpr (Format::HAS_ROWS) {
-        Rows rows = {place.y, place.vector_p, place.vector_size, Rows::ABSOLUTE | place.vector_x};
+        Rows rows = {place.y, Rows::ABSOLUTE | (place.vector_p ? Rows::POLARITY : 0) | place.vector_x};
         rows.append(s.rows);
         now.y = rows.y;
-        now.p = rows.p;
-        now.size = rows.size;
-        now.x = rows.x & ~Rows::ABSOLUTE;
+        now.p = rows.x & Rows::POLARITY ? 1 : 0;
+        now.x = rows.x & Rows::COLUMNS;
     }
     return now;
 }
 
 // ---- Formats. A word is `a`, those of 8 bytes also `b`. measure() adds a word to a segment, step() to a state, and says what it is:
 //
-//   sink.events(x, y, p, t, mask)   events at the columns x + i of the bits i
+//   sink.events(x, y, p, t, mask)   events at the columns x + i of the bits i; none if the mask is 0
 //   sink.untimed(n)                 events without a time
 //   sink.trigger(t, id, value, timed)
 //   sink.undefined(type)
@@ -260,91 +252,67 @@ struct Evt3 {
     static constexpr bool HAS_ROWS = true;
     static constexpr int WORD = 2, TIME_BITS = CUSI_EVT3_TIME_BITS, LOW_BITS = 12;
 
-    static __device__ __forceinline__ bool isUndefined(uint32_t type) {
-        return 0x3a02u >> type & 1; // 1, 9, 11, 12, 13
+    // Times, triggers and undefined words: few. Other words follow each other unpredictably, so they take no branches.
+    static __device__ __forceinline__ bool isRare(uint32_t type) {
+        return (0x3a02u /* undefined: 1, 9, 11, 12, 13 */ | 1u << CUSI_EVT3_TIME_HIGH | 1u << CUSI_EVT3_TRIGGER) >> type &
+               1;
+    }
+    static __device__ __forceinline__ uint32_t columnsOf(uint32_t type) {
+        return type == CUSI_EVT3_VECTOR_12 ? 12 : type == CUSI_EVT3_VECTOR_8 ? 8 : 0;
+    }
+    // Bits of the events, at most one if the word is no vector.
+    static __device__ __forceinline__ uint32_t maskOf(uint32_t word, uint32_t type) {
+        return type == CUSI_EVT3_X ? 1 : word & ((1u << columnsOf(type)) - 1);
     }
     static __device__ __forceinline__ void measure(Segment<Evt3> &s, bool &, uint32_t word, uint32_t, Rare &rare) {
         const uint32_t type = word >> 12;
-        switch (type) {
-        case CUSI_EVT3_Y:
-            s.rows.y = word & 2047;
-            break;
-        case CUSI_EVT3_X:
-            ++s.times.events;
-            break;
-        case CUSI_EVT3_VECTOR_BASE:
-            s.rows.x = Rows::ABSOLUTE | (word & 2047);
-            s.rows.p = word >> 11 & 1;
-            break;
-        case CUSI_EVT3_VECTOR_12:
-        case CUSI_EVT3_VECTOR_8:
-            s.rows.size = type == CUSI_EVT3_VECTOR_12 ? 12 : 8;
-            s.times.events += __popc(word & (type == CUSI_EVT3_VECTOR_12 ? 4095 : 255));
-            s.rows.pass(s.rows.size);
-            break;
-        case CUSI_EVT3_TIME_LOW:
-            s.times.setLow(word & 4095);
-            break;
-        case CUSI_EVT3_TIME_HIGH:
+        s.rows.y = type == CUSI_EVT3_Y ? word & 2047 : s.rows.y;
+        s.rows.pass(columnsOf(type));
+        s.rows.x =
+            type == CUSI_EVT3_VECTOR_BASE ? Rows::ABSOLUTE | (word & 2048 ? Rows::POLARITY : 0) | (word & 2047) : s.rows.x;
+        s.times.events += __popc(maskOf(word, type));
+        const uint32_t low = type == CUSI_EVT3_TIME_LOW ? word & 4095 : UNSET;
+        s.times.early_low = low != UNSET && !s.times.timed ? low : s.times.early_low;
+        s.times.low = low != UNSET && s.times.timed ? low : s.times.low;
+        if (!isRare(type))
+            return;
+        if (type == CUSI_EVT3_TIME_HIGH) {
             s.times.time<TIME_BITS>(word & 4095);
-            break;
-        case CUSI_EVT3_TRIGGER:
+        } else if (type == CUSI_EVT3_TRIGGER) {
             ++rare.triggers;
             rare.early_triggers += !s.times.timed;
             rare.rising += word & 1;
-            break;
-        default:
-            rare.undefined += isUndefined(type);
+        } else {
+            ++rare.undefined;
         }
     }
     static __device__ __forceinline__ int64_t timeOf(const Now &now) {
         return now.high < 0 ? now.low : now.high << 12 | now.low;
     }
     template<class Sink>
-    static __device__ __forceinline__ void emit(const Now &now, uint32_t x, uint32_t p, uint32_t mask, Sink &sink) {
-        if (now.high < 0)
-            sink.untimed(__popc(mask));
-        else
-            sink.events(x, now.y, p, now.high << 12 | now.low, mask);
-    }
-    template<class Sink>
     static __device__ __forceinline__ void step(Now &now, uint32_t word, uint32_t, Sink &sink) {
-        const uint32_t type = word >> 12;
-        switch (type) {
-        case CUSI_EVT3_Y:
-            now.y = word & 2047;
-            break;
-        case CUSI_EVT3_X:
-            emit(now, word & 2047, word >> 11 & 1, 1, sink);
-            break;
-        case CUSI_EVT3_VECTOR_BASE:
-            now.x = word & 2047;
-            now.p = word >> 11 & 1;
-            break;
-        case CUSI_EVT3_VECTOR_12:
-        case CUSI_EVT3_VECTOR_8: {
-            const uint32_t before = now.x;
-            now.size = type == CUSI_EVT3_VECTOR_12 ? 12 : 8;
-            if (now.x < Rows::MAX_X)
-                now.x += now.size;
-            emit(now, now.x == before ? before - now.size : before, now.p, word & ((1u << now.size) - 1), sink);
-            break;
-        }
-        case CUSI_EVT3_TIME_LOW:
-            now.low = word & 4095;
-            break;
-        case CUSI_EVT3_TIME_HIGH: {
+        const uint32_t type = word >> 12, mask = maskOf(word, type), columns = columnsOf(type);
+        const bool single = type == CUSI_EVT3_X;
+        if (now.high >= 0)
+            sink.events(single ? word & 2047 : now.x, now.y, single ? word >> 11 & 1 : now.p, now.high << 12 | now.low,
+                        mask);
+        else
+            sink.untimed(__popc(mask));
+        now.x += now.x < Rows::MAX_X ? columns : 0;
+        now.y = type == CUSI_EVT3_Y ? word & 2047 : now.y;
+        now.x = type == CUSI_EVT3_VECTOR_BASE ? word & 2047 : now.x;
+        now.p = type == CUSI_EVT3_VECTOR_BASE ? word >> 11 & 1 : now.p;
+        now.low = type == CUSI_EVT3_TIME_LOW ? word & 4095 : now.low;
+        if (!isRare(type))
+            return;
+        if (type == CUSI_EVT3_TIME_HIGH) {
             const int64_t high = cusi_unwrapTime(now.high, word & 4095, TIME_BITS);
             now.low = high != now.high ? 0 : now.low;
             now.high = high;
-            break;
-        }
-        case CUSI_EVT3_TRIGGER:
+        } else if (type == CUSI_EVT3_TRIGGER) {
             sink.trigger(timeOf(now), cusi_evt3TriggerId(word), word & 1, now.high >= 0);
-            break;
-        default:
-            if (isUndefined(type))
-                sink.undefined(type);
+        } else {
+            sink.undefined(type);
         }
     }
 };

@@ -6,8 +6,6 @@
 
 namespace cusi::raw {
 
-constexpr int SCAN_THREADS = 1024;
-
 // Launches the kernels of one format.
 using Launch = cusStatus (*)(const char *function, const Run &run, cudaStream_t stream);
 
@@ -21,15 +19,6 @@ cusStatus launchFinish(const char *function, const Run &run, cudaStream_t stream
 
 // In all three files.
 #define RAW_FOR_EACH_FORMAT(DO) DO(Evt20) DO(Evt21) DO(Evt21Legacy) DO(Evt3) DO(Evt4) DO(Dat)
-
-template<class Format>
-__device__ __forceinline__ uint32_t tilesOf(const Run &run) {
-    return static_cast<uint32_t>(divUp(wordsOf<Format>(run) * Format::WORD, static_cast<size_t>(TILE)));
-}
-template<class Format>
-__device__ __forceinline__ TileSums<Format> *sumsOf(const Run &run) {
-    return static_cast<TileSums<Format> *>(run.sums);
-}
 
 } // namespace cusi::raw
 

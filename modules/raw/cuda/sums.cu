@@ -82,40 +82,56 @@ __global__ void __launch_bounds__(THREADS) sumsKernel(const __grid_constant__ Ru
     sums.segment = Reduce(storage.reduce).Reduce(sums.segment, Append());
     sums.rare = sumRare(rare, timed);
     if (threadIdx.x == 0)
-        sumsOf<Format>(run)[tile] = sums;
+        static_cast<TileSums<Format> *>(run.sums)[tile] = sums;
 }
 
-// Exclusive sums over the tiles, and after the last one those of all. Each thread takes a run of tiles.
+// Exclusive sums over the tiles of each group, one a thread. The last block to finish does the same with the groups.
 template<class Format>
-__global__ void __launch_bounds__(SCAN_THREADS) scanKernel(const __grid_constant__ Run run) {
-    using Scan = cub::BlockScan<TileSums<Format>, SCAN_THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
+__global__ void __launch_bounds__(GROUP) scanKernel(const __grid_constant__ Run run) {
+    using Scan = cub::BlockScan<TileSums<Format>, GROUP, cub::BLOCK_SCAN_WARP_SCANS>;
     __shared__ typename Scan::TempStorage storage;
+    __shared__ TileSums<Format> before;
+    __shared__ bool last;
     startInOrder();
-    Memory &memory = *run.memory;
-    TileSums<Format> *sums = sumsOf<Format>(run);
-    const uint32_t tiles = tilesOf<Format>(run), each = divUp<uint32_t>(tiles, SCAN_THREADS);
-    const uint32_t first = min(threadIdx.x * each, tiles), last = min(first + each, tiles);
-    TileSums<Format> mine, before;
-    for (uint32_t i = first; i < last; ++i)
-        mine.append(sums[i]);
-    Scan(storage).ExclusiveScan(mine, before, TileSums<Format>(), Append());
-    const int64_t high = memory.place.time_high;
-    uint32_t bad = NO_TILE;
-    for (uint32_t i = first; i < last; ++i) {
-        const TileSums<Format> here = sums[i];
-        sums[i] = before;
-        before.append(here);
-        const bool fits = before.events(high) <= run.events.capacity &&
-                          (!run.events.triggers || before.triggers(high) <= run.events.trigger_capacity);
-        if (bad == NO_TILE && (!fits || (here.rare.undefined && !run.skips)))
-            bad = i;
+    TileSums<Format> *sums = static_cast<TileSums<Format> *>(run.sums),
+                     *groups = static_cast<TileSums<Format> *>(run.groups);
+    const uint32_t tiles = tilesOf<Format>(run), i = blockIdx.x * GROUP + threadIdx.x;
+    // The place after the last tile gets the sums of all.
+    TileSums<Format> mine, sum;
+    if (i < tiles)
+        mine = sums[i];
+    Scan(storage).ExclusiveScan(mine, sum, TileSums<Format>(), Append());
+    if (i <= tiles)
+        sums[i] = sum;
+    if (threadIdx.x == GROUP - 1) {
+        sum.append(mine);
+        groups[blockIdx.x] = sum;
+        __threadfence();
+        last = atomicAdd(&run.memory->left, 1u) == gridDim.x - 1;
     }
-    if (first < last ? last == tiles : tiles == 0 && threadIdx.x == 0)
-        sums[tiles] = before;
-    if (memory.is_full || memory.last.status == CUS_ERROR_FORMAT)
-        bad = 0; // nothing is decoded
-    if (bad != NO_TILE)
-        atomicMin(&memory.bad_tile, bad);
+    __syncthreads();
+    if (!last)
+        return;
+    __threadfence();
+    if (threadIdx.x == 0) {
+        run.memory->left = 0;
+        before = TileSums<Format>();
+    }
+    for (uint32_t first = 0; first < gridDim.x; first += GROUP) {
+        __syncthreads();
+        TileSums<Format> group;
+        if (first + threadIdx.x < gridDim.x)
+            group = groups[first + threadIdx.x];
+        const TileSums<Format> start = before;
+        __syncthreads();
+        Scan(storage).ExclusiveScan(group, sum, start, Append());
+        if (first + threadIdx.x < gridDim.x)
+            groups[first + threadIdx.x] = sum;
+        if (threadIdx.x == GROUP - 1) {
+            sum.append(group);
+            before = sum;
+        }
+    }
 }
 
 } // namespace
@@ -127,7 +143,7 @@ cusStatus launchRuns(const char *function, const Run &run, cudaStream_t stream) 
 template<class Format>
 cusStatus launchSums(const char *function, const Run &run, cudaStream_t stream) {
     CUS_TRY(launchOverlapped(function, sumsKernel<Format>, run.tiles, THREADS, 0, stream, run));
-    return launchOverlapped(function, scanKernel<Format>, 1, SCAN_THREADS, 0, stream, run);
+    return launchOverlapped(function, scanKernel<Format>, run.tiles / GROUP + 1, GROUP, 0, stream, run);
 }
 
 #define INSTANTIATE(Format) template cusStatus launchSums<Format>(const char *, const Run &, cudaStream_t);

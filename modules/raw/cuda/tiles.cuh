@@ -11,7 +11,7 @@
 
 namespace cusi::raw {
 
-constexpr int THREADS = 256;
+constexpr int THREADS = 128;
 constexpr int BYTES = 32, TILE = THREADS * BYTES; // of a thread, of a block
 constexpr int BEHIND = 4; // bytes before a tile: EVT4's head of a vector whose mask is the first word
 constexpr uint32_t NO_TILE = ~0u;
@@ -23,6 +23,7 @@ struct Memory {
     cusEventDecoded last;
     uint32_t ends_open; // EVT4: the last word of the run is a vector without its mask
     uint32_t is_full;   // the last run ended with CAPACITY, and nobody has asked
+    uint32_t left;      // groups that are still to be scanned
     uint32_t bad_tile;  // the first with an event or word that is more than to be delivered; NO_TILE
     int64_t first_time; // of the run
 };
@@ -48,11 +49,14 @@ struct TileSums {
     }
 };
 
+constexpr uint32_t GROUP = 256; // tiles
+
 // One run.
 struct Run {
     Memory *memory;
-    void *sums;          // TileSums of each tile
-    uint8_t *runs;       // EVT4: how many vectors, or words like them, end each tile: odd, even, or ALL
+    void *sums,
+        *groups;   // TileSums of each tile, and of each GROUP of them; after the scan of those before it, in the group
+    uint8_t *runs; // EVT4: how many vectors, or words like them, end each tile: odd, even, or ALL
     int64_t *last_times; // of each tile's events; -1: none
     const uint8_t *bytes;
     size_t size;
@@ -160,6 +164,18 @@ __device__ __forceinline__ Words loadWords(const Run &run, uint32_t tile, TileBy
     return words;
 }
 
+template<class Format>
+__device__ __forceinline__ uint32_t tilesOf(const Run &run) {
+    return static_cast<uint32_t>(divUp(wordsOf<Format>(run) * Format::WORD, static_cast<size_t>(TILE)));
+}
+// Of all tiles before this one, which may be the one past the last.
+template<class Format>
+__device__ __forceinline__ TileSums<Format> sumsBefore(const Run &run, uint32_t tile) {
+    TileSums<Format> sums = static_cast<const TileSums<Format> *>(run.groups)[tile / GROUP];
+    sums.append(static_cast<const TileSums<Format> *>(run.sums)[tile]);
+    return sums;
+}
+
 // ---- EVT4: where vectors begin
 
 // Words that look like vectors are, in turn, vectors and masks, counted from the last word that does not. Gives the place of that word
@@ -231,7 +247,8 @@ struct Place {
     Segment<Format> segment;
     Rare rare;
     Now now;
-    uint32_t event, trigger; // those with a time, before
+    uint32_t base;           // the run's events before the tile
+    uint32_t event, trigger; // before the thread's words, those with a time
 };
 
 template<class Format>
@@ -247,7 +264,7 @@ __device__ __forceinline__ Place<Format> placeOf(const Run &run, uint32_t tile, 
         Format::measure(place.segment, open, a, b, place.rare);
         return true;
     });
-    const TileSums<Format> before = static_cast<const TileSums<Format> *>(run.sums)[tile];
+    const TileSums<Format> before = sumsBefore<Format>(run, tile);
     Segment<Format> all;
     typename Scans<Format>::Scan(scans.scan).ExclusiveScan(place.segment, all, before.segment, Append());
     __syncthreads();
@@ -256,6 +273,7 @@ __device__ __forceinline__ Place<Format> placeOf(const Run &run, uint32_t tile, 
     place.now.open = starts_open;
     TileSums<Format> sums = {all, before.rare};
     place.event = sums.events(start.time_high);
+    place.base = before.events(start.time_high);
     place.trigger = before.triggers(start.time_high);
     if (__syncthreads_or(place.rare.triggers != 0)) {
         const uint32_t mine =
