@@ -152,8 +152,12 @@ inline Bytes randomStream(const Kind &kind, size_t n, const Damage &damage, std:
 template<class T>
 class Array {
   public:
-    Array(cusSpace space, size_t n, size_t offset = 0) : offset_(offset), size_(n) {
-        EXPECT_EQ(cusMatCreate(&memory_, 1, int((n + PAST) * sizeof(T) + offset), CUS_8UC1, space), CUS_OK)
+    // pinned: memory of the host, which the device uses too: many small runs then need no copies.
+    Array(cusSpace space, size_t n, size_t offset = 0, bool pinned = false) : offset_(offset), size_(n) {
+        const int bytes = int((n + PAST) * sizeof(T) + offset);
+        EXPECT_EQ(pinned && space == CUS_DEVICE ? cusMatCreatePinned(&memory_, 1, bytes, CUS_8UC1)
+                                                : cusMatCreate(&memory_, 1, bytes, CUS_8UC1, space),
+                  CUS_OK)
             << cusLastError();
         limit(n);
     }
@@ -211,9 +215,9 @@ struct Result {
 // Arrays for a decoder in either space, for pieces of up to `bytes` bytes.
 class Bench {
   public:
-    Bench(cusSpace space, size_t bytes, size_t events, size_t triggers = 4096)
-        : space_(space), bytes_(space, bytes, 1), x_(space, events), y_(space, events), p_(space, events),
-          t_(space, events), triggers_(space, triggers) {}
+    Bench(cusSpace space, size_t bytes, size_t events, size_t triggers = 4096, bool pinned = false)
+        : space_(space), bytes_(space, bytes, 1, pinned), x_(space, events, 0, pinned), y_(space, events, 0, pinned),
+          p_(space, events, 0, pinned), t_(space, events, 0, pinned), triggers_(space, triggers, 0, pinned) {}
 
     // One run on a piece, and its result. `capacity`, `trigger_capacity`: of the arrays, up to those of the bench.
     void run(cusEventDecoder *decoder, const uint8_t *piece, size_t size, size_t capacity, size_t trigger_capacity,

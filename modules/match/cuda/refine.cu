@@ -37,8 +37,11 @@ __global__ void __launch_bounds__(REFINE_THREADS)
             best = bests[i];
     best = blockBestToFirst<REFINE_WARPS>(best);
     if constexpr (sizeof(T) > 1) { // the cost instead of the rank
-        if (threadIdx.x < 32 && __shfl_sync(cusi::FULL_WARP, best.position, 0) != ~0ull)
-            best.cost = costByWarp<T>(m, frame, templates, windows, k, __shfl_sync(cusi::FULL_WARP, best.position, 0));
+        if (threadIdx.x < 32) {
+            const unsigned long long position = __shfl_sync(cusi::FULL_WARP, best.position, 0);
+            if (position != ~0ull)
+                best.cost = costByWarp<T>(m, frame, templates, windows, k, position);
+        }
     }
     if (threadIdx.x == 0)
         storeBest(m, refinement, map, k, best);

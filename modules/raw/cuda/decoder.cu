@@ -96,7 +96,10 @@ cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const voi
                      *events,
                      decoded,
                      decoder->sensor,
-                     decoder->options.bad_events == CUS_BAD_EVENTS_SKIP};
+                     decoder->options.bad_events == CUS_BAD_EVENTS_SKIP,
+                     reinterpret_cast<uintptr_t>(events->x) % 8 == 0 && reinterpret_cast<uintptr_t>(events->y) % 8 == 0 &&
+                         reinterpret_cast<uintptr_t>(events->p) % 4 == 0 &&
+                         reinterpret_cast<uintptr_t>(events->t) % 16 == 0};
     return launchOf(decoder->options)(function, run, static_cast<cudaStream_t>(stream));
 }
 

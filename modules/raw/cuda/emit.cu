@@ -34,18 +34,18 @@ struct Shared {
 
 __device__ __forceinline__ void gather(Gathered &gathered, uint32_t i, uint32_t x, uint32_t y, uint32_t p,
                                        uint32_t before) {
-    if (i >= CHUNK)
+    if (i >= CHUNK + 4) // those between are of another chunk, too, but there is room
         return;
     gathered.place[i] = y << 16 | min(x, static_cast<uint32_t>(CUSI_EVT3_BEYOND));
     gathered.before[i] = before;
     gathered.p[i] = static_cast<uint8_t>(p);
 }
 
-// Takes the events first .. first + CHUNK - 1 of the tile; the thread's begin at `at`. Words with one event are gathered at once, so
+// Takes a chunk of the tile's events; the thread's begin at `at`. Words with one event are gathered at once, so
 // that the lanes of a warp stay together; vectors are listed, as far as there is room.
 struct Gather {
     Shared &shared;
-    uint32_t at; // less `first`
+    uint32_t at; // in Gathered
     int64_t end;
     cusEventTrigger *triggers; // of this thread; NULL: not wanted
     bool bad;                  // a time that 32 bits before the end do not reach
@@ -54,14 +54,13 @@ struct Gather {
         if (!mask)
             return;
         const uint32_t i = at, first = x + __ffs(mask) - 1, n = __popc(mask);
-        const auto before = static_cast<uint32_t>(end - t);
-        bad |= end - t != before;
+        const uint32_t before = static_cast<uint32_t>(end) - static_cast<uint32_t>(t);
         at += n;
         if (n == 1) {
             gather(shared.gathered, i, first, y, p, before);
             return;
         }
-        if (static_cast<int>(at) <= 0 || static_cast<int>(i) >= static_cast<int>(CHUNK)) // in another chunk
+        if (static_cast<int>(at) <= 0 || static_cast<int>(i) >= static_cast<int>(CHUNK + 4)) // in another chunk
             return;
         const uint32_t slot = atomicAdd(&shared.vector_count, 1u);
         const Vector vector = {y << 16 | min(x, static_cast<uint32_t>(CUSI_EVT3_BEYOND)), before, mask,
@@ -76,6 +75,7 @@ struct Gather {
         for (; mask; mask &= mask - 1)
             gather(gathered, i++, x + __ffs(mask) - 1, y, p, before);
     }
+    __device__ __forceinline__ void time(int64_t t) { bad |= static_cast<uint64_t>(end - t) >> 32 != 0; }
     __device__ __forceinline__ void untimed(uint32_t) {}
     __device__ __forceinline__ void undefined(uint32_t) {}
     __device__ __forceinline__ void trigger(int64_t t, int16_t id, uint32_t value, bool timed) {
@@ -94,25 +94,59 @@ __device__ __forceinline__ void expandVectors(Shared &shared) {
     }
 }
 
-// Writes `count` gathered events from `at` on; `last`: the time before them. Whether one of them is bad.
-__device__ __forceinline__ bool writeEvents(const Run &run, const Shared &shared, size_t at, uint32_t count, int64_t last) {
-    const Gathered &gathered = shared.gathered;
+template<class T>
+__device__ __forceinline__ void store(T *out, size_t i, T value) {
+    if (out)
+        out[i] = value;
+}
+
+// Four neighboring events, side by side in shared memory and where they are written.
+__device__ __forceinline__ bool writeFour(const Run &run, const Shared &shared, uint32_t j, size_t at, uint32_t before) {
     const cusEventBuffers &out = run.events;
+    const uint4 places = *reinterpret_cast<const uint4 *>(&shared.gathered.place[j]);
+    const uint4 befores = *reinterpret_cast<const uint4 *>(&shared.gathered.before[j]);
+    const uint32_t p = *reinterpret_cast<const uint32_t *>(&shared.gathered.p[j]);
+    const uint2 x = {__byte_perm(places.x, places.y, 0x5410), __byte_perm(places.z, places.w, 0x5410)};
+    const uint2 y = {__byte_perm(places.x, places.y, 0x7632), __byte_perm(places.z, places.w, 0x7632)};
     const int64_t end = shared.end;
+    if (out.x)
+        *reinterpret_cast<uint2 *>(out.x + at) = x;
+    if (out.y)
+        *reinterpret_cast<uint2 *>(out.y + at) = y;
+    if (out.p)
+        *reinterpret_cast<uint32_t *>(out.p + at) = p;
+    if (out.t) {
+        reinterpret_cast<longlong2 *>(out.t + at)[0] = {end - befores.x, end - befores.y};
+        reinterpret_cast<longlong2 *>(out.t + at)[1] = {end - befores.z, end - befores.w};
+    }
+    const auto outside = [&](uint32_t place) {
+        return (place & 0xffff) >= run.sensor.width || place >> 16 >= run.sensor.height;
+    };
+    return outside(places.x) | outside(places.y) | outside(places.z) | outside(places.w) | (p & 0xfefefefe) != 0 |
+           before < befores.x | befores.x < befores.y | befores.y < befores.z | befores.z < befores.w;
+}
+
+// Writes the `count` gathered events, which begin at `shift`, from `at` on; `last`: the time before them. Whether one of them is bad.
+__device__ __forceinline__ bool writeEvents(const Run &run, const Shared &shared, size_t at, uint32_t shift, uint32_t count,
+                                            int64_t last) {
+    const Gathered &gathered = shared.gathered;
     bool bad = false;
-    for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
-        const uint32_t place = gathered.place[i], x = place & 0xffff, y = place >> 16, p = gathered.p[i];
-        const uint32_t before = gathered.before[i];
-        const int64_t t = end - before;
-        bad |= x >= run.sensor.width || y >= run.sensor.height || p > 1 || (i ? gathered.before[i - 1] < before : t < last);
-        if (out.x)
-            out.x[at + i] = static_cast<uint16_t>(x);
-        if (out.y)
-            out.y[at + i] = static_cast<uint16_t>(y);
-        if (out.p)
-            out.p[at + i] = static_cast<uint8_t>(p);
-        if (out.t)
-            out.t[at + i] = t;
+    for (uint32_t four = 4 * threadIdx.x; four < shift + count; four += 4 * THREADS) {
+        if (run.aligned && four > shift && four + 4 <= shift + count) {
+            bad |= writeFour(run, shared, four, at + four - shift, gathered.before[four - 1]);
+            continue;
+        }
+        for (uint32_t j = max(four, shift); j < min(four + 4, shift + count); ++j) {
+            const uint32_t x = gathered.place[j] & 0xffff, y = gathered.place[j] >> 16, p = gathered.p[j];
+            const int64_t t = shared.end - gathered.before[j];
+            const size_t i = at + j - shift;
+            bad |= x >= run.sensor.width || y >= run.sensor.height || p > 1 ||
+                   t < (j > shift ? shared.end - gathered.before[j - 1] : last);
+            store(run.events.x, i, static_cast<uint16_t>(x));
+            store(run.events.y, i, static_cast<uint16_t>(y));
+            store(run.events.p, i, static_cast<uint8_t>(p));
+            store(run.events.t, i, t);
+        }
     }
     return bad;
 }
@@ -156,9 +190,12 @@ __global__ void __launch_bounds__(THREADS, 7) emitKernel(const __grid_constant__
         if (threadIdx.x == 0)
             shared.vector_count = 0;
         __syncthreads();
-        Gather gather = {shared, place.event - place.base - first, shared.end,
+        const uint32_t shift = (place.base + first) % 4, here = min(count - first, CHUNK);
+        Gather gather = {shared, place.event - place.base - first + shift, shared.end,
                          run.events.triggers && first == 0 ? run.events.triggers + place.trigger : nullptr, false};
         Now now = place.now;
+        if (now.high >= 0)
+            gather.time(timeOf<Format>(now));
         forEachWord<Format>(words, [&](int, uint32_t a, uint32_t b) {
             Format::step(now, a, b, gather);
             return true;
@@ -166,11 +203,10 @@ __global__ void __launch_bounds__(THREADS, 7) emitKernel(const __grid_constant__
         __syncthreads();
         expandVectors(shared);
         __syncthreads();
-        const uint32_t here = min(count - first, CHUNK);
-        bad |= gather.bad | writeEvents(run, shared, place.base + first, here, last);
-        last = here ? shared.end - shared.gathered.before[here - 1] : last;
+        bad |= (count && gather.bad) | writeEvents(run, shared, place.base + first, shift, here, last);
+        last = here ? shared.end - shared.gathered.before[shift + here - 1] : last;
         if (threadIdx.x == 0 && place.base + first == 0 && here)
-            run.memory->first_time = shared.end - shared.gathered.before[0];
+            run.memory->first_time = shared.end - shared.gathered.before[shift];
         __syncthreads();
     }
     if (threadIdx.x == 0)

@@ -59,6 +59,7 @@ struct Examiner {
         for (; mask && !stopped; mask &= mask - 1)
             event(min(first + __ffs(mask) - 1, static_cast<uint32_t>(CUSI_EVT3_BEYOND)), row, p, time);
     }
+    __device__ void time(int64_t) {}
     __device__ void untimed(uint32_t n) { lost += n; }
     __device__ void undefined(uint32_t kind) {
         if (run->skips)
@@ -86,13 +87,14 @@ struct Examiner {
 // The largest time of events that are on the sensor and have a polarity.
 struct Latest {
     const Run &run;
-    int64_t time = -1;
+    int64_t latest = -1;
     __device__ void events(uint32_t x, uint32_t y, uint32_t p, int64_t t, uint32_t mask) {
         const uint32_t columns = x >= run.sensor.width ? 0 : min(run.sensor.width - x, 32u);
         const uint32_t inside = mask & static_cast<uint32_t>((1ull << columns) - 1);
         if (inside && y < run.sensor.height && p <= 1)
-            time = max(time, t);
+            latest = max(latest, t);
     }
+    __device__ void time(int64_t) {}
     __device__ void untimed(uint32_t) {}
     __device__ void undefined(uint32_t) {}
     __device__ void trigger(int64_t, int16_t, uint32_t, bool) {}
@@ -150,7 +152,7 @@ struct Repair {
         });
         int64_t before;
         TimeScan(storage.times)
-            .ExclusiveScan(latest.time, before, static_cast<int64_t>(tally.last_time),
+            .ExclusiveScan(latest.latest, before, static_cast<int64_t>(tally.last_time),
                            [](int64_t a, int64_t b) { return max(a, b); });
         __syncthreads();
         Examiner sink = {&run, before, tally.kept, tally.triggers};

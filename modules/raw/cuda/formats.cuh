@@ -135,6 +135,7 @@ __device__ __forceinline__ Now nowAfter(const cusEventDecoderState &place, uint3
 // ---- Formats. A word is `a`, those of 8 bytes also `b`. measure() adds a word to a segment, step() to a state, and says what it is:
 //
 //   sink.events(x, y, p, t, mask)   events at the columns x + i of the bits i; none if the mask is 0
+//   sink.time(t)                    a time word
 //   sink.untimed(n)                 events without a time
 //   sink.trigger(t, id, value, timed)
 //   sink.undefined(type)
@@ -165,10 +166,12 @@ struct Words32 {
         if (mask)
             now.low = head >> 22 & 63;
     }
-    static __device__ __forceinline__ void stepTime(Now &now, uint32_t word) {
+    template<class Sink>
+    static __device__ __forceinline__ void stepTime(Now &now, uint32_t word, Sink &sink) {
         const int64_t high = cusi_unwrapTime(now.high, cusi_evtTimeHigh(word), TIME_BITS);
         now.low = high != now.high ? 0 : now.low;
         now.high = high;
+        sink.time(high << LOW_BITS);
     }
     template<class Sink>
     static __device__ __forceinline__ void stepTrigger(const Now &now, uint32_t word, Sink &sink) {
@@ -199,7 +202,7 @@ struct Evt2 : Words32 {
         if (type <= CUSI_EVT2_ON)
             stepEvents(now, word, type, mask(a, b), sink);
         else if (type == CUSI_EVT2_TIME_HIGH)
-            stepTime(now, word);
+            stepTime(now, word, sink);
         else if (type == CUSI_EVT2_TRIGGER)
             stepTrigger(now, word, sink);
         else if (type < CUSI_EVT2_OTHERS)
@@ -238,7 +241,7 @@ struct Evt4 : Words32 {
         else if (type == CUSI_EVT4_OFF || type == CUSI_EVT4_ON)
             stepEvents(now, a, type & 1, 1, sink);
         else if (type == CUSI_EVT4_TIME_HIGH)
-            stepTime(now, a);
+            stepTime(now, a, sink);
         else if (type == CUSI_EVT4_TRIGGER)
             stepTrigger(now, a, sink);
         else if (isUndefined(type))
@@ -309,6 +312,7 @@ struct Evt3 {
             const int64_t high = cusi_unwrapTime(now.high, word & 4095, TIME_BITS);
             now.low = high != now.high ? 0 : now.low;
             now.high = high;
+            sink.time(high << 12);
         } else if (type == CUSI_EVT3_TRIGGER) {
             sink.trigger(timeOf(now), cusi_evt3TriggerId(word), word & 1, now.high >= 0);
         } else {
@@ -330,6 +334,7 @@ struct Dat {
     template<class Sink>
     static __device__ __forceinline__ void step(Now &now, uint32_t a, uint32_t b, Sink &sink) {
         now.high = cusi_unwrapTime(now.high, a, TIME_BITS);
+        sink.time(now.high);
         sink.events(b & 16383, b >> 14 & 16383, b >> 28, now.high, 1);
     }
 };

@@ -64,7 +64,8 @@ struct Run {
     cusEventBuffers events;
     cusEventDecoded *decoded;
     CusiSensor sensor;
-    bool skips; // bad events and undefined words
+    bool skips;   // bad events and undefined words
+    bool aligned; // four events of each array can be written at once
 };
 enum { EVEN, ODD, ALL };
 
