@@ -14,9 +14,9 @@ namespace cusi::eventgen {
 namespace {
 
 constexpr unsigned THREADS = 256;
-constexpr unsigned BLOCKS = 3;    // of the pixels' kernel on a multiprocessor: 75 registers a thread; with 4 some would spill
-constexpr int AHEAD = 8;          // frames whose values are loaded before they are needed
-constexpr unsigned STAGED = 96;   // events of a warp that wait in shared memory: 64 and one of each lane
+constexpr unsigned BLOCKS = 3;  // of the pixels' kernel on a multiprocessor: 75 registers a thread; with 4 some would spill
+constexpr int AHEAD = 8;        // frames whose values are loaded before they are needed
+constexpr unsigned STAGED = 96; // events of a warp that wait in shared memory: 64 and one of each lane
 constexpr int LAUNCH_TIMES = 256; // 2 KiB of parameters
 constexpr int WRITE_BLOCKS = 16;  // for each multiprocessor
 
