@@ -107,6 +107,12 @@ if [ -s made.h5 ]; then
     [ "$a" = "$b" ] || fail "shards of HDF5 and video differ"
 fi
 
+# With noise: more events, the same in every run with one seed, others with another.
+noisy() { events synthetic:96x64@30 --events-per-frame 800 --checksum --shot-rate 20 --leak-rate 1 --refractory 500 "$@" | value checksum; }
+made=$(noisy)
+[ -n "$made" ] && [ "$made" = "$(noisy --seed 0)" ] && [ "$made" != "$(noisy --seed 1)" ] && [ "$made" != "$(noisy --shot-rate 0)" ] ||
+    fail "noise: $made"
+
 # Pictures and a coarser grid.
 events recording.txt --events-per-frame 10000 --resize 160x120 --representation tencode --output pictures/ | grep "^frames: 4 of tencode, 160 x 120$" >/dev/null ||
     fail "resize"

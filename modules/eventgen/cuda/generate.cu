@@ -14,8 +14,9 @@ namespace cusi::eventgen {
 namespace {
 
 constexpr unsigned THREADS = 256;
-constexpr int AHEAD = 8;          // frames whose values are loaded before they are needed
-constexpr unsigned STAGED = 96;   // events of a warp that wait in shared memory: 64 and one of each lane
+constexpr unsigned BLOCKS = 3;  // of the pixels' kernel on a multiprocessor: 75 registers a thread; with 4 some would spill
+constexpr int AHEAD = 8;        // frames whose values are loaded before they are needed
+constexpr unsigned STAGED = 96; // events of a warp that wait in shared memory: 64 and one of each lane
 constexpr int LAUNCH_TIMES = 256; // 2 KiB of parameters
 constexpr int WRITE_BLOCKS = 16;  // for each multiprocessor
 
@@ -131,7 +132,7 @@ __device__ __forceinline__ void loadTables(const Run &run, EventgenTables &table
 }
 
 // Makes the events, and the pixels as they are after the run in the copy that is not current.
-__global__ void __launch_bounds__(THREADS) generateKernel(const Run run) {
+__global__ void __launch_bounds__(THREADS, BLOCKS) generateKernel(const Run run) {
     __shared__ EventgenTables tables;
     __shared__ uint64_t staged[THREADS / 32][STAGED];
     loadTables(run, tables);
