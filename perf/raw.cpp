@@ -170,20 +170,22 @@ TEST(Raw, Latency) {
     const size_t size = std::max<size_t>(recording.bytes.size(), 1);
     const Mat bytes(1, static_cast<int>(size), CUS_8UC1, CUS_DEVICE);
     const Arrays events(std::max<size_t>(recording.events, 1));
-    Mat pinned, frame;
+    Mat pinned, decoded, frame;
     Decoder decoder(CUS_EVENTS_EVT3, size);
     cusEventStacker *stacker = nullptr;
     const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
     check(cusEventStackerCreate(&stacker, HEIGHT, WIDTH, CUS_DEVICE, &histogram, 1));
     check(cusMatCreatePinned(&pinned.mat, 1, static_cast<int>(size), CUS_8UC1));
+    check(cusMatCreatePinned(&decoded.mat, 1, static_cast<int>(sizeof(cusEventDecoded)), CUS_8UC1));
     if (!perf::listing())
         std::memcpy(pinned.mat.data, recording.bytes.data(), recording.bytes.size());
     cusMat there = bytes.mat;
     const auto frameOf = [&](cusStream stream) {
-        cusEventDecoded done = {};
+        auto &done = *decoded.as<cusEventDecoded>();
         check(cusMatUpload(&pinned.mat, &there, stream));
-        check(cusEventDecoderRun(decoder, bytes.mat.data, size, &events.buffers, nullptr, stream));
-        check(cusEventDecoderCheck(decoder, &done, stream));
+        check(cusEventDecoderRun(decoder, bytes.mat.data, size, &events.buffers, &done, stream));
+        check(cusStreamSynchronize(stream));
+        check(static_cast<cusStatus>(done.status));
         const cusEventArrays arrays = {events.buffers.x, events.buffers.y, events.buffers.p,
                                        events.buffers.t, done.count,       CUS_DEVICE};
         const cusEventWindow window = {0, done.count};
