@@ -82,7 +82,7 @@ Recording evt2(size_t events) {
             words.push_back(8u << 28 | t >> 6);
         words.push_back(random.below(2) << 28 | (t & 63) << 22 | random.below(WIDTH) << 11 | random.below(HEIGHT));
     }
-    words.push_back(8u << 28 | 3u << 26); // a long pause
+    words.push_back(8u << 28 | 0xfff0000); // a long pause
     made.events = events;
     made.bytes.resize(words.size() * sizeof words[0]);
     std::memcpy(made.bytes.data(), words.data(), made.bytes.size());

@@ -9,15 +9,18 @@ namespace {
 constexpr uint32_t CHUNK = 2816;  // events gathered at a time
 constexpr uint32_t VECTORS = 384; // listed; most tiles have fewer
 
+// Event i of a chunk is at i + shift, less than 4, so that its place modulo 4 is that in the arrays.
+constexpr uint32_t ROOM = CHUNK + 4;
 struct Gathered {
-    uint32_t place[CHUNK];  // y << 16 | x
-    uint32_t before[CHUNK]; // microseconds before the tile's end
-    uint8_t p[CHUNK];
+    alignas(16) uint32_t place[ROOM]; // y << 16 | x
+    alignas(16) int32_t before[ROOM]; // microseconds before the tile's end; below 0 only if times decrease
+    alignas(4) uint8_t p[ROOM];
 };
 
 // Several events of a word.
 struct Vector {
-    uint32_t place, before, mask;
+    uint32_t place, mask;
+    int32_t before;
     int16_t at; // its first event
     uint16_t p;
 };
@@ -32,9 +35,9 @@ struct Shared {
     bool skip;      // it has more than fits
 };
 
-__device__ __forceinline__ void gather(Gathered &gathered, uint32_t i, uint32_t x, uint32_t y, uint32_t p,
-                                       uint32_t before) {
-    if (i >= CHUNK + 4) // those between are of another chunk, too, but there is room
+// Those of neighboring chunks that fit are gathered too, for nothing.
+__device__ __forceinline__ void gather(Gathered &gathered, uint32_t i, uint32_t x, uint32_t y, uint32_t p, int32_t before) {
+    if (i >= ROOM)
         return;
     gathered.place[i] = y << 16 | min(x, static_cast<uint32_t>(CUSI_EVT3_BEYOND));
     gathered.before[i] = before;
@@ -48,22 +51,22 @@ struct Gather {
     uint32_t at; // in Gathered
     int64_t end;
     cusEventTrigger *triggers; // of this thread; NULL: not wanted
-    bool bad;                  // a time that 32 bits before the end do not reach
+    bool bad;                  // a time that 31 bits before the end do not reach
 
     __device__ __forceinline__ void events(uint32_t x, uint32_t y, uint32_t p, int64_t t, uint32_t mask) {
         if (!mask)
             return;
         const uint32_t i = at, first = x + __ffs(mask) - 1, n = __popc(mask);
-        const uint32_t before = static_cast<uint32_t>(end) - static_cast<uint32_t>(t);
+        const auto before = static_cast<int32_t>(static_cast<uint32_t>(end) - static_cast<uint32_t>(t));
         at += n;
         if (n == 1) {
             gather(shared.gathered, i, first, y, p, before);
             return;
         }
-        if (static_cast<int>(at) <= 0 || static_cast<int>(i) >= static_cast<int>(CHUNK + 4)) // in another chunk
+        if (static_cast<int>(at) <= 0 || static_cast<int>(i) >= static_cast<int>(ROOM)) // in another chunk
             return;
         const uint32_t slot = atomicAdd(&shared.vector_count, 1u);
-        const Vector vector = {y << 16 | min(x, static_cast<uint32_t>(CUSI_EVT3_BEYOND)), before, mask,
+        const Vector vector = {y << 16 | min(x, static_cast<uint32_t>(CUSI_EVT3_BEYOND)), mask, before,
                                static_cast<int16_t>(i), static_cast<uint16_t>(p)};
         if (slot < VECTORS)
             shared.vectors[slot] = vector;
@@ -71,11 +74,11 @@ struct Gather {
             expand(shared.gathered, i, x, y, p, before, mask);
     }
     static __device__ __noinline__ void expand(Gathered &gathered, uint32_t i, uint32_t x, uint32_t y, uint32_t p,
-                                               uint32_t before, uint32_t mask) {
+                                               int32_t before, uint32_t mask) {
         for (; mask; mask &= mask - 1)
             gather(gathered, i++, x + __ffs(mask) - 1, y, p, before);
     }
-    __device__ __forceinline__ void time(int64_t t) { bad |= static_cast<uint64_t>(end - t) >> 32 != 0; }
+    __device__ __forceinline__ void time(int64_t t) { bad |= static_cast<uint64_t>(end - t) >> 31 != 0; }
     __device__ __forceinline__ void untimed(uint32_t) {}
     __device__ __forceinline__ void undefined(uint32_t) {}
     __device__ __forceinline__ void trigger(int64_t t, int16_t id, uint32_t value, bool timed) {
@@ -101,10 +104,10 @@ __device__ __forceinline__ void store(T *out, size_t i, T value) {
 }
 
 // Four neighboring events, side by side in shared memory and where they are written.
-__device__ __forceinline__ bool writeFour(const Run &run, const Shared &shared, uint32_t j, size_t at, uint32_t before) {
+__device__ __forceinline__ bool writeFour(const Run &run, const Shared &shared, uint32_t j, size_t at, int32_t before) {
     const cusEventBuffers &out = run.events;
     const uint4 places = *reinterpret_cast<const uint4 *>(&shared.gathered.place[j]);
-    const uint4 befores = *reinterpret_cast<const uint4 *>(&shared.gathered.before[j]);
+    const int4 befores = *reinterpret_cast<const int4 *>(&shared.gathered.before[j]);
     const uint32_t p = *reinterpret_cast<const uint32_t *>(&shared.gathered.p[j]);
     const uint2 x = {__byte_perm(places.x, places.y, 0x5410), __byte_perm(places.z, places.w, 0x5410)};
     const uint2 y = {__byte_perm(places.x, places.y, 0x7632), __byte_perm(places.z, places.w, 0x7632)};
