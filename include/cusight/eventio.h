@@ -77,6 +77,8 @@ typedef struct cusEventInfo {
     int64_t first_time;    /* microseconds; -1 if there is no event */
     int64_t last_time;     /* -1 if it is only known after reading all of it, or before first_time */
     char camera[32];       /* M3ED, MVSEC: the camera being read; otherwise the camera named in the header, or "" */
+    uint64_t start;        /* RAW, DAT and text: the byte at which the events start; HDF5: 0 */
+    int legacy;            /* EVT2.1: 1 if the upper half of each word comes first, as for cusEventDecoderOptions */
 } cusEventInfo;
 
 /* An open recording. */
