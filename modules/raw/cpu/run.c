@@ -245,7 +245,7 @@ cusStatus raw_host_run(cusEventDecoder *decoder, const void *bytes, size_t size,
     HostDecoder *host = decoder->state;
     cusEventDecoded *done = &host->last;
     const Run run = {decoder, host, events};
-    const uint8_t *from = bytes;
+    const uint8_t *from = size ? bytes : (const uint8_t *)""; /* bytes may be NULL then */
     const cusEventDecoded before = *done;
     *done = raw_nothing();
     if (before.status == CUS_ERROR_FORMAT) {
@@ -256,7 +256,7 @@ cusStatus raw_host_run(cusEventDecoder *decoder, const void *bytes, size_t size,
     }
     size_t at = host->place.carried ? runCarried(&run, from, size) : 0;
     if (done->status == CUS_OK && !host->place.carried) {
-        at += runBytes(&run, size ? from + at : from, size - at);
+        at += runBytes(&run, from + at, size - at);
         if (done->status == CUS_OK) {
             host->place.carried = (uint32_t)(size - at);
             if (at < size)
