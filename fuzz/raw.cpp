@@ -1,7 +1,8 @@
-// Fuzzes the decoder of raw bytes: in pieces cut anywhere, into arrays of any capacity, it gives what the reference makes of the whole.
+// Fuzzes the decoder of raw bytes: in pieces cut anywhere, into arrays of any capacity, it gives what the reference makes of
+// the whole.
 //
-// The first byte chooses the format (bits 0..2), whether bad events are skipped (3) and a sensor (4, 5); the next four are the seed of
-// the cuts.
+// The first byte chooses the format (bits 0..2), whether bad events are skipped (3) and a sensor (4, 5); the next four are the
+// seed of the cuts.
 #include "cusight/raw.h"
 
 #include "reference/raw.hpp"

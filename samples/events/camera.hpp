@@ -7,8 +7,8 @@
 
 namespace events {
 
-// A source of Prophesee RAW or DAT on stdin; null if stdin is something else, a regular file, or must be read more than once: for
-// --shard, or since the sensor's size is not known. Throws sample::Stop if the header is damaged.
+// A source of Prophesee RAW or DAT on stdin; null if stdin is something else, a regular file, or must be read more than once:
+// for --shard, or since the sensor's size is not known. Throws sample::Stop if the header is damaged.
 std::unique_ptr<EventSource> openCamera(sample::StandardInput &input, const Settings &settings,
                                         const cusEventReaderOptions &options, bool pinned);
 
