@@ -70,9 +70,9 @@ CUS_API cusEventDecoderOptions cusEventDecoderDefaults(void);
 
 /* An edge on the camera's trigger input. */
 typedef struct cusEventTrigger {
-    int64_t t;     /* microseconds */
-    int16_t id;    /* of the input */
-    uint8_t value; /* 1 rising, 0 falling */
+    int64_t t;           /* microseconds */
+    int16_t id;          /* of the input */
+    uint8_t value;       /* 1 rising, 0 falling */
     uint8_t reserved[5]; /* 0 */
 } cusEventTrigger;
 

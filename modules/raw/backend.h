@@ -45,7 +45,8 @@ cusStatus raw_report(const char *function, cusEventFormat format, const cusEvent
  * Arguments have been checked. A failed create leaves what destroy accepts; setState comes after it and starts the decoder.
  *
  *   run        events->triggers NULL: triggers are only counted. host: *decoded is always set. cuda: queued; decoded may be
- *   NULL check      waits; *decoded: what the last run has done, or raw_nothing(). After CAPACITY the next run decodes again
+ *              NULL
+ *   check      waits; *decoded: what the last run has done, or raw_nothing(). After CAPACITY the next run decodes again
  *   getState   waits; whatever the status of the last run
  *   setState   waits; counts start at 0, what the last run has done becomes raw_nothing() */
 
