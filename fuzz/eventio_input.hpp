@@ -44,6 +44,19 @@ inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool ski
     }
 }
 
+// Triggers end, and there is no more than one in each two bytes.
+inline void readTriggers(cusEventReader *reader, size_t capacity, size_t size) {
+    std::vector<cusEventTrigger> triggers(capacity);
+    size_t count = 0, total = 0;
+    do {
+        if (cusEventReaderReadTriggers(reader, capacity, triggers.data(), &count) != CUS_OK)
+            capacity = 0;
+        require(count <= triggers.size());
+        total += count;
+    } while (capacity && count == capacity);
+    require(total <= 1100 * (size / 2 + 1));
+}
+
 // The first byte chooses: 0..5 a reader (odd: bad events are skipped; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, with
 // bit 3 as EVT4, if the header does not name the encoding), 6 LZF, 7 Blosc or with bit 3 ECF.
 inline void eventInput(const uint8_t *data, size_t size) {
@@ -89,6 +102,7 @@ inline void eventInput(const uint8_t *data, size_t size) {
         cusEventReaderClose(reader);
         return;
     }
+    readTriggers(reader, 50, size);
     const bool skip = options.bad_events == CUS_BAD_EVENTS_SKIP;
     const size_t total = readAll(reader, info, skip, 97, max_events);
     if (cusEventReaderSeekIndex(reader, 0) == CUS_OK && total < 100000)

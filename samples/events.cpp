@@ -105,6 +105,9 @@ void addOutputOptions(CLI::App &app, Settings &s) {
     group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
     group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "how frames are stored in NAME.h5"));
     group(sample::addText(app, "--save-events", s.events_file, "FILE.h5", "write the events as an M3ED-style recording"));
+    group(
+        sample::addText(app, "--triggers", s.triggers_file, "FILE.csv",
+                        "write all external triggers of the recording: t (microseconds), id, value (1 rising, 0 falling)"));
     group(sample::addNumber(
         app, "--speed", s.common.speed, 0, 1000,
         "speed of a window, and of a video of frames of equal time; 1: that of the recording; 0: a window as "
@@ -147,7 +150,7 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addOutput(*app, s.common.output,
                       std::string("store the frames themselves as NAME.raw or NAME.h5 (-.raw: on stdout), or ") +
                           sample::SINK_HELP +
-                          "; without a window, without this option, --checksum and --save-events: events.mp4");
+                          "; without a window, without this option, --checksum, --save-events and --triggers: events.mp4");
     sample::addHeadless(*app, s.common.headless);
     addInputOptions(*app, s);
     addVideoOptions(*app, s);
@@ -234,9 +237,10 @@ class Run {
             fps = std::min(240.0, std::max(1.0, 1e6 * (s.common.speed > 0 ? s.common.speed : 1) /
                                                     static_cast<double>(options_.windowing.stride)));
         output_ = std::make_unique<events::FrameOutput>(s, kind_, selection_.grid, fps);
-        if (output_->paced())
+        if (output_->paced() || source.arrival()) // frames come out as they are complete
             options_.batch_windows = 1;
         file_ = std::make_unique<events::EventFile>(s.events_file, selection_.grid);
+        triggers_ = std::make_unique<events::TriggerFile>(s.triggers_file);
         createPipeline();
     }
     ~Run() { cusEventPipelineDestroy(pipeline_); }
@@ -267,7 +271,12 @@ class Run {
             check(cusEventPipelineQuery(pipeline_, &counts));
         requireFrames();
         output_->finish();
-        saving_([this] { file_->finish(); });
+        saving_([this] {
+            file_->finish();
+            if (!settings_.triggers_file.empty() && !source_.arrival())
+                triggers_->write(source_);
+            triggers_->finish();
+        });
         overall_ = progress.seconds();
         report(counts.skipped);
         output_->hold();
@@ -329,18 +338,26 @@ class Run {
             const size_t step = output_->paced() ? 65536 : e.count;
             for (size_t i = 0; i < e.count && status == CUS_OK; i += step) {
                 const cusEventArrays piece = {e.x + i, e.y + i, e.p + i, e.t + i, std::min(step, e.count - i), CUS_HOST};
-                output_->clock.add(pushed_, piece);
+                output_->clock.add(pushed_, piece, source_.arrival());
                 if (!incomplete_) // otherwise they are there already
                     saving_([&] { file_->write(piece); });
+                saveCameraTriggers();
                 status = pushing_([&] { return dealer_ ? dealer_->push(piece) : cusEventPipelinePush(pipeline_, &piece); });
                 pushed_ += piece.count;
                 progress.update(static_cast<long long>(pushed_),
                                 sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
             }
         }
+        saveCameraTriggers(); // those after the last event
         if (status == CUS_OK)
             status = pushing_([this] { return dealer_ ? dealer_->flush() : cusEventPipelineFlush(pipeline_); });
         return status;
+    }
+
+    // A camera does not keep its triggers; when its bytes are read again, they are there already.
+    void saveCameraTriggers() {
+        if (!incomplete_ && source_.arrival())
+            saving_([&] { triggers_->write(source_); });
     }
 
     void report(uint64_t outside) const {
@@ -370,6 +387,7 @@ class Run {
         sample::figure("rate", Json().add("events_per_second", rate), "%.2f million events/s", 1e-6 * rate);
         reportStages();
         output_->report();
+        triggers_->report();
     }
 
     // A pipeline calls the output during a push; several devices work meanwhile.
@@ -393,6 +411,7 @@ class Run {
     uint64_t all_windows_ = 0; // in all shards, if there are several
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
+    std::unique_ptr<events::TriggerFile> triggers_;
     cusEventPipeline *pipeline_ = nullptr;        // on one device
     std::unique_ptr<sample::EventDealer> dealer_; // on several
     uint64_t pushed_ = 0;
@@ -406,9 +425,10 @@ int run(int argc, char **argv) {
         return sample::OK;
     sample::Files files;
     files.read("INPUT", s.input);
-    if (!s.common.output.empty() || (!s.checksum && s.events_file.empty()))
+    if (!s.common.output.empty() || (!s.checksum && s.events_file.empty() && s.triggers_file.empty()))
         files.write(s.common, "events.mp4");
     files.write("--save-events", s.events_file);
+    files.write("--triggers", s.triggers_file);
     files.check();
     const std::string type = sample::ending(s.common.output);
     if (!s.common.output.empty() && type != ".raw" && type != ".h5" && type != ".hdf5" &&
@@ -418,6 +438,7 @@ int run(int argc, char **argv) {
                                       sample::expectedOutputs());
     sample::requireEnding("--save-events", s.events_file, {".h5", ".hdf5"});
     sample::requireFile("--save-events", s.events_file);
+    sample::requireEnding("--triggers", s.triggers_file, {".csv"});
     if (type == ".h5" || type == ".hdf5")
         sample::requireFile("--output", s.common.output);
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);

@@ -1,5 +1,5 @@
-/* Checks of decoded events, which the readers of recordings and the decoder of raw bytes share: the sensor, the polarity and the
- * order of times. */
+/* Checks of decoded events, which the readers of recordings and the decoder of raw bytes share: the sensor, the polarity and
+ * the order of times. */
 #ifndef CUSI_EVENT_CHECKS_H
 #define CUSI_EVENT_CHECKS_H
 

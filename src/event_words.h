@@ -1,4 +1,5 @@
-/* The words of the raw formats of event cameras, as the decoders and the scans of recordings read them. The upper 4 bits of a word are its type; DAT has records instead. */
+/* The words of the raw formats of event cameras, as the decoders and the scans of recordings read them. The upper 4 bits of a
+ * word are its type; DAT has records instead. */
 #ifndef CUSI_EVENT_WORDS_H
 #define CUSI_EVENT_WORDS_H
 
@@ -10,8 +11,8 @@
 #define CUSI_WORDS_INLINE static inline
 #endif
 
-/* EVT 2.0, words of 32 bits, and EVT 2.1, words of 64 bits, whose upper half is laid out like a word of EVT 2.0 and whose lower half
- * has a bit for each of the 32 pixels from x on. Types past CUSI_EVT2_OTHERS carry no events. */
+/* EVT 2.0, words of 32 bits, and EVT 2.1, words of 64 bits, whose upper half is laid out like a word of EVT 2.0 and whose lower
+ * half has a bit for each of the 32 pixels from x on. Types past CUSI_EVT2_OTHERS carry no events. */
 enum { CUSI_EVT2_OFF = 0, CUSI_EVT2_ON = 1, CUSI_EVT2_TIME_HIGH = 8, CUSI_EVT2_TRIGGER = 10, CUSI_EVT2_OTHERS = 14 };
 
 /* EVT 3.0, words of 16 bits. */

@@ -77,6 +77,8 @@ typedef struct cusEventInfo {
     int64_t first_time;    /* microseconds; -1 if there is no event */
     int64_t last_time;     /* -1 if it is only known after reading all of it, or before first_time */
     char camera[32];       /* M3ED, MVSEC: the camera being read; otherwise the camera named in the header, or "" */
+    uint64_t start;        /* RAW, DAT and text: the byte at which the events start; HDF5: 0 */
+    int legacy;            /* EVT2.1: 1 if the upper half of each word comes first, as for cusEventDecoderOptions */
 } cusEventInfo;
 
 /* An open recording. */
@@ -128,14 +130,14 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
 
 /* ---- Triggers -------------------------------------------------------------------------------------------------------- */
 
-/* Reads the next external triggers of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end or with
- * an error. They are a list of their own: the first call starts at the first trigger, whatever events have been read, and seeking
- * changes nothing. Formats: EVT2, EVT2.1, EVT3 and EVT4, without triggers before the first time word; Metavision (/EXT_TRIGGER/events);
- * the others have none. Times are as stored; nothing checks their order.
- * After damage, as for cusEventReaderRead, the triggers before it are delivered together with the error, which stays until the rewind.
- * Errors: NULL and those of cusEventReaderRead; Metavision: also those of cusEventReaderOpen, if the dataset is not one of triggers.
- * Cost: RAW: one more pass over the file, on one thread; memory: 0.5 MiB. Metavision: each chunk is read once per call, with up to a
- * quarter of max_memory besides what events need. */
+/* Reads the next external triggers of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end
+ * or with an error. They are a list of their own: the first call starts at the first trigger, whatever events have been read, and
+ * seeking changes nothing. Formats: EVT2, EVT2.1, EVT3 and EVT4, without triggers before the first time word; Metavision
+ * (/EXT_TRIGGER/events); the others have none. Times are as stored; nothing checks their order.
+ * After damage, as for cusEventReaderRead, the triggers before it are delivered together with the error, which stays until the
+ * rewind. Errors: NULL and those of cusEventReaderRead; Metavision: also those of cusEventReaderOpen, if the dataset is not one of
+ * triggers. Cost: RAW: one more pass over the file on one thread, 0.5 MiB of memory. Metavision: each chunk is read once per call,
+ * with up to a quarter of max_memory besides what events need. */
 CUS_API cusStatus cusEventReaderReadTriggers(cusEventReader *reader, size_t capacity, cusEventTrigger *triggers,
                                              size_t *count);
 /* The next trigger read will be the first of the recording. Errors: NULL. */

@@ -1,10 +1,11 @@
 /* cusight/raw.h: decodes the raw bytes of event cameras into events, in pieces of any size, on the CPU or the GPU.
  *
- * Formats: Prophesee EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 (the bytes after the "% " lines of a RAW file, or those that a camera sends) and
- * the records of DAT, as Prophesee documents them. cusight/eventio.h reads files; its readers stand on this decoder.
+ * Formats: Prophesee EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 (the bytes after the "% " lines of a RAW file, or those that a camera
+ * sends) and the records of DAT, as Prophesee documents them. cusight/eventio.h reads files; its readers stand on this decoder.
  *
- * A decoder remembers what one piece leaves for the next: time, row, base of vectors, and the bytes of an incomplete word. However a
- * recording is cut, the events, counts and errors are the same, and the same on both backends. Time counters are unwrapped.
+ * A decoder remembers what one piece leaves for the next: time, row, base of vectors, and the bytes of an incomplete word.
+ * However a recording is cut, the events, counts and errors are the same, and the same on both backends. Time counters are
+ * unwrapped.
  */
 #ifndef CUSIGHT_RAW_H
 #define CUSIGHT_RAW_H
@@ -69,14 +70,14 @@ CUS_API cusEventDecoderOptions cusEventDecoderDefaults(void);
 
 /* An edge on the camera's trigger input. */
 typedef struct cusEventTrigger {
-    int64_t t;     /* microseconds */
-    int16_t id;    /* of the input */
-    uint8_t value; /* 1 rising, 0 falling */
-    uint8_t reserved[5];
+    int64_t t;           /* microseconds */
+    int16_t id;          /* of the input */
+    uint8_t value;       /* 1 rising, 0 falling */
+    uint8_t reserved[5]; /* 0 */
 } cusEventTrigger;
 
-/* Where events go: arrays of `capacity` elements each, in the decoder's space. NULL for an array that is not needed. On the device an
- * array starts at a multiple of its element's size. */
+/* Where events go: arrays of `capacity` elements each, in the decoder's space. NULL for an array that is not needed. On the
+ * device an array starts at a multiple of its element's size. */
 typedef struct cusEventBuffers {
     uint16_t *x, *y;
     uint8_t *p; /* 0 negative, 1 positive */
@@ -106,30 +107,31 @@ CUS_API cusStatus cusEventDecoderCreate(cusEventDecoder **decoder, const cusEven
 /* Safe on NULL. Waits for the device. */
 CUS_API void cusEventDecoderDestroy(cusEventDecoder *decoder);
 
-/* Decodes the next `size` bytes of the recording, in the decoder's space at any alignment, and writes `decoded` (host: host memory;
- * device: device memory or page-locked host memory; NULL: nothing is written).
+/* Decodes the next `size` bytes of the recording, in the decoder's space at any alignment, and writes `decoded` (host: host
+ * memory; device: device memory or page-locked host memory; NULL: nothing is written).
  * Host: finished at return, and the status returned is that of `decoded`, with a message. One pass on one thread.
- * Device: queued in `stream`, which the call does not wait for; it can be captured into a graph. CUS_OK means that the run is queued;
- * its own status is in `decoded`, and cusEventDecoderCheck gives it with the message. The bytes are read twice and the events written
- * once. From the first 8 KB with a bad event, an undefined word or more than fits, one block decodes the rest of the piece again, at
- * about a thousandth of the speed: it stops there, or with CUS_BAD_EVENTS_SKIP goes on.
+ * Device: queued in `stream`, which the call does not wait for; it can be captured into a graph. CUS_OK means that the run is
+ * queued; its own status is in `decoded`, and cusEventDecoderCheck gives it with the message. The bytes are read twice and the
+ * events written once. From the first 8 KB with a bad event, an undefined word or more than fits, one block decodes the rest of
+ * the piece again, at about a thousandth of the speed: it stops there, or with CUS_BAD_EVENTS_SKIP goes on.
  *   CAPACITY: the next good event or trigger does not fit. Those that fit are delivered, `used` says from where to go on, and
- *   nothing is lost: pass the rest again. On the host the arrays are full, and a vector may be delivered in parts; on the device
- *   `used` is always at the first word whose events do not all fit. There every further run does nothing and reports CAPACITY with
- *   `used` 0 until cusEventDecoderCheck has been called, so runs that are queued already do no harm.
- *   FORMAT: a bad event or an undefined word (CUS_BAD_EVENTS_STOP), at whose word `used` is (0 if it began in an earlier piece). The
- *   events and triggers before it are delivered and counted; every further run reports the same and delivers nothing, until SetState
- *   or Finish.
- * Errors of the call that change nothing: NULL; VALUE (size above max_bytes; misaligned arrays); SPACE (memory of another kind). */
+ *   nothing is lost: pass the rest again. On the host the arrays are full, and a vector may be delivered in parts; on the
+ *   device `used` is always at the first word whose events do not all fit. There every further run does nothing and reports
+ *   CAPACITY with `used` 0 until cusEventDecoderCheck has been called, so runs that are queued already do no harm.
+ *   FORMAT: a bad event or an undefined word (CUS_BAD_EVENTS_STOP), at whose word `used` is (0 if it began in an earlier
+ *   piece). The events and triggers before it are delivered and counted; every further run reports the same and delivers
+ *   nothing, until SetState or Finish.
+ * Errors of the call that change nothing: NULL; VALUE (size above max_bytes; misaligned arrays); SPACE (memory of another
+ * kind). */
 CUS_API cusStatus cusEventDecoderRun(cusEventDecoder *decoder, const void *bytes, size_t size,
                                      const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream);
 
-/* Waits for the last run and gives what it has done; *decoded is in host memory, NULL: only the status. Returns its status, with the
- * message. After CAPACITY the next run decodes again. Errors: NULL, CUDA, those of Run. */
+/* Waits for the last run and gives what it has done; *decoded is in host memory, NULL: only the status. Returns its status,
+ * with the message. After CAPACITY the next run decodes again. Errors: NULL, CUDA, those of Run. */
 CUS_API cusStatus cusEventDecoderCheck(cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream);
 
-/* Ends the recording: TRUNCATED if the last piece ended within a word. The decoder is at the start again, whatever came before. Waits
- * as Check does. */
+/* Ends the recording: TRUNCATED if the last piece ended within a word. The decoder is at the start again, whatever came before.
+ * Waits as Check does. */
 CUS_API cusStatus cusEventDecoderFinish(cusEventDecoder *decoder, cusStream stream);
 
 /* All that a decoder remembers between two pieces: a place in a recording from which any decoder of the format can continue. */
@@ -153,8 +155,8 @@ typedef struct cusEventDecoderState {
 
 /* Copies the state. Waits for the device. Errors: NULL, CUDA; FORMAT: after a failure there is no place to continue from. */
 CUS_API cusStatus cusEventDecoderGetState(cusEventDecoder *decoder, cusEventDecoderState *state);
-/* Continues from a state; counts then start at 0, and a failure is forgotten. Waits for the device. Errors: NULL, CUDA; VALUE: not a
- * state of this format. */
+/* Continues from a state; counts then start at 0, and a failure is forgotten. Waits for the device. Errors: NULL, CUDA; VALUE:
+ * not a state of this format. */
 CUS_API cusStatus cusEventDecoderSetState(cusEventDecoder *decoder, const cusEventDecoderState *state);
 
 #ifdef __cplusplus

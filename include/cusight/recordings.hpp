@@ -176,6 +176,18 @@ class EventReader {
         check(status);
         return count > 0;
     }
+    // Reads the next external triggers, at most `capacity`; returns false at the end. If it throws, `triggers` has those before
+    // the damage.
+    bool readTriggers(std::vector<cusEventTrigger> &triggers, size_t capacity) {
+        size_t count = 0;
+        triggers.resize(capacity);
+        const cusStatus status = cusEventReaderReadTriggers(get(), capacity, triggers.data(), &count);
+        triggers.resize(status == CUS_ERROR_NULL ? 0 : count);
+        check(status);
+        return count > 0;
+    }
+    // The next trigger read will be the first.
+    void rewindTriggers() { check(cusEventReaderRewindTriggers(get())); }
     // The next event read will be number `index` of the file.
     void seekIndex(int64_t index) { check(cusEventReaderSeekIndex(get(), index)); }
     // The next event read will be the first at or after `time`; returns its number.

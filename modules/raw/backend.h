@@ -20,8 +20,8 @@ struct cusEventDecoder {
     void *state; /* owned by the backend */
 };
 
-/* The kinds of cusEventDecoded.detail[0], after those of event_checks.h, whose further fields cusi_describeBadEvent() gives. 0: no
- * error. */
+/* The kinds of cusEventDecoded.detail[0], after those of event_checks.h, whose further fields cusi_describeBadEvent() gives. 0:
+ * no error. */
 enum {
     RAW_BAD_WORD = 4,     /* [1]: its byte in the recording, [2]: its type */
     RAW_EVENTS_FULL = 5,  /* [1]: the arrays' capacity */
@@ -44,7 +44,8 @@ cusStatus raw_report(const char *function, cusEventFormat format, const cusEvent
 /* ---- The backends ------------------------------------------------------------------------------------------------------
  * Arguments have been checked. A failed create leaves what destroy accepts; setState comes after it and starts the decoder.
  *
- *   run        events->triggers NULL: triggers are only counted. host: *decoded is always set. cuda: queued; decoded may be NULL
+ *   run        events->triggers NULL: triggers are only counted. host: *decoded is always set. cuda: queued; decoded may be
+ *              NULL
  *   check      waits; *decoded: what the last run has done, or raw_nothing(). After CAPACITY the next run decodes again
  *   getState   waits; whatever the status of the last run
  *   setState   waits; counts start at 0, what the last run has done becomes raw_nothing() */

@@ -191,7 +191,7 @@ static cusStatus getState(const char *function, cusEventDecoder *decoder, cusEve
 
 static cusStatus finish(const char *function, cusEventDecoder *decoder, cusStream stream) {
     cusEventDecoded done;
-    cusEventDecoderState state;
+    cusEventDecoderState state = {0};
     CUS_TRY(waitFor(function, decoder, &done, stream));
     CUS_TRY(getState(function, decoder, &state));
     const cusEventDecoderState start = raw_start();

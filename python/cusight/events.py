@@ -51,6 +51,7 @@ __all__ = [
     "ReaderCounts",
     "Recording",
     "Representation",
+    "Triggers",
     "Windowing",
     "event_windows",
     "open",
@@ -97,6 +98,19 @@ class Events(NamedTuple):
         return f"Events({len(self.t):,} events{times})"
 
 
+class Triggers(NamedTuple):
+    """External triggers as parallel NumPy arrays: t int64 (microseconds), id int16 (of the camera's input), value uint8 (1 rising, 0
+    falling)."""
+
+    t: NDArray[numpy.int64]
+    id: NDArray[numpy.int16]
+    value: NDArray[numpy.uint8]
+
+    def __repr__(self) -> str:
+        times = f", {self.t[0]} .. {self.t[-1]} us" if len(self.t) else ""
+        return f"Triggers({len(self.t):,} triggers{times})"
+
+
 @dataclass(frozen=True)
 class ReaderCounts:
     """What was read since a Recording was opened or last sought."""
@@ -141,6 +155,7 @@ class Recording(Closeable):
         self.first_time: int | None = int(first) if first >= 0 else None
         self.last_time: int | None = int(last) if last >= 0 else None
         self._start = 0
+        self._triggers: Triggers | None = None
         place = repr(self._source) if isinstance(self._source, str) else f"{memoryview(self._source).nbytes:,} bytes in memory"
         size = f"{height} x {width} pixels" if height else "pixels not known"
         self._about = f"{place}, {self.format}, {size}"
@@ -176,6 +191,14 @@ class Recording(Closeable):
         """The next event read will be number `index`, from 0."""
         self._core.seek_index(index)
         self._start = index
+
+    @property
+    def triggers(self) -> Triggers:
+        """All external triggers of the recording, wherever it has been read: those of EVT2, EVT2.1, EVT3, EVT4 and Metavision; other formats
+        have none. RAW is read once more for them, at the first use. Raises if the recording is damaged."""
+        if self._triggers is None:
+            self._triggers = Triggers(*self._core.triggers())
+        return self._triggers
 
     def counts(self) -> ReaderCounts:
         """What was read, and what was skipped, since the recording was opened or last sought."""

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace cuspy {
 
@@ -96,6 +97,33 @@ static nb::tuple read(Reader &self, size_t capacity) {
         checkSignals();
     }
     return nb::make_tuple(x.object, y.object, p.object, t.object, total);
+}
+
+// All external triggers as (t, id, value). Raises if the recording is damaged before its end.
+static nb::tuple triggers(Reader &self) {
+    const Use<cusEventReader> reader(self.handle);
+    Call call("Recording.triggers");
+    std::vector<cusEventTrigger> all;
+    call.run([&] { return cusEventReaderRewindTriggers(reader); });
+    constexpr size_t SOME = 65536;
+    for (size_t got = SOME; got == SOME;) {
+        const size_t before = all.size();
+        all.resize(before + SOME);
+        call.run([&] { return cusEventReaderReadTriggers(reader, SOME, &all[before], &got); });
+        all.resize(before + got);
+        checkSignals();
+    }
+    Call made("Recording.triggers");
+    made.assume({CUS_HOST, -1}, Framework::NumPy);
+    const auto n = static_cast<int64_t>(all.size());
+    const Array t = made.out(nb::none(), "t", {n}, I64), id = made.out(nb::none(), "id", {n}, I16),
+                value = made.out(nb::none(), "value", {n}, U8);
+    for (size_t i = 0; i < all.size(); ++i) {
+        static_cast<int64_t *>(t.data)[i] = all[i].t;
+        static_cast<int16_t *>(id.data)[i] = all[i].id;
+        static_cast<uint8_t *>(value.data)[i] = all[i].value;
+    }
+    return nb::make_tuple(t.object, id.object, value.object);
 }
 
 static bool isHdf5(cusEventFormat format) {
@@ -354,6 +382,7 @@ void addEventio(nb::module_ &module) {
         .def("info", &info)
         .def("counts", &counts)
         .def("read", &read, nb::arg("capacity"))
+        .def("triggers", &triggers)
         .def("seek_index", &seekIndex, nb::arg("index"))
         .def("seek_time", &seekTime, nb::arg("time"));
     nb::class_<Writer>(module, "EventWriter")

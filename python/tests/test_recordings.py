@@ -66,6 +66,27 @@ def test_reading_and_seeking(path, clean):
             len(recording)
 
 
+def test_triggers(path):
+    words = [10 << 28, 8 << 28 | 10]  # a trigger before the first time word has no time
+    for i in range(70_000):
+        words += [1 << 28 | (i & 63) << 22 | 5 << 11 | 7, 10 << 28 | (i & 63) << 22 | 3 << 8 | i & 1, 8 << 28 | 10 + i]
+    data = b"% evt 2.0\n% geometry 64x48\n% end\n" + np.array(words, "<u4").tobytes()
+    with cusight.events.open(data, skip_bad=True) as recording:
+        recording.read(1000)
+        triggers = recording.triggers
+        assert repr(triggers).startswith("Triggers(70,000 triggers, 640 .. ")
+        assert triggers.t.dtype == np.int64 and triggers.id.dtype == np.int16 and triggers.value.dtype == np.uint8
+        i = np.arange(70_000)
+        assert np.array_equal(triggers.t, np.maximum(10 + i - 1, 10) << 6 | i & 63)
+        assert np.all(triggers.id == 3) and np.array_equal(triggers.value, i & 1)
+        assert recording.triggers is triggers and len(recording.read(1000).t) == 1000
+    with cusight.events.open(path) as recording:
+        assert len(recording.triggers.t) == 0 and repr(recording.triggers) == "Triggers(0 triggers)"
+    with cusight.events.open(data + b"x") as recording:
+        with pytest.raises(EOFError, match="ends at byte"):
+            recording.triggers
+
+
 @pytest.mark.parametrize(
     "windows",
     [700, "7ms", cusight.Windowing(500, 300, keep_incomplete=True), cusight.Windowing(9000, 4000, "duration", True)],

@@ -99,6 +99,13 @@ class Statistics {
     int64_t first_ = -1, last_ = -1;
 };
 
+// Counts the triggers of a recording that does not have them among its events.
+void countTriggers(EventSource &source, cusEventCounts &c) {
+    for (auto some = source.triggers(); !some.empty(); some = source.triggers())
+        for (const cusEventTrigger &trigger : some)
+            ++(trigger.value ? c.triggers_rising : c.triggers_falling);
+}
+
 void reportCounts(const cusEventCounts &c) {
     if (c.triggers_rising + c.triggers_falling)
         sample::figure("triggers",
@@ -128,6 +135,8 @@ void printInfo(const Settings &s) {
     cusEventArrays e;
     while (!sample::interrupted() && source->next(e)) {
         statistics.add(e);
+        if (source->arrival())
+            (void)source->triggers(); // counted with the events
         progress.update(static_cast<long long>(statistics.events()));
     }
     progress.finish();
@@ -137,8 +146,12 @@ void printInfo(const Settings &s) {
     if (source->info() && source->info()->camera[0])
         sample::figure("camera", "%s", source->info()->camera);
     statistics.reportEvents();
-    if (source->info())
-        reportCounts(source->counts());
+    if (source->info()) {
+        cusEventCounts counts = source->counts();
+        if (source->info()->format == CUS_EVENTS_METAVISION)
+            countTriggers(*source, counts);
+        reportCounts(counts);
+    }
     if (!source->problem().empty())
         throw sample::Stop(sample::INPUT, source->problem());
 }

@@ -9,6 +9,7 @@
 #include "cusight/live.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <sys/stat.h>
@@ -56,9 +57,11 @@ void checkOutput(cusStatus status) {
 
 // ---- PlaybackClock -----------------------------------------------------------------------------------------------------
 
-void PlaybackClock::add(uint64_t first, const cusEventArrays &piece) {
-    pieces_.push_back({first, first + piece.count, piece.t[0], piece.t[piece.count - 1]});
-    if (pieces_.size() > 64)
+void PlaybackClock::add(uint64_t first, const cusEventArrays &piece, const std::chrono::steady_clock::time_point *arrival) {
+    pieces_.push_back({first, first + piece.count, piece.t[0], piece.t[piece.count - 1], {}});
+    if (arrival)
+        pieces_.back().arrival = *arrival;
+    if (pieces_.size() > (arrival ? 4096 : 64)) // a camera's are small
         pieces_.pop_front();
 }
 
@@ -69,6 +72,42 @@ int64_t PlaybackClock::timeOf(uint64_t event) const {
                                                   static_cast<double>(std::min(event, p->last) - p->first) /
                                                   static_cast<double>(p->last - p->first));
     return pieces_.empty() ? 0 : pieces_.front().from;
+}
+
+const std::chrono::steady_clock::time_point *PlaybackClock::arrivalOf(uint64_t event) const {
+    for (auto p = pieces_.rbegin(); p != pieces_.rend(); ++p)
+        if (event >= p->first && event < p->last)
+            return p->arrival ? &*p->arrival : nullptr;
+    return nullptr;
+}
+
+// ---- Latency -----------------------------------------------------------------------------------------------------------
+
+static const double STEP = std::log(1.05);
+
+void Latency::add(double milliseconds) {
+    ++steps_[static_cast<int>(std::ceil(std::log(std::max(milliseconds, 1e-3)) / STEP))];
+    ++count_;
+    largest_ = std::max(largest_, milliseconds);
+}
+
+double Latency::quantile(double part) const {
+    uint64_t below = 0;
+    for (const auto &[step, count] : steps_)
+        if ((below += count) >= static_cast<uint64_t>(std::ceil(part * static_cast<double>(count_))))
+            return std::min(largest_, std::exp(step * STEP));
+    return largest_;
+}
+
+void Latency::report() const {
+    if (!count_)
+        return;
+    const double median = quantile(0.5), high = quantile(0.99);
+    sample::figure(
+        "latency",
+        sample::Json().add("latency_ms", sample::Json().add("median", median).add("p99", high).add("largest", largest_)),
+        "median %.3f ms, 99 %% below %.3f ms, largest %.3f ms, from the arrival of a frame's last byte", median, high,
+        largest_);
 }
 
 // ---- PlainFrames -------------------------------------------------------------------------------------------------------
@@ -119,7 +158,7 @@ void FrameOutput::open(double fps) {
         checkOutput(cusFrameWriterCreate(&hdf5_, name.c_str(), size_.height, size_.width, type_));
     }
     const bool frames_only = isRaw(name) || isHdf5(name);
-    const bool other_output = settings_.checksum || !settings_.events_file.empty();
+    const bool other_output = settings_.checksum || !settings_.events_file.empty() || !settings_.triggers_file.empty();
     paced_ = !settings_.common.headless && sample::displayProblem().empty();
     if (!paced_ && (frames_only || (name.empty() && other_output)))
         return;
@@ -169,8 +208,24 @@ void FrameOutput::take(const cusFrameBatch &batch) {
                                 .add("frame", frames_ + i)
                                 .add("first_event", batch.windows[i].first)
                                 .add("last_event", batch.windows[i].last));
+    if (raw_ && raw_->inPlace()) // whoever reads them gets them now
+        raw_->flush();
     const size_t shown = sink_ ? show(batch) : batch.count;
+    addLatencies(batch);
     frames_ += raw_ || hdf5_ || settings_.checksum ? batch.count : shown;
+}
+
+void FrameOutput::addLatencies(const cusFrameBatch &batch) {
+    const auto now = std::chrono::steady_clock::now();
+    for (size_t i = 0; i < batch.count; ++i) {
+        // By duration, the first event past the window completes it, unless the recording ends.
+        const uint64_t last = batch.windows[i].last, completes = settings_.us_per_frame > 0 ? last : last - 1;
+        const auto *arrival = clock.arrivalOf(completes);
+        if (!arrival)
+            arrival = clock.arrivalOf(last - 1);
+        if (arrival)
+            latency_.add(std::chrono::duration<double, std::milli>(now - *arrival).count());
+    }
 }
 
 size_t FrameOutput::show(const cusFrameBatch &batch) {
@@ -212,6 +267,7 @@ void FrameOutput::finishFiles() {
 
 void FrameOutput::report() const {
     const std::string name = sample::isStandard(settings_.common.output) ? "stdout" : settings_.common.output;
+    latency_.report();
     if (settings_.checksum)
         sample::figure("checksum", "%08x", crc_);
     if (sink_)
@@ -246,6 +302,34 @@ void EventFile::write(const cusEventArrays &e) {
 void EventFile::finish() {
     if (writer_)
         checkOutput(cusEventWriterFinish(std::exchange(writer_, nullptr)));
+}
+
+// ---- TriggerFile -------------------------------------------------------------------------------------------------------
+
+TriggerFile::TriggerFile(const std::string &path) : path_(path) {
+    if (path.empty())
+        return;
+    file_ = std::make_unique<sample::OutputFile>(path);
+    file_->print("t,id,value\n");
+}
+
+void TriggerFile::write(EventSource &source) {
+    for (auto some = source.triggers(); !some.empty(); some = source.triggers()) {
+        for (size_t i = 0; file_ && i < some.size(); ++i)
+            file_->print("%lld,%d,%d\n", static_cast<long long>(some[i].t), some[i].id, some[i].value);
+        count_ += some.size();
+    }
+}
+
+void TriggerFile::finish() {
+    if (file_)
+        file_->commit();
+}
+
+void TriggerFile::report() const {
+    if (file_)
+        sample::figure("triggers", sample::Json().add("triggers", count_).add("triggers_in", path_), "%llu in %s",
+                       static_cast<unsigned long long>(count_), path_.c_str());
 }
 
 } // namespace events

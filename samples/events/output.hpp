@@ -2,6 +2,7 @@
 #pragma once
 
 #include "events/settings.hpp"
+#include "events/source.hpp"
 
 #include "common/output.hpp"
 #include "common/video/sink.hpp"
@@ -10,10 +11,13 @@
 #include "cusight/eventio.h"
 #include "cusight/events.h"
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace events {
@@ -21,18 +25,37 @@ namespace events {
 // When the events of a recording happened, for a window that plays it.
 class PlaybackClock {
   public:
-    // The events pushed next have the numbers `first` and following.
-    void add(uint64_t first, const cusEventArrays &piece);
+    // The events pushed next have the numbers `first` and following, and came at `arrival`, if that is known.
+    void add(uint64_t first, const cusEventArrays &piece, const std::chrono::steady_clock::time_point *arrival);
 
     // When event number `event` happened, interpolated within its piece.
     int64_t timeOf(uint64_t event) const;
+
+    // When its bytes came; null if that is not known.
+    const std::chrono::steady_clock::time_point *arrivalOf(uint64_t event) const;
 
   private:
     struct Piece {
         uint64_t first, last; // events
         int64_t from, to;     // their times
+        std::optional<std::chrono::steady_clock::time_point> arrival;
     };
     std::deque<Piece> pieces_; // the latest
+};
+
+// How long frames take from the arrival of their last byte, in milliseconds. Keeps shares of 5 % steps, not every frame.
+class Latency {
+  public:
+    void add(double milliseconds);
+    void report() const; // nothing without frames
+
+  private:
+    // The upper end of the step within which the share `part` of all frames lies.
+    double quantile(double part) const;
+
+    std::map<int, uint64_t> steps_; // by the logarithm
+    uint64_t count_ = 0;
+    double largest_ = 0;
 };
 
 // Frames in HDF5, not compressed: one block after a header, which is written last.
@@ -89,6 +112,7 @@ class FrameOutput {
     void finishFiles();
     void take(const cusFrameBatch &batch);
     size_t show(const cusFrameBatch &batch); // how many frames
+    void addLatencies(const cusFrameBatch &batch);
 
     const Settings &settings_;
     const cusRepresentation representation_;
@@ -99,6 +123,7 @@ class FrameOutput {
     cusFrameWriter *hdf5_ = nullptr;
     std::unique_ptr<PlainFrames> plain_;
     std::unique_ptr<sample::Sink> sink_;
+    Latency latency_;
     uint32_t crc_ = 0;
     uint64_t frames_ = 0;
     sample::Stopwatch receiving_, drawing_, finishing_;
@@ -118,6 +143,22 @@ class EventFile {
 
   private:
     cusEventWriter *writer_ = nullptr;
+};
+
+// The table of --triggers; does nothing without it.
+class TriggerFile {
+  public:
+    explicit TriggerFile(const std::string &path);
+
+    // Writes all triggers that the source gives now.
+    void write(EventSource &source);
+    void finish();
+    void report() const;
+
+  private:
+    std::unique_ptr<sample::OutputFile> file_;
+    std::string path_;
+    uint64_t count_ = 0;
 };
 
 } // namespace events

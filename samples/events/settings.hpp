@@ -28,6 +28,7 @@ struct Settings : FrameSettings {
     bool checksum = false;
     std::string compression = "lzf"; // of frames in HDF5
     std::string events_file;         // --save-events
+    std::string triggers_file;       // --triggers
     double fps = 30;
 };
 

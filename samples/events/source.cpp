@@ -1,5 +1,7 @@
 #include "events/source.hpp"
 
+#include "events/camera.hpp"
+
 #include "common/app.hpp"
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
@@ -20,40 +22,41 @@ void check(cusStatus status) {
                inOptions(cusLastError()));
 }
 
+EventColumns::EventColumns(size_t capacity, bool pinned) {
+    const int types[] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1}; // x, y, p; t is int64_t, as large as 64F
+    for (int k = 0; k < 4; ++k)
+        check(pinned ? cusMatCreatePinned(&column_[k], 1, static_cast<int>(capacity), types[k])
+                     : cusMatCreate(&column_[k], 1, static_cast<int>(capacity), types[k], CUS_HOST));
+}
+
+EventColumns::~EventColumns() {
+    for (cusMat &m : column_)
+        cusMatRelease(&m);
+}
+
 namespace {
 
 class RecordingSource final : public EventSource {
   public:
-    static constexpr int PIECE = 800000; // whole chunks of M3ED and DSEC; four frames of the default size
+    static constexpr size_t PIECE = 800000; // whole chunks of M3ED and DSEC; four frames of the default size
 
     RecordingSource(cusEventReader *reader, const std::string &path, bool skip_bad, bool pinned)
-        : reader_(reader), path_(path), seekable_(!skip_bad) {
+        : reader_(reader), path_(path), seekable_(!skip_bad), columns_(PIECE, pinned) {
         check(cusEventReaderInfo(reader_, &info_));
         sensor = {info_.width, info_.height};
         count = skip_bad ? -1 : info_.count;
         first_time = info_.first_time;
         last_time = skip_bad ? -1 : info_.last_time;
-        const int types[] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1}; // x, y, p; t is int64_t, as large as 64F
-        for (int k = 0; k < 4; ++k)
-            check(pinned ? cusMatCreatePinned(&column_[k], 1, PIECE, types[k])
-                         : cusMatCreate(&column_[k], 1, PIECE, types[k], CUS_HOST));
     }
-    ~RecordingSource() override {
-        cusEventReaderClose(reader_);
-        for (cusMat &m : column_)
-            cusMatRelease(&m);
-    }
+    ~RecordingSource() override { cusEventReaderClose(reader_); }
 
     bool next(cusEventArrays &events) override {
         if (!problem_.empty())
             return false;
-        auto *x = static_cast<uint16_t *>(column_[0].data), *y = static_cast<uint16_t *>(column_[1].data);
-        auto *p = static_cast<uint8_t *>(column_[2].data);
-        auto *t = static_cast<int64_t *>(column_[3].data);
         size_t got = 0;
-        if (cusEventReaderRead(reader_, PIECE, x, y, p, t, &got) != CUS_OK)
+        if (cusEventReaderRead(reader_, PIECE, columns_.x(), columns_.y(), columns_.p(), columns_.t(), &got) != CUS_OK)
             problem_ = path_ + ": " + sample::lastMessage();
-        events = {x, y, p, t, got, CUS_HOST};
+        events = columns_.view(got);
         return got > 0;
     }
     void rewind() override {
@@ -65,6 +68,14 @@ class RecordingSource final : public EventSource {
         return seekable_ && cusEventReaderSeekIndex(reader_, static_cast<int64_t>(index)) == CUS_OK;
     }
     bool seekTime(int64_t time) override { return cusEventReaderSeekTime(reader_, time, nullptr) == CUS_OK; }
+    std::vector<cusEventTrigger> triggers() override {
+        std::vector<cusEventTrigger> some(4096);
+        size_t got = 0;
+        if (cusEventReaderReadTriggers(reader_, some.size(), some.data(), &got) != CUS_OK && problem_.empty())
+            problem_ = path_ + ": " + sample::lastMessage();
+        some.resize(got);
+        return some;
+    }
     std::string describe() const override { return path_ + ", " + cusEventFormatName(info_.format); }
     const cusEventInfo *info() const override { return &info_; }
     cusEventCounts counts() const override {
@@ -78,7 +89,7 @@ class RecordingSource final : public EventSource {
     cusEventReader *reader_;
     std::string path_;
     const bool seekable_; // reading skips no events, so indices are those of the file
-    cusMat column_[4] = {};
+    EventColumns columns_;
 };
 
 int64_t microseconds(double seconds) {
@@ -128,9 +139,15 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
     options.camera = s.camera.empty() ? nullptr : s.camera.c_str();
     options.bad_events = s.skip_bad ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
     cusEventReader *reader = nullptr;
-    // Recordings are read back and forth, so stdin becomes a file.
     const bool standard = sample::isStandard(s.input);
-    const std::string path = standard ? sample::StandardInput().spool() : s.input, name = standard ? "stdin" : s.input;
+    std::string path = s.input;
+    const std::string name = standard ? "stdin" : s.input;
+    if (standard) { // other recordings than those of a camera are read back and forth, so stdin becomes a file
+        sample::StandardInput input;
+        if (auto camera = openCamera(input, s, options, pinned))
+            return camera;
+        path = input.spool();
+    }
     const cusStatus status = cusEventReaderOpen(&reader, path.c_str(), &options);
     if (status == CUS_OK)
         return std::make_unique<RecordingSource>(reader, name, s.skip_bad, pinned);

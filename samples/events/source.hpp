@@ -8,6 +8,7 @@
 
 #include <opencv2/core.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,11 +28,16 @@ class EventSource {
     virtual bool next(cusEventArrays &events) = 0;
     virtual void rewind() = 0;
     virtual bool live() const { return false; } // its events do not come again
+    // When the bytes of the events that came last arrived, if the source waits for them: a camera on stdin.
+    virtual const std::chrono::steady_clock::time_point *arrival() const { return nullptr; }
 
     // Continues at event `index`, or at the first event at or after `time`. Returns false, without moving, if this source
     // cannot.
     virtual bool seek(uint64_t) { return false; }
     virtual bool seekTime(int64_t) { return false; }
+
+    // The next external triggers: of a recording, none after the last; of a camera, those that came with the events so far.
+    virtual std::vector<cusEventTrigger> triggers() { return {}; }
 
     virtual std::string describe() const = 0;
 
@@ -45,6 +51,24 @@ class EventSource {
 
   protected:
     std::string problem_;
+};
+
+// Arrays for a piece of events.
+class EventColumns {
+  public:
+    EventColumns(size_t capacity, bool pinned);
+    ~EventColumns();
+    EventColumns(const EventColumns &) = delete;
+    EventColumns &operator=(const EventColumns &) = delete;
+
+    uint16_t *x() const { return static_cast<uint16_t *>(column_[0].data); }
+    uint16_t *y() const { return static_cast<uint16_t *>(column_[1].data); }
+    uint8_t *p() const { return static_cast<uint8_t *>(column_[2].data); }
+    int64_t *t() const { return static_cast<int64_t *>(column_[3].data); }
+    cusEventArrays view(size_t count) const { return {x(), y(), p(), t(), count, CUS_HOST}; }
+
+  private:
+    cusMat column_[4] = {};
 };
 
 // A recording if the content of the file is one, otherwise a video, camera or images. `pinned`: events are in pinned memory.

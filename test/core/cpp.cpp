@@ -283,6 +283,21 @@ TEST(CppClasses, RecordingsInMemory) {
     ASSERT_TRUE(again.read(events, 1));
     EXPECT_EQ(events.x[0], 0);
     EXPECT_EQ(again.counts().events, 1u);
+    std::vector<cusEventTrigger> triggers;
+    EXPECT_FALSE(again.readTriggers(triggers, 3));
+    EXPECT_TRUE(triggers.empty());
+
+    const std::string evt2("% evt 2.0\n% end\n\x01\0\0\x80\x01\x02\x40\xa0", 24); // a time word and a trigger
+    cusight::EventReader raw(evt2.data(), evt2.size());
+    for (int round = 0; round < 2; ++round) {
+        ASSERT_TRUE(raw.readTriggers(triggers, 3));
+        ASSERT_EQ(triggers.size(), 1u);
+        EXPECT_EQ(triggers[0].t, 65);
+        EXPECT_EQ(triggers[0].id, 2);
+        EXPECT_EQ(triggers[0].value, 1);
+        EXPECT_FALSE(raw.readTriggers(triggers, 3));
+        raw.rewindTriggers();
+    }
 }
 
 TEST(CppClasses, WritersRemoveWhatIsNotFinished) {

@@ -41,6 +41,7 @@ class Calls {
         stereo();
         events();
         generating();
+        rawBytes();
         sending();
         streams();
         change(0);
@@ -335,6 +336,31 @@ class Calls {
         });
         add("cusEventGeneratorCheck", Capture::REFUSED, "generator", {},
             [=](cusStream s) { return cusEventGeneratorCheck(generator, nullptr, s); });
+    }
+
+    // The decoder goes on from run to run, so what it writes is not compared.
+    void rawBytes() {
+        constexpr size_t BYTES = 4 * EVENTS;
+        cusEventDecoderOptions options = cusEventDecoderDefaults();
+        options.format = CUS_EVENTS_EVT2;
+        options.bad_events = CUS_BAD_EVENTS_SKIP;
+        options.space = space_;
+        options.max_bytes = BYTES;
+        cusEventDecoder *decoder = nullptr;
+        CUS_EXPECT_OK(cusEventDecoderCreate(&decoder, &options));
+        cleanup_.push_back([=] { cusEventDecoderDestroy(decoder); });
+        const void *bytes = input(1, int(BYTES), CUS_8UC1).data;
+        cusMat &t = empty();
+        CUS_EXPECT_OK(cusMatCreate(&t, 1, EVENTS, CUS_64FC1 /* as wide */, space_));
+        cusEventBuffers buffers = {};
+        buffers.t = static_cast<int64_t *>(t.data);
+        buffers.capacity = EVENTS;
+        add("cusEventDecoderRun", Capture::YES, "decoder", {},
+            [=](cusStream s) { return cusEventDecoderRun(decoder, bytes, BYTES, &buffers, nullptr, s); });
+        add("cusEventDecoderCheck", Capture::REFUSED, "decoder", {},
+            [=](cusStream s) { return cusEventDecoderCheck(decoder, nullptr, s); });
+        add("cusEventDecoderFinish", Capture::REFUSED, "decoder", {},
+            [=](cusStream s) { return cusEventDecoderFinish(decoder, s); });
     }
 
     void sending() {

@@ -75,6 +75,20 @@ void walkReader(const std::string &name, const Recording &recording, int64_t tim
         }
         cusEventReaderClose(reader);
     });
+    walk("cusEventReaderReadTriggers, " + name, [&](Trial &t) {
+        cusEventReader *reader = recording.open();
+        cusEventTrigger some[4] = {};
+        size_t count = 0;
+        t.attempt([&] { return cusEventReaderReadTriggers(reader, 4, some, &count); });
+        if (t.failed) { // the error stays until the rewind
+            EXPECT_NE(cusEventReaderReadTriggers(reader, 4, some, &count), CUS_OK);
+            CUS_EXPECT_OK(cusEventReaderRewindTriggers(reader));
+            CUS_EXPECT_OK(cusEventReaderReadTriggers(reader, 4, some, &count));
+        }
+        t.value(count);
+        t.value(some);
+        cusEventReaderClose(reader);
+    });
     int64_t right = -1;
     walk("cusEventReaderSeek..., " + name, [&](Trial &t) {
         cusEventReader *reader = recording.open();

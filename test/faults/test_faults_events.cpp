@@ -60,6 +60,42 @@ TEST_P(FaultsWith, Windows) {
     }
 }
 
+// Raw bytes of EVT2 in pieces, and the state between two of them.
+TEST_P(FaultsWith, Decoder) {
+    std::vector<uint8_t> words = {100, 0, 0, 0x80}; // a time, then events within 64 us
+    for (unsigned i = 0; i < 500; ++i)
+        for (const unsigned byte : {i % 48, i % 8 << 3, 0u, 0x10u})
+            words.push_back(static_cast<uint8_t>(byte));
+    const Mat bytes(1, static_cast<int>(words.size()), CUS_8UC1, space(), words);
+    Mat times(1, 500, CUS_64FC1 /* as wide */, space(), std::vector<uint8_t>(4000, 0));
+    cusEventDecoderOptions options = cusEventDecoderDefaults();
+    options.format = CUS_EVENTS_EVT2;
+    options.space = space();
+    checkCreate<cusEventDecoderDestroy>("cusEventDecoderCreate",
+                                        [&](auto *d) { return cusEventDecoderCreate(d, &options); });
+    cusEventBuffers events = {};
+    events.t = static_cast<int64_t *>(times.mat.data);
+    events.capacity = 500;
+    check("cusEventDecoderRun", [&](Trial &t) {
+        support::Owned<cusEventDecoderDestroy> d;
+        CUS_ASSERT_OK(cusEventDecoderCreate(&d, &options));
+        cusEventDecoded done = {};
+        t.attempt([&] {
+            cusEventDecoderState state = {};
+            CUS_TRY(cusEventDecoderRun(d, bytes.mat.data, 1002, &events, nullptr, nullptr));
+            CUS_TRY(cusEventDecoderCheck(d, nullptr, nullptr));
+            CUS_TRY(cusEventDecoderGetState(d, &state));
+            CUS_TRY(cusEventDecoderSetState(d, &state));
+            CUS_TRY(cusEventDecoderRun(d, static_cast<uint8_t *>(bytes.mat.data) + 1002, words.size() - 1002, &events,
+                                       nullptr, nullptr));
+            CUS_TRY(cusEventDecoderCheck(d, &done, nullptr));
+            return cusEventDecoderFinish(d, nullptr);
+        });
+        if (!t.failed)
+            EXPECT_EQ(done.index, simulatingCuda() ? done.index : 500u);
+    });
+}
+
 TEST_P(FaultsWith, Stacker) {
     const Recording recording(space());
     const cusEventWindow windows[3] = {{0, 1000}, {900, 2500}, {2500, 3000}};

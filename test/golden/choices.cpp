@@ -28,8 +28,8 @@ Data Choices::content(size_t n) {
 
 Row anyRow(Choices &choices) {
     static Row (*const modules[])(Choices &) = {anyIntegral, anyMatch,  anyFramediff, anyHsv,
-                                                anyStereo,   anyEvents, anyEventgen};
-    return modules[choices.below(7)](choices);
+                                                anyStereo,   anyEvents, anyEventgen,  anyRaw};
+    return modules[choices.below(8)](choices);
 }
 
 std::string differentFromReference(const uint8_t *bytes, size_t count, cusSpace space) {

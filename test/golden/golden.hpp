@@ -83,6 +83,7 @@ Row anyHsv(Choices &choices);
 Row anyStereo(Choices &choices);
 Row anyEvents(Choices &choices);
 Row anyEventgen(Choices &choices);
+Row anyRaw(Choices &choices);
 
 std::vector<Row> integralRows();
 std::vector<Row> matchRows();
@@ -91,6 +92,7 @@ std::vector<Row> hsvRows();
 std::vector<Row> stereoRows();
 std::vector<Row> eventsRows();
 std::vector<Row> eventgenRows();
+std::vector<Row> rawRows();
 
 inline std::string sizeName(int rows, int cols) {
     return std::to_string(rows) + "x" + std::to_string(cols);

@@ -60,7 +60,7 @@ TEST(Raw, EveryBadOptionIsRejected) {
     rejects([](O &o) { o.space = cusSpace(9); }, "cusEventDecoderCreate: space is 9");
     rejects([](O &o) { o.unchecked = 2; }, "cusEventDecoderCreate: unchecked is 2, expected 0, or 1 on the host");
     rejects([](O &o) { o.unchecked = 1, o.space = CUS_DEVICE; }, "unchecked is 1, expected 0, or 1 on the host");
-    rejects([](O &o) { o.space = CUS_DEVICE, o.max_bytes = (size_t(1) << 30) + 1; },
+    rejects([](O &o) { o.space = CUS_DEVICE, o.max_bytes = (size_t(1) << 29) + 1; },
             "cusEventDecoderCreate: max_bytes is 536870913, expected 0..536870912");
     EXPECT_EQ(decoder, nullptr);
     cusEventDecoderDestroy(nullptr);

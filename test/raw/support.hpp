@@ -127,15 +127,16 @@ inline Bytes randomStream(const Kind &kind, size_t n, const Damage &damage, std:
                        p = below(2);
         if (when != t)
             s.time(when);
-        if (happens(damage.undefined) && s.format != CUS_EVENTS_DAT)
+        const bool undefined = happens(damage.undefined), noise = happens(damage.noise);
+        const uint64_t any = random(), other = random(); // one by one: compilers choose the order of arguments
+        if (undefined && s.format != CUS_EVENTS_DAT)
             s.undefined();
-        else if (happens(damage.noise) && s.format != CUS_EVENTS_DAT)
-            s.word(uint32_t(random()), uint32_t(random()));
+        else if (noise && s.format != CUS_EVENTS_DAT)
+            s.word(uint32_t(any), uint32_t(other));
         else if (s.format != CUS_EVENTS_DAT && below(50) == 0)
-            s.trigger(when, below(16), below(2));
+            s.trigger(when, any % 16, other % 2);
         else if (s.hasVectors() && below(3) == 0)
-            s.vector(when, below(4) ? x / 40 * 32 : x, y, p,
-                     uint32_t(random() & (below(2) ? random() & random() : random())));
+            s.vector(when, other % 4 ? x / 40 * 32 : x, y, p, uint32_t(any & (other >> 40 & 1 ? other : any >> 32)));
         else if (s.format == CUS_EVENTS_EVT3 && below(12) == 0)
             s.word(0x5000u | below(256)); // goes on from the last vector
         else

@@ -5,6 +5,7 @@
 
 #include "cusight/raw.h"
 
+#include <algorithm>
 #include <string>
 
 namespace reference {
@@ -75,18 +76,18 @@ class Raw {
     void evt2(uint32_t word, uint32_t mask, bool vectors) {
         const unsigned type = word >> 28;
         if (type == 0 || type == 1)
-            vector((high_ << 6) + (word >> 22 & 63), word >> 11 & 2047, word & 2047, type, mask);
+            vector(high_ * 64 + (word >> 22 & 63), word >> 11 & 2047, word & 2047, type, mask);
         else if (type == 8)
             timeHigh(word & 0xfffffff, 28);
         else if (type == 10)
-            trigger((high_ << 6) + (word >> 22 & 63), word >> 8 & 31, word & 1);
+            trigger(high_ * 64 + (word >> 22 & 63), word >> 8 & 31, word & 1);
         else if (type != 14 && type != 15)
             undefined(type, vectors ? "EVT2.1" : "EVT2");
     }
 
     void evt3(unsigned word) {
         const unsigned type = word >> 12, value = word & 4095;
-        const int64_t t = (high_ << 12) + low_;
+        const int64_t t = high_ * 4096 + low_;
         if (type == 0) {
             row_ = value & 2047;
         } else if (type == 2) {
@@ -113,7 +114,7 @@ class Raw {
 
     void evt4(uint32_t word, uint32_t mask) {
         const unsigned type = word >> 28;
-        const int64_t t = (high_ << 6) + (word >> 22 & 63);
+        const int64_t t = high_ * 64 + (word >> 22 & 63);
         if (type >= 10 && type <= 13)
             vector(t, word >> 11 & 2047, word & 2047, type & 1, mask);
         else if (type == 14)

@@ -263,8 +263,9 @@ cusStatus eventio_openWords(cusEventReader *reader) {
 
     EventHeader header;
     CUS_TRY(eventio_readHeader(reader, words->buffer, words->filled, &header));
-    words->legacy = header.legacy;
+    words->legacy = reader->info.legacy = header.legacy;
     words->state = header.start;
+    reader->info.start = header.start.offset;
     if (reader->info.format != CUS_EVENTS_TEXT)
         CUS_TRY(eventio_createDecoder(reader, "cusEventReaderOpen", &words->decoder));
     CUS_TRY(addCheckpoint(words));

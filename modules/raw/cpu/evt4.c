@@ -1,6 +1,6 @@
 /* Prophesee EVT 4.0: 32-bit words. Bits 31..28 are the type; an event word then has t[5:0] x[10:0] y[10:0], a time word the
- * upper 28 bits of the time, a trigger what it has in EVT 2.0. After a vector word, laid out like an event, comes one with a bit
- * for each of the 32 pixels from x on. */
+ * upper 28 bits of the time, a trigger what it has in EVT 2.0. After a vector word, laid out like an event, comes one with a
+ * bit for each of the 32 pixels from x on. */
 #include "raw/cpu/decoders.h"
 
 /* Starts the vector and emits what fits. *at: moved past the head, or past both words if some events do not fit. */

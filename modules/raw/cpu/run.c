@@ -1,9 +1,9 @@
-/* The host backend: feeds the decoders with pieces cut anywhere, and checks what they deliver block by block, while it is in the
- * caches.
+/* The host backend: feeds the decoders with pieces cut anywhere, and checks what they deliver block by block, while it is in
+ * the caches.
  *
- * An event takes a place in the arrays only if it is good. So at full arrays the next event is decoded and checked aside (peek). In a
- * block with a bad event, CUS_BAD_EVENTS_STOP restores the decoder to the block's start and decodes just the events before the bad
- * one: triggers, counts and the word's place then follow. */
+ * An event takes a place in the arrays only if it is good. So at full arrays the next event is decoded and checked aside
+ * (peek). In a block with a bad event, CUS_BAD_EVENTS_STOP restores the decoder to the block's start and decodes just the
+ * events before the bad one: triggers, counts and the word's place then follow. */
 #include "check.h"
 #include "raw/backend.h"
 #include "raw/cpu/decoders.h"
@@ -109,8 +109,8 @@ static void restore(HostDecoder *host, const Before *before) {
     host->last.triggers = before->triggers;
 }
 
-/* Stops at the bad event that follows `good` ones in the block from `bytes` on. *used: up to its word, or past it if it is a vector
- * with events before the bad one. */
+/* Stops at the bad event that follows `good` ones in the block from `bytes` on. *used: up to its word, or past it if it is a
+ * vector with events before the bad one. */
 static void stopAtBad(const Run *run, const Before *before, const uint8_t *bytes, size_t n, CusiEvents events, size_t good,
                       size_t *used) {
     HostDecoder *host = run->host;
@@ -123,8 +123,8 @@ static void stopAtBad(const Run *run, const Before *before, const uint8_t *bytes
     host->last.status = CUS_ERROR_FORMAT;
 }
 
-/* Decodes and checks one block of up to `capacity` events, of which the good ones are at the start of `events`. On return the status
- * is FORMAT if there is a bad event and *kept good ones before it. */
+/* Decodes and checks one block of up to `capacity` events, of which the good ones are at the start of `events`. On return the
+ * status is FORMAT if there is a bad event and *kept good ones before it. */
 static RawStop runBlock(const Run *run, const uint8_t *bytes, size_t n, CusiEvents events, size_t capacity, size_t *kept,
                         size_t *used) {
     HostDecoder *host = run->host;
@@ -245,7 +245,7 @@ cusStatus raw_host_run(cusEventDecoder *decoder, const void *bytes, size_t size,
     HostDecoder *host = decoder->state;
     cusEventDecoded *done = &host->last;
     const Run run = {decoder, host, events};
-    const uint8_t *from = bytes;
+    const uint8_t *from = size ? bytes : (const uint8_t *)""; /* bytes may be NULL then */
     const cusEventDecoded before = *done;
     *done = raw_nothing();
     if (before.status == CUS_ERROR_FORMAT) {
@@ -256,7 +256,7 @@ cusStatus raw_host_run(cusEventDecoder *decoder, const void *bytes, size_t size,
     }
     size_t at = host->place.carried ? runCarried(&run, from, size) : 0;
     if (done->status == CUS_OK && !host->place.carried) {
-        at += runBytes(&run, size ? from + at : from, size - at);
+        at += runBytes(&run, from + at, size - at);
         if (done->status == CUS_OK) {
             host->place.carried = (uint32_t)(size - at);
             if (at < size)

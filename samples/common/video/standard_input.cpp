@@ -68,6 +68,19 @@ StandardInput::StandardInput() {
         throw Stop(INPUT, "stdin is empty");
 }
 
+bool StandardInput::extend() {
+    const size_t have = start_.size();
+    start_.resize(have + PIECE);
+    const size_t got = readStandardInput(&start_[have], PIECE);
+    start_.resize(have + got);
+    return got > 0;
+}
+
+bool StandardInput::isFile() {
+    struct stat about;
+    return ::fstat(STDIN_FILENO, &about) == 0 && S_ISREG(about.st_mode);
+}
+
 bool StandardInput::isImage() const {
     static const std::string magics[] = {"\x89PNG", "\xff\xd8\xff", "BM", {'I', 'I', '*', '\0'}, {'M', 'M', '\0', '*'}};
     for (const std::string &magic : magics)
@@ -99,8 +112,7 @@ size_t StandardInput::read(char *buffer, size_t bytes) {
 }
 
 std::string StandardInput::spool() const {
-    struct stat about;
-    if (::fstat(STDIN_FILENO, &about) == 0 && S_ISREG(about.st_mode))
+    if (isFile())
         return "/dev/stdin";
     const char *folder = std::getenv("TMPDIR");
     std::string name = std::string(folder && *folder ? folder : "/tmp") + "/cusight-XXXXXX";

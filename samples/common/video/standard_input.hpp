@@ -15,6 +15,10 @@ class StandardInput {
     StandardInput();
 
     const std::string &start() const { return start_; }
+    // Waits for more first bytes; returns false at the end.
+    bool extend();
+    // Whether stdin is a regular file, which can be read again.
+    static bool isFile();
     // Checks the first bytes: PNG, JPEG, BMP, TIFF, WebP, PNM.
     bool isImage() const;
 
