@@ -4,6 +4,8 @@
 #include "common/terminal/options.hpp"
 #include "common/events/windows.hpp"
 
+#include "cusight/eventio.h"
+
 #include <opencv2/core.hpp>
 
 #include <string>
@@ -28,6 +30,7 @@ struct Settings : FrameSettings {
     bool checksum = false;
     std::string compression = "lzf"; // of frames in HDF5
     std::string events_file;         // --save-events
+    cusEventFormat events_format = CUS_EVENTS_M3ED;
     double fps = 30;
 };
 
