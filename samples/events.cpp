@@ -1,5 +1,5 @@
 // cusight-events: turns a recording of an event camera, or a video, into frames: pictures, videos, raw frames, HDF5.
-// `cusight-events info` prints what is in it.
+// `cusight-events info` prints what is in it, `convert` writes it in another format.
 #include "common/app.hpp"
 #include "common/events/dealer.hpp"
 #include "common/terminal/files.hpp"
@@ -9,9 +9,11 @@
 #include "common/terminal/progress.hpp"
 #include "common/video/source.hpp"
 #include "common/stages.hpp"
+#include "events/convert.hpp"
 #include "events/info.hpp"
 #include "events/merge.hpp"
 #include "events/output.hpp"
+#include "events/recording.hpp"
 #include "events/settings.hpp"
 #include "events/source.hpp"
 
@@ -104,7 +106,10 @@ void addOutputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
     group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
     group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "how frames are stored in NAME.h5"));
-    group(sample::addText(app, "--save-events", s.events_file, "FILE.h5", "write the events as an M3ED-style recording"));
+    group(sample::addText(
+        app, "--save-events", s.events_file, "FILE",
+        "write the events as a recording: M3ED-style HDF5 (.h5), Metavision's HDF5 (.hdf5), EVT3 (.raw), .dat, "
+        ".csv or .txt"));
     group(
         sample::addText(app, "--triggers", s.triggers_file, "FILE.csv",
                         "write all external triggers of the recording: t (microseconds), id, value (1 rising, 0 falling)"));
@@ -122,6 +127,22 @@ const std::string RECORDING_HELP =
     "recognized by its content; or a source of "
     "frames to generate events from: ";
 
+void addConvert(CLI::App &app, Settings &s, events::ConvertSettings &how) {
+    sample::addPositional(app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, true);
+    sample::addPositional(app, "OUTPUT", how.output,
+                          "M3ED-style HDF5 (NAME.h5), Metavision's HDF5 (NAME.hdf5), Prophesee RAW (NAME.raw), NAME.dat, "
+                          "NAME.csv or NAME.txt",
+                          true);
+    addInputOptions(app, s);
+    addVideoOptions(app, s);
+    addSelectionOptions(app, s);
+    const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
+    group(sample::addChoice(app, "--format", how.format, {"m3ed", "metavision", "evt2", "evt3", "dat", "text"},
+                            "how events are stored; by default OUTPUT's ending says so, .raw: evt3"));
+    group(sample::addChoice(app, "--compression", how.compression, {"own", "gzip", "none"},
+                            "HDF5: own is LZF for M3ED and ECF for Metavision"));
+}
+
 // Returns false if there is nothing left to do, or if `info` was asked for and printed.
 bool parse(int argc, char **argv, Settings &s) {
     const auto app =
@@ -132,9 +153,13 @@ bool parse(int argc, char **argv, Settings &s) {
                         "  cusight-events recording.raw --save-events recording.h5\n"
                         "  cusight-events video.mp4 --output events.mp4        events generated from video\n"
                         "  cusight-events info recording.raw\n"
+                        "  cusight-events convert recording.raw recording.hdf5\n"
                         "  cusight-events merge part-*.h5 --output frames.h5   of shards\n");
     CLI::App *const info =
         sample::addCommand(*app, "info", "Prints what is in a recording.", "  cusight-events info recording.raw\n");
+    CLI::App *const convert = sample::addCommand(*app, "convert", "Writes the events of a recording in another format.",
+                                                 "  cusight-events convert recording.dat recording.raw --format evt2\n"
+                                                 "  cusight-events convert recording.raw part.hdf5 --range 1:2.5\n");
     CLI::App *const merge = sample::addCommand(*app, "merge", "Puts the frames of all shards together.",
                                                "  cusight-events merge part-*.h5 --output frames.h5\n");
     events::MergeSettings parts;
@@ -146,6 +171,8 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addPositional(*info, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, true);
     addInputOptions(*info, s);
     addVideoOptions(*info, s);
+    events::ConvertSettings how;
+    addConvert(*convert, s, how);
     sample::addDevice(*app, s.common.device, true);
     sample::addOutput(*app, s.common.output,
                       std::string("store the frames themselves as NAME.raw or NAME.h5 (-.raw: on stdout), or ") +
@@ -161,6 +188,10 @@ bool parse(int argc, char **argv, Settings &s) {
         return false;
     if (sample::isParsed(*info)) {
         events::printInfo(s);
+        return false;
+    }
+    if (sample::isParsed(*convert)) {
+        events::convert(s, how);
         return false;
     }
     if (sample::isParsed(*merge)) {
@@ -239,7 +270,7 @@ class Run {
         output_ = std::make_unique<events::FrameOutput>(s, kind_, selection_.grid, fps);
         if (output_->paced() || source.arrival()) // frames come out as they are complete
             options_.batch_windows = 1;
-        file_ = std::make_unique<events::EventFile>(s.events_file, selection_.grid);
+        file_ = std::make_unique<events::EventFile>(s.events_file, selection_.grid, s.events_format, "own");
         triggers_ = std::make_unique<events::TriggerFile>(s.triggers_file);
         createPipeline();
     }
@@ -436,8 +467,8 @@ int run(int argc, char **argv) {
         throw Stop(sample::USAGE, "--output is '" + s.common.output +
                                       "', expected NAME.raw or NAME.h5 for the frames themselves, or " +
                                       sample::expectedOutputs());
-    sample::requireEnding("--save-events", s.events_file, {".h5", ".hdf5"});
-    sample::requireFile("--save-events", s.events_file);
+    if (!s.events_file.empty())
+        s.events_format = events::recordingFormat("--save-events", s.events_file, "");
     sample::requireEnding("--triggers", s.triggers_file, {".csv"});
     if (type == ".h5" || type == ".hdf5")
         sample::requireFile("--output", s.common.output);

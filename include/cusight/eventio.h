@@ -62,8 +62,8 @@ typedef struct cusEventReaderOptions {
     size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). Larger
                                 chunks: CUS_ERROR_CAPACITY */
     int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc, ECF,
-                                shuffle and fletcher32, with libhdf5 (if built with it) and its plugins, whose memory has no
-                                limit */
+                                shuffle and fletcher32, with libhdf5 (if built with CUSIGHT_HDF5_PLUGINS) and its plugins, whose
+                                memory has no limit */
 } cusEventReaderOptions;
 
 /* The defaults named above. */
@@ -186,11 +186,12 @@ CUS_API cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventM
 
 /* How to write a recording. */
 typedef struct cusEventWriterOptions {
-    int width, height;  /* sensor, 1..65536; required */
-    const char *camera; /* group under /prophesee: "left" or "right"; NULL: "left" */
-    int chunk;          /* events in a chunk, 1024..4194304, default 40000 */
-    int compress;       /* default 1: LZF */
-    int threads;        /* threads that compress, 0..1024; 0: as many as OpenMP uses */
+    int width, height;     /* sensor, 1..65536; EVT2, EVT3, METAVISION: ..2048; DAT: ..16384; required */
+    const char *camera;    /* M3ED: group under /prophesee: "left" or "right"; NULL: "left" */
+    int chunk;             /* HDF5: events in a chunk, 1024..4194304 (METAVISION: 65535); 0: 40000 (16384), the default */
+    int compress;          /* HDF5: default 1: M3ED LZF, METAVISION ECF; 2: gzip (needs zlib); 0: none */
+    int threads;           /* HDF5: threads that compress, 0..1024; 0: as many as OpenMP uses */
+    cusEventFormat format; /* ANY (the default): M3ED; the others that can be written: see cusEventWriterCreate */
 } cusEventWriterOptions;
 
 /* The defaults named above; width and height are 0 and must be set. */
@@ -199,20 +200,34 @@ CUS_API cusEventWriterOptions cusEventWriterDefaults(void);
 /* A recording being written. */
 typedef struct cusEventWriter cusEventWriter;
 
-/* Creates an M3ED-style HDF5 file: /prophesee/<camera>/{x,y uint16, p int8, t int64, ms_map_idx uint64},
- * calib/resolution {width, height}. The file is written in the folder of `path` under a random name, synchronized to
- * disk and renamed when it is finished: `path` is never an incomplete file, and a previous file stays until then. A symbolic
+/* Creates a recording:
+ *
+ *   format       contents
+ *   M3ED         HDF5: /prophesee/<camera>/{x, y uint16, p int8, t int64, ms_map_idx uint64}, calib/resolution {width, height}
+ *   METAVISION   HDF5 as OpenEB writes it: /CD/events {x, y, p, t}, /CD/indexes, /EXT_TRIGGER without triggers, geometry
+ *   EVT2, EVT3   Prophesee RAW with the lines evt, format and geometry; EVT3 uses vectors where they are shorter
+ *   DAT          Prophesee DAT, version 2
+ *   TEXT         width and height, then lines "t x y p" with t in seconds, six digits; if the path ends in .csv Metavision's
+ *                "%geometry:W,H" and "x,y,p,t" in microseconds
+ *
+ * Reading it gives the same events in the same order. The same events give the same bytes, whatever the number of threads and
+ * the sizes of the calls. HDF5 needs no libhdf5. The file is written in the folder of `path` under a random name, synchronized
+ * to disk and renamed when it is finished: `path` is never an incomplete file, and a previous file stays until then. A symbolic
  * link at `path` is replaced, not followed; a folder, device or pipe is IO. Errors: NULL, VALUE, IO, NO_MEMORY, UNSUPPORTED
- * (build without HDF5). */
+ * (gzip in a build without zlib). */
 CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options);
 
-/* Appends n events. A rejected call writes nothing: VALUE names the first event that is outside the sensor, has p other
- * than 0 and 1, or a time that is negative, earlier than the one before, later than 2^40 us (12 days), or more than 2^22 ms (70
- * minutes) and 1000 ms for each event before it after the first event: ms_map_idx has an entry for every millisecond. After IO or NO_MEMORY the file cannot be finished. */
+/* Appends n events. A rejected call writes nothing: VALUE names the first event that is outside the sensor, has p other than 0
+ * and 1, or a time that is negative, earlier than the one before, or later than 2^40 us (12 days).
+ *   M3ED, METAVISION: nor more than 2^22 ms (70 minutes) and 1000 ms for each event before it after the first event: the index has
+ *   an entry for every millisecond, or two.
+ *   DAT: nor 2^31 us or more after the one before where the counter of 2^32 us wraps in between, and the first is below 2^32 us.
+ *   EVT2, EVT3: gaps of any length; time words tell how often the counter wraps, from time 0 on (EVT3: 4 bytes for 16.8 s).
+ * After IO or NO_MEMORY the file cannot be finished. */
 CUS_API cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y,
                                       const uint8_t *p, const int64_t *t);
 
-/* Writes the remaining events and the index, renames the file and frees the writer, whatever the status. */
+/* Writes what is left, renames the file and frees the writer, whatever the status. */
 CUS_API cusStatus cusEventWriterFinish(cusEventWriter *writer);
 /* Frees the writer and removes the unfinished file. Safe on NULL. */
 CUS_API void cusEventWriterDiscard(cusEventWriter *writer);
@@ -224,7 +239,7 @@ typedef struct cusFrameWriter cusFrameWriter;
 
 /* Creates an HDF5 file with one dataset, /frames, of shape frames x rows x cols x channels and the type's depth: one chunk a
  * frame, LZF compressed, readable by h5py. Like the event writer's file it is renamed when it is finished. Errors: NULL,
- * VALUE, TYPE, SIZE (a frame of 2^32 bytes or more), IO, NO_MEMORY, UNSUPPORTED. */
+ * VALUE, TYPE, SIZE (a frame of 2^32 bytes or more), IO, NO_MEMORY. */
 CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type);
 
 /* Appends n frames, given as one host matrix of n * rows rows. After IO or NO_MEMORY the file cannot be finished. Errors:
@@ -249,13 +264,13 @@ CUS_API cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored
 /* Makes an existing file at `path` an HDF5 file with /frames, as cusFrameWriterCreate describes it, but without the frames:
  * stored[k] bytes of frame k belong at offsets[k]. Those bytes of the file stay as they are; its length becomes that of the
  * whole file. `compressed` 0: one contiguous block instead of chunks; it starts at offsets[0], the only one set if there are
- * frames; `stored` is ignored. Without frames both may be NULL. Nothing is synchronized to disk. Errors: NULL, VALUE, TYPE,
- * SIZE, IO, NO_MEMORY, UNSUPPORTED. */
+ * frames, always at the same byte; `stored` is ignored. Without frames both may be NULL. Nothing is synchronized to disk.
+ * Errors: NULL, VALUE, TYPE, SIZE, IO, NO_MEMORY. */
 CUS_API cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
                                      const uint32_t *stored, uint64_t *offsets);
 
 /* Joins files of frames without decompressing: read the stored bytes of each frame, and write them where cusFrameFileLayout says.
- * Only for files that you trust: libhdf5 opens them as they are. */
+ * Files may come from strangers: they are read like recordings. */
 typedef struct cusFrameFileInfo {
     int rows, cols, type; /* one frame */
     int compressed;       /* one chunk a frame, LZF; otherwise one block */
@@ -266,8 +281,8 @@ typedef struct cusFrameFileInfo {
 /* An open file of frames. */
 typedef struct cusFrameReader cusFrameReader;
 
-/* Opens a file that cusFrameWriter or cusFrameFileLayout made. Errors: NULL, IO, FORMAT (any other file), NO_MEMORY,
- * UNSUPPORTED. */
+/* Opens a file that cusFrameWriter or cusFrameFileLayout made. Errors: NULL, IO, FORMAT (any other file), TRUNCATED,
+ * UNSUPPORTED (HDF5 that recordings do not use), NO_MEMORY. */
 CUS_API cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info);
 /* Sets *bytes to the size of a frame as it is stored, and copies it to `stored`, which has room for a frame; NULL: the size only.
  * Errors: NULL, VALUE, IO, FORMAT, TRUNCATED. */
@@ -275,7 +290,8 @@ CUS_API cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, v
 /* Safe on NULL. */
 CUS_API void cusFrameReaderClose(cusFrameReader *reader);
 
-/* Like cusFrameWriterLabel, for a finished file. Errors: NULL, VALUE, IO, UNSUPPORTED. */
+/* Like cusFrameWriterLabel, for a finished file of this version. Errors: NULL, VALUE, those of cusFrameReaderOpen; IO also if
+ * the file has a label or no room for one. */
 CUS_API cusStatus cusFrameFileLabel(const char *path, const char *label);
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@
 #include "eventio/hdf5/reader.h"
 #include "eventio/validate.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +46,7 @@ static cusStatus createReader(cusEventReader **reader, const char *path, const v
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
     made->options = chosen;
     made->source = (EventSource){-1, data, size};
-    cusStatus status = path ? eventio_openSource(&made->source, path) : CUS_OK;
+    cusStatus status = path ? eventio_openSource(&made->source, path, O_RDONLY, "cusEventReaderOpen") : CUS_OK;
     if (status == CUS_OK)
         status = openReader(made);
     made->options.camera = NULL; /* the caller's string; info.camera has a copy */

@@ -8,7 +8,7 @@
  *   validate.c              checks of options, formats and events
  *   source.c                the bytes: a regular file or memory
  *
- * The other objects of eventio.h are in writer.c and frames/ (both write through output.c). */
+ * The other objects of eventio.h are in writer.c, writers/ and frames/, which write through output.c. */
 #ifndef CUSI_EVENTIO_RECORDING_H
 #define CUSI_EVENTIO_RECORDING_H
 

@@ -12,13 +12,13 @@ static const char *kindOfFile(mode_t mode) {
     return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-cusStatus eventio_openSource(EventSource *source, const char *path) {
+cusStatus eventio_openSource(EventSource *source, const char *path, int access, const char *function) {
     /* O_NONBLOCK: opening a pipe that has no writer must not block. */
-    source->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    CUSI_REQUIRE(source->fd >= 0, CUS_ERROR_IO, "cusEventReaderOpen: %s: %s", path, strerror(errno));
+    source->fd = open(path, access | O_CLOEXEC | O_NONBLOCK);
+    CUSI_REQUIRE(source->fd >= 0, CUS_ERROR_IO, "%s: %s: %s", function, path, strerror(errno));
     struct stat about;
-    CUSI_REQUIRE(fstat(source->fd, &about) == 0, CUS_ERROR_IO, "cusEventReaderOpen: %s: %s", path, strerror(errno));
-    CUSI_REQUIRE(S_ISREG(about.st_mode), CUS_ERROR_IO, "cusEventReaderOpen: %s is %s, expected a regular file", path,
+    CUSI_REQUIRE(fstat(source->fd, &about) == 0, CUS_ERROR_IO, "%s: %s: %s", function, path, strerror(errno));
+    CUSI_REQUIRE(S_ISREG(about.st_mode), CUS_ERROR_IO, "%s: %s is %s, expected a regular file", function, path,
                  kindOfFile(about.st_mode));
     source->size = (uint64_t)about.st_size;
     return CUS_OK;

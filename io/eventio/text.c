@@ -200,9 +200,10 @@ cusStatus eventio_decodeText(cusEventReader *reader, cusEventDecoderState *state
 
 /* ---- Which column is what ------------------------------------------------------------------------------------------- */
 
-enum { ORDERS = 6, SAMPLE_LINES = 2000 };
+enum { ORDERS = 6, METAVISION = 1, SAMPLE_LINES = 2000 };
 
-/* The most common order first: the first order that the numbers allow is taken. */
+/* The most common order first: the first order that the numbers allow is taken, after Metavision's where the file looks like
+ * it. */
 static const TextColumns orders[ORDERS] = {
     {.t = 0, .x = 1, .y = 2, .p = 3}, {.t = 3, .x = 0, .y = 1, .p = 2}, {.t = 2, .x = 0, .y = 1, .p = 3},
     {.t = 0, .x = 2, .y = 3, .p = 1}, {.t = 3, .x = 1, .y = 2, .p = 0}, {.t = 1, .x = 2, .y = 3, .p = 0},
@@ -217,8 +218,8 @@ static int isPolarity(const Number *n) {
 }
 
 /* Finds the order that the fewest lines contradict: times do not decrease, coordinates have 16 bits, polarities are -1, 0
- * or 1. */
-static TextColumns findColumns(const uint8_t *p, const uint8_t *end) {
+ * or 1. Of those that are left, number `usual` comes first. */
+static TextColumns findColumns(const uint8_t *p, const uint8_t *end, int usual) {
     size_t contradictions[ORDERS] = {0};
     int64_t last[4] = {-1, -1, -1, -1}; /* in each column, as a time */
     int in_seconds[4] = {0}, lines = 0;
@@ -242,8 +243,8 @@ static TextColumns findColumns(const uint8_t *p, const uint8_t *end) {
         }
         p = newline ? newline + 1 : end;
     }
-    int best = 0;
-    for (int k = 1; k < ORDERS; ++k)
+    int best = usual;
+    for (int k = 0; k < ORDERS; ++k)
         best = contradictions[k] < contradictions[best] ? k : best;
     TextColumns found = orders[best];
     found.in_seconds = (unsigned char)in_seconds[found.t];
@@ -290,10 +291,11 @@ static void parseGeometry(const uint8_t *p, const uint8_t *end, int64_t *width, 
 
 /* Finds the columns from the lines at p, unless a line of names gave them: then the first event, p .. line_end, gives only the
  * unit of time. */
-static void setColumns(const uint8_t *p, const uint8_t *line_end, const uint8_t *end, int named, TextColumns *columns) {
+static void setColumns(const uint8_t *p, const uint8_t *line_end, const uint8_t *end, int named, int usual,
+                       TextColumns *columns) {
     Number number[4];
     if (!named)
-        *columns = findColumns(p, end);
+        *columns = findColumns(p, end, usual);
     else if (parseNumbers(p, line_end, number))
         columns->in_seconds = !number[columns->t].integer;
 }
@@ -303,7 +305,8 @@ int eventio_looksLikeText(const uint8_t *bytes, size_t n, cusEventDecoderState *
     const uint8_t *p = bytes, *const end = bytes + n;
     if (n >= 3 && p[0] == 0xef && p[1] == 0xbb && p[2] == 0xbf) /* byte order mark */
         p += 3;
-    for (int has_size = 0, named = 0; p < end;) {
+    int has_size = 0, named = 0;
+    while (p < end) {
         const uint8_t *newline = memchr(p, '\n', (size_t)(end - p));
         const uint8_t *line_end = newline ? newline : end;
         const uint8_t *q = skipSpace(p, line_end);
@@ -321,7 +324,7 @@ int eventio_looksLikeText(const uint8_t *bytes, size_t n, cusEventDecoderState *
                 return 0;
             const int two_numbers = skipSpace(next, line_end) == line_end;
             if (!two_numbers || !newline || !first.integer || !second.integer || has_size) { /* the first event */
-                setColumns(p, line_end, end, named, columns);
+                setColumns(p, line_end, end, named, *width && !has_size ? METAVISION : 0, columns);
                 start->offset = (uint64_t)(p - bytes);
                 return 1;
             }
@@ -334,5 +337,9 @@ int eventio_looksLikeText(const uint8_t *bytes, size_t n, cusEventDecoderState *
         ++start->line;
         p = newline + 1;
     }
-    return 0;
+    /* Without events, but of a known size. */
+    if (!named)
+        *columns = orders[has_size ? 0 : METAVISION];
+    start->offset = n;
+    return *width > 0 && *height > 0;
 }

@@ -466,10 +466,11 @@ class _Writer(Closeable):
 
 
 class EventWriter(_Writer):
-    """Writes an M3ED-style HDF5 recording. Until it is finished, the file is `path` with ".part" appended.
+    """Writes a recording. Until it is finished, the file has a hidden name beside `path`.
 
-    shape: (rows, cols) of the sensor. camera: "left" (default) or "right". chunk: events in a chunk. compress: LZF.
-    threads: 0: as many as OpenMP uses.
+    shape: (rows, cols) of the sensor. format: "M3ED" (the default, HDF5), "Metavision" (its HDF5), "EVT2", "EVT3", "DAT" or "text" (CSV if the path
+    ends in .csv). camera: of M3ED, "left" (default) or "right". chunk: events in a chunk of HDF5; 0: the format's own. compress, of HDF5: True:
+    LZF, or Metavision's ECF; "gzip"; False. threads: 0: as many as OpenMP uses.
     """
 
     def __init__(
@@ -477,15 +478,21 @@ class EventWriter(_Writer):
         path: str | os.PathLike[str],
         shape: Sequence[int],
         *,
+        format: Format = "M3ED",
         camera: str | None = None,
-        chunk: int = 40_000,
-        compress: bool = True,
+        chunk: int = 0,
+        compress: bool | Literal["gzip"] = True,
         threads: int = 0,
     ) -> None:
         rows, cols = frame_size("EventWriter", shape)
+        if format not in _FORMATS:
+            raise ValueError(f"EventWriter: format is {format!r}, expected M3ED, Metavision, EVT2, EVT3, DAT or text")
+        if isinstance(compress, str) and compress != "gzip":
+            raise ValueError(f"EventWriter: compress is {compress!r}, expected True, False or 'gzip'")
         self._about = f"{os.fspath(path)!r}, {rows} x {cols} pixels"
-        numbers = integer("EventWriter", "chunk", chunk), bool(compress), integer("EventWriter", "threads", threads)
-        self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, *numbers)
+        how = 2 if compress == "gzip" else int(bool(compress))
+        numbers = integer("EventWriter", "chunk", chunk), how, integer("EventWriter", "threads", threads)
+        self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, *numbers, _FORMATS[format])
 
     def write(
         self,

@@ -180,7 +180,7 @@ static void destroyWriter(cusEventWriter **writer) {
 }
 
 static Writer *createWriter(const std::string &path, int width, int height, const std::optional<std::string> &camera,
-                            int chunk, bool compress, int threads) {
+                            int chunk, int compress, int threads, int format) {
     cusEventWriterOptions options = cusEventWriterDefaults();
     options.width = width;
     options.height = height;
@@ -188,6 +188,7 @@ static Writer *createWriter(const std::string &path, int width, int height, cons
     options.chunk = chunk;
     options.compress = compress;
     options.threads = threads;
+    options.format = static_cast<cusEventFormat>(format);
     Call call("EventWriter");
     cusEventWriter *writer = nullptr;
     call.run([&] { return cusEventWriterCreate(&writer, path.c_str(), &options); });
@@ -387,7 +388,7 @@ void addEventio(nb::module_ &module) {
         .def("seek_time", &seekTime, nb::arg("time"));
     nb::class_<Writer>(module, "EventWriter")
         .def(nb::new_(&createWriter), nb::arg("path"), nb::arg("width"), nb::arg("height"), none("camera"),
-             nb::arg("chunk"), nb::arg("compress"), nb::arg("threads"))
+             nb::arg("chunk"), nb::arg("compress"), nb::arg("threads"), nb::arg("format"))
         .def("close", [](Writer &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Writer &self) { return self.handle.closed(); })
         .def("write", &writeEvents, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))

@@ -42,9 +42,6 @@ def write_text(path, events):
 
 
 def write(path, events):
-    """As HDF5 if this build can, else as text."""
-    if "HDF5" not in cusight._core.built_with():
-        return write_text(path, events)
     with cusight.events.EventWriter(path, SHAPE, chunk=1024) as writer:
         writer.write(*events)
 

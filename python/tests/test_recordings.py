@@ -30,8 +30,6 @@ def path(request, clean, tmp_path):
     if request.param == "text":
         file.write_bytes(text_of(clean))
         return file
-    if "HDF5" not in cusight._core.built_with():
-        pytest.skip("built without HDF5")
     with cusight.events.EventWriter(file, SHAPE, chunk=1024) as writer:
         writer.write(*(a[:2000] for a in clean))
         writer.write(*(a[2000:] for a in clean))
@@ -163,8 +161,6 @@ def test_bad_recordings(tmp_path, clean):
 
 
 def test_writers_leave_whole_files_only(tmp_path, clean):
-    if "HDF5" not in cusight._core.built_with():
-        pytest.skip("built without HDF5")
     path = tmp_path / "run.h5"
     with pytest.raises(KeyError):
         with cusight.events.EventWriter(path, SHAPE) as writer:
@@ -188,6 +184,25 @@ def test_writers_leave_whole_files_only(tmp_path, clean):
         with pytest.raises(ValueError):
             frames.write(np.zeros((1, 24, 64, 2), np.uint8))
     assert (tmp_path / "frames.h5").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("format, name", [("M3ED", "a.h5"), ("Metavision", "a.hdf5"), ("EVT2", "2.raw"), ("EVT3", "3.raw"), ("DAT", "a.dat"), ("text", "a.txt"), ("text", "a.csv")])
+def test_each_format_keeps_the_events(tmp_path, clean, format, name):
+    with cusight.events.EventWriter(tmp_path / name, SHAPE, format=format) as writer:
+        writer.write(*clean)
+    with cusight.events.open(tmp_path / name) as recording:
+        assert recording.format == format
+        assert recording.shape == tuple(SHAPE)
+        assert same(recording.read(10_000), clean)
+
+
+def test_formats_that_are_not_written(tmp_path):
+    for wrong in ({"format": "EVT4"}, {"format": "any?"}, {"format": "DSEC"}, {"compress": "lzma"}):
+        with pytest.raises(ValueError, match="format is|compress is"):
+            cusight.events.EventWriter(tmp_path / "w", SHAPE, **wrong)
+    with pytest.raises(ValueError, match="expected 1..2048"):
+        cusight.events.EventWriter(tmp_path / "w", (10, 4000), format="EVT3")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_pipeline(clean):

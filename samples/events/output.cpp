@@ -279,31 +279,6 @@ void FrameOutput::report() const {
                        settings_.events_file.c_str());
 }
 
-// ---- EventFile ---------------------------------------------------------------------------------------------------------
-
-EventFile::EventFile(const std::string &path, cv::Size size) {
-    if (path.empty())
-        return;
-    cusEventWriterOptions options = cusEventWriterDefaults();
-    options.width = size.width;
-    options.height = size.height;
-    checkOutput(cusEventWriterCreate(&writer_, path.c_str(), &options));
-}
-
-EventFile::~EventFile() {
-    cusEventWriterDiscard(writer_);
-}
-
-void EventFile::write(const cusEventArrays &e) {
-    if (writer_)
-        checkOutput(cusEventWriterWrite(writer_, e.count, e.x, e.y, e.p, e.t));
-}
-
-void EventFile::finish() {
-    if (writer_)
-        checkOutput(cusEventWriterFinish(std::exchange(writer_, nullptr)));
-}
-
 // ---- TriggerFile -------------------------------------------------------------------------------------------------------
 
 TriggerFile::TriggerFile(const std::string &path) : path_(path) {

@@ -1,4 +1,4 @@
-// Where frames and events go: a window, a video or pictures; raw frames or HDF5; a checksum; a recording.
+// Where frames go: a window, a video or pictures; raw frames or HDF5; a checksum.
 #pragma once
 
 #include "events/settings.hpp"
@@ -128,21 +128,6 @@ class FrameOutput {
     uint64_t frames_ = 0;
     sample::Stopwatch receiving_, drawing_, finishing_;
     std::exception_ptr error_;
-};
-
-// The recording of --save-events; does nothing without it.
-class EventFile {
-  public:
-    EventFile(const std::string &path, cv::Size size);
-    ~EventFile();
-    EventFile(const EventFile &) = delete;
-    EventFile &operator=(const EventFile &) = delete;
-
-    void write(const cusEventArrays &events);
-    void finish();
-
-  private:
-    cusEventWriter *writer_ = nullptr;
 };
 
 // The table of --triggers; does nothing without it.

@@ -4,6 +4,8 @@
 #include "common/terminal/options.hpp"
 #include "common/events/windows.hpp"
 
+#include "cusight/eventio.h"
+
 #include <opencv2/core.hpp>
 
 #include <string>
@@ -29,6 +31,7 @@ struct Settings : FrameSettings {
     std::string compression = "lzf"; // of frames in HDF5
     std::string events_file;         // --save-events
     std::string triggers_file;       // --triggers
+    cusEventFormat events_format = CUS_EVENTS_M3ED;
     double fps = 30;
 };
 

@@ -301,9 +301,6 @@ TEST(CppClasses, RecordingsInMemory) {
 }
 
 TEST(CppClasses, WritersRemoveWhatIsNotFinished) {
-#ifndef CUSIGHT_HAVE_HDF5
-    GTEST_SKIP() << "no HDF5 in this build";
-#endif
     const std::string path = testing::TempDir() + "cusight_cpp_events.h5",
                       frames = testing::TempDir() + "cusight_cpp_frames.h5";
     cusEventWriterOptions options = cusEventWriterDefaults();

@@ -236,7 +236,6 @@ void putAt(const std::string &path, uint64_t offset, const void *data, size_t by
 } // namespace
 
 TEST(FrameFileLayout, FramesWrittenInAnyOrderGiveTheWritersFile) {
-    NEEDS_HDF5();
     auto random = support::generator();
     Folder at;
     for (const size_t count : {0, 1, 2, 40, 700}) {
@@ -280,7 +279,6 @@ TEST(FrameFileLayout, FramesWrittenInAnyOrderGiveTheWritersFile) {
 }
 
 TEST(FrameFileLayout, AContiguousFileIsOneBlockAfterAHeader) {
-    NEEDS_HDF5();
     auto random = support::generator();
     Folder at;
     uint64_t header = 0;
@@ -303,7 +301,6 @@ TEST(FrameFileLayout, AContiguousFileIsOneBlockAfterAHeader) {
 }
 
 TEST(FrameFileLayout, Errors) {
-    NEEDS_HDF5();
     Folder at;
     save(at / "f.h5", {});
     const uint32_t stored[] = {4, 7};
@@ -327,7 +324,6 @@ TEST(FrameFileLayout, Errors) {
 
 // Frames read back and joined elsewhere give the same file, without the label.
 TEST(FrameReader, ReturnsStoredFrames) {
-    NEEDS_HDF5();
     auto random = support::generator();
     Folder at;
     constexpr int rows = 20, cols = 30, type = CUS_8UC2;
@@ -388,7 +384,6 @@ TEST(FrameReader, ReturnsStoredFrames) {
 }
 
 TEST(FrameReader, RejectsOtherFiles) {
-    NEEDS_HDF5();
     auto random = support::generator();
     Folder at;
     cusFrameReader *reader = nullptr;
@@ -405,7 +400,6 @@ TEST(FrameReader, RejectsOtherFiles) {
 #if defined(GTEST_HAS_DEATH_TEST) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // libhdf5 keeps a file that it could not write, and tries again when the program ends.
 TEST(FrameFileLayoutDeathTest, AFullDiskIsAnErrorAndTheProgramEndsWell) {
-    NEEDS_HDF5();
     Folder at;
     const std::string path = at / "f.h5";
     const auto ends = [&](const std::function<cusStatus()> &work) {

@@ -157,17 +157,6 @@ inline std::string fixture(const char *name) {
     return std::string(CUSIGHT_SOURCE_DIR) + "/test/data/" + name;
 }
 
-inline bool haveHdf5() {
-#ifdef CUSIGHT_HAVE_HDF5
-    return true;
-#else
-    return false;
-#endif
-}
-#define NEEDS_HDF5() \
-    if (!haveHdf5()) \
-    GTEST_SKIP() << "built without HDF5"
-
 inline cusStatus writeM3ed(const std::string &path, const Events &e, cusEventWriterOptions options, size_t piece) {
     cusEventWriter *writer = nullptr;
     CUS_TRY(cusEventWriterCreate(&writer, path.c_str(), &options));
@@ -226,16 +215,14 @@ inline std::map<std::string, Bytes> files(const Events &e) {
                                          {"text_csv", reference::csv(e)},
                                          {"text_us", reference::text(e, false)},
                                          {"text_seconds", reference::text(e, true)}};
-    if (haveHdf5()) {
-        Folder at;
-        cusEventWriterOptions options = sensor();
-        options.chunk = 1024;
-        EXPECT_EQ(writeM3ed(at / "r.h5", e, options, 5000), CUS_OK) << cusLastError();
-        made["m3ed"] = load(at / "r.h5");
-        options.compress = 0;
-        EXPECT_EQ(writeM3ed(at / "u.h5", e, options, 999), CUS_OK) << cusLastError();
-        made["m3ed_plain"] = load(at / "u.h5");
-    }
+    Folder at;
+    cusEventWriterOptions options = sensor();
+    options.chunk = 1024;
+    EXPECT_EQ(writeM3ed(at / "r.h5", e, options, 5000), CUS_OK) << cusLastError();
+    made["m3ed"] = load(at / "r.h5");
+    options.compress = 0;
+    EXPECT_EQ(writeM3ed(at / "u.h5", e, options, 999), CUS_OK) << cusLastError();
+    made["m3ed_plain"] = load(at / "u.h5");
     return made;
 }
 

@@ -5,7 +5,6 @@
 
 using namespace faults;
 using eventio_test::Folder;
-using eventio_test::haveHdf5;
 
 namespace {
 
@@ -181,7 +180,7 @@ TEST(FaultsOfEventio, ReadersOfOtherPrograms) {
     }
 }
 
-#ifdef CUSIGHT_HAVE_HDF5
+#ifdef CUSIGHT_HAVE_HDF5_PLUGINS
 // Filters that libhdf5 inverts.
 TEST(FaultsOfEventio, ReaderWithPlugins) {
     Folder folder;
@@ -193,18 +192,29 @@ TEST(FaultsOfEventio, ReaderWithPlugins) {
 #endif
 
 TEST(FaultsOfEventio, Writer) {
-    NEEDS_HDF5();
     Folder folder;
     const std::string path = folder / "w.h5";
     std::mt19937_64 random(1);
     const auto e = eventio_test::randomEvents(5000, random);
-    for (const bool compress : {true, false}) {
+    const struct {
+        cusEventFormat format;
+        int compress;
+        const char *name;
+    } formats[] = {{CUS_EVENTS_M3ED, 1, ""},
+                   {CUS_EVENTS_M3ED, 0, ", plain"},
+                   {CUS_EVENTS_METAVISION, 1, ", Metavision"},
+#ifdef CUSIGHT_HAVE_ZLIB
+                   {CUS_EVENTS_M3ED, 2, ", gzip"},
+#endif
+                   {CUS_EVENTS_EVT3, 1, ", EVT3"}};
+    for (const auto &[format, compress, how_text] : formats) {
         cusEventWriterOptions options = eventio_test::sensor();
+        options.format = format;
         options.chunk = 1024;
         options.compress = compress;
-        options.threads = 1; // writes of several chunks at once: 16 chunks wait for a thread
+        options.threads = 1;
         const auto write = [&](cusEventWriter *w) {
-            for (int i = 0; i < 5; ++i) {
+            for (int i = 0; i < 15; ++i) { // 64 chunks are written together
                 std::vector<int64_t> times(e.t);
                 for (auto &time : times)
                     time += i * (e.t.back() + 1);
@@ -212,7 +222,7 @@ TEST(FaultsOfEventio, Writer) {
             }
             return CUS_OK;
         };
-        const std::string how = compress ? "" : ", plain";
+        const std::string how = how_text;
         eventio_test::Bytes right; // the same events give the same file
         walk("cusEventWriterCreate" + how, [&](Trial &t) {
             cusEventWriter *w = nullptr;
@@ -234,7 +244,7 @@ TEST(FaultsOfEventio, Writer) {
             if (t.attempt([&] { return write(w); }) == CUS_OK) {
                 CUS_EXPECT_OK(cusEventWriterFinish(w));
             } else { // the file cannot be finished, and is not left half done
-                EXPECT_EQ(cusEventWriterFinish(w), CUS_ERROR_IO);
+                EXPECT_NE(cusEventWriterFinish(w), CUS_OK);
             }
             EXPECT_EQ(access(path.c_str(), F_OK) == 0, !t.failed);
             std::remove(path.c_str());

@@ -6,7 +6,6 @@
 using namespace faults;
 using eventio_test::Bytes;
 using eventio_test::Folder;
-using eventio_test::haveHdf5;
 
 namespace {
 
@@ -49,7 +48,6 @@ void describe(Trial &t, const std::string &path) {
 }
 
 TEST(FaultsOfFrames, Writer) {
-    NEEDS_HDF5();
     Folder folder;
     const std::string path = folder / "f.h5";
     frames();    // are made before anything is counted
@@ -100,8 +98,6 @@ TEST(FaultsOfFrames, Writer) {
 class FaultsOfFrameFiles : public testing::TestWithParam<bool> {
   protected:
     void SetUp() override {
-        if (!haveHdf5())
-            GTEST_SKIP() << "built without HDF5";
         frames(); // are made before anything is counted
     }
     bool compressed() const { return GetParam(); }

@@ -25,6 +25,10 @@ diff "$work/declared" "$source/test/packaging/exported-symbols.txt" || fail "the
 ! readelf -dW "$library" | grep 'NEEDED.*cufft' || fail "libcusight.so needs libcufft"
 ! nm -D --undefined-only "$library" | grep ' cufft' || fail "libcusight.so refers to cuFFT's functions"
 
+# Nor is libhdf5 needed, but for the plugins of a build that asks for them.
+[ "$(option CUSIGHT_HDF5_PLUGINS)" = ON ] || ! readelf -dW "$library" | grep 'NEEDED.*hdf5' || fail "libcusight.so needs libhdf5"
+[ "$(option CUSIGHT_HDF5_PLUGINS)" = ON ] || ! nm "$build/libcusight.a" 2>/dev/null | grep ' U H5' || fail "libcusight.a refers to libhdf5"
+
 # ---- RUNPATH: absolute folders and $ORIGIN only; an empty element is the current directory
 programs=$(find "$build" -maxdepth 3 -type f -perm -u+x \( -name 'cusight-*' -o -name 'cusight_*' -o -name 'fuzz_*' \) ! -name '*.*')
 [ -n "$programs" ] || fail "no programs found in $build"

@@ -97,15 +97,30 @@ grep -q "^sensor: 320 x 240$" info.txt && grep -q "^events: 40000$" info.txt &&
     grep -q "^hot pixels: 1 .*(7, 9) 80[0-9]" info.txt || fail "info says: $(cat info.txt)"
 
 # Events generated from video; saved as a recording, they give the same frames.
-rm -f made.h5
 made=$(events synthetic:96x64@30 --events-per-frame 800 --checksum --save-events made.h5 | value checksum)
-if [ -s made.h5 ]; then
-    again=$(events made.h5 --events-per-frame 800 --checksum | value checksum)
-    [ -n "$made" ] && [ "$made" = "$again" ] || fail "video gives $made, its saved events $again"
-    a=$(events made.h5 --events-per-frame 800 --checksum --shard 2/3 | value checksum)
-    b=$(events synthetic:96x64@30 --events-per-frame 800 --checksum --shard 2/3 | value checksum)
-    [ "$a" = "$b" ] || fail "shards of HDF5 and video differ"
-fi
+again=$(events made.h5 --events-per-frame 800 --checksum | value checksum)
+[ -n "$made" ] && [ "$made" = "$again" ] || fail "video gives $made, its saved events $again"
+a=$(events made.h5 --events-per-frame 800 --checksum --shard 2/3 | value checksum)
+b=$(events synthetic:96x64@30 --events-per-frame 800 --checksum --shard 2/3 | value checksum)
+[ "$a" = "$b" ] || fail "shards of HDF5 and video differ"
+
+# convert: from each format to each, the events and what info says of the format stay.
+checksum() { events "$1" --events-per-frame 5000 --checksum | value checksum; }
+right=$(checksum recording.txt)
+from=recording.txt
+for how in "c.h5 M3ED" "c.hdf5 Metavision" "c.raw EVT3" "d.raw EVT2 --format evt2" "c.dat DAT" "c.csv text" "d.txt text" "d.h5 Metavision --format metavision --compression none" \
+    "d.hdf5 M3ED --format m3ed --compression gzip" "e.raw EVT3 --format evt3"; do
+    read -r name format more <<<"$how"
+    "$program" convert $from $name $more >out.txt 2>err.txt || fail "convert $from $how: $(cat err.txt)"
+    grep -q "^events: 40000$" out.txt && grep -q "^events in: $name, $format$" out.txt || fail "convert $how says: $(cat out.txt)"
+    [ "$(checksum $name)" = "$right" ] || fail "convert $how changes the events"
+    "$program" info $name | grep "^sensor: 320 x 240$" >/dev/null || fail "$name has another sensor"
+    from=$name
+done
+"$program" convert c.raw part.dat --range 0.1:0.2 >/dev/null 2>err.txt || fail "convert --range: $(cat err.txt)"
+a=$("$program" recording.txt --headless --range 0.1:0.2 --events-per-frame 500 --checksum 2>/dev/null | value checksum)
+[ -n "$a" ] && [ "$(events part.dat --events-per-frame 500 --checksum | value checksum)" = "$a" ] || fail "convert --range gives other events"
+runs 3 "no event: --range contains no events" "$program" convert c.raw none.dat --range 5000:5001
 
 # With noise: more events, the same in every run with one seed, others with another.
 noisy() { events synthetic:96x64@30 --events-per-frame 800 --checksum --shot-rate 20 --leak-rate 1 --refractory 500 "$@" | value checksum; }
@@ -146,5 +161,7 @@ expect 3 "EVT 5.0" new.raw --checksum
 printf '%% evt 2.0\n%% geometry 640x480\n%% end\n\001\000\000\200\001\010\000\020\002' >cut.raw
 expect 3 "the file ends at byte" cut.raw --checksum --events-per-frame 1
 grep -q "^frames: 1 " out.txt || fail "frames before the end of the file are missing"
+runs 3 "the file ends at byte" "$program" convert cut.raw cut.dat
+[ "$("$program" info cut.dat | value events)" = 1 ] || fail "events before the end of the file are missing"
 expect 4 "cannot be written" recording.txt --output none/there.raw
 finish

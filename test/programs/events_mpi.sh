@@ -32,10 +32,8 @@ expect() { # CODE TEXT N ARGUMENTS: exits with CODE, and says TEXT once
 clean() { # no unfinished file is left
     [ -z "$(find . -name '.*' ! -name . -print -quit)" ] || fail "$1: left $(find . -name '.*' ! -name .)"
 }
-hdf5=yes
-formats="evt2 evt3 dat text"
-"$scale" generate r.m3ed --format m3ed --events 30000 --rate 1500 2>/dev/null && formats="$formats m3ed" || hdf5=no
-for format in evt2 evt3 dat text; do # 20 s, so that the counter of EVT3 wraps
+formats="evt2 evt3 dat text m3ed"
+for format in $formats; do # 20 s, so that the counter of EVT3 wraps
     "$scale" generate r.$format --format $format --events 30000 --rate 1500 || fail "generate $format"
 done
 
@@ -79,7 +77,6 @@ kind() {
 for k in 0 1 2 3 4 5 6; do
     set -- $(kind $k)
     eval "type=\${$#}"
-    [ "$type" = raw ] || [ $hdf5 = yes ] || continue
     arguments=$(kind $k) arguments=${arguments% *}
     "$one" --device cpu --headless r.evt2 ${arguments/--compression none/} --checksum --output whole$k.raw >sum$k 2>err.txt ||
         fail "cusight-events $arguments: $(cat err.txt)"
@@ -146,7 +143,6 @@ fi
 # cut too: messages go through sockets.
 export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
 for type in raw h5; do
-    [ $type = raw ] || [ $hdf5 = yes ] || continue
     ranks 3 bash -c "ulimit -f 400; exec '$many' --device cpu r.evt3 --events-per-frame 100 --output part.$type" >out.txt 2>err.txt
     [ $? -eq 4 ] || fail "full disk, $type: exit code: $(cat err.txt)"
     [ "$(grep -c "cusight-events-mpi: .*part.$type cannot be written: File too large" err.txt)" -eq 1 ] ||
@@ -179,7 +175,6 @@ at_work() {
     fi
 }
 for type in raw h5; do
-    [ $type = raw ] || [ $hdf5 = yes ] || continue
     how="long.evt3 --events-per-frame 2000 --representation voxel_grid --resize 640x360 --output part.$type"
     "$one" --device cpu --headless ${how/part/whole} >/dev/null 2>&1 || fail "one process"
     for resume in "" --resume; do

@@ -45,7 +45,7 @@ done
 # Nor does --save-events make an entry for each of 2^30 milliseconds.
 printf '64 48\n0 1 1 1\n1099511627776 1 1 0\n' >far.txt
 events far.txt --save-events far.h5 >/dev/null 2>said
-grep -q "ms_map_idx has an entry for each\|has no HDF5" said || fail "--save-events says: $(cat said)"
+grep -q "ms_map_idx has an entry for each" said || fail "--save-events says: $(cat said)"
 [ ! -e far.h5 ] || fail "--save-events leaves far.h5"
 
 # Escape sequences, in the header of a recording and in names.

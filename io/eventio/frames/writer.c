@@ -1,70 +1,28 @@
 /* Writes frames to HDF5: one chunk per frame, compressed on all threads. */
 #include "check.h"
+#include "eventio/frames/layout.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/output.h"
 #include "guard.h"
 #include "host.h"
 
-#ifndef CUSI_WITH_HDF5
-
-cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
-    CUSI_TRACE;
-    (void)writer, (void)path, (void)rows, (void)cols, (void)type;
-    return eventio_noHdf5("cusFrameWriterCreate");
-}
-
-cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
-    CUSI_TRACE;
-    (void)writer, (void)frames;
-    return eventio_noHdf5("cusFrameWriterWrite");
-}
-
-cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
-    CUSI_TRACE;
-    (void)writer, (void)label;
-    return eventio_noHdf5("cusFrameWriterLabel");
-}
-
-cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
-    CUSI_TRACE;
-    (void)writer;
-    return eventio_noHdf5("cusFrameWriterFinish");
-}
-
-void cusFrameWriterDiscard(cusFrameWriter *writer) {
-    CUSI_TRACE;
-    (void)writer;
-}
-
-#else
-
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANK = HDF5_OUTPUT_MAX_RANK };
-
 struct cusFrameWriter {
     CusiGuard guard;
-    int rows, cols, type;
-    Hdf5Output output;
-    uint64_t stored;         /* frames */
+    FrameShape shape;
+    EventOutput output;
+    uint64_t end;            /* of the frames stored */
+    uint64_t count, room;    /* frames; for how many the next two have room */
+    uint32_t *stored;        /* bytes of each */
+    uint64_t *offsets;       /* where it is */
     uint8_t *plain, *packed; /* one frame for each thread */
     size_t *packed_size;
     int threads;
+    char label[64];
     cusStatus failure;
 };
-
-static size_t frameBytes(const cusFrameWriter *w) {
-    return (size_t)w->rows * (size_t)w->cols * cusTypeSize(w->type);
-}
-
-static cusStatus createDataset(cusFrameWriter *w) {
-    Hdf5Output *o = &w->output;
-    return eventio_outputCreate(o) && eventio_outputFrames(o, w->rows, w->cols, w->type)
-               ? CUS_OK
-               : eventio_outputFail(o, "cusFrameWriterCreate");
-}
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
     CUSI_TRACE;
@@ -74,21 +32,17 @@ cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int ro
     CUS_TRY(eventio_checkFrames(function, rows, cols, type));
     cusFrameWriter *w = calloc(1, sizeof *w);
     CUSI_REQUIRE(w, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
-    w->rows = rows;
-    w->cols = cols;
-    w->type = type;
+    w->shape = (FrameShape){rows, cols, type, 1};
+    w->output.fd = -1;
+    w->end = EVENTIO_FIRST_FRAME;
     w->threads = cusi_maxThreads();
-    const size_t bytes = frameBytes(w);
+    const size_t bytes = eventio_frameBytes(&w->shape);
     w->plain = malloc((size_t)w->threads * bytes);
     w->packed = malloc((size_t)w->threads * bytes);
     w->packed_size = calloc((size_t)w->threads, sizeof *w->packed_size);
-    if (!w->plain || !w->packed || !w->packed_size || !eventio_outputName(&w->output, path)) {
-        cusFrameWriterDiscard(w);
-        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
-    }
-    const Hdf5Lock lock = eventio_lockHdf5();
-    const cusStatus status = createDataset(w);
-    eventio_unlockHdf5(lock);
+    const cusStatus status = w->plain && w->packed && w->packed_size
+                                 ? eventio_outputCreate(&w->output, path, function)
+                                 : cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     if (status != CUS_OK) {
         cusFrameWriterDiscard(w);
         return status;
@@ -99,7 +53,7 @@ cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int ro
 
 /* Compresses frames first .. first + n - 1, one on each thread. packed_size 0: incompressible. */
 static void packFrames(cusFrameWriter *w, const cusMat *frames, int first, int n) {
-    const size_t bytes = frameBytes(w), row = cusi_rowBytes(frames), rows = (size_t)w->rows;
+    const size_t bytes = eventio_frameBytes(&w->shape), row = cusi_rowBytes(frames), rows = (size_t)w->shape.rows;
 #pragma omp parallel for schedule(static) num_threads(w->threads) if (n > 1)
     for (int i = 0; i < n; ++i) {
         uint8_t *plain = w->plain + (size_t)i * bytes;
@@ -110,22 +64,35 @@ static void packFrames(cusFrameWriter *w, const cusMat *frames, int first, int n
     }
 }
 
+/* Makes room for n more places. 0: out of memory. */
+static int reserve(cusFrameWriter *w, uint64_t n) {
+    if (w->count + n <= w->room)
+        return 1;
+    const size_t room = 2 * (size_t)(w->count + n) + 16;
+    uint32_t *stored = realloc(w->stored, room * sizeof *stored);
+    if (!stored)
+        return 0;
+    w->stored = stored;
+    uint64_t *offsets = realloc(w->offsets, room * sizeof *offsets);
+    if (!offsets)
+        return 0;
+    w->offsets = offsets;
+    w->room = room;
+    return 1;
+}
+
 /* Appends the n packed frames as one chunk each. */
-static herr_t storeFrames(cusFrameWriter *w, int n) {
-    const size_t bytes = frameBytes(w);
-    const hid_t dataset = w->output.dataset[0];
-    const Hdf5Lock lock = eventio_lockHdf5();
-    const hsize_t shape[RANK] = {w->stored + (hsize_t)n, (hsize_t)w->rows, (hsize_t)w->cols,
-                                 (hsize_t)CUS_CHANNELS(w->type)};
-    herr_t done = H5Dset_extent(dataset, shape);
-    for (int i = 0; i < n && done >= 0; ++i) {
-        const hsize_t at[RANK] = {w->stored + (hsize_t)i, 0, 0, 0};
-        const size_t size = w->packed_size[i];
-        done = H5Dwrite_chunk(dataset, H5P_DEFAULT, size ? 0 : 1, at, size ? size : bytes,
-                              (size ? w->packed : w->plain) + (size_t)i * bytes);
+static cusStatus storeFrames(cusFrameWriter *w, int n, const char *function) {
+    const size_t bytes = eventio_frameBytes(&w->shape);
+    CUSI_REQUIRE(reserve(w, (uint64_t)n), CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    for (size_t i = 0; i < (size_t)n; ++i) {
+        const size_t packed = w->packed_size[i], size = packed ? packed : bytes;
+        CUS_TRY(eventio_outputWrite(&w->output, w->end, (packed ? w->packed : w->plain) + i * bytes, size, function));
+        w->stored[w->count] = (uint32_t)size;
+        w->offsets[w->count++] = w->end;
+        w->end += size;
     }
-    eventio_unlockHdf5(lock);
-    return done;
+    return CUS_OK;
 }
 
 static cusStatus frameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
@@ -135,19 +102,17 @@ static cusStatus frameWriterWrite(cusFrameWriter *writer, const cusMat *frames) 
     CUS_TRY(cusi_checkMat(function, "frames", frames));
     CUSI_REQUIRE(frames->space == CUS_HOST, CUS_ERROR_SPACE, "%s: frames is in device memory, expected host memory",
                  function);
-    CUSI_REQUIRE(frames->type == w->type, CUS_ERROR_TYPE, "%s: frames has type %s, expected %s like the writer", function,
-                 cusi_typeName(frames->type), cusi_typeName(w->type));
-    CUSI_REQUIRE(frames->cols == w->cols && frames->rows % w->rows == 0, CUS_ERROR_SIZE,
-                 "%s: frames is %d x %d (rows x cols), expected n * %d x %d", function, frames->rows, frames->cols, w->rows,
-                 w->cols);
-    const int count = frames->rows / w->rows;
+    CUSI_REQUIRE(frames->type == w->shape.type, CUS_ERROR_TYPE, "%s: frames has type %s, expected %s like the writer",
+                 function, cusi_typeName(frames->type), cusi_typeName(w->shape.type));
+    CUSI_REQUIRE(frames->cols == w->shape.cols && frames->rows % w->shape.rows == 0, CUS_ERROR_SIZE,
+                 "%s: frames is %d x %d (rows x cols), expected n * %d x %d", function, frames->rows, frames->cols,
+                 w->shape.rows, w->shape.cols);
+    const int count = frames->rows / w->shape.rows;
     for (int first = 0; first < count; first += w->threads) {
         const int n = count - first < w->threads ? count - first : w->threads;
         packFrames(w, frames, first, n);
-        errno = 0;
-        if (storeFrames(w, n) < 0)
-            return w->failure = eventio_outputFail(&w->output, function);
-        w->stored += (uint64_t)n;
+        w->failure = storeFrames(w, n, function);
+        CUS_TRY(w->failure);
     }
     return CUS_OK;
 }
@@ -165,17 +130,17 @@ cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
     CUSI_REQUIRE(writer->failure == CUS_OK, writer->failure, "%s: %s could not be written earlier", function,
                  writer->output.path);
     CUS_TRY(eventio_checkLabel(function, label));
-    errno = 0;
-    const Hdf5Lock lock = eventio_lockHdf5();
-    const int good = eventio_writeLabel(writer->output.dataset[0], label);
-    eventio_unlockHdf5(lock);
-    return good ? CUS_OK : eventio_outputFail(&writer->output, function);
+    CUSI_REQUIRE(!writer->label[0], CUS_ERROR_IO, "%s: %s cannot be labeled twice", function, writer->output.path);
+    strncpy(writer->label, label, sizeof writer->label - 1);
+    return CUS_OK;
 }
 
 static void freeWriter(cusFrameWriter *w) {
     free(w->plain);
     free(w->packed);
     free(w->packed_size);
+    free(w->stored);
+    free(w->offsets);
     free(w);
 }
 
@@ -184,9 +149,14 @@ cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
     static const char function[] = "cusFrameWriterFinish";
     CUSI_NOT_NULL(function, writer);
     CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
-    if (writer->failure != CUS_OK)
-        cusi_fail(writer->failure, "%s: %s could not be written earlier", function, writer->output.path);
-    const cusStatus status = eventio_outputFinish(&writer->output, writer->failure, function);
+    cusStatus status = writer->failure;
+    uint64_t size;
+    if (status != CUS_OK)
+        cusi_fail(status, "%s: %s could not be written earlier", function, writer->output.path);
+    else if (!eventio_writeFrameLayout(writer->output.fd, &writer->shape, writer->count, writer->stored, writer->offsets,
+                                       writer->label[0] ? writer->label : NULL, &size))
+        status = eventio_outputFail(&writer->output, function);
+    status = eventio_outputFinish(&writer->output, status, function);
     freeWriter(writer);
     return status;
 }
@@ -198,5 +168,3 @@ void cusFrameWriterDiscard(cusFrameWriter *writer) {
     eventio_outputDiscard(&writer->output);
     freeWriter(writer);
 }
-
-#endif

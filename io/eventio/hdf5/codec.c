@@ -138,6 +138,17 @@ int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_
 #endif
 }
 
+size_t eventio_deflateEncode(const uint8_t *in, size_t in_size, uint8_t *out, int level) {
+#ifdef CUSI_WITH_ZLIB
+    uLongf encoded = in_size - 1;
+    const int result = compress2(out, &encoded, in, in_size, level);
+    return result == Z_OK ? encoded : result == Z_MEM_ERROR ? SIZE_MAX : 0;
+#else
+    (void)in, (void)in_size, (void)out, (void)level;
+    return 0;
+#endif
+}
+
 uint32_t eventio_fletcher32(const uint8_t *in, size_t size) {
     enum { BLOCK = 360 }; /* words that fit before the sums overflow */
     uint32_t low = 0, high = 0;

@@ -20,9 +20,15 @@ size_t eventio_lzfEncode(const uint8_t *in, size_t in_size, uint8_t *out);
 int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
 /* 1: done; 0: not a zlib stream of exactly out_size bytes; -1: built without zlib; -2: out of memory. */
 int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* The bytes written; 0 if they would not be fewer than in_size, or without zlib; SIZE_MAX: out of memory. `out` has room for
+ * in_size bytes. */
+size_t eventio_deflateEncode(const uint8_t *in, size_t in_size, uint8_t *out, int level);
 /* Whether `in` decodes to at most out_size / 16 events of Metavision's type: x, y, p of 16 bits, 16 unused bits, t of 64 bits. Those that
  * are not in the chunk have t -1. */
 int eventio_ecfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* Encodes up to 65535 such events, x and y below 2048, p 0 or 1, times not decreasing. `out` has room for 14 bytes an event and
+ * 36 more. Returns the bytes written. */
+size_t eventio_ecfEncode(const uint8_t *in, size_t in_size, uint8_t *out);
 /* Fletcher's checksum as HDF5 computes it: over 16-bit words, most significant byte first. */
 uint32_t eventio_fletcher32(const uint8_t *in, size_t size);
 /* Whether the last four bytes of `in` are the checksum of those before. */

@@ -34,12 +34,13 @@ const char *eventio_filterPackage(unsigned filter) {
     }
 }
 
-#ifndef CUSI_WITH_HDF5
+#ifndef CUSI_WITH_HDF5_PLUGINS
 
 cusStatus eventio_openPlugin(Table *t) {
-    return cusi_fail(
-        CUS_ERROR_UNSUPPORTED,
-        "cusEventReaderOpen: %s is stored with HDF5 filters that need libhdf5, which this build of cusight lacks", t->name);
+    return cusi_fail(CUS_ERROR_UNSUPPORTED,
+                     "cusEventReaderOpen: %s is stored with HDF5 filters that need libhdf5, which this build of cusight "
+                     "lacks (CUSIGHT_HDF5_PLUGINS)",
+                     t->name);
 }
 
 void eventio_closePlugin(Hdf5Plugin *plugin) {
@@ -54,7 +55,58 @@ cusStatus eventio_pluginDecode(Hdf5Plugin *plugin, const uint8_t *in, size_t in_
 
 #else
 
-#include "eventio/hdf5/library.h"
+#include <hdf5.h>
+#include <pthread.h>
+
+/* ---- The lock ------------------------------------------------------------------------------------------------------ */
+
+/* One thread at a time calls libhdf5, which may be built without thread safety. Its error printing is off meanwhile. */
+typedef struct Hdf5Lock {
+    H5E_auto2_t print;
+    void *data;
+} Hdf5Lock;
+
+static pthread_mutex_t hdf5_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* fork() waits until no thread holds the lock, so the child finds it free and libhdf5 between two calls. */
+static void beforeFork(void) {
+    pthread_mutex_lock(&hdf5_mutex);
+}
+static void afterFork(void) {
+    pthread_mutex_unlock(&hdf5_mutex);
+}
+__attribute__((constructor)) static void registerForkHandlers(void) {
+    (void)pthread_atfork(beforeFork, afterFork, afterFork);
+}
+
+static Hdf5Lock lockHdf5(void) {
+    Hdf5Lock lock = {NULL, NULL};
+    pthread_mutex_lock(&hdf5_mutex);
+    H5Eget_auto2(H5E_DEFAULT, &lock.print, &lock.data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    return lock;
+}
+
+static void unlockHdf5(Hdf5Lock lock) {
+    H5Eset_auto2(H5E_DEFAULT, lock.print, lock.data);
+    pthread_mutex_unlock(&hdf5_mutex);
+}
+
+static herr_t lookForMemory(unsigned n, const H5E_error2_t *error, void *found) {
+    (void)n;
+    if (error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC)
+        *(int *)found = 1;
+    return 0;
+}
+
+/* Whether memory ran out in the call of libhdf5 that failed last. */
+static int isOutOfMemory(void) {
+    int found = 0;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, lookForMemory, &found);
+    return found;
+}
+
+/* ---- Decoding ------------------------------------------------------------------------------------------------------ */
 
 struct Hdf5Plugin {
     const Hdf5Dataset *set;
@@ -131,7 +183,7 @@ static int makeFile(Hdf5Plugin *p) {
 }
 
 cusStatus eventio_openPlugin(Table *t) {
-    const Hdf5Lock lock = eventio_lockHdf5();
+    const Hdf5Lock lock = lockHdf5();
     unsigned missing = 0;
     for (unsigned k = 0; k < t->set.filter_count && !missing; ++k)
         missing = H5Zfilter_avail((H5Z_filter_t)t->set.filters[k].id) > 0 ? 0 : t->set.filters[k].id;
@@ -140,10 +192,10 @@ cusStatus eventio_openPlugin(Table *t) {
     if (p) {
         *p = (Hdf5Plugin){&t->set, -1, -1, -1, 0};
         made = makeFile(p);
-        no_memory = !made && eventio_hdf5OutOfMemory();
+        no_memory = !made && isOutOfMemory();
         t->plugin = p;
     }
-    eventio_unlockHdf5(lock);
+    unlockHdf5(lock);
     CUSI_REQUIRE(!missing, CUS_ERROR_UNSUPPORTED,
                  "cusEventReaderOpen: %s is stored with HDF5 filter %u, which is not installed (%s)", t->name, missing,
                  eventio_filterPackage(missing));
@@ -155,25 +207,25 @@ cusStatus eventio_openPlugin(Table *t) {
 void eventio_closePlugin(Hdf5Plugin *p) {
     if (!p)
         return;
-    const Hdf5Lock lock = eventio_lockHdf5();
+    const Hdf5Lock lock = lockHdf5();
     if (p->dataset >= 0)
         H5Dclose(p->dataset);
     if (p->type >= 0)
         H5Tclose(p->type);
     if (p->file >= 0)
         H5Fclose(p->file);
-    eventio_unlockHdf5(lock);
+    unlockHdf5(lock);
     free(p);
 }
 
 cusStatus eventio_pluginDecode(Hdf5Plugin *p, const uint8_t *in, size_t in_size, uint32_t skipped_filters, uint8_t *out) {
     const hsize_t first[HDF5_MAX_RANK] = {0};
-    const Hdf5Lock lock = eventio_lockHdf5();
+    const Hdf5Lock lock = lockHdf5();
     const int good = (p->skipped == skipped_filters || makeDataset(p, skipped_filters)) &&
                      H5Dwrite_chunk(p->dataset, H5P_DEFAULT, 0, first, in_size, in) >= 0 &&
                      H5Dread(p->dataset, p->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0;
-    const int no_memory = !good && eventio_hdf5OutOfMemory();
-    eventio_unlockHdf5(lock);
+    const int no_memory = !good && isOutOfMemory();
+    unlockHdf5(lock);
     return good ? CUS_OK : no_memory ? CUS_ERROR_NO_MEMORY : CUS_ERROR_FORMAT;
 }
 

@@ -160,7 +160,8 @@ void requireEnding(const std::string &role, const std::string &path, const std::
 
 void requireFile(const std::string &role, const std::string &path) {
     if (isStandard(path))
-        throw Stop(USAGE, role + " is '" + path + "', expected the name of a file: HDF5 cannot be written to stdout");
+        throw Stop(USAGE, role + " is '" + path +
+                              "', expected the name of a file: recordings and HDF5 cannot be written to stdout");
 }
 
 void requireText(const std::string &role, const std::string &path) {

@@ -135,9 +135,11 @@ static inline unsigned eventio_log2(uint64_t value) {
 /* ---- object.c -------------------------------------------------------------------------------------------------------- */
 
 enum {
+    HDF5_NOTHING = 0,
     HDF5_DATASPACE = 1,
     HDF5_LINK_INFO = 2,
     HDF5_DATATYPE = 3,
+    HDF5_FILL = 5,
     HDF5_LINK = 6,
     HDF5_EXTERNAL = 7,
     HDF5_LAYOUT = 8,

@@ -1,0 +1,96 @@
+/* A recording being written. writer.c has the entry points and checks events; one file a format, below, stores them. A new
+ * format is one more EventWriterMethods and its line in writer.c's table.
+ *
+ *   m3ed.c, metavision.c   HDF5 (hdf5/store/), chunks compressed on all threads
+ *   evt2.c, evt3.c         Prophesee RAW: words
+ *   dat.c, text.c          records and lines of one size, or nearly
+ *   stream.c               the buffer of the formats that are written from front to back, and the time words of RAW */
+#ifndef CUSI_EVENTIO_WRITERS_METHODS_H
+#define CUSI_EVENTIO_WRITERS_METHODS_H
+
+#include "cusight/eventio.h"
+#include "eventio/output.h"
+#include "guard.h"
+
+typedef struct EventWriterMethods {
+    int max_side; /* of the sensor */
+    int is_hdf5;  /* the options chunk and compress apply */
+    int max_chunk, default_chunk;
+    /* Allocates the state, of which `destroy` frees what there is; writes a header. */
+    cusStatus (*create)(cusEventWriter *w);
+    /* What the format cannot store of events that are valid: VALUE names the first. NULL: it stores all. Writes nothing. */
+    cusStatus (*check)(const cusEventWriter *w, const cusEventArrays *events);
+    cusStatus (*write)(cusEventWriter *w, const cusEventArrays *events);
+    /* Writes what is left; the file is complete then. */
+    cusStatus (*finish)(cusEventWriter *w);
+    void (*destroy)(cusEventWriter *w);
+} EventWriterMethods;
+
+struct cusEventWriter {
+    CusiGuard guard;
+    cusEventWriterOptions options; /* format and chunk: what ANY and 0 stand for */
+    const EventWriterMethods *methods;
+    void *state; /* owned by the methods */
+    EventOutput output;
+    const char *function; /* the entry point, which messages name */
+    int threads;
+    uint64_t count; /* events written */
+    int64_t first_time, last_time;
+    cusStatus failure;
+};
+
+extern const EventWriterMethods eventio_writeM3ed, eventio_writeMetavision, eventio_writeEvt2, eventio_writeEvt3,
+    eventio_writeDat, eventio_writeText;
+
+/* VALUE names the first event so late that the index of times would be much larger than the events. */
+cusStatus eventio_checkSpan(const cusEventWriter *w, const cusEventArrays *events);
+
+/* Bytes of events that wait to be compressed together. Not a matter of threads: the same events give the same file
+ * everywhere. */
+enum { EVENTIO_WAITING_BYTES = 32 << 20, EVENTIO_MAX_BATCH = 64 };
+static inline size_t eventio_batchOf(size_t chunk_bytes) {
+    const size_t batch = EVENTIO_WAITING_BYTES / chunk_bytes;
+    return batch < 1 ? 1 : batch > EVENTIO_MAX_BATCH ? EVENTIO_MAX_BATCH : batch;
+}
+
+/* The filter that the option compress asks for, where `own` is the format's. */
+unsigned eventio_filterOf(const cusEventWriter *w, unsigned own);
+
+/* ---- stream.c -------------------------------------------------------------------------------------------------------- */
+
+enum { EVENTIO_RUN = 64 };
+/* The state of the formats that are written from front to back. */
+typedef struct EventStream {
+    uint8_t *bytes; /* not stored yet */
+    size_t filled;
+    uint64_t end;            /* of the bytes stored */
+    int64_t time_high, time; /* last time words; -1: none */
+    cusStatus status;        /* of what was stored within a call */
+    /* EVT3: last row and base of vectors, -1: none; the last events of one time, row and polarity, which a vector may still
+     * take. */
+    int y, vector_x, vector_p;
+    int64_t run_time;
+    int run_y, run_p, run_count;
+    uint16_t run_x[EVENTIO_RUN];
+} EventStream;
+
+/* Allocates the state and writes a header. */
+cusStatus eventio_streamCreate(cusEventWriter *w, const char *header);
+cusStatus eventio_streamFinish(cusEventWriter *w);
+void eventio_streamDestroy(cusEventWriter *w);
+
+/* Stores the buffer. An error goes to s->status. */
+void eventio_streamFlush(cusEventWriter *w, EventStream *s);
+enum { EVENTIO_STREAM_BYTES = 1 << 20, EVENTIO_STREAM_ROOM = 256 };
+/* Where up to EVENTIO_STREAM_ROOM bytes can be written; the caller adds them to s->filled. */
+static inline uint8_t *eventio_streamRoom(cusEventWriter *w, EventStream *s) {
+    if (s->filled > EVENTIO_STREAM_BYTES - EVENTIO_STREAM_ROOM)
+        eventio_streamFlush(w, s);
+    return s->bytes + s->filled;
+}
+
+/* Writes the upper part of the time, `high`, in words of `bits` bits, where one is `type`. At each wrap, from time 0 on, the
+ * largest value is written, then 0, so that every decoder counts it. */
+void eventio_streamTimeHigh(cusEventWriter *w, EventStream *s, int64_t high, int bits, uint32_t type, size_t word_bytes);
+
+#endif

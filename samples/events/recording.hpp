@@ -1,0 +1,31 @@
+// Recordings that are written: the file of --save-events and of `cusight-events convert`.
+#pragma once
+
+#include "cusight/eventio.h"
+#include "cusight/events.h"
+
+#include <opencv2/core.hpp>
+
+#include <string>
+
+namespace events {
+
+// The format that a name's ending and --format ("": by the ending) give. Throws Stop(USAGE) if there is none. `role`: "OUTPUT".
+cusEventFormat recordingFormat(const std::string &role, const std::string &path, const std::string &format);
+
+// Does nothing for the path "".
+class EventFile {
+  public:
+    EventFile(const std::string &path, cv::Size size, cusEventFormat format, const std::string &compression);
+    ~EventFile();
+    EventFile(const EventFile &) = delete;
+    EventFile &operator=(const EventFile &) = delete;
+
+    void write(const cusEventArrays &events);
+    void finish();
+
+  private:
+    cusEventWriter *writer_ = nullptr;
+};
+
+} // namespace events
