@@ -53,14 +53,27 @@ cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid,
                       "kernel launch");
 }
 
+#ifdef __CUDACC__
+
+// Whether the code that runs on a device of this version has startInOrder()'s instructions: that compiled for the latest version
+// which is not above it.
+constexpr bool startsInOrder(int major, int minor) {
+    constexpr int compiled[] = {__CUDA_ARCH_LIST__}; // 750, 800, 900 and so on
+    int latest = 0;
+    for (const int version : compiled)
+        latest = version <= 100 * major + 10 * minor && version > latest ? version : latest;
+    return latest >= 900;
+}
+
 // The same for a kernel that begins with startInOrder(): on 9.0 and later its blocks may be scheduled while its predecessor
 // in the stream drains (programmatic dependent launch). Any other kernel would run too early: use launch().
 template<class... Parameters, class... Arguments>
 cusStatus launchOverlapped(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
                            cudaStream_t stream, Arguments &&...arguments) {
-    int device = 0, major = 0;
+    int device = 0, major = 0, minor = 0;
     CUS_TRY(cudaStatus(cudaGetDevice(&device), function, "cudaGetDevice"));
     CUS_TRY(cudaStatus(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), function, "device"));
+    CUS_TRY(cudaStatus(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), function, "device"));
     cudaLaunchAttribute overlap = {};
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;
@@ -70,10 +83,12 @@ cusStatus launchOverlapped(const char *function, void (*kernel)(Parameters...), 
     config.dynamicSmemBytes = shared;
     config.stream = stream;
     config.attrs = &overlap;
-    config.numAttrs = major >= 9 ? 1 : 0;
+    config.numAttrs = startsInOrder(major, minor) ? 1 : 0;
     return cudaStatus(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), function,
                       "kernel launch");
 }
+
+#endif // __CUDACC__
 
 // Element (row y, byte 0) of a matrix.
 template<class T>

@@ -6,8 +6,8 @@ namespace cusi::raw {
 
 namespace {
 
-constexpr uint32_t CHUNK = 2816;  // events gathered at a time
-constexpr uint32_t VECTORS = 384; // listed; most tiles have fewer
+constexpr uint32_t CHUNK = 2944;  // events gathered at a time: with the rest, six blocks on a multiprocessor of 228 KB
+constexpr uint32_t VECTORS = 320; // listed; most tiles have fewer
 
 // Event i of a chunk is at i + shift, less than 4, so that its place modulo 4 is that in the arrays.
 constexpr uint32_t ROOM = CHUNK + 4;
@@ -166,7 +166,7 @@ __device__ __forceinline__ void measureTile(const Run &run, uint32_t tile, uint3
 }
 
 template<class Format>
-__global__ void __launch_bounds__(THREADS, 7) emitKernel(const __grid_constant__ Run run) {
+__global__ void __launch_bounds__(THREADS, 6) emitKernel(const __grid_constant__ Run run) {
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Scans<Format> scans;
     Shared &shared = *reinterpret_cast<Shared *>(memory);
