@@ -137,10 +137,10 @@ void addConvert(CLI::App &app, Settings &s, events::ConvertSettings &how) {
     addVideoOptions(app, s);
     addSelectionOptions(app, s);
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
-    group(sample::addChoice(app, "--format", how.format, {"m3ed", "metavision", "evt2", "evt3", "dat", "text"},
+    group(sample::addChoice(app, "--format", how.format, {"m3ed", "metavision", "evt2", "evt3", "aedat4", "dat", "text"},
                             "how events are stored; by default OUTPUT's ending says so, .raw: evt3"));
-    group(sample::addChoice(app, "--compression", how.compression, {"own", "gzip", "none"},
-                            "HDF5: own is LZF for M3ED and ECF for Metavision"));
+    group(sample::addChoice(app, "--compression", how.compression, {"own", "gzip", "zstd", "none"},
+                            "own is LZF for M3ED, ECF for Metavision and LZ4 for AEDAT4; gzip: HDF5; zstd: AEDAT4"));
 }
 
 // Returns false if there is nothing left to do, or if `info` was asked for and printed.

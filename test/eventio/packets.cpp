@@ -394,4 +394,43 @@ TEST(EventPackets, BlocksBeyondTheLimits) {
     CUS_REJECTS(readAll(bombOf(size_t(9) * 3400000, true, 3)), CAPACITY, "the size of the file allow");
 }
 
+// ---- Writer ----
+
+TEST(EventPackets, Aedat4RoundTrips) {
+    auto random = support::generator();
+    Folder at;
+    for (const size_t n : {size_t(0), size_t(1), size_t(1024), size_t(1025), size_t(30000)})
+        for (const int compress : {0, 1, 2}) {
+            if (!canPack(compress == 0 ? Codec::NONE : compress == 1 ? Codec::LZ4 : Codec::ZSTD))
+                continue;
+            const Events events = randomEvents(n, random, int64_t(random() % 1000000000000));
+            cusEventWriterOptions options = sensor();
+            options.format = CUS_EVENTS_AEDAT4;
+            options.compress = compress;
+            options.chunk = random() % 2 ? 1024 : 0;
+            options.camera = random() % 2 ? "left" : nullptr;
+            CUS_ASSERT_OK(writeM3ed(at / "w", events, options, 1 + random() % 5000));
+            Reader r(at / "w");
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            EXPECT_EQ(r.info.format, CUS_EVENTS_AEDAT4);
+            EXPECT_EQ(r.info.count, int64_t(n));
+            EXPECT_EQ(r.info.width, 640);
+            EXPECT_STREQ(r.info.camera, options.camera ? options.camera : "cusight");
+            ASSERT_TRUE(r.all() == events);
+            if (n)
+                checkPiecesAndSeeks(r, events, random);
+        }
+    cusEventWriterOptions options = sensor();
+    options.format = CUS_EVENTS_AEDAT4;
+    options.camera = "a<b";
+    CUS_REJECTS(writeM3ed(at / "w", {}, options, 1), VALUE, "camera is \"a<b\"");
+    options.camera = nullptr;
+    Events late; // times count from 1970
+    late.add(int64_t(1700000000) * 1000000, 5, 6, 1);
+    CUS_ASSERT_OK(writeM3ed(at / "w", late, options, 1));
+    EXPECT_TRUE(Reader(at / "w").all() == late);
+    options.width = 32769;
+    CUS_REJECTS(writeM3ed(at / "w", {}, options, 1), VALUE, "expected 1..32768 each for AEDAT4");
+}
+
 } // namespace
