@@ -38,7 +38,9 @@ inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool ski
         total += count;
         require(total <= max_events);
         if (status != CUS_OK || count < capacity) {
-            require(status == CUS_OK || !skip || status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_FORMAT);
+            require(
+                status == CUS_OK || !skip || status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_FORMAT ||
+                (info.format >= CUS_EVENTS_AEDAT4 && (status == CUS_ERROR_CAPACITY || status == CUS_ERROR_UNSUPPORTED)));
             return total;
         }
     }
@@ -54,10 +56,10 @@ inline void readTriggers(cusEventReader *reader, size_t capacity, size_t size) {
         require(count <= triggers.size());
         total += count;
     } while (capacity && count == capacity);
-    require(total <= 1100 * (size / 2 + 1));
+    require(total <= 1100 * (size / 2 + 1) + (size_t(1) << 26)); // packets give what one chunk may have in addition
 }
 
-// The first byte chooses: 0..5 a reader (odd: bad events are skipped; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, with
+// The first byte chooses: 0..5 a reader (odd: bad events are skipped; 0 and 1: with bit 3 small chunks and the camera "left"; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, with
 // bit 3 as EVT4, if the header does not name the encoding), 6 LZF, 7 Blosc or with bit 3 ECF.
 inline void eventInput(const uint8_t *data, size_t size) {
     if (size < 2)
@@ -88,16 +90,23 @@ inline void eventInput(const uint8_t *data, size_t size) {
                                         : CUS_EVENTS_ANY;
     options.threads = 1;
     options.max_memory = MAX_MEMORY;
+    if (choice < 2 && other) {
+        options.max_chunk = 1 << 20;
+        options.camera = "left";
+    }
     cusEventReader *reader = nullptr;
     if (cusEventReaderOpenMemory(&reader, data, size, &options) != CUS_OK)
         return;
     cusEventInfo info;
     require(cusEventReaderInfo(reader, &info) == CUS_OK);
+    const bool packets = info.format >= CUS_EVENTS_AEDAT4;
     const bool hdf5 = info.format == CUS_EVENTS_M3ED || info.format == CUS_EVENTS_DSEC ||
                       (info.format >= CUS_EVENTS_METAVISION && info.format <= CUS_EVENTS_MVSEC);
-    // A word of EVT3 makes up to 12 events, one of EVT2.1 up to 32; HDF5 may compress up to 1100 times.
-    const size_t max_events = hdf5 ? 1100 * (size / 8 + 1) : 6 * size;
-    if (hdf5 && info.count > 20000) { // in small steps it would only take long
+    // A word of EVT3 makes up to 12 events, one of EVT2.1 up to 32; HDF5 and packets may compress up to 1100 times, and packets give
+    // what one chunk may have in addition.
+    const size_t packed_events = 6 * (1100 * size + (options.max_chunk ? options.max_chunk : size_t(1) << 26));
+    const size_t max_events = hdf5 ? 1100 * (size / 8 + 1) : packets ? packed_events : 6 * size;
+    if ((hdf5 || packets) && info.count > 20000) { // in small steps it would only take long
         readAll(reader, info, options.bad_events == CUS_BAD_EVENTS_SKIP, 65536, max_events);
         cusEventReaderClose(reader);
         return;

@@ -64,6 +64,7 @@ class Written {
         options.format = format;
         options.width = WIDTH;
         options.height = HEIGHT;
+        options.format = format;
         cusEventWriter *writer = nullptr;
         check(cusEventWriterCreate(&writer, path_.c_str(), &options));
         check(
@@ -117,20 +118,30 @@ TEST(Eventio, Text) {
     reading("text", [](const Events &e) { return reference::text(e, false); });
 }
 
-TEST(Eventio, M3ed) {
+// What the library's own writer makes, from a file.
+void readingWritten(const std::string &name, cusEventFormat format, const std::string &note) {
     if (!perf::wants(CUS_HOST))
         return;
     std::optional<Written> file;
     if (!perf::listing())
-        file.emplace(recording());
-    perf::Row row("eventio/read/m3ed/4M", CUS_HOST, 0);
-    row.note("HDF5 with LZF, all threads");
+        file.emplace(recording(), format);
+    perf::Row row("eventio/read/" + name + "/4M", CUS_HOST, 0);
+    row.note(note);
     row.measure([&](cusStream, int) {
         cusEventReader *reader = nullptr;
         check(cusEventReaderOpen(&reader, file->path(), nullptr));
         readAll(reader);
     });
     row.report();
+}
+
+TEST(Eventio, M3ed) {
+    readingWritten("m3ed", CUS_EVENTS_M3ED, "HDF5 with LZF, all threads");
+}
+
+TEST(Eventio, Aedat4) {
+    if (std::string(cusBuildInformation()).find("LZ4:            yes") != std::string::npos)
+        readingWritten("aedat4", CUS_EVENTS_AEDAT4, "LZ4, one thread");
 }
 
 // Into a file that the system keeps in memory; synchronizing it to disk is part of it.
@@ -158,6 +169,11 @@ TEST(Eventio, WriteEvt2) {
 
 TEST(Eventio, WriteEvt3) {
     writing("evt3", CUS_EVENTS_EVT3, "one thread");
+}
+
+TEST(Eventio, WriteAedat4) {
+    if (std::string(cusBuildInformation()).find("LZ4:            yes") != std::string::npos)
+        writing("aedat4", CUS_EVENTS_AEDAT4, "LZ4, one thread");
 }
 
 } // namespace

@@ -106,10 +106,9 @@ void addOutputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
     group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
     group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "how frames are stored in NAME.h5"));
-    group(sample::addText(
-        app, "--save-events", s.events_file, "FILE",
-        "write the events as a recording: M3ED-style HDF5 (.h5), Metavision's HDF5 (.hdf5), EVT3 (.raw), .dat, "
-        ".csv or .txt"));
+    group(sample::addText(app, "--save-events", s.events_file, "FILE",
+                          "write the events as a recording: M3ED-style HDF5 (.h5), Metavision's HDF5 (.hdf5), EVT3 (.raw), "
+                          ".aedat4, .dat, .csv or .txt"));
     group(
         sample::addText(app, "--triggers", s.triggers_file, "FILE.csv",
                         "write all external triggers of the recording: t (microseconds), id, value (1 rising, 0 falling)"));
@@ -122,25 +121,26 @@ void addOutputOptions(CLI::App &app, Settings &s) {
     sample::addEncoding(app, s.common.video, false);
 }
 
-const std::string RECORDING_HELP =
-    "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, text or CSV), "
-    "recognized by its content; or a source of "
-    "frames to generate events from: ";
+const std::string RECORDING_HELP = "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, "
+                                   "DAT, AEDAT4, ROS bag, MCAP, text "
+                                   "or CSV), "
+                                   "recognized by its content; or a source of "
+                                   "frames to generate events from: ";
 
 void addConvert(CLI::App &app, Settings &s, events::ConvertSettings &how) {
     sample::addPositional(app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, true);
     sample::addPositional(app, "OUTPUT", how.output,
-                          "M3ED-style HDF5 (NAME.h5), Metavision's HDF5 (NAME.hdf5), Prophesee RAW (NAME.raw), NAME.dat, "
-                          "NAME.csv or NAME.txt",
+                          "M3ED-style HDF5 (NAME.h5), Metavision's HDF5 (NAME.hdf5), Prophesee RAW (NAME.raw), "
+                          "NAME.aedat4, NAME.dat, NAME.csv or NAME.txt",
                           true);
     addInputOptions(app, s);
     addVideoOptions(app, s);
     addSelectionOptions(app, s);
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
-    group(sample::addChoice(app, "--format", how.format, {"m3ed", "metavision", "evt2", "evt3", "dat", "text"},
+    group(sample::addChoice(app, "--format", how.format, {"m3ed", "metavision", "evt2", "evt3", "aedat4", "dat", "text"},
                             "how events are stored; by default OUTPUT's ending says so, .raw: evt3"));
-    group(sample::addChoice(app, "--compression", how.compression, {"own", "gzip", "none"},
-                            "HDF5: own is LZF for M3ED and ECF for Metavision"));
+    group(sample::addChoice(app, "--compression", how.compression, {"own", "gzip", "zstd", "none"},
+                            "own is LZF for M3ED, ECF for Metavision and LZ4 for AEDAT4; gzip: HDF5; zstd: AEDAT4"));
 }
 
 // Returns false if there is nothing left to do, or if `info` was asked for and printed.

@@ -5,8 +5,12 @@
 
 CusiSensor cusi_sensorOf(cusEventFormat format, int width, int height) {
     CusiSensor sensor = {width ? (uint32_t)width : 65536, height ? (uint32_t)height : 65536};
-    if (format == CUS_EVENTS_EVT3 && sensor.width > CUSI_EVT3_BEYOND)
-        sensor.width = CUSI_EVT3_BEYOND;
+    const int may_be_evt3 = format == CUS_EVENTS_EVT3 || format == CUS_EVENTS_BAG || format == CUS_EVENTS_MCAP;
+    const uint32_t most = may_be_evt3                   ? CUSI_EVT3_BEYOND
+                          : format == CUS_EVENTS_AEDAT4 ? INT16_MAX + 1
+                                                        : 65536; /* AEDAT4 has a sign */
+    sensor.width = sensor.width < most ? sensor.width : most;
+    sensor.height = format == CUS_EVENTS_AEDAT4 && sensor.height > most ? most : sensor.height;
     return sensor;
 }
 

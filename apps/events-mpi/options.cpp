@@ -132,8 +132,8 @@ const char *const EXAMPLES =
 const char *const CODES =
     "0 success, 1 failure (out of memory, CUDA error), 2 invalid command line, 3 the input\n"
     "cannot be opened or ends early, 4 the output cannot be written, 5 no such device, 130 interrupted.\n";
-const char *const INPUT_HELP =
-    "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, CSV, text)";
+const char *const INPUT_HELP = "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, DAT, "
+                               "AEDAT4, ROS bag, MCAP, CSV, text)";
 
 std::string help(const std::vector<Entry> &entries) {
     std::string out =

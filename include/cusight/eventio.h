@@ -19,9 +19,21 @@
  *   CUS_EVENTS_EVT3     Prophesee RAW: "% " lines with "evt 3.0"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_EVT4     Prophesee RAW: "% " lines with "evt 4.0"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_DAT      "% " lines, a type byte, a size byte of 8    Width and Height lines      known  0; 1
+ *   CUS_EVENTS_AEDAT4   iniVation: "#!AER-DAT4.0"; packets not       sizeX, sizeY of the stream  known* 0; 1
+ *                       compressed, or by LZ4 or zstd
+ *   CUS_EVENTS_BAG      ROS 1: "#ROSBAG V2.0"; chunks not            height, width of a message  no     0; 1
+ *                       compressed, or by LZ4 or bzip2
+ *   CUS_EVENTS_MCAP     ROS 2 (CDR) and ROS 1; chunks not            height, width of a message  no     0; 1
+ *                       compressed, or by LZ4 or zstd
  *   CUS_EVENTS_TEXT     lines "t x y p"; Metavision's "x,y,p,t" and  first line "width height"   no     0 or -1; 1
  *                       other orders with x before y; t with a dot   or "%geometry:W,H"
  *                       or exponent is seconds (rounded), else microseconds
+ *
+ * (*) AEDAT4 that was not closed has no table of its packets; its count is not known.
+ *
+ * Bags and MCAP: messages of dvs_msgs/EventArray (prophesee_event_msgs/EventArray has the same fields) and of
+ * event_camera_msgs/EventPacket in the encodings evt3, mono, libcaer and trigger of event_camera_codecs. Nanoseconds are cut to
+ * microseconds. Times are what the messages say: of the camera's clock in evt3, of ROS in the others.
  *
  * Times in HDF5 are microseconds if they are integers, and seconds if they are floats (rounded). x, y and p may be floats as
  * well, p also a boolean.
@@ -30,11 +42,13 @@
  * one, the first lines decide: times do not decrease, polarities are -1, 0 or 1. If several orders remain, it is "t x y p".
  *
  * The formats follow their authors: M3ED (Chaney et al. 2023), DSEC (Gehrig et al. 2021), Prophesee's documentation of RAW
- * EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 and DAT. Time counters wrap (EVT2, EVT2.1 and EVT4 after 4.8 hours, EVT3 after 16.8 seconds, DAT
- * after 71.6 minutes); they are unwrapped, so indices and times in this interface always refer to the whole recording.
+ * EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 and DAT; iniVation's AEDAT 4.0, ROS and the MCAP specification. Time counters
+ * wrap (EVT2, EVT2.1 and EVT4 after 4.8 hours, EVT3 after 16.8 seconds, DAT after 71.6 minutes); they are unwrapped, so
+ * indices and times in this interface always refer to the whole recording.
  *
  * Memory use does not grow with the recording, apart from 88 bytes for every million events passed in a format without
- * an index. Sizes claimed by a file are not allocated before the file is known to have data for them, and never beyond
+ * an index; the index of AEDAT4, bags and MCAP has at most 8 MiB. Sizes claimed by a file are not allocated before the file is known to
+ * have data for them, and never beyond
  * cusEventReaderOptions.max_memory.
  */
 #ifndef CUSIGHT_EVENTIO_H
@@ -52,15 +66,18 @@ extern "C" {
 /* How to read a recording. */
 typedef struct cusEventReaderOptions {
     int width, height;     /* sensor, 1..65536: overrides the file. 0, 0: from the file */
-    const char *camera;    /* M3ED, MVSEC: "left" or "right"; NULL: "left", or the only one in the file */
+    const char *camera;    /* 1 to 31 characters. M3ED, MVSEC: "left" or "right"; NULL: "left", or the only one in the file.
+                              AEDAT4: the camera's name or the stream's number. BAG, MCAP: the topic, or one or more of its
+                              parts: "left" finds "/dvs/left/events". NULL: the first with events */
     cusEventFormat format; /* ANY: from the content. EVT2, EVT21, EVT3, EVT4: also for a RAW file whose header does not name
                                 its encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
     int threads;             /* threads that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
     size_t max_memory;       /* bytes that a reader may use, whatever the file claims; 0: 2^30 (the default), otherwise
                                 at least 2^26. CUS_ERROR_CAPACITY if a recording needs more */
-    size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). Larger
-                                chunks: CUS_ERROR_CAPACITY */
+    size_t max_chunk;        /* bytes of a chunk of HDF5, BAG or MCAP, or a packet of AEDAT4, decompressed, up to 2^32 - 1;
+                                0: 2^26 (the default). Larger ones: CUS_ERROR_CAPACITY, as are BAG, MCAP and AEDAT4 that
+                                decompress to more than 1100 times their size and max_chunk */
     int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc, ECF,
                                 shuffle and fletcher32, with libhdf5 (if built with CUSIGHT_HDF5_PLUGINS) and its plugins, whose
                                 memory has no limit */
@@ -76,8 +93,9 @@ typedef struct cusEventInfo {
     int64_t count;         /* events in the file; -1 if it is only known after reading all of it */
     int64_t first_time;    /* microseconds; -1 if there is no event */
     int64_t last_time;     /* -1 if it is only known after reading all of it, or before first_time */
-    char camera[32];       /* M3ED, MVSEC: the camera being read; otherwise the camera named in the header, or "" */
-    uint64_t start;        /* RAW, DAT and text: the byte at which the events start; HDF5: 0 */
+    char camera[32];       /* M3ED, MVSEC, AEDAT4: the camera being read, as it can be asked for; BAG, MCAP: the topic, if
+                              longer without its first parts; otherwise the camera named in the header, or "" */
+    uint64_t start;        /* RAW, DAT and text: the byte at which the events start; others: 0 */
     int legacy;            /* EVT2.1: 1 if the upper half of each word comes first, as for cusEventDecoderOptions */
 } cusEventInfo;
 
@@ -93,7 +111,8 @@ typedef struct cusEventReader cusEventReader;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
  *   UNSUPPORTED: a dataset with more than one compression; an HDF5 filter that needs the option plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
- *   supported (big-endian EVT 2.1, DAT version 1). */
+ *   supported (big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed by a library that this build
+ *   lacks. */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 
 /* The same for a whole file in memory, which must stay valid until the reader is closed. */
@@ -115,13 +134,14 @@ CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCou
  *   TRUNCATED: the file ends within an event or a chunk; FORMAT: malformed from here on; CAPACITY: max_memory; IO; NO_MEMORY.
  * After NULL or VALUE nothing has been read. Cost: HDF5: each chunk is fetched once, decompressed straight into the arrays on all
  * threads, and checked in one pass; a chunk that a call starts or ends within is decompressed once more. Other formats: one
- * pass on one thread. */
+ * pass on one thread, which decompresses each packet or chunk once. */
 CUS_API cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p,
                                      int64_t *t, size_t *count);
 
 /* The next event read will be number `index` of the file: 0 is the first, and events skipped by CUS_BAD_EVENTS_SKIP count; an
- * index at or past the end means the end. HDF5: one step. Other formats: decodes forward from the nearest checkpoint, made at
- * every million events so far. Errors: NULL, VALUE, and those of Read if the part passed over is damaged. */
+ * index at or past the end means the end. HDF5: one step. AEDAT4 with its table: one packet. Other formats: decodes forward from the
+ * nearest checkpoint, made at every million events so far (BAG, MCAP: before a chunk, every 65536 events). Errors: NULL,
+ * VALUE, and those of Read if the part passed over is damaged. */
 CUS_API cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index);
 
 /* The next event read will be the first with t >= time; *index, unless NULL, is set to its number. HDF5: binary search, which
@@ -133,10 +153,12 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
 /* Reads the next external triggers of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end
  * or with an error. They are a list of their own: the first call starts at the first trigger, whatever events have been read, and
  * seeking changes nothing. Formats: EVT2, EVT2.1, EVT3 and EVT4, without triggers before the first time word; Metavision
- * (/EXT_TRIGGER/events); the others have none. Times are as stored; nothing checks their order.
+ * (/EXT_TRIGGER/events); AEDAT4 (edges of the same camera's external signal, id 0); BAG and MCAP (in evt3, and packets of
+ * triggers in the topic's folder); the others have none. Times are as stored; nothing checks their order.
  * After damage, as for cusEventReaderRead, the triggers before it are delivered together with the error, which stays until the
  * rewind. Errors: NULL and those of cusEventReaderRead; Metavision: also those of cusEventReaderOpen, if the dataset is not one of
- * triggers. Cost: RAW: one more pass over the file on one thread, 0.5 MiB of memory. Metavision: each chunk is read once per call,
+ * triggers. Cost: RAW: one more pass over the file on one thread, 0.5 MiB of memory. AEDAT4, BAG, MCAP: one more pass,
+ * with up to a quarter of max_memory. Metavision: each chunk is read once per call,
  * with up to a quarter of max_memory besides what events need. */
 CUS_API cusStatus cusEventReaderReadTriggers(cusEventReader *reader, size_t capacity, cusEventTrigger *triggers,
                                              size_t *count);
@@ -147,7 +169,8 @@ CUS_API cusStatus cusEventReaderRewindTriggers(cusEventReader *reader);
 
 /* Splits a recording among threads or processes, each with a reader of its own that was opened with the same options. In formats
  * without an index, an event's number and time depend on everything before it. Therefore each worker first scans its parts (no
- * event is decoded: two to ten times as fast as reading). Then all summaries are joined, and each worker starts at a mark:
+ * event is decoded: two to ten times as fast as reading; but BAG, MCAP, and AEDAT4 without its table: each worker's first scan reads
+ * the whole recording to count its events). Then all summaries are joined, and each worker starts at a mark:
  *
  *   for (k = my first part; k < my last part; ++k)
  *       CUS_TRY(cusEventReaderScan(reader, k, parts, &summaries[k]));
@@ -162,14 +185,15 @@ typedef struct cusEventPart {
 
 /* A place in a recording from which a reader can continue. */
 typedef struct cusEventMark {
-    uint64_t offset;     /* in bytes of the file; HDF5: in events. Parts of equal size take about equally long to decode */
-    uint64_t index;      /* next event, as for cusEventReaderSeekIndex; in the last mark, the number of events */
+    uint64_t offset; /* in bytes of the file; HDF5 and packets: in events. Parts of equal size take about equally long */
+    uint64_t index;  /* next event, as for cusEventReaderSeekIndex; in the last mark, the number of events */
     uint64_t content[9]; /* the library's own; may be copied and sent as bytes */
 } cusEventMark;
 
 /* Summarizes part number `part` of `parts` (up to 2^32) about equal ones, up to whole words or lines. Reading continues where it
  * was. Events and lines that reading skips with CUS_BAD_EVENTS_SKIP are counted here. Cost: one pass over the part; none for
- * HDF5, which has an index. Errors: NULL, VALUE, IO. Damage is not an error here: numbers up to it are right, and reading
+ * HDF5 and AEDAT4 with its table, which have an index; BAG, MCAP and other AEDAT4: the first call of a reader reads the recording to its
+ * end. Errors: NULL, VALUE, IO. Damage is not an error here: numbers up to it are right, and reading
  * reports it. */
 CUS_API cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary);
 
@@ -186,11 +210,12 @@ CUS_API cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventM
 
 /* How to write a recording. */
 typedef struct cusEventWriterOptions {
-    int width, height;     /* sensor, 1..65536; EVT2, EVT3, METAVISION: ..2048; DAT: ..16384; required */
-    const char *camera;    /* M3ED: group under /prophesee: "left" or "right"; NULL: "left" */
-    int chunk;             /* HDF5: events in a chunk, 1024..4194304 (METAVISION: 65535); 0: 40000 (16384), the default */
-    int compress;          /* HDF5: default 1: M3ED LZF, METAVISION ECF; 2: gzip (needs zlib); 0: none */
-    int threads;           /* HDF5: threads that compress, 0..1024; 0: as many as OpenMP uses */
+    int width, height;  /* sensor, 1..65536; EVT2, EVT3, METAVISION: ..2048; DAT: ..16384; AEDAT4: ..32768; needed */
+    const char *camera; /* M3ED: group under /prophesee: "left" or "right"; NULL: "left". AEDAT4: a name; NULL: "cusight" */
+    int chunk;          /* HDF5: events in a chunk, 1024..4194304 (METAVISION: 65535); 0: 40000 (16384), the default.
+                           AEDAT4: events in a packet, 1024..1048576; 0: 8192 */
+    int compress;       /* default 1: M3ED LZF, METAVISION ECF, AEDAT4 LZ4; 2: gzip (needs zlib), AEDAT4 zstd; 0: none */
+    int threads;        /* HDF5: threads that compress, 0..1024; 0: as many as OpenMP uses */
     cusEventFormat format; /* ANY (the default): M3ED; the others that can be written: see cusEventWriterCreate */
 } cusEventWriterOptions;
 
@@ -206,6 +231,7 @@ typedef struct cusEventWriter cusEventWriter;
  *   M3ED         HDF5: /prophesee/<camera>/{x, y uint16, p int8, t int64, ms_map_idx uint64}, calib/resolution {width, height}
  *   METAVISION   HDF5 as OpenEB writes it: /CD/events {x, y, p, t}, /CD/indexes, /EXT_TRIGGER without triggers, geometry
  *   EVT2, EVT3   Prophesee RAW with the lines evt, format and geometry; EVT3 uses vectors where they are shorter
+ *   AEDAT4       iniVation's AEDAT 4.0 with one stream of events and a table of its packets, which takes 48 bytes of memory a packet
  *   DAT          Prophesee DAT, version 2
  *   TEXT         width and height, then lines "t x y p" with t in seconds, six digits; if the path ends in .csv Metavision's
  *                "%geometry:W,H" and "x,y,p,t" in microseconds
@@ -214,11 +240,11 @@ typedef struct cusEventWriter cusEventWriter;
  * the sizes of the calls. HDF5 needs no libhdf5. The file is written in the folder of `path` under a random name, synchronized
  * to disk and renamed when it is finished: `path` is never an incomplete file, and a previous file stays until then. A symbolic
  * link at `path` is replaced, not followed; a folder, device or pipe is IO. Errors: NULL, VALUE, IO, NO_MEMORY, UNSUPPORTED
- * (gzip in a build without zlib). */
+ * (a compression that this build lacks). */
 CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options);
 
 /* Appends n events. A rejected call writes nothing: VALUE names the first event that is outside the sensor, has p other than 0
- * and 1, or a time that is negative, earlier than the one before, or later than 2^40 us (12 days).
+ * and 1, or a time that is negative, earlier than the one before, or later than 2^40 us (12 days; AEDAT4: 2^62 us).
  *   M3ED, METAVISION: nor more than 2^22 ms (70 minutes) and 1000 ms for each event before it after the first event: the index has
  *   an entry for every millisecond, or two.
  *   DAT: nor 2^31 us or more after the one before where the counter of 2^32 us wraps in between, and the first is below 2^32 us.

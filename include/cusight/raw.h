@@ -29,11 +29,14 @@ typedef enum cusEventFormat {
     CUS_EVENTS_METAVISION = 8,
     CUS_EVENTS_HDF5 = 9,
     CUS_EVENTS_MVSEC = 10,
-    CUS_EVENTS_EVT4 = 11
+    CUS_EVENTS_EVT4 = 11,
+    CUS_EVENTS_AEDAT4 = 12,
+    CUS_EVENTS_BAG = 13,
+    CUS_EVENTS_MCAP = 14
 } cusEventFormat;
 
 /* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4",
- * otherwise "unknown"; never NULL. */
+ * "AEDAT4", "bag", "MCAP", otherwise "unknown"; never NULL. */
 CUS_API const char *cusEventFormatName(cusEventFormat format);
 
 /* What to do with an event that is outside the sensor, has an invalid polarity, or is earlier than the previous one. */
@@ -46,7 +49,8 @@ typedef enum cusBadEvents {
 /* What has been decoded since a decoder's start, or since a reader was opened or moved. */
 typedef struct cusEventCounts {
     uint64_t events;                                  /* delivered */
-    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT2.1, EVT3, EVT4) */
+    uint64_t triggers_rising, triggers_falling;       /* external triggers: words of EVT2, EVT2.1, EVT3 and EVT4; AEDAT4: of
+                                                         the same camera; BAG, MCAP: of the topic's folder */
     uint64_t bad_coordinates, bad_polarity, bad_time; /* events skipped (CUS_BAD_EVENTS_SKIP) */
     uint64_t untimed;   /* EVT2, EVT2.1, EVT3, EVT4: events skipped because no time word preceded them */
     uint64_t bad_words; /* undefined words and malformed lines skipped (CUS_BAD_EVENTS_SKIP) */

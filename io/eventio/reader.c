@@ -2,6 +2,7 @@
 #include "check.h"
 #include "eventio/evt/words.h"
 #include "eventio/hdf5/reader.h"
+#include "eventio/packets/packets.h"
 #include "eventio/validate.h"
 
 #include <fcntl.h>
@@ -28,6 +29,8 @@ static cusStatus openReader(cusEventReader *reader) {
     reader->info = (cusEventInfo){.count = -1, .first_time = -1, .last_time = -1};
     reader->last_time = -1;
     CUS_TRY(eventio_openHdf5(reader));
+    if (!reader->methods)
+        CUS_TRY(eventio_openPackets(reader));
     if (!reader->methods)
         CUS_TRY(eventio_openWords(reader));
     if (reader->options.width) {

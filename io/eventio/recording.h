@@ -2,6 +2,8 @@
  *
  *   reader.c, evt/parts.c   entry points: open, read and seek; parts of a recording that are read independently
  *   hdf5/                   M3ED and DSEC
+ *   aedat4/, ros/           formats made of packets: the messages in their files
+ *   packets/                what those have in common: checkpoints, decompression, events of a message
  *   evt/words.c             formats without an index: buffer, checkpoints, seeking. cusEventDecoder decodes all but text
  *   evt/header.c            "% " headers; chooses the decoder
  *   text.c                  the decoder of text
@@ -27,6 +29,8 @@ typedef struct EventReaderMethods {
     /* The next triggers, as `read` gives events. */
     cusStatus (*readTriggers)(cusEventReader *reader, size_t n, cusEventTrigger *out, size_t *count);
     void (*rewindTriggers)(cusEventReader *reader);
+    /* How many events there are, up to the end or the damage. NULL: a format whose parts are scanned instead. */
+    cusStatus (*countEvents)(cusEventReader *reader, uint64_t *count);
 } EventReaderMethods;
 
 /* An error that stays. */

@@ -18,7 +18,7 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
                      (options->width >= 1 && options->width <= 65536 && options->height >= 1 && options->height <= 65536),
                  CUS_ERROR_VALUE, "cusEventReaderOpen: sensor is %d x %d (width x height), expected 0 x 0 or 1..65536 each",
                  options->width, options->height);
-    CUSI_REQUIRE(options->format >= CUS_EVENTS_ANY && options->format <= CUS_EVENTS_EVT4, CUS_ERROR_VALUE,
+    CUSI_REQUIRE(options->format >= CUS_EVENTS_ANY && options->format <= CUS_EVENTS_MCAP, CUS_ERROR_VALUE,
                  "cusEventReaderOpen: format is %d, expected a cusEventFormat", (int)options->format);
     CUSI_REQUIRE(options->bad_events == CUS_BAD_EVENTS_STOP || options->bad_events == CUS_BAD_EVENTS_SKIP, CUS_ERROR_VALUE,
                  "cusEventReaderOpen: bad_events is %d, expected a cusBadEvents", (int)options->bad_events);
@@ -30,10 +30,8 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
                  options->max_chunk, (unsigned long)UINT32_MAX);
     CUSI_REQUIRE(options->plugins == 0 || options->plugins == 1, CUS_ERROR_VALUE,
                  "cusEventReaderOpen: plugins is %d, expected 0 or 1", options->plugins);
-    CUSI_REQUIRE(!options->camera || (options->camera[0] && strlen(options->camera) < 32 && !strchr(options->camera, '/')),
-                 CUS_ERROR_VALUE,
-                 "cusEventReaderOpen: camera is \"%.40s\", expected a name of 1 to 31 characters without '/'",
-                 options->camera);
+    CUSI_REQUIRE(!options->camera || (options->camera[0] && strlen(options->camera) < 32), CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: camera is \"%.40s\", expected a name of 1 to 31 characters", options->camera);
     return CUS_OK;
 }
 
@@ -57,11 +55,12 @@ cusStatus eventio_renamed(const char *function, cusStatus status) {
 cusStatus eventio_checkEvents(cusEventReader *reader, CusiEvents e, size_t count, size_t *kept) {
     const cusEventInfo *info = &reader->info;
     const CusiSensor sensor = cusi_sensorOf(info->format, info->width, info->height);
-    const size_t good = cusi_countGoodEvents(e, count, sensor, reader->last_time);
+    const int64_t before = reader->last_time > 0 ? reader->last_time : 0;
+    const size_t good = cusi_countGoodEvents(e, count, sensor, before);
     *kept = good;
     if (good == count)
         return CUS_OK;
-    const int64_t last = good ? e.t[good - 1] : reader->last_time;
+    const int64_t last = good ? e.t[good - 1] : before;
     if (reader->options.bad_events == CUS_BAD_EVENTS_STOP) {
         uint64_t detail[6];
         cusi_describeBadEvent(e, good, sensor, last, reader->index + good, detail);

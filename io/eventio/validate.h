@@ -8,12 +8,6 @@ enum { EVENTIO_MAX_MEMORY = 1 << 30, EVENTIO_MAX_CHUNK = 64 << 20 }; /* defaults
 
 cusStatus eventio_checkOptions(const cusEventReaderOptions *options);
 
-/* Whether the format is one of HDF5, which has an index of its events. */
-static inline int eventio_isHdf5(cusEventFormat format) {
-    return format == CUS_EVENTS_M3ED || format == CUS_EVENTS_DSEC ||
-           (format >= CUS_EVENTS_METAVISION && format <= CUS_EVENTS_MVSEC);
-}
-
 /* Whether the format found is the one that the options ask for. */
 cusStatus eventio_checkFormat(const cusEventReader *reader);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t max_time = (int64_t)1 << 40;
+static const int64_t usual_time = (int64_t)1 << 40; /* without an offset that a format adds */
 
 cusEventWriterOptions cusEventWriterDefaults(void) {
     return (cusEventWriterOptions){.compress = 1};
@@ -26,6 +26,8 @@ static const EventWriterMethods *methodsOf(cusEventFormat format) {
         return &eventio_writeEvt2;
     case CUS_EVENTS_EVT3:
         return &eventio_writeEvt3;
+    case CUS_EVENTS_AEDAT4:
+        return &eventio_writeAedat4;
     case CUS_EVENTS_DAT:
         return &eventio_writeDat;
     case CUS_EVENTS_TEXT:
@@ -35,28 +37,28 @@ static const EventWriterMethods *methodsOf(cusEventFormat format) {
     }
 }
 
-static cusStatus checkHdf5(const char *function, const cusEventWriterOptions *o, const EventWriterMethods *methods) {
+static cusStatus checkChunks(const char *function, const cusEventWriterOptions *o, const EventWriterMethods *methods) {
     CUSI_REQUIRE(o->chunk == 0 || (o->chunk >= 1024 && o->chunk <= methods->max_chunk), CUS_ERROR_VALUE,
                  "%s: chunk is %d events, expected 1024..%d for %s, or 0", function, o->chunk, methods->max_chunk,
                  cusEventFormatName(o->format));
     CUSI_REQUIRE(o->compress >= 0 && o->compress <= 2, CUS_ERROR_VALUE, "%s: compress is %d, expected 0, 1 or 2", function,
                  o->compress);
 #ifndef CUSI_WITH_ZLIB
-    CUSI_REQUIRE(o->compress != 2, CUS_ERROR_UNSUPPORTED, "%s: this build of cusight has no zlib (Debian: zlib1g-dev)",
-                 function);
+    CUSI_REQUIRE(o->compress != 2 || !methods->is_hdf5, CUS_ERROR_UNSUPPORTED,
+                 "%s: this build of cusight has no zlib (Debian: zlib1g-dev)", function);
 #endif
     return CUS_OK;
 }
 
 static cusStatus checkOptions(const char *function, const cusEventWriterOptions *o, const EventWriterMethods *methods) {
     CUSI_REQUIRE(methods, CUS_ERROR_VALUE,
-                 "%s: format is %s, expected M3ED, Metavision, EVT2, EVT3, DAT or text, which can be written", function,
-                 cusEventFormatName(o->format));
+                 "%s: format is %s, expected M3ED, Metavision, AEDAT4, EVT2, EVT3, DAT or text, which can be written",
+                 function, cusEventFormatName(o->format));
     CUSI_REQUIRE(o->width >= 1 && o->width <= methods->max_side && o->height >= 1 && o->height <= methods->max_side,
                  CUS_ERROR_VALUE, "%s: sensor is %d x %d (width x height), expected 1..%d each for %s", function, o->width,
                  o->height, methods->max_side, cusEventFormatName(o->format));
-    if (methods->is_hdf5)
-        CUS_TRY(checkHdf5(function, o, methods));
+    if (methods->max_chunk)
+        CUS_TRY(checkChunks(function, o, methods));
     CUSI_REQUIRE(o->threads >= 0 && o->threads <= 1024, CUS_ERROR_VALUE, "%s: threads is %d, expected 0..1024", function,
                  o->threads);
     CUSI_REQUIRE(!o->camera || (o->camera[0] && strlen(o->camera) < 32 && !strchr(o->camera, '/')), CUS_ERROR_VALUE,
@@ -71,6 +73,7 @@ unsigned eventio_filterOf(const cusEventWriter *w, unsigned own) {
 /* ---- Events -------------------------------------------------------------------------------------------------------- */
 
 static cusStatus checkEvents(const cusEventWriter *w, const cusEventArrays *e) {
+    const int64_t max_time = w->methods->max_time ? w->methods->max_time : usual_time;
     int64_t last = w->last_time;
     for (size_t i = 0; i < e->count; ++i) {
         CUSI_REQUIRE(e->x[i] < w->options.width && e->y[i] < w->options.height, CUS_ERROR_VALUE,

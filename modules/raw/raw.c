@@ -6,8 +6,8 @@
 #include <string.h>
 
 const char *cusEventFormatName(cusEventFormat format) {
-    static const char *const names[] = {"any",  "M3ED",   "DSEC",       "EVT2", "EVT3",  "DAT",
-                                        "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4"};
+    static const char *const names[] = {"any",        "M3ED", "DSEC",  "EVT2", "EVT3",   "DAT", "text", "EVT2.1",
+                                        "Metavision", "HDF5", "MVSEC", "EVT4", "AEDAT4", "bag", "MCAP"};
     return (unsigned)format < sizeof names / sizeof *names ? names[format] : "unknown";
 }
 

@@ -65,9 +65,10 @@ def __dir__() -> list[str]:
 
 
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
-Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4"]
+Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4",
+                 "AEDAT4", "bag", "MCAP"]
 _FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6, "EVT2.1": 7, "Metavision": 8, "HDF5": 9,
-            "MVSEC": 10, "EVT4": 11}
+            "MVSEC": 10, "EVT4": 11, "AEDAT4": 12, "bag": 13, "MCAP": 14}
 _PIECE = 1 << 20  # events read at once
 
 
@@ -131,7 +132,7 @@ class Recording(Closeable):
     Iterating gives Events of up to 2^20 at a time. Pickles as its path and options, at the beginning (a recording in memory pickles
     its bytes).
 
-    format: "M3ED", "DSEC", "Metavision", "MVSEC", "HDF5", "EVT2", "EVT2.1", "EVT3", "EVT4", "DAT" or "text".
+    format: "M3ED", "DSEC", "Metavision", "MVSEC", "HDF5", "EVT2", "EVT2.1", "EVT3", "EVT4", "DAT", "AEDAT4", "bag", "MCAP" or "text".
     shape: (rows, cols) of the sensor; (0, 0) if neither the file nor the options give them.
     count: events in the file, None if that is known only after reading all of it.
     first_time, last_time: microseconds, None if not known (or no event).
@@ -417,15 +418,16 @@ def open(
     max_chunk: int = 0,
     plugins: bool = False,
 ) -> Recording:
-    """Opens a recording: HDF5 (M3ED, DSEC, Metavision, MVSEC, e2vid), Prophesee EVT 2.0, 2.1, 3.0, 4.0 and DAT, or text. The format is detected from the content.
+    """Opens a recording: HDF5 (M3ED, DSEC, Metavision, MVSEC, e2vid), Prophesee EVT 2.0, 2.1, 3.0, 4.0 and DAT, AEDAT4, ROS bags, MCAP, or text. The format is detected from the content.
 
     source: a path, or a whole file in memory (bytes, memoryview), which is not copied.
     width, height: of the sensor; 0: from the file.
-    camera: of an M3ED or MVSEC file, "left" or "right".
+    camera: of an M3ED or MVSEC file, "left" or "right"; of AEDAT4, the camera's name or the stream's number; of a ROS bag or MCAP, the
+        topic or parts of it. None: the first with events.
     format: "any", or the only one accepted.
     skip_bad: skip and count events that are outside the sensor, out of order or malformed, instead of raising.
     threads: for decompression; 0: as many as OpenMP uses.
-    max_memory, max_chunk: bytes that the reader, and one decompressed HDF5 chunk, may take; 0: 2^30 and 2^26. What needs more raises
+    max_memory, max_chunk: bytes that the reader, and one decompressed chunk or packet, may take; 0: 2^30 and 2^26. What needs more raises
         ValueError (status CAPACITY).
     plugins: only for files that you trust: also read HDF5 filters other than deflate, LZF, Blosc, shuffle and fletcher32.
 
@@ -468,9 +470,9 @@ class _Writer(Closeable):
 class EventWriter(_Writer):
     """Writes a recording. Until it is finished, the file has a hidden name beside `path`.
 
-    shape: (rows, cols) of the sensor. format: "M3ED" (the default, HDF5), "Metavision" (its HDF5), "EVT2", "EVT3", "DAT" or "text" (CSV if the path
-    ends in .csv). camera: of M3ED, "left" (default) or "right". chunk: events in a chunk of HDF5; 0: the format's own. compress, of HDF5: True:
-    LZF, or Metavision's ECF; "gzip"; False. threads: 0: as many as OpenMP uses.
+    shape: (rows, cols) of the sensor. format: "M3ED" (the default, HDF5), "Metavision" (its HDF5), "EVT2", "EVT3", "AEDAT4", "DAT" or "text" (CSV if
+    the path ends in .csv). camera: of M3ED, "left" (default) or "right"; of AEDAT4, any name. chunk: events in a chunk of HDF5 or packet of
+    AEDAT4; 0: the format's own. compress: True: LZF, Metavision's ECF, LZ4 of AEDAT4; "gzip" (HDF5); "zstd" (AEDAT4); False. threads: 0: as many as OpenMP uses.
     """
 
     def __init__(
@@ -481,16 +483,17 @@ class EventWriter(_Writer):
         format: Format = "M3ED",
         camera: str | None = None,
         chunk: int = 0,
-        compress: bool | Literal["gzip"] = True,
+        compress: bool | Literal["gzip", "zstd"] = True,
         threads: int = 0,
     ) -> None:
         rows, cols = frame_size("EventWriter", shape)
         if format not in _FORMATS:
-            raise ValueError(f"EventWriter: format is {format!r}, expected M3ED, Metavision, EVT2, EVT3, DAT or text")
-        if isinstance(compress, str) and compress != "gzip":
-            raise ValueError(f"EventWriter: compress is {compress!r}, expected True, False or 'gzip'")
+            raise ValueError(f"EventWriter: format is {format!r}, expected M3ED, Metavision, EVT2, EVT3, AEDAT4, DAT or text")
+        packed = "zstd" if format == "AEDAT4" else "gzip"
+        if isinstance(compress, str) and compress != packed:
+            raise ValueError(f"EventWriter: compress is {compress!r}, expected True, False or {packed!r} for {format}")
         self._about = f"{os.fspath(path)!r}, {rows} x {cols} pixels"
-        how = 2 if compress == "gzip" else int(bool(compress))
+        how = 2 if isinstance(compress, str) else int(bool(compress))
         numbers = integer("EventWriter", "chunk", chunk), how, integer("EventWriter", "threads", threads)
         self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, *numbers, _FORMATS[format])
 

@@ -24,6 +24,7 @@ const struct {
                {".hdf5", "m3ed", CUS_EVENTS_M3ED},
                {".raw", "evt3", CUS_EVENTS_EVT3},
                {".raw", "evt2", CUS_EVENTS_EVT2},
+               {".aedat4", "aedat4", CUS_EVENTS_AEDAT4},
                {".dat", "dat", CUS_EVENTS_DAT},
                {".csv", "text", CUS_EVENTS_TEXT},
                {".txt", "text", CUS_EVENTS_TEXT}};
@@ -36,7 +37,7 @@ void check(cusStatus status) {
 } // namespace
 
 cusEventFormat recordingFormat(const std::string &role, const std::string &path, const std::string &format) {
-    sample::requireEnding(role, path, {".h5", ".hdf5", ".raw", ".dat", ".csv", ".txt"});
+    sample::requireEnding(role, path, {".h5", ".hdf5", ".raw", ".aedat4", ".dat", ".csv", ".txt"});
     sample::requireFile(role, path);
     std::string expected;
     for (const auto &known : FORMATS) {
@@ -58,7 +59,11 @@ EventFile::EventFile(const std::string &path, cv::Size size, cusEventFormat form
     options.width = size.width;
     options.height = size.height;
     options.format = format;
-    options.compress = compression == "none" ? 0 : compression == "gzip" ? 2 : 1;
+    const bool is_aedat4 = format == CUS_EVENTS_AEDAT4;
+    if (compression == (is_aedat4 ? "gzip" : "zstd"))
+        throw Stop(sample::USAGE, "--compression is " + compression + ", expected own, none or " +
+                                      (is_aedat4 ? "zstd" : "gzip") + " for " + cusEventFormatName(format));
+    options.compress = compression == "none" ? 0 : compression == "gzip" || compression == "zstd" ? 2 : 1;
     check(cusEventWriterCreate(&writer_, path.c_str(), &options));
 }
 

@@ -9,7 +9,7 @@ TEST(EventErrors, TruncatedWords) {
     auto random = support::generator();
     const Events events = randomEvents(5000, random);
     for (const auto &[name, whole] : files(events)) {
-        if (name.substr(0, 4) == "m3ed")
+        if (name.substr(0, 4) == "m3ed" || name == "aedat4" || name == "bag" || name == "mcap")
             continue;
         SCOPED_TRACE(name);
         const size_t record = name == "evt2"                 ? 4
@@ -209,7 +209,7 @@ TEST(EventErrors, Arguments) {
         return cusEventReaderOpen(&reader, "x", &wrong);
     };
     CUS_REJECTS(changed([](auto &o) { o.width = 5; }), VALUE, "sensor is 5 x 0");
-    CUS_REJECTS(changed([](auto &o) { o.camera = "a/b"; }), VALUE, "camera is \"a/b\"");
+    CUS_REJECTS(changed([](auto &o) { o.camera = ""; }), VALUE, "camera is \"\"");
     CUS_REJECTS(changed([](auto &o) { o.format = cusEventFormat(99); }), VALUE, "format is 99");
     CUS_REJECTS(changed([](auto &o) { o.threads = -1; }), VALUE, "threads is -1");
     CUS_REJECTS(changed([](auto &o) { o.bad_events = cusBadEvents(2); }), VALUE, "bad_events is 2");

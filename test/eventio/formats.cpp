@@ -21,6 +21,7 @@ const Format FORMATS[] = {
     {CUS_EVENTS_M3ED, 1, "a.h5"},         {CUS_EVENTS_M3ED, 0, "b.h5"},         {CUS_EVENTS_METAVISION, 1, "a.hdf5"},
     {CUS_EVENTS_METAVISION, 0, "b.hdf5"}, {CUS_EVENTS_EVT2, 1, "2.raw"},        {CUS_EVENTS_EVT3, 1, "3.raw"},
     {CUS_EVENTS_DAT, 1, "a.dat"},         {CUS_EVENTS_TEXT, 1, "a.txt"},        {CUS_EVENTS_TEXT, 1, "a.csv"},
+    {CUS_EVENTS_AEDAT4, 0, "a.aedat4"},
 #ifdef CUSIGHT_HAVE_ZLIB
     {CUS_EVENTS_M3ED, 2, "z.h5"},         {CUS_EVENTS_METAVISION, 2, "z.hdf5"},
 #endif

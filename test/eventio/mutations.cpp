@@ -164,7 +164,7 @@ TEST(EventMutations, EveryFormatWithinItsLimits) {
     const auto formats = seedsOfFormats();
     for (const char *format : {"EVT2", "EVT2.1", "EVT3", "EVT4", "DAT", "text"})
         EXPECT_EQ(formats.count(format), 1u) << format;
-    EXPECT_EQ(formats.size(), 11u);
+    EXPECT_EQ(formats.size(), 14u);
     for (const auto &[format, seeds] : formats) {
         *progress = {};
         const double start = double(time(nullptr));

@@ -95,9 +95,10 @@ TEST(EventFormats, EachRoundTrips) {
         const bool text = r.info.format == CUS_EVENTS_TEXT;
         EXPECT_EQ(r.info.width, text ? 0 : 640);
         EXPECT_EQ(r.info.height, text ? 0 : 480);
-        const bool counted = r.info.format == CUS_EVENTS_M3ED || r.info.format == CUS_EVENTS_DAT;
+        const bool indexed = r.info.format == CUS_EVENTS_M3ED || r.info.format == CUS_EVENTS_AEDAT4;
+        const bool counted = indexed || r.info.format == CUS_EVENTS_DAT;
         EXPECT_EQ(r.info.count, counted ? 30000 : -1);
-        EXPECT_EQ(r.info.last_time, r.info.format == CUS_EVENTS_M3ED ? events.t.back() : -1);
+        EXPECT_EQ(r.info.last_time, indexed ? events.t.back() : -1);
         ASSERT_TRUE(r.all() == events);
         checkPiecesAndSeeks(r, events, random);
     }

@@ -15,7 +15,7 @@
 #include <hdf5.h>
 #endif
 
-#include "reference/eventio.hpp"
+#include "eventio/packet_files.hpp"
 
 namespace eventio_test {
 
@@ -204,6 +204,22 @@ inline void checkPiecesAndSeeks(Reader &r, const Events &all, std::mt19937_64 &r
     }
 }
 
+// AEDAT4, a bag and MCAP, each with another compression and kind of message.
+inline void addPacketFiles(const Events &e, std::map<std::string, Bytes> &made) {
+    std::mt19937_64 random(e.size());
+    Aedat4Options packets;
+    packets.codec = canPack(Codec::LZ4) ? Codec::LZ4 : Codec::NONE;
+    made["aedat4"] = aedat4(e, random, packets);
+    RosOptions messages;
+    messages.codec = canPack(Codec::BZIP2) ? Codec::BZIP2 : Codec::NONE;
+    made["bag"] = bag(e, random, messages);
+    messages = {};
+    messages.cdr = true;
+    messages.payload = Payload::EVT3;
+    messages.codec = canPack(Codec::ZSTD) ? Codec::ZSTD : Codec::NONE;
+    made["mcap"] = mcap(e, random, messages);
+}
+
 // A file of each format that holds these events.
 inline std::map<std::string, Bytes> files(const Events &e) {
     std::map<std::string, Bytes> made = {{"evt2", reference::evt2(e, EVT2)},
@@ -223,6 +239,7 @@ inline std::map<std::string, Bytes> files(const Events &e) {
     options.compress = 0;
     EXPECT_EQ(writeM3ed(at / "u.h5", e, options, 999), CUS_OK) << cusLastError();
     made["m3ed_plain"] = load(at / "u.h5");
+    addPacketFiles(e, made);
     return made;
 }
 

@@ -108,7 +108,7 @@ b=$(events synthetic:96x64@30 --events-per-frame 800 --checksum --shard 2/3 | va
 checksum() { events "$1" --events-per-frame 5000 --checksum | value checksum; }
 right=$(checksum recording.txt)
 from=recording.txt
-for how in "c.h5 M3ED" "c.hdf5 Metavision" "c.raw EVT3" "d.raw EVT2 --format evt2" "c.dat DAT" "c.csv text" "d.txt text" "d.h5 Metavision --format metavision --compression none" \
+for how in "c.h5 M3ED" "c.hdf5 Metavision" "c.raw EVT3" "d.raw EVT2 --format evt2" "c.aedat4 AEDAT4" "d.aedat4 AEDAT4 --compression none" "c.dat DAT" "c.csv text" "d.txt text" "d.h5 Metavision --format metavision --compression none" \
     "d.hdf5 M3ED --format m3ed --compression gzip" "e.raw EVT3 --format evt3"; do
     read -r name format more <<<"$how"
     "$program" convert $from $name $more >out.txt 2>err.txt || fail "convert $from $how: $(cat err.txt)"

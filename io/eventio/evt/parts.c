@@ -28,8 +28,9 @@ enum { EVT3_X_LIMIT = 2 * CUSI_EVT3_BEYOND };
 _Static_assert(sizeof(Part) <= sizeof(cusEventPart), "cusEventPart has no room");
 _Static_assert(sizeof(cusEventDecoderState) <= sizeof(cusEventMark), "cusEventMark has no room");
 
+/* Whether numbers of events are places in the recording. A part then only says how many events there are in all. */
 static int hasIndex(const cusEventReader *reader) {
-    return eventio_isHdf5(reader->info.format);
+    return reader->methods->countEvents != NULL;
 }
 
 /* ---- Scanning ------------------------------------------------------------------------------------------------------ */
@@ -276,7 +277,9 @@ static cusStatus scan(cusEventReader *reader, uint64_t part, uint64_t parts, cus
                  (unsigned long long)part, (unsigned long long)parts);
     Part p = {.first_high = -1, .last_high = -1, .early_low = UNSET, .low = UNSET, .y = UNSET, .vector_x = UNSET};
     p.vector_p = UNSET;
-    if (!hasIndex(reader)) {
+    if (hasIndex(reader)) {
+        CUS_TRY(reader->methods->countEvents(reader, &p.events));
+    } else {
         CUS_TRY(cut(reader, part, parts, &p.first));
         CUS_TRY(cut(reader, part + 1, parts, &p.last));
         CUS_TRY(scanBytes(reader, &p));
@@ -351,12 +354,20 @@ cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *
     cusEventDecoderState state = {0};
     if (!indexed)
         state = *eventio_wordsStart(reader);
+    Part part;
+    memcpy(&part, &summaries[0], sizeof part);
+    const uint64_t events = part.events;
     for (uint64_t k = 0; k <= parts; ++k) {
         if (indexed)
-            state.offset = state.index = share((uint64_t)reader->info.count, k, parts);
+            state.offset = state.index = share(events, k, parts);
         memset(&marks[k], 0, sizeof marks[k]);
         memcpy(&marks[k], &state, sizeof state);
-        Part part;
+        if (k < parts && indexed) {
+            memcpy(&part, &summaries[k], sizeof part);
+            CUSI_REQUIRE(part.events == events && events <= INT64_MAX, CUS_ERROR_VALUE,
+                         "%s: summaries[%llu] has %llu events, expected %llu", function, (unsigned long long)k,
+                         (unsigned long long)part.events, (unsigned long long)events);
+        }
         if (k < parts && !indexed) {
             memcpy(&part, &summaries[k], sizeof part);
             CUSI_REQUIRE(part.first == state.offset && part.last >= part.first, CUS_ERROR_VALUE,

@@ -225,8 +225,8 @@ static void rewindTriggers(cusEventReader *reader) {
     words->triggers = NULL;
 }
 
-static const EventReaderMethods word_methods = {readWords,  seekWords,    findTimeInWords,
-                                                closeWords, readTriggers, rewindTriggers};
+static const EventReaderMethods word_methods = {readWords,      seekWords, findTimeInWords, closeWords, readTriggers,
+                                                rewindTriggers, NULL};
 
 /* Finds the time of the first event. Reading reports damage later. */
 static cusStatus findFirstTime(cusEventReader *reader, WordReader *words) {

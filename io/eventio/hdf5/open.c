@@ -172,8 +172,11 @@ cusStatus eventio_openTriggerDataset(Hdf5Reader *h, int *found) {
 }
 
 cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h) {
+    const char *camera = reader->options.camera;
     uint64_t group, dataset;
     int found;
+    CUSI_REQUIRE(!camera || !strchr(camera, '/'), CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: camera is \"%s\", expected a name without '/' for HDF5", camera);
     CUS_TRY(openGroup(h, h->file.root, "prophesee", &group, &found));
     if (found)
         return openM3ed(reader, h, group);

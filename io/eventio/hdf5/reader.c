@@ -89,6 +89,12 @@ static cusStatus findTimeInHdf5(cusEventReader *reader, int64_t time, uint64_t *
     return CUS_OK;
 }
 
+static cusStatus countHdf5(cusEventReader *reader, uint64_t *count) {
+    const Hdf5Reader *h = reader->state;
+    *count = h->count;
+    return CUS_OK;
+}
+
 static void closeFile(Hdf5Reader *h) {
     if (!h)
         return;
@@ -187,8 +193,8 @@ static void rewindTriggers(cusEventReader *reader) {
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------- */
 
-static const EventReaderMethods hdf5_methods = {readHdf5,  seekHdf5,     findTimeInHdf5,
-                                                closeHdf5, readTriggers, rewindTriggers};
+static const EventReaderMethods hdf5_methods = {readHdf5,     seekHdf5,       findTimeInHdf5, closeHdf5,
+                                                readTriggers, rewindTriggers, countHdf5};
 
 cusStatus eventio_openHdf5(cusEventReader *reader) {
     int found;

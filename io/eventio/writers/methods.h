@@ -3,6 +3,7 @@
  *
  *   m3ed.c, metavision.c   HDF5 (hdf5/store/), chunks compressed on all threads
  *   evt2.c, evt3.c         Prophesee RAW: words
+ *   aedat4.c               packets, each compressed on its own
  *   dat.c, text.c          records and lines of one size, or nearly
  *   stream.c               the buffer of the formats that are written from front to back, and the time words of RAW */
 #ifndef CUSI_EVENTIO_WRITERS_METHODS_H
@@ -13,9 +14,10 @@
 #include "guard.h"
 
 typedef struct EventWriterMethods {
-    int max_side; /* of the sensor */
-    int is_hdf5;  /* the options chunk and compress apply */
-    int max_chunk, default_chunk;
+    int max_side;     /* of the sensor */
+    int64_t max_time; /* 0: 2^40 us */
+    int is_hdf5;
+    int max_chunk, default_chunk; /* 0: the options chunk and compress do not apply */
     /* Allocates the state, of which `destroy` frees what there is; writes a header. */
     cusStatus (*create)(cusEventWriter *w);
     /* What the format cannot store of events that are valid: VALUE names the first. NULL: it stores all. Writes nothing. */
@@ -40,7 +42,7 @@ struct cusEventWriter {
 };
 
 extern const EventWriterMethods eventio_writeM3ed, eventio_writeMetavision, eventio_writeEvt2, eventio_writeEvt3,
-    eventio_writeDat, eventio_writeText;
+    eventio_writeAedat4, eventio_writeDat, eventio_writeText;
 
 /* VALUE names the first event so late that the index of times would be much larger than the events. */
 cusStatus eventio_checkSpan(const cusEventWriter *w, const cusEventArrays *events);

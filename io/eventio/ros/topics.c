@@ -1,0 +1,119 @@
+/* The topics with events, and which of them is read. */
+#include "check.h"
+#include "eventio/ros/ros.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int eventio_rosType(RosText type, uint8_t *is_packet) {
+    static const struct {
+        const char *name;
+        uint8_t is_packet;
+    } known[] = {{"dvs_msgs/EventArray", 0},
+                 {"dvs_msgs/msg/EventArray", 0},
+                 {"prophesee_event_msgs/EventArray", 0}, /* the same fields */
+                 {"prophesee_event_msgs/msg/EventArray", 0},
+                 {"event_camera_msgs/EventPacket", 1},
+                 {"event_camera_msgs/msg/EventPacket", 1},
+                 {"event_array_msgs/EventArray", 1}, /* its former name */
+                 {"event_array_msgs/msg/EventArray", 1}};
+    for (size_t k = 0; k < sizeof known / sizeof *known; ++k)
+        if (eventio_rosEquals(type, known[k].name)) {
+            *is_packet = known[k].is_packet;
+            return 1;
+        }
+    return 0;
+}
+
+const RosTopic *eventio_findTopic(const PacketReader *p, uint64_t at, uint32_t number) {
+    const Ros *ros = p->state;
+    const RosPosition here = eventio_rosPosition(p, at);
+    for (size_t k = 0; k < ros->topic_count; ++k)
+        if (ros->topics[k].number == number && !eventio_rosIsPast(ros->topics[k].since, here))
+            return &ros->topics[k];
+    return NULL;
+}
+
+cusStatus eventio_addTopic(PacketReader *p, uint64_t at, RosTopic topic, RosText name, int has_events) {
+    Ros *ros = p->state;
+    const RosTopic *known = eventio_findTopic(p, at, topic.number);
+    if (known) {
+        const int same = has_events && known->is_packet == topic.is_packet && known->is_cdr == topic.is_cdr &&
+                         eventio_rosEquals(name, known->name);
+        return same ? CUS_OK : eventio_rosDamaged(p, at, "the same topic under the same number");
+    }
+    if (!has_events)
+        return CUS_OK;
+    if (name.size >= ROS_NAME || memchr(name.at, '\0', name.size))
+        return eventio_rosDamaged(p, at, "a topic of at most 255 characters");
+    CUSI_REQUIRE(ros->topic_count < ROS_TOPICS, CUS_ERROR_CAPACITY, "cusEventReaderRead: more than %d topics with events",
+                 ROS_TOPICS);
+    if (ros->topic_count % 16 == 0) {
+        RosTopic *grown = realloc(ros->topics, (ros->topic_count + 16) * sizeof *grown);
+        CUSI_REQUIRE(grown, CUS_ERROR_NO_MEMORY, "cusEventReaderRead: out of host memory");
+        ros->topics = grown;
+    }
+    memcpy(topic.name, name.at, name.size);
+    topic.name[name.size] = '\0';
+    topic.since = eventio_rosPosition(p, at);
+    ros->topics[ros->topic_count++] = topic;
+    return CUS_OK;
+}
+
+/* Whether `wanted` is the topic, or one or more of its parts: "left" and "left/events" are parts of "/dvs/left/events". */
+static int matches(const char *topic, const char *wanted) {
+    const size_t n = strlen(wanted);
+    for (const char *at = strstr(topic, wanted); at; at = strstr(at + 1, wanted))
+        if ((at == topic || at[-1] == '/' || *wanted == '/') && (at[n] == '\0' || at[n] == '/'))
+            return 1;
+    return 0;
+}
+
+int eventio_isRead(const Ros *ros, const RosTopic *topic) {
+    if (ros->chosen[0])
+        return strcmp(topic->name, ros->chosen) == 0;
+    return !ros->wanted || matches(topic->name, ros->wanted);
+}
+
+int eventio_isBeside(const Ros *ros, const RosTopic *topic) {
+    const char *end = strrchr(ros->chosen, '/');
+    const size_t folder = end ? (size_t)(end - ros->chosen) + 1 : 0;
+    return topic->is_packet && folder && strncmp(topic->name, ros->chosen, folder) == 0 &&
+           !strchr(topic->name + folder, '/');
+}
+
+/* Longer topics are given without their first parts. */
+static void describeTopic(cusEventReader *reader, const char *name) {
+    const size_t n = strlen(name), room = sizeof reader->info.camera - 1;
+    const char *part = n > room ? strchr(name + n - room, '/') : name;
+    part = part ? part : name + n - room;
+    memcpy(reader->info.camera, part, strlen(part) + 1);
+}
+
+cusStatus eventio_chooseTopic(cusEventReader *reader, PacketReader *p) {
+    Ros *ros = p->state;
+    const PacketPlace start = p->place;
+    ros->wanted = reader->options.camera;
+    int found;
+    const cusStatus status = eventio_rosNext(reader, p, &found);
+    const RosTopic *topic = status == CUS_OK && found ? ros->last : NULL;
+    if (status == CUS_ERROR_IO || status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_UNSUPPORTED)
+        return status;
+    for (size_t k = 0; k < ros->topic_count && !topic; ++k)
+        topic = eventio_isRead(ros, &ros->topics[k]) ? &ros->topics[k] : NULL;
+    if (!topic)
+        CUS_TRY(status);
+    CUSI_REQUIRE(topic, CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: the file has no topic%s%s%s with messages of dvs_msgs/EventArray or "
+                 "event_camera_msgs/EventPacket",
+                 ros->wanted ? " \"" : "", ros->wanted ? ros->wanted : "", ros->wanted ? "\"" : "");
+    ros->wanted = NULL;
+    memcpy(ros->chosen, topic->name, sizeof ros->chosen);
+    describeTopic(reader, ros->chosen);
+    if (ros->width - 1 < 65536 && ros->height - 1 < 65536) {
+        reader->info.width = (int)ros->width;
+        reader->info.height = (int)ros->height;
+    }
+    p->checkpoint_count = p->skipped = 0;
+    return eventio_restorePlace(p, &start);
+}
