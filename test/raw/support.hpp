@@ -160,6 +160,8 @@ class Array {
                                                 : cusMatCreate(&memory_, 1, bytes, CUS_8UC1, space),
                   CUS_OK)
             << cusLastError();
+        const std::vector<T> zeros(n); // all of it is downloaded
+        upload(zeros.data(), n);
         limit(n);
     }
     T *data() { return reinterpret_cast<T *>(static_cast<uint8_t *>(memory_.data) + offset_); }

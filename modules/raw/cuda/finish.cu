@@ -138,6 +138,7 @@ struct Repair {
         __syncthreads();
         if (problem != NOWHERE && problem == stop_word)
             describe(tile, words, place, start);
+        __syncthreads();
         deliver(words, place, start);
         __syncthreads();
         return stop_word != NOWHERE;
