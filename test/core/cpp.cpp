@@ -201,8 +201,8 @@ TEST_P(Cpp, EventsOfManyFrames) {
     out.capacity = 60000;
     generator.run(there, times, out);
     ASSERT_EQ(generator.generated().count, expected.size());
-    const Matrix made = t.region(0, 0, static_cast<int>(expected.size()), 1);
-    EXPECT_EQ(support::elements<int64_t>(made.get()), expected);
+    const cusMat made = t.region(0, 0, static_cast<int>(expected.size()), 1);
+    EXPECT_EQ(support::elements<int64_t>(made), expected);
 }
 
 // Events of a video, stacked at once and piece by piece.
