@@ -233,9 +233,15 @@ cusStatus allocate(const char *function, size_t count, T **data) {
     return CUS_OK;
 }
 
+// CUB calls a device that is missing invalid.
+cusStatus cubStatus(cudaError_t error, const char *function) {
+    return cudaStatus(error == cudaErrorInvalidDevice ? cudaErrorNoDevice : error, function,
+                      "cub::DeviceRadixSort::SortKeys");
+}
+
 cusStatus allocateTemporary(const char *function, State *state, int max_events) {
     cub::DoubleBuffer<uint64_t> keys(state->keys[0], state->keys[1]);
-    CUSI_CUDA(function, cub::DeviceRadixSort::SortKeys(nullptr, state->temporary_bytes, keys, max_events));
+    CUS_TRY(cubStatus(cub::DeviceRadixSort::SortKeys(nullptr, state->temporary_bytes, keys, max_events), function));
     state->temporary_bytes = std::max<size_t>(state->temporary_bytes, 1);
     return cusi_deviceAllocate(function, state->temporary_bytes, &state->temporary);
 }
@@ -270,8 +276,9 @@ cusStatus sortAndWrite(const char *function, const Run &run, int time_bits, int 
     const State &state = run.state;
     cub::DoubleBuffer<uint64_t> keys(state.keys[0], state.keys[1]);
     size_t bytes = state.temporary_bytes;
-    CUSI_CUDA(function, cub::DeviceRadixSort::SortKeys(state.temporary, bytes, keys, capacity, 1,
-                                                       1 + run.pixel_bits + time_bits, stream));
+    CUS_TRY(cubStatus(
+        cub::DeviceRadixSort::SortKeys(state.temporary, bytes, keys, capacity, 1, 1 + run.pixel_bits + time_bits, stream),
+        function));
     const unsigned blocks = std::min(divUp(static_cast<unsigned>(capacity), THREADS),
                                      static_cast<unsigned>(WRITE_BLOCKS * state.multiprocessors));
     return launch(function, writeKernel, blocks, THREADS, 0, stream, run, keys.Current(), out);
