@@ -29,14 +29,10 @@ enum {
 };
 
 /* The state at the start of a recording. */
-static inline cusEventDecoderState raw_start(void) {
-    return (cusEventDecoderState){.time_high = -1, .time = -1, .last_time = -1};
-}
+cusEventDecoderState raw_start(void);
 
 /* Nothing has been decoded. */
-static inline cusEventDecoded raw_nothing(void) {
-    return (cusEventDecoded){.first_time = -1, .last_time = -1};
-}
+cusEventDecoded raw_nothing(void);
 
 /* raw.c: decoded->status, with the message that it and its details give. */
 cusStatus raw_report(const char *function, cusEventFormat format, const cusEventDecoded *decoded);

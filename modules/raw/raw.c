@@ -16,6 +16,14 @@ static int isDecoded(cusEventFormat format) {
            format == CUS_EVENTS_EVT4 || format == CUS_EVENTS_DAT;
 }
 
+cusEventDecoderState raw_start(void) {
+    return (cusEventDecoderState){.time_high = -1, .time = -1, .last_time = -1};
+}
+
+cusEventDecoded raw_nothing(void) {
+    return (cusEventDecoded){.first_time = -1, .last_time = -1};
+}
+
 /* ---- Creating ------------------------------------------------------------------------------------------------------------ */
 
 cusEventDecoderOptions cusEventDecoderDefaults(void) {

@@ -9,7 +9,7 @@ namespace cusi::raw {
 // Launches the kernels of one format.
 using Launch = cusStatus (*)(const char *function, const Run &run, cudaStream_t stream);
 
-cusStatus launchRuns(const char *function, const Run &run, cudaStream_t stream); // runs.cu: EVT4
+cusStatus launchRuns(const char *function, const Run &run, cudaStream_t stream); // sums.cu: EVT4
 template<class Format>
 cusStatus launchSums(const char *function, const Run &run, cudaStream_t stream); // sums.cu
 template<class Format>
@@ -17,7 +17,7 @@ cusStatus launchEmit(const char *function, const Run &run, cudaStream_t stream);
 template<class Format>
 cusStatus launchFinish(const char *function, const Run &run, cudaStream_t stream); // finish.cu
 
-// In all three files.
+// For their explicit instantiations.
 #define RAW_FOR_EACH_FORMAT(DO) DO(Evt20) DO(Evt21) DO(Evt21Legacy) DO(Evt3) DO(Evt4) DO(Dat)
 
 } // namespace cusi::raw

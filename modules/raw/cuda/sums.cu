@@ -107,14 +107,14 @@ __global__ void __launch_bounds__(GROUP) scanKernel(const __grid_constant__ Run 
         sum.append(mine);
         groups[blockIdx.x] = sum;
         __threadfence();
-        last = atomicAdd(&run.memory->left, 1u) == gridDim.x - 1;
+        last = atomicAdd(&run.memory->scanned, 1u) == gridDim.x - 1;
     }
     __syncthreads();
     if (!last)
         return;
     __threadfence();
     if (threadIdx.x == 0) {
-        run.memory->left = 0;
+        run.memory->scanned = 0;
         before = TileSums<Format>();
     }
     for (uint32_t first = 0; first < gridDim.x; first += GROUP) {

@@ -23,8 +23,8 @@ struct Memory {
     cusEventDecoded last;
     uint32_t ends_open; // EVT4: the last word of the run is a vector without its mask
     uint32_t is_full;   // the last run ended with CAPACITY, and nobody has asked
-    uint32_t left;      // groups that are still to be scanned
-    uint32_t bad_tile;  // the first with an event or word that is more than to be delivered; NO_TILE
+    uint32_t scanned;   // groups of this run
+    uint32_t bad_tile;  // the first with a bad event or word, or with more than fits; NO_TILE
     int64_t first_time; // of the run
 };
 
@@ -54,9 +54,9 @@ constexpr uint32_t GROUP = 256; // tiles
 // One run.
 struct Run {
     Memory *memory;
-    void *sums,
-        *groups;   // TileSums of each tile, and of each GROUP of them; after the scan of those before it, in the group
-    uint8_t *runs; // EVT4: how many vectors, or words like them, end each tile: odd, even, or ALL
+    void *sums;    // TileSums of each tile; after the scan of the tiles before it in its group
+    void *groups;  // of each GROUP of tiles; after the scan of the groups before it
+    uint8_t *runs; // EVT4: whether an even or odd number of words like vectors ends each tile, or ALL are
     int64_t *last_times; // of each tile's events; -1: none
     const uint8_t *bytes;
     size_t size;
