@@ -116,8 +116,8 @@ CUS_API void cusEventDecoderDestroy(cusEventDecoder *decoder);
  * Host: finished at return, and the status returned is that of `decoded`, with a message. One pass on one thread.
  * Device: queued in `stream`, which the call does not wait for; it can be captured into a graph. CUS_OK means that the run is
  * queued; its own status is in `decoded`, and cusEventDecoderCheck gives it with the message. The bytes are read twice and the
- * events written once. From the first 8 KB with a bad event, an undefined word or more than fits, one block decodes the rest of
- * the piece again, at about a thousandth of the speed: it stops there, or with CUS_BAD_EVENTS_SKIP goes on.
+ * events written once. From the first 4 KB with a bad event, an undefined word or more than fits, one block decodes the rest of
+ * the piece again, at 30 to 50 million events a second: it stops there, or with CUS_BAD_EVENTS_SKIP goes on.
  *   CAPACITY: the next good event or trigger does not fit. Those that fit are delivered, `used` says from where to go on, and
  *   nothing is lost: pass the rest again. On the host the arrays are full, and a vector may be delivered in parts; on the
  *   device `used` is always at the first word whose events do not all fit. There every further run does nothing and reports

@@ -55,9 +55,13 @@ class Chapter:
         yield "; ".join(facts) + f". Sources `{result['fingerprint'][:12]}`, file `perf/results/{self.stem}.json`.\n"
 
     def targets(self):
-        lines = [target_cells(t, self.measured.get(resultfile.key(t)), self.measured) for t in self.wanted]
+        rows = [(t, self.measured.get(resultfile.key(t))) for t in self.wanted]
+        lines = [target_cells(target, row, self.measured) for target, row in rows if row]
         used = [k for k in range(len(TARGET_HEAD)) if any(line[k] for line in lines)]
         yield table([TARGET_HEAD[k] for k in used], [[line[k] for k in used] for line in lines])
+        absent = [f"`{target['id']}`" for target, row in rows if not row]
+        if absent and self.on_gpu:
+            yield f"Targets that this file does not measure: {', '.join(absent)}.\n"
 
     def against_floor(self):
         bound = [row for row in self.plain if "fraction_of_copy" in row]
@@ -117,8 +121,6 @@ class Chapter:
 def target_cells(target, row, measured):
     floor = f"{target['floor_ms']:g}" if "floor_ms" in target else ""
     known = ", ".join(f"{name} {ms:g}" for name, ms in target.get("known_ms", {}).items())
-    if row is None:
-        return [f"`{target['id']}`", "not measured", "", floor, "", "", known]
     met, asked, got = resultfile.judge(target, row, measured)
     if "of" in target:
         asked = asked.replace(target["of"], f"`{target['of']}`")

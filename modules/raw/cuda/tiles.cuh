@@ -54,9 +54,9 @@ constexpr uint32_t GROUP = 256; // tiles
 // One run.
 struct Run {
     Memory *memory;
-    void *sums;    // TileSums of each tile; after the scan of the tiles before it in its group
-    void *groups;  // of each GROUP of tiles; after the scan of the groups before it
-    uint8_t *runs; // EVT4: whether an even or odd number of words like vectors ends each tile, or ALL are
+    void *sums;          // TileSums of each tile; after the scan of the tiles before it in its group
+    void *groups;        // of each GROUP of tiles; after the scan of the groups before it
+    uint8_t *runs;       // EVT4: whether an even or odd number of words like vectors ends each tile, or ALL are
     int64_t *last_times; // of each tile's events; -1: none
     const uint8_t *bytes;
     size_t size;
