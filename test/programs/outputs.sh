@@ -96,7 +96,7 @@ expect 2 "--save-elevation is 'e.jpg', expected a name that ends in .png" contou
 expect 2 "--save-cloud is 'c.xyz', expected a name that ends in .ply" contour a.avi --save-cloud c.xyz
 expect 2 "--save-lines is 'l.txt', expected a name that ends in" contour a.avi --save-lines l.txt
 expect 2 "--save-edges is 'l', expected a name that ends in" contour a.avi --save-edges l
-expect 2 "--save-events is 'x.png', expected a name that ends in .h5 .hdf5 .raw .dat .csv .txt" events a.raw --save-events x.png
+expect 2 "--save-events is 'x.png', expected a name that ends in .h5 .hdf5 .raw .aedat4 .dat .csv .txt" events a.raw --save-events x.png
 expect 2 "OUTPUT is 'x.png', expected a name that ends in" events convert a.raw x.png
 expect 2 "--format is dat, expected evt3 or evt2 for OUTPUT 'x.raw'" events convert a.raw x.raw --format dat
 expect 2 "OUTPUT is './a.raw', expected another file than INPUT 'a.raw'" events convert a.raw ./a.raw

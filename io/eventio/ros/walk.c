@@ -93,7 +93,7 @@ cusStatus eventio_rosNext(cusEventReader *reader, PacketReader *p, int *found) {
         }
         const int within = p->chunk_size > 0;
         const uint64_t at = within ? p->chunk_at : p->place.offset;
-        Record r = {RECORD_OTHER};
+        Record r = {.kind = RECORD_OTHER};
         CUS_TRY(ros->format->record(reader, p, at, &r));
         if (r.kind == RECORD_END)
             return within ? eventio_rosDamaged(p, at, "no end within a chunk") : ros->format->finish(reader, p);
