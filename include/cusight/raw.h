@@ -83,12 +83,12 @@ typedef struct cusEventTrigger {
 /* Where events go: arrays of `capacity` elements each, in the decoder's space. NULL for an array that is not needed. On the
  * device an array starts at a multiple of its element's size. */
 typedef struct cusEventBuffers {
-    uint16_t *x, *y;
-    uint8_t *p; /* 0 negative, 1 positive */
-    int64_t *t; /* microseconds */
-    size_t capacity;
+    uint16_t *x, *y;           /* column and row */
+    uint8_t *p;                /* 0 negative, 1 positive */
+    int64_t *t;                /* microseconds */
+    size_t capacity;           /* elements of x, y, p and t */
     cusEventTrigger *triggers; /* NULL: only counted, as are those before the first time word, which have no time */
-    size_t trigger_capacity;
+    size_t trigger_capacity;   /* elements of triggers */
 } cusEventBuffers;
 
 /* What one run has done. Plain data of 64-bit fields, so that the device can write it. */
@@ -154,7 +154,7 @@ typedef struct cusEventDecoderState {
     uint32_t vector_size; /* EVT3: columns of the last vector */
     uint32_t carried;     /* bytes of an incomplete word, below 8 */
     uint8_t carry[8];     /* those bytes */
-    uint32_t reserved;
+    uint32_t reserved;    /* 0 */
 } cusEventDecoderState;
 
 /* Copies the state. Waits for the device. Errors: NULL, CUDA; FORMAT: after a failure there is no place to continue from. */
