@@ -65,7 +65,7 @@ typedef struct cusEventDecoderOptions {
     int unchecked;           /* default 0. 1, host only: bad events are delivered like good ones, for callers that check
                                 events themselves; bad_events is then only for undefined words */
     cusSpace space;          /* of the bytes and of the events, default CUS_HOST */
-    size_t max_bytes;        /* CUS_DEVICE: the largest piece, up to 2^29; the workspace has 1/100 of it. 0: 2^26, the
+    size_t max_bytes;        /* CUS_DEVICE: the largest piece, up to 2^29; the workspace has 1/64 of it. 0: 2^26, the
                                 default */
 } cusEventDecoderOptions;
 
