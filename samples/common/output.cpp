@@ -219,7 +219,7 @@ void OutputFile::forget() {
 
 void OutputFile::write(const void *data, size_t bytes) {
     errno = 0;
-    if (std::fwrite(data, 1, bytes, stream_) != bytes)
+    if (bytes && std::fwrite(data, 1, bytes, stream_) != bytes) // an empty vector's data is NULL
         cannotWrite(path_, std::strerror(errno ? errno : EIO));
 }
 
