@@ -24,8 +24,8 @@
  * the best match is the first in row-major order of those with the best such score, the same on both backends.
  * 32F images and templates may have any units. Scores are recomputed in double precision about a mean of the window's pixels, within
  * 1e-9 (normed methods; others: of the norms of window and template), in one order of operations: the same bits on both backends. Scores
- * that differ by less than 2^-34 (normed methods), 2^-36 of the template's sum of squares (SQDIFF) or of themselves (others) are ties, of
- * which the first in row-major order is the best. Where more than 256 positions may be the best, transforms in double choose among
+ * that differ by less than 2^-34 (normed methods), 2^-36 of the template's sum of squares (SQDIFF) or of themselves (others) are ties.
+ * The first of them in row-major order is the best. Where more than 256 positions may be the best, transforms in double choose among
  * them, and a score within their rounding (about 1e-13) of the edge of a tie may go either way. A window whose sum of squares is below
  * 2^-48 (rows + cols) of the frame's may count as empty.
  * Score maps are float, with a mask or without, within this bound of the true score:

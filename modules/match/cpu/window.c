@@ -1,5 +1,5 @@
-/* The exact score of one window, from its pixels. Sums of bytes are integers. Those of floats are made in the order of scores.h, in
- * which the device makes them too, so that both give the same bits. */
+/* The exact score of one window, from its pixels. Sums of bytes are integers. Those of floats are made in the order of scores.h.
+ * The device makes them in the same order, so both give the same bits. */
 #include "match/cpu/state.h"
 
 #include <string.h>

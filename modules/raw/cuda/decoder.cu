@@ -40,7 +40,7 @@ Launch launchOf(const cusEventDecoderOptions &options) {
     }
 }
 
-// Of a piece, with the bytes carried from the one before.
+// The tiles of a piece with the bytes carried from the one before.
 size_t tilesFor(size_t size) {
     return cusi::divUp(size + sizeof(cusEventDecoderState::carry), static_cast<size_t>(TILE));
 }

@@ -169,7 +169,7 @@ template<class Format>
 __device__ __forceinline__ uint32_t tilesOf(const Run &run) {
     return static_cast<uint32_t>(divUp(wordsOf<Format>(run) * Format::WORD, static_cast<size_t>(TILE)));
 }
-// Of all tiles before this one, which may be the one past the last.
+// The sums of all tiles before this one. It may be the one past the last.
 template<class Format>
 __device__ __forceinline__ TileSums<Format> sumsBefore(const Run &run, uint32_t tile) {
     TileSums<Format> sums = static_cast<const TileSums<Format> *>(run.groups)[tile / GROUP];
