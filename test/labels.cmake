@@ -3,11 +3,11 @@
 #   cuda    runs on a GPU (skipped by name if there is none); all others are labeled cpu
 #   large   uses gigabytes of memory; on a GPU such a test runs alone, as do those that watch the GPU's free memory
 #   cases   goes through so many cases that ThreadSanitizer takes minutes; other tests run the same threads
+#   release-only  runs none of the library's code
 set(cases
-    LongThinImages FullAgreement EveryRepresentationOverSizes SensorSizes EventPipeline.Large EventHostile
-    EventMutations "EventParts.*Mark" SeekingUses EveryColor ForAllWindowsAndShifts AtAllSizes AllSizesTypesLayouts
-    "MatchWorst[.](Color|Gray|Masks|ManyMatches|Floats)" "Match[.](PeriodicImages|Lengths)" EqualsOpenCv EqualsOpenCV
-    RealPicturesBeside LargeImages EventGenerator EventGeneration boundIsThePublishedOne)
+    EveryRepresentationOverSizes SensorSizes ManyWindows NormalizedBesideOthers EventHostile EventErrors "EventParts.*Mark"
+    SeekingUses AtAllSizes AllSizesTypesLayouts FramediffEdges IntegralChannels "Match[.](PeriodicImages|Lengths)"
+    RealPicturesBeside LargeImages)
 list(JOIN cases "|" cases)
 foreach(test IN LISTS cusight_tests_TESTS cusight_program_tests_TESTS)
     set(labels unit)
@@ -21,6 +21,9 @@ foreach(test IN LISTS cusight_tests_TESTS cusight_program_tests_TESTS)
         if(place STREQUAL cuda)
             set(alone TRUE)
         endif()
+    endif()
+    if(test MATCHES "GoldenReference|boundIsThePublishedOne")
+        list(APPEND labels release-only)
     endif()
     if(test MATCHES "OpencvCuda[.].*NothingIsAllocated")
         set(alone TRUE)

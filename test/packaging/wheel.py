@@ -27,7 +27,7 @@ expect(any(re.fullmatch(r"cusight/_core\..*so", f) for f in files), "the module 
 expect(any(re.fullmatch(r"cusight-.*\.dist-info/licenses/LICENSE", f) for f in files), "the license is missing")
 # Libraries from elsewhere, each with a reason to be here. Not libhdf5, curl, Kerberos, LDAP, CUDA's.
 libraries = {os.path.basename(f) for f in files if re.search(r"\.so(\.|$)", f) and not f.startswith("cusight/_core")}
-known = re.compile(r"lib(gomp|zstd|blosc|lz4|snappy)-[0-9a-f]+\.so[.0-9]*")
+known = re.compile(r"lib(gomp|zstd|blosc|bz2|lz4|snappy)-[0-9a-f]+\.so[.0-9]*")
 expect(all(known.fullmatch(f) for f in libraries), f"unexpected libraries: {sorted(libraries)}")
 expect(all(re.match(r"cusight(\.libs|-[0-9.]+\.dist-info)?/", f) for f in files), f"unexpected files: {files}")
 limit = {"cpu": 3, "aarch64": 3, "cuda": 100}[kind]  # PyPI accepts 100 MB

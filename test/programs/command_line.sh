@@ -67,6 +67,11 @@ server=$!
 for ((i = 0; i < 100; ++i)); do [ -s port ] && break; sleep 0.1; done
 expect 3 "cannot be opened: Server returned 404 Not Found" "http://127.0.0.1:$(cat port)/none.mp4" --headless
 expect 3 "cannot be opened: it is not recognized as a video" "http://127.0.0.1:$(cat port)/port" --headless
+# A file that comes from a server ends as a file does, and one that is cut off as such a file.
+expect 0 "frames: 2" "http://127.0.0.1:$(cat port)/x.avi" --device cpu --headless
+"$program" synthetic:64x48@50 --device cpu --headless --output long.avi >/dev/null
+head -c $(($(stat -c %s long.avi) / 2)) long.avi >cut.avi
+expect 3 "ends early" "http://127.0.0.1:$(cat port)/cut.avi" --device cpu --headless
 kill $server
 wait $server 2>/dev/null
 DISPLAY=:4711 expect 0 "the display cannot be used: writing heatmap.mp4" synthetic:64x48@5 --device cpu

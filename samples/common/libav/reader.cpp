@@ -129,7 +129,7 @@ void Reader::openDecoder() {
     int result = avcodec_parameters_to_context(codec_.get(), stream_->codecpar);
     codec_->pkt_timebase = stream_->time_base;
     codec_->thread_count = 0;
-    if (interrupted_) { // threads by frames would delay each picture by as many
+    if (live()) { // threads by frames would delay each picture by as many
         codec_->thread_type = FF_THREAD_SLICE;
         codec_->flags |= AV_CODEC_FLAG_LOW_DELAY;
     }
@@ -161,7 +161,7 @@ AVRational Reader::tick() const {
 }
 
 long long Reader::frames() const {
-    if (interrupted_ || read_)
+    if (live() || read_)
         return 0;
     if (stream_->nb_frames > 0)
         return stream_->nb_frames;
@@ -171,6 +171,10 @@ long long Reader::frames() const {
                                                                  : 0;
     const double frames = seconds * rate();
     return frames >= 1 && frames < 1e9 ? std::llround(frames) : 0;
+}
+
+bool Reader::live() const {
+    return interrupted_ && format_->duration <= 0;
 }
 
 bool Reader::hasSound() const {
@@ -252,7 +256,7 @@ void Reader::convert(cv::Mat &to) {
 }
 
 bool Reader::seek(double seconds) {
-    if (read_ || interrupted_)
+    if (live() || read_)
         return false;
     if (first_ == AV_NOPTS_VALUE && !waiting_)
         waiting_ = decode();

@@ -74,10 +74,10 @@ bool unlessInterrupted(std::function<void()> work) {
 // A video file, what a URL sends, or a pipe.
 class Video : public Source {
   public:
-    Video(const std::string &name, std::unique_ptr<av::Reader> reader, bool live) : reader_(std::move(reader)) {
+    Video(const std::string &name, std::unique_ptr<av::Reader> reader) : reader_(std::move(reader)) {
         name_ = name;
-        live_ = live;
-        steady_ = !live && reader_->steady();
+        live_ = reader_->live();
+        steady_ = !live_ && reader_->steady();
         sound_ = reader_->hasSound();
         total_ = header_ = reader_->frames();
         const double rate = reader_->rate();
@@ -86,7 +86,7 @@ class Video : public Source {
             fps_ = rate;
         if (timed_ && !steady_ && reader_->grid() > fps_ && reader_->grid() <= MAX_GRID)
             grid_ = reader_->grid();
-        if (!timed_ && !live) // some files give the ticks of their clock instead, such as 90000 a second
+        if (!timed_ && !live_) // some files give the ticks of their clock instead, such as 90000 a second
             note("%s says %.6g frames a second, which cannot be: taken as %g", name_.c_str(), rate, fps_);
         tick_num_ = reader_->tick().num;
         tick_den_ = reader_->tick().den;
@@ -95,8 +95,6 @@ class Video : public Source {
   protected:
     bool next(cv::Mat &frame, double &seconds) override {
         double time = 0;
-        if (live_ && interrupted())
-            return false;
         if (reader_->next(frame, time)) {
             if (timed_)
                 seconds = std::isfinite(time) ? time : end_;
@@ -104,9 +102,11 @@ class Video : public Source {
             ++read_;
             return true;
         }
+        if (interrupted())
+            return false;
         if (reader_->damaged())
             note("%s: %lld parts of it could not be decoded", name_.c_str(), reader_->damaged());
-        if (live_ && !interrupted())
+        if (live_)
             throw Stop(INPUT, name_ + " stopped after " + std::to_string(read_) + " frames");
         // In some formats the header's frame count is an estimate, so check that time is missing too.
         const double expected = static_cast<double>(header_), slack = 2 + 0.002 * expected;
@@ -357,7 +357,7 @@ std::unique_ptr<Source> openStandardInput() {
         return std::make_unique<Picture>("stdin", decodeImage("stdin", input->readAll(), cv::IMREAD_COLOR));
     try {
         return std::make_unique<Video>(
-            "stdin", av::Reader::pipe([input](char *buffer, size_t bytes) { return input->read(buffer, bytes); }), false);
+            "stdin", av::Reader::pipe([input](char *buffer, size_t bytes) { return input->read(buffer, bytes); }));
     } catch (const av::OpenError &error) {
         throw Stop(INPUT,
                    std::string("stdin is not a video that can be decoded without seeking (.mkv, .webm, .avi, .y4m and "
@@ -369,7 +369,7 @@ std::unique_ptr<Source> openStandardInput() {
 std::unique_ptr<Source> openUrl(const std::string &url) {
     requireNetwork(url);
     try {
-        return std::make_unique<Video>(url, av::Reader::network(url, interrupted), true);
+        return std::make_unique<Video>(url, av::Reader::network(url, interrupted));
     } catch (const av::OpenError &error) {
         if (interrupted())
             throw Stop(INTERRUPTED, url + " had not answered yet");
@@ -379,7 +379,7 @@ std::unique_ptr<Source> openUrl(const std::string &url) {
 
 std::unique_ptr<Source> openVideo(const std::string &path) {
     try {
-        return std::make_unique<Video>(path, av::Reader::file(path), false);
+        return std::make_unique<Video>(path, av::Reader::file(path));
     } catch (const av::OpenError &error) {
         throw Stop(INPUT, path + " is not a video that can be decoded (" + error.what() +
                               "); pictures have a name that ends in" + joined(imageEndings()));
