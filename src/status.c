@@ -49,6 +49,11 @@ cusStatus cusi_fail(cusStatus status, const char *format, ...) {
     return status;
 }
 
+cusStatus cusi_renamed(const char *function, cusStatus status) {
+    const char *colon = strchr(message, ':');
+    return cusi_fail(status, "%s%s", function, colon ? colon : "");
+}
+
 const char *cusLastError(void) {
     return message;
 }

@@ -11,6 +11,9 @@ extern "C" {
 /* Sets the thread's message and returns `status`. */
 cusStatus cusi_fail(cusStatus status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Returns `status`; the thread's message, which began with the name of another function, now begins with this one's. */
+cusStatus cusi_renamed(const char *function, cusStatus status);
+
 /* CUS_ERROR_NO_CUDA, in a build without CUDA. */
 cusStatus cusi_noCuda(const char *function);
 

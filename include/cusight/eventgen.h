@@ -38,7 +38,7 @@
 #ifndef CUSIGHT_EVENTGEN_H
 #define CUSIGHT_EVENTGEN_H
 
-#include "raw.h"
+#include "events.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -148,6 +148,19 @@ CUS_API cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index)
  * decompresses about log2(chunks) chunks. Other formats: as SeekIndex. */
 CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index);
 
+/* ---- Bytes, for a decoder elsewhere ---------------------------------------------------------------------------------- */
+
+/* How a cusEventDecoder decodes the recording, on the GPU for example, and the state to start from; cusEventReaderReadBytes starts
+ * at the first event then. The options' space is CUS_HOST. A cusEventPipeline takes both (cusight/events.h).
+ * Errors: NULL; UNSUPPORTED: not EVT2, EVT2.1, EVT3, EVT4 or DAT. */
+CUS_API cusStatus cusEventReaderDecoder(cusEventReader *reader, cusEventDecoderOptions *options,
+                                        cusEventDecoderState *state);
+
+/* Reads the next bytes of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end. Reading and
+ * seeking events change nothing here. Cost: one copy, on all threads from 1 MiB on. Errors: NULL; VALUE:
+ * cusEventReaderDecoder has not been called; IO. */
+CUS_API cusStatus cusEventReaderReadBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count);
+
 /* ---- Triggers -------------------------------------------------------------------------------------------------------- */
 
 /* Reads the next external triggers of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end

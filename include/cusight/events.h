@@ -8,7 +8,7 @@
 #ifndef CUSIGHT_EVENTS_H
 #define CUSIGHT_EVENTS_H
 
-#include "core.h"
+#include "raw.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -185,13 +185,16 @@ typedef struct cusEventPipelineOptions {
     uint64_t end_window;    /* default 0: no end */
     cusSpace compute;       /* CUS_HOST (default) or CUS_DEVICE */
     cusSpace deliver;       /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
-    /* Maximum number of events in a window; determines buffer sizes. 0 (default): 4 Mi, or the length of windows by count
-     * if that is more. */
+    /* Maximum number of events in a window; determines buffer sizes. 0 (default): 4 Mi (8 Mi if they are decoded on the device),
+     * or the length of windows by count if that is more. */
     size_t max_events;
     size_t batch_windows; /* maximum windows per call of the sink. 0 (default): 16 MiB of frames */
     /* Maximum number of windows in a row, by duration, that lie between two consecutive events: a damaged or hostile time may
      * ask for billions of empty frames. 0 (default): 1000; UINT64_MAX: no limit. */
     uint64_t max_gap;
+    /* NULL (default): events are pushed. Otherwise the recording comes as raw bytes (cusEventPipelinePushBytes), which a decoder
+     * with these options decodes where the pipeline computes; its space and max_bytes are ignored. Read by Create only. */
+    const cusEventDecoderOptions *decoder;
 } cusEventPipelineOptions;
 
 /* The defaults named above. */
@@ -219,16 +222,28 @@ CUS_API void cusEventPipelineDestroy(cusEventPipeline *pipeline);
  * them is to be made (the events before them are processed); any status of the sink. */
 CUS_API cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events);
 
+/* Adds the next bytes of the recording, any number of them, in host memory, for a pipeline with a decoder. They may be reused when
+ * the call returns. With compute CUS_DEVICE the bytes, 2 to 4 an event, are uploaded instead of events, 13; bytes in page-locked
+ * memory directly. The frames are those of the same events pushed. The call returns when the events are known; the frames of
+ * the last windows may still be in the making, as after cusEventPipelinePush.
+ * Errors: NULL; VALUE: the pipeline takes events. Those of cusEventPipelinePush except of decreasing times; in CAPACITY a window
+ * by duration may have up to 64 events more. FORMAT: as cusEventDecoderRun has it; the events before it are processed, every
+ * further call returns the same, and cusEventPipelineFlush delivers what is complete. */
+CUS_API cusStatus cusEventPipelinePushBytes(cusEventPipeline *pipeline, const void *bytes, size_t size);
+/* The pipeline's decoder, to continue from a state before the first push (cusEventDecoderSetState); NULL: it has none. */
+CUS_API cusEventDecoder *cusEventPipelineDecoder(cusEventPipeline *pipeline);
+
 /* Ends the recording: makes the last windows and delivers all frames. The next push starts a new recording; the counts
  * continue.
- * Errors: as for cusEventPipelinePush. */
+ * Errors: as for cusEventPipelinePush; TRUNCATED: the bytes ended within a word, and all frames have been delivered. */
 CUS_API cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline);
 
 /* What has passed through a pipeline. */
 typedef struct cusEventPipelineCounts {
-    uint64_t events;  /* pushed */
-    uint64_t windows; /* delivered */
-    uint64_t skipped; /* as cusEventStackerSkipped, over all windows delivered or queued */
+    uint64_t events;        /* pushed */
+    uint64_t windows;       /* delivered */
+    uint64_t skipped;       /* as cusEventStackerSkipped, over all windows delivered or queued */
+    cusEventCounts decoded; /* with a decoder: of this recording, or the last one after a flush */
 } cusEventPipelineCounts;
 
 /* Counts since creation. On the device waits for queued work. Errors: NULL, CUDA. */

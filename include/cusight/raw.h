@@ -10,7 +10,7 @@
 #ifndef CUSIGHT_RAW_H
 #define CUSIGHT_RAW_H
 
-#include "events.h"
+#include "core.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,6 +4,7 @@
  *   hdf5/                   M3ED and DSEC
  *   aedat4/, ros/           formats made of packets: the messages in their files
  *   packets/                what those have in common: checkpoints, decompression, events of a message
+ *   evt/bytes.c             the bytes, for a decoder of the caller's
  *   evt/words.c             formats without an index: buffer, checkpoints, seeking. cusEventDecoder decodes all but text
  *   evt/header.c            "% " headers; chooses the decoder
  *   text.c                  the decoder of text
@@ -58,6 +59,7 @@ struct cusEventReader {
     TextColumns text;
     CusiEvents scratch;   /* replaces arrays that the caller passed as NULL */
     uint64_t index;       /* next event in the file */
+    uint64_t next_byte;   /* of cusEventReaderReadBytes; 0 before cusEventReaderDecoder */
     int64_t last_time;    /* last event delivered; -1 after a seek */
     EventFailure failure; /* until the next seek */
     EventFailure trigger_failure;

@@ -43,13 +43,6 @@ cusStatus eventio_checkFormat(const cusEventReader *reader) {
     return CUS_OK;
 }
 
-/* ---- Messages ------------------------------------------------------------------------------------------------------ */
-
-cusStatus eventio_renamed(const char *function, cusStatus status) {
-    const char *colon = strchr(cusLastError(), ':');
-    return cusi_fail(status, "%s%s", function, colon ? colon : "");
-}
-
 /* ---- Events -------------------------------------------------------------------------------------------------------- */
 
 cusStatus eventio_checkEvents(cusEventReader *reader, CusiEvents e, size_t count, size_t *kept) {

@@ -11,9 +11,6 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options);
 /* Whether the format found is the one that the options ask for. */
 cusStatus eventio_checkFormat(const cusEventReader *reader);
 
-/* The last error, of another function, as one of `function`. */
-cusStatus eventio_renamed(const char *function, cusStatus status);
-
 /* Validates events 0 .. count-1, which follow an event at reader->last_time; reader->index is the number of the first. Sets
  * *kept: STOP: the events before the first bad one, which the error names. SKIP: all good ones, moved together; bad ones
  * are counted. */

@@ -164,10 +164,17 @@ void events_cuda_destroy(cusEventStacker *stacker);
 cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             size_t window_count, cusMat *frames, cusStream stream);
 cusStatus events_cuda_skipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream);
-/* The last time minus the first, plus one; and the bounds of windows by duration. */
-cusStatus events_cuda_extent(const cusEventArrays *events, uint64_t *extent, cusStream stream);
-cusStatus events_cuda_windows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
-                              size_t count, cusStream stream);
+/* The first time; the last minus the first, plus one; and the bounds of windows by duration. */
+cusStatus events_cuda_extent(const cusEventArrays *events, int64_t *origin, uint64_t *extent, cusStream stream);
+cusStatus events_cuda_windows(const cusEventArrays *events, int64_t origin, const cusWindowing *windowing,
+                              cusEventWindow *windows, size_t count, cusStream stream);
+/* The bounds of windows first .. first + count - 1 among `events` times; `windows` is page-locked. Waits. */
+cusStatus events_cuda_bounds(const int64_t *t, uint64_t events, int64_t origin, const cusWindowing *windowing,
+                             uint64_t first, size_t count, cusEventWindow *windows, cusStream stream);
+/* The first of `events` times that is more than `limit` after the one before it, which is `previous` for the first; times[0],
+ * times[1]: those two. `events` if there is none. `work`: a word in device memory. Waits. */
+cusStatus events_cuda_findGap(const int64_t *t, uint64_t events, int64_t previous, uint64_t limit, uint64_t *work,
+                              uint64_t *index, int64_t times[2], cusStream stream);
 /* Whether the device can read the memory directly: page-locked host memory. */
 int events_cuda_isPinned(const void *data);
 

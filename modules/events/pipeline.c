@@ -3,58 +3,22 @@
  * that downloaded. A slot's frames are delivered when it is reused. */
 #include "check.h"
 #include "device.h"
-#include "events/backend.h"
+#include "events/pipeline.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 3, ARRAYS = 4 };
-
-typedef struct Slot {
-    cusMat staging[ARRAYS]; /* x, y, p, t: 1 x capacity, host */
-    cusMat events[ARRAYS];  /* the same on the device */
-    cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
-    cusEventWindow *windows; /* of the batch; indices count from the first event pushed */
-    uint64_t first;          /* its first window */
-    size_t count;            /* 0: the slot is free */
-    cusStreamEvent uploaded, computed, downloaded;
-} Slot;
-
-struct cusEventPipeline {
-    CusiGuard guard;
-    int rows, cols, representations;
-    cusEventPipelineOptions options;
-    cusEventStacker *stacker;
-    cusFrameSink sink;
-    void *user;
-    cusStream up, compute, down;
-    Slot slots[SLOTS];
-    int slot_count, current;
-    int with_times;
-    size_t capacity, batch;
-    cusEventWindow *planned;
-
-    /* The recording */
-    uint64_t pushed; /* events so far */
-    uint64_t next;   /* the next window to make */
-    size_t held;     /* events in the current slot's staging: the last ones pushed */
-    int64_t origin, newest;
-
-    cusEventPipelineCounts counts;
-    cusStatus failed;
-    char message[256];
-};
-
-/* Events in host memory; the first is number `start` of the recording. */
+/* Events in host memory, or staged on the device; the first is number `start` of the recording. */
 typedef struct View {
-    const void *array[ARRAYS];
+    const void *array[EVENTS_ARRAYS];
     uint64_t start;
     size_t count;
+    const cusEventWindow *bounds; /* device, by duration: of windows s->next and later */
+    uint64_t bounds_from;         /* the first of them */
 } View;
 
-static const int array_types[ARRAYS] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
-static const size_t array_bytes[ARRAYS] = {2, 2, 1, 8};
+static const size_t array_bytes[EVENTS_ARRAYS] = {2, 2, 1, 8};
 static const uint64_t default_max_gap = 1000;
 
 cusEventPipelineOptions cusEventPipelineDefaults(void) {
@@ -67,11 +31,13 @@ static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
     const int on_device = s->options.compute == CUS_DEVICE;
     slot->windows = malloc(s->batch * sizeof *slot->windows);
     CUSI_REQUIRE(slot->windows, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
-    for (int k = 0; k < ARRAYS - !s->with_times; ++k) {
-        CUS_TRY(on_device ? cusMatCreatePinned(&slot->staging[k], 1, (int)s->capacity, array_types[k])
-                          : cusMatCreate(&slot->staging[k], 1, (int)s->capacity, array_types[k], CUS_HOST));
+    const int room = (int)s->capacity + (s->resident ? EVENTS_ROOM : 0);
+    for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k) {
+        if (!s->resident)
+            CUS_TRY(on_device ? cusMatCreatePinned(&slot->staging[k], 1, room, events_array_types[k])
+                              : cusMatCreate(&slot->staging[k], 1, room, events_array_types[k], CUS_HOST));
         if (on_device)
-            CUS_TRY(cusMatCreate(&slot->events[k], 1, (int)s->capacity, array_types[k], CUS_DEVICE));
+            CUS_TRY(cusMatCreate(&slot->events[k], 1, room, events_array_types[k], CUS_DEVICE));
     }
     for (int i = 0; i < s->representations; ++i) {
         const int rows = (int)s->batch * s->rows, type = s->stacker->types[i];
@@ -106,10 +72,10 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
         CUS_TRY(cusStreamCreate(&s->compute));
         CUS_TRY(cusStreamCreate(&s->down));
     }
-    s->slot_count = s->options.compute == CUS_DEVICE ? SLOTS : 1;
+    s->slot_count = s->options.compute == CUS_DEVICE ? EVENTS_SLOTS : 1;
     for (int k = 0; k < s->slot_count; ++k)
         CUS_TRY(createSlot(s, &s->slots[k]));
-    return CUS_OK;
+    return s->options.decoder ? eventsBytesCreate(s) : CUS_OK;
 }
 
 cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,
@@ -127,10 +93,11 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
     CUSI_REQUIRE(chosen.deliver == CUS_HOST || (chosen.deliver == CUS_DEVICE && chosen.compute == CUS_DEVICE),
                  CUS_ERROR_VALUE, "%s: deliver is CUS_DEVICE, expected compute CUS_DEVICE too", function);
     const uint64_t length = windowing->unit == CUS_WINDOW_COUNT ? windowing->length : 1;
-    uint64_t capacity = chosen.max_events ? chosen.max_events : (uint64_t)4 << 20;
+    const int resident = chosen.decoder && chosen.compute == CUS_DEVICE;
+    uint64_t capacity = chosen.max_events ? chosen.max_events : (uint64_t)(resident ? 8 : 4) << 20;
     capacity = chosen.max_events || capacity > length ? capacity : length;
-    CUSI_REQUIRE(capacity >= length && capacity <= EVENTS_MAX_WINDOW, CUS_ERROR_VALUE,
-                 "%s: max_events is %llu, expected %llu..2147483646", function, (unsigned long long)capacity,
+    CUSI_REQUIRE(capacity >= length && capacity <= EVENTS_MAX_WINDOW - EVENTS_ROOM, CUS_ERROR_VALUE,
+                 "%s: max_events is %llu, expected %llu..2147483582", function, (unsigned long long)capacity,
                  (unsigned long long)length);
     cusEventPipeline *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
@@ -141,6 +108,7 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
     made->sink = sink;
     made->user = user;
     made->capacity = (size_t)capacity;
+    made->resident = resident;
     made->next = chosen.first_window;
     const cusStatus status = create(made, representations, count);
     if (status != CUS_OK) {
@@ -159,9 +127,9 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
     for (int i = 0; i < 3; ++i)
         if (streams[i])
             (void)cusStreamSynchronize(streams[i]);
-    for (int k = 0; k < SLOTS; ++k) {
+    for (int k = 0; k < EVENTS_SLOTS; ++k) {
         Slot *slot = &pipeline->slots[k];
-        for (int i = 0; i < ARRAYS; ++i) {
+        for (int i = 0; i < EVENTS_ARRAYS; ++i) {
             cusMatRelease(&slot->staging[i]);
             cusMatRelease(&slot->events[i]);
         }
@@ -176,6 +144,7 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
     }
     for (int i = 0; i < 3; ++i)
         cusStreamDestroy(streams[i]);
+    eventsBytesDestroy(pipeline);
     free(pipeline->planned);
     cusEventStackerDestroy(pipeline->stacker);
     free(pipeline);
@@ -183,35 +152,42 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
 
 /* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
-static int byDuration(const cusEventPipeline *s) {
-    return s->options.windowing.unit == CUS_WINDOW_DURATION;
-}
-
 /* Index in the view of the event that is `at` events or microseconds after the recording's first; view->count if it has not
  * arrived. */
 static size_t indexOf(const cusEventPipeline *s, const View *view, uint64_t at) {
-    if (byDuration(s))
+    if (eventsByDuration(s))
         return (size_t)eventsLowerBound(view->array[3], view->count, s->origin, at);
     const uint64_t past = at > view->start ? at - view->start : 0;
     return past < view->count ? (size_t)past : view->count;
+}
+
+/* The view's first event that is in a window or after it, and the first past its end. */
+static size_t startOf(const cusEventPipeline *s, const View *view, uint64_t window) {
+    return view->bounds ? (size_t)view->bounds[window - view->bounds_from].first
+                        : indexOf(s, view, window * eventsStride(&s->options.windowing));
+}
+
+static size_t endOf(const cusEventPipeline *s, const View *view, uint64_t window) {
+    const cusWindowing *windowing = &s->options.windowing;
+    return view->bounds ? (size_t)view->bounds[window - view->bounds_from].last
+                        : indexOf(s, view, window * eventsStride(windowing) + windowing->length);
 }
 
 /* The view's first event that belongs to the next window or a later one. */
 static size_t firstNeeded(const cusEventPipeline *s, const View *view) {
     if (s->options.end_window && s->next >= s->options.end_window)
         return view->count;
-    return indexOf(s, view, s->next * eventsStride(&s->options.windowing));
+    return startOf(s, view, s->next);
 }
 
-/* A step from s->newest of at most this many microseconds has at most max_gap windows in it. */
-static uint64_t gapLimit(const cusEventPipeline *s) {
+uint64_t eventsGapLimit(const cusEventPipeline *s) {
     const cusWindowing *windowing = &s->options.windowing;
     const uint64_t stride = eventsStride(windowing), most = s->options.max_gap;
     return most > (UINT64_MAX - windowing->length) / stride ? UINT64_MAX : most * stride + windowing->length;
 }
 
-/* Checks a step from s->newest to the time t that is longer than gapLimit: the windows that lie in it have no events. */
-static cusStatus checkGap(const cusEventPipeline *s, int64_t t) {
+/* The windows that lie in the step have no events. */
+cusStatus eventsCheckGap(const cusEventPipeline *s, int64_t t) {
     const cusWindowing *windowing = &s->options.windowing;
     const uint64_t stride = eventsStride(windowing), most = s->options.max_gap;
     const uint64_t from = (uint64_t)s->newest - (uint64_t)s->origin, to = (uint64_t)t - (uint64_t)s->origin;
@@ -232,17 +208,16 @@ static size_t plan(cusEventPipeline *s, const View *view, int final) {
     if (view->count == 0)
         return 0;
     uint64_t extent = view->start + view->count;
-    if (byDuration(s)) { /* an event with the newest time may still follow */
-        const int64_t *t = view->array[3];
-        extent = (uint64_t)t[view->count - 1] - (uint64_t)s->origin + (final ? 1 : 0);
+    if (eventsByDuration(s)) { /* an event with the newest time may still follow */
+        const int64_t newest = s->resident ? s->newest : ((const int64_t *)view->array[3])[view->count - 1];
+        extent = (uint64_t)newest - (uint64_t)s->origin + (final ? 1 : 0);
     }
     uint64_t end = eventsWindowCount(&windowing, extent);
     if (s->options.end_window && end > s->options.end_window)
         end = s->options.end_window;
     size_t count = 0;
     for (uint64_t w = s->next; w < end && count < s->batch; ++w, ++count) {
-        const uint64_t start = w * eventsStride(&windowing);
-        const size_t first = indexOf(s, view, start), last = indexOf(s, view, start + windowing.length);
+        const size_t first = startOf(s, view, w), last = endOf(s, view, w);
         if (last - (count ? s->planned[0].first : first) > s->capacity)
             break;
         s->planned[count].first = first;
@@ -298,17 +273,19 @@ static cusStatus submit(cusEventPipeline *s, const View *events_view, size_t cou
         s->planned[w].first -= first;
         s->planned[w].last -= first;
     }
-    const void *array[ARRAYS] = {NULL};
-    for (int k = 0; k < ARRAYS - !s->with_times; ++k) {
+    const void *array[EVENTS_ARRAYS] = {NULL};
+    for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k) {
         const size_t bytes = events_count * array_bytes[k];
         array[k] = (const char *)events_view->array[k] + first * array_bytes[k];
+        if (s->resident)
+            continue;
         if (on_device && bytes > 0)
             CUS_TRY(cusi_deviceCopy("cusEventPipelinePush", slot->events[k].data, bytes, array[k], bytes, bytes, 1, s->up));
         array[k] = on_device ? slot->events[k].data : array[k];
     }
     const cusEventArrays events = {
         .x = array[0], .y = array[1], .p = array[2], .t = array[3], .count = events_count, .space = s->options.compute};
-    if (on_device) {
+    if (on_device && !s->resident) {
         CUS_TRY(cusStreamEventRecord(slot->uploaded, s->up));
         CUS_TRY(cusStreamWaitEvent(s->compute, slot->uploaded));
     }
@@ -337,24 +314,50 @@ static cusStatus nextSlot(cusEventPipeline *s) {
     return deliver(s, &s->slots[s->current]);
 }
 
-static View stagingView(const cusEventPipeline *s, uint64_t end) {
-    View view = {.start = end - s->held, .count = s->held};
-    for (int k = 0; k < ARRAYS; ++k)
-        view.array[k] = s->slots[s->current].staging[k].data;
-    return view;
+/* The staged events; the recording has `end` so far. */
+static cusStatus stagingView(cusEventPipeline *s, uint64_t end, View *view) {
+    Slot *slot = &s->slots[s->current];
+    *view = (View){.start = end - s->held, .count = s->held, .bounds_from = s->next};
+    for (int k = 0; k < EVENTS_ARRAYS; ++k)
+        view->array[k] = s->resident ? slot->events[k].data : slot->staging[k].data;
+    return s->resident && eventsByDuration(s) && view->count > 0 ? eventsBytesBounds(s, view->array[3], &view->bounds)
+                                                                 : CUS_OK;
+}
+
+/* Moves the staged events from number `from` on to the next slot. */
+static cusStatus moveStaged(cusEventPipeline *s, const View *view, size_t from) {
+    CUS_TRY(nextSlot(s));
+    s->held = view->count - from;
+    Slot *slot = &s->slots[s->current];
+    for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k) {
+        const char *source = (const char *)view->array[k] + from * array_bytes[k];
+        const size_t bytes = s->held * array_bytes[k];
+        if (!s->resident)
+            memmove(slot->staging[k].data, source, bytes);
+        else if (bytes > 0)
+            CUS_TRY(
+                cusi_deviceCopy("cusEventPipelinePush", slot->events[k].data, bytes, source, bytes, bytes, 1, s->compute));
+    }
+    return CUS_OK;
 }
 
 /* Queues the first `count` windows of the staging; events of later windows move to the next slot. */
-static cusStatus submitStaged(cusEventPipeline *s, uint64_t end, size_t count) {
-    const View view = stagingView(s, end);
-    CUS_TRY(submit(s, &view, count));
-    const size_t from = firstNeeded(s, &view), left = view.count - from;
-    CUS_TRY(nextSlot(s));
-    for (int k = 0; k < ARRAYS - !s->with_times; ++k)
-        memmove(s->slots[s->current].staging[k].data, (const char *)view.array[k] + from * array_bytes[k],
-                left * array_bytes[k]);
-    s->held = left;
-    return CUS_OK;
+static cusStatus submitStaged(cusEventPipeline *s, const View *view, size_t count) {
+    CUS_TRY(submit(s, view, count));
+    return moveStaged(s, view, firstNeeded(s, view));
+}
+
+cusStatus eventsSubmitStaged(cusEventPipeline *s, int final) {
+    for (;;) {
+        View view;
+        CUS_TRY(stagingView(s, s->pushed, &view));
+        const size_t count = plan(s, &view, final);
+        if (count == 0) {
+            const size_t from = view.count > 0 ? firstNeeded(s, &view) : 0;
+            return from > 0 ? moveStaged(s, &view, from) : CUS_OK;
+        }
+        CUS_TRY(submitStaged(s, &view, count));
+    }
 }
 
 /* From this many events on, a batch is uploaded directly from the caller's memory. */
@@ -376,7 +379,7 @@ static int isDirect(const cusEventPipeline *s, const cusEventArrays *events) {
 
 /* Appends `count` events of the view to the staging. */
 static void stage(cusEventPipeline *s, const View *view, size_t count) {
-    for (int k = 0; k < ARRAYS - !s->with_times; ++k)
+    for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k)
         memcpy((char *)s->slots[s->current].staging[k].data + s->held * array_bytes[k], view->array[k],
                count * array_bytes[k]);
     s->held += count;
@@ -384,9 +387,8 @@ static void stage(cusEventPipeline *s, const View *view, size_t count) {
 
 /* How many events of the view are needed to complete the next window; all if there are too few. */
 static size_t toComplete(const cusEventPipeline *s, const View *view) {
-    const uint64_t end = s->next * eventsStride(&s->options.windowing) + s->options.windowing.length;
-    const size_t index = indexOf(s, view, end);
-    return byDuration(s) && index < view->count ? index + 1 : index; /* known by an event past the end */
+    const size_t index = endOf(s, view, s->next);
+    return eventsByDuration(s) && index < view->count ? index + 1 : index; /* known by an event past the end */
 }
 
 static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
@@ -420,7 +422,8 @@ static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
         stage(s, &rest, take);
         at += take;
         for (;;) {
-            const View view = stagingView(s, before + at);
+            View view;
+            CUS_TRY(stagingView(s, before + at, &view));
             const size_t ready = plan(s, &view, 0);
             const int full = s->held == s->capacity;
             CUSI_REQUIRE(ready > 0 || !full, CUS_ERROR_CAPACITY,
@@ -428,7 +431,7 @@ static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
                          (unsigned long long)s->next, s->capacity);
             if (ready == 0 || !(ready == s->batch || full || (direct && at < events->count)))
                 break;
-            CUS_TRY(submitStaged(s, before + at, ready));
+            CUS_TRY(submitStaged(s, &view, ready));
         }
         if (direct && s->held <= at && at < events->count) { /* the held events are in this piece too */
             at -= s->held;
@@ -438,20 +441,22 @@ static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
     return CUS_OK;
 }
 
-static cusStatus remember(cusEventPipeline *s, cusStatus status) {
+cusStatus eventsRemember(cusEventPipeline *s, cusStatus status) {
     s->failed = status;
     if (status != CUS_OK)
         strncpy(s->message, cusLastError(), sizeof s->message - 1);
     return status;
 }
 
-static cusStatus checkedPush(cusEventPipeline *s, const cusEventArrays *events) {
-    static const char function[] = "cusEventPipelinePush";
-    CUSI_NOT_NULL(function, events);
-    CUSI_REQUIRE(events->space == CUS_HOST, CUS_ERROR_SPACE, "%s: events are in device memory, expected host memory",
-                 function);
+cusStatus eventsStartOfPush(const cusEventPipeline *s, const char *function, int bytes) {
+    CUSI_REQUIRE(bytes == (s->bytes != NULL), CUS_ERROR_VALUE, "%s: the pipeline takes %s, expected one with%s a decoder",
+                 function, bytes ? "events" : "bytes", bytes ? "" : "out");
     if (s->failed)
         return cusi_fail(s->failed, "%s", s->message);
+    return CUS_OK;
+}
+
+cusStatus eventsPush(cusEventPipeline *s, const char *function, const cusEventArrays *events) {
     if (events->count == 0)
         return CUS_OK;
     CUS_TRY(eventsCheckArrays(function, events, 1, s->with_times));
@@ -459,11 +464,11 @@ static cusStatus checkedPush(cusEventPipeline *s, const cusEventArrays *events) 
     if (s->with_times && s->pushed == 0)
         s->origin = s->newest = events->t[0];
     cusStatus gap = CUS_OK;
-    if (byDuration(s)) {
-        const uint64_t limit = gapLimit(s);
+    if (eventsByDuration(s)) {
+        const uint64_t limit = eventsGapLimit(s);
         for (good.count = 0; good.count < events->count && events->t[good.count] >= s->newest; ++good.count) {
             const int64_t t = events->t[good.count];
-            if ((uint64_t)t - (uint64_t)s->newest > limit && (gap = checkGap(s, t)) != CUS_OK)
+            if ((uint64_t)t - (uint64_t)s->newest > limit && (gap = eventsCheckGap(s, t)) != CUS_OK)
                 break;
             s->newest = t;
         }
@@ -473,14 +478,23 @@ static cusStatus checkedPush(cusEventPipeline *s, const cusEventArrays *events) 
         const cusStatus passed = isDirect(s, &good) ? cusStreamSynchronize(s->up) : CUS_OK;
         status = status == CUS_OK ? passed : status;
     }
-    CUS_TRY(remember(s, status));
+    CUS_TRY(eventsRemember(s, status));
     if (gap != CUS_OK) /* again, for its message */
-        return remember(s, checkGap(s, events->t[good.count]));
+        return eventsRemember(s, eventsCheckGap(s, events->t[good.count]));
     if (good.count < events->count)
-        return remember(s,
-                        cusi_fail(CUS_ERROR_VALUE, "%s: times decrease from %lld to %lld at event %llu", function,
-                                  (long long)s->newest, (long long)events->t[good.count], (unsigned long long)s->pushed));
+        return eventsRemember(s, cusi_fail(CUS_ERROR_VALUE, "%s: times decrease from %lld to %lld at event %llu", function,
+                                           (long long)s->newest, (long long)events->t[good.count],
+                                           (unsigned long long)s->pushed));
     return CUS_OK;
+}
+
+static cusStatus checkedPush(cusEventPipeline *s, const cusEventArrays *events) {
+    static const char function[] = "cusEventPipelinePush";
+    CUSI_NOT_NULL(function, events);
+    CUSI_REQUIRE(events->space == CUS_HOST, CUS_ERROR_SPACE, "%s: events are in device memory, expected host memory",
+                 function);
+    CUS_TRY(eventsStartOfPush(s, function, 0));
+    return eventsPush(s, function, events);
 }
 
 cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
@@ -489,13 +503,7 @@ cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays 
 }
 
 static cusStatus flush(cusEventPipeline *s) {
-    for (;;) {
-        const View view = stagingView(s, s->pushed);
-        const size_t count = plan(s, &view, 1);
-        if (count == 0)
-            break;
-        CUS_TRY(submitStaged(s, s->pushed, count));
-    }
+    CUS_TRY(eventsSubmitStaged(s, 1));
     for (int k = 0; k < s->slot_count; ++k)
         CUS_TRY(nextSlot(s));
     s->pushed = 0;
@@ -504,11 +512,16 @@ static cusStatus flush(cusEventPipeline *s) {
     return CUS_OK;
 }
 
+static cusStatus checkedFlush(cusEventPipeline *s) {
+    if (s->failed)
+        return cusi_fail(s->failed, "%s", s->message);
+    CUS_TRY(eventsRemember(s, flush(s)));
+    return s->bytes ? eventsBytesFinish(s) : CUS_OK;
+}
+
 cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventPipelineFlush", pipeline, NULL,
-                 pipeline->failed ? cusi_fail(pipeline->failed, "%s", pipeline->message)
-                                  : remember(pipeline, flush(pipeline)));
+    CUSI_GUARDED("cusEventPipelineFlush", pipeline, NULL, checkedFlush(pipeline));
 }
 
 static cusStatus query(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {

@@ -74,9 +74,10 @@ cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *wind
     if (by_duration && events->space == CUS_DEVICE && events->count > 0)
         CUS_TRY(cusi_refuseCapture(function, stream, "the call waits for it"));
     uint64_t extent = events->count;
+    int64_t origin = 0; /* device, by duration */
     if (by_duration && events->count > 0) {
         if (events->space == CUS_DEVICE)
-            CUS_TRY(CUSI_BACKEND(function, CUS_DEVICE, CUS_OK, events_cuda_extent(events, &extent, stream)));
+            CUS_TRY(CUSI_BACKEND(function, CUS_DEVICE, CUS_OK, events_cuda_extent(events, &origin, &extent, stream)));
         else
             extent = (uint64_t)events->t[events->count - 1] - (uint64_t)events->t[0] + 1;
         CUSI_REQUIRE(extent - 1 <= INT64_MAX, CUS_ERROR_VALUE,
@@ -87,7 +88,8 @@ cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *wind
     *count = (size_t)found;
     const size_t listed = found < capacity ? (size_t)found : capacity;
     if (listed > 0 && by_duration && events->space == CUS_DEVICE)
-        CUS_TRY(CUSI_BACKEND(function, CUS_DEVICE, CUS_OK, events_cuda_windows(events, &chosen, windows, listed, stream)));
+        CUS_TRY(CUSI_BACKEND(function, CUS_DEVICE, CUS_OK,
+                             events_cuda_windows(events, origin, &chosen, windows, listed, stream)));
     else
         hostWindows(events, &chosen, windows, listed);
     CUSI_REQUIRE(!windows || found <= capacity, CUS_ERROR_CAPACITY, "%s: there are %llu windows, capacity is %zu", function,

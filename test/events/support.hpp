@@ -252,4 +252,39 @@ inline void expectSameAsOnHost(const Events &events, const std::vector<cusEventW
     }
 }
 
+// Collects what a pipeline delivers.
+struct Collected {
+    std::vector<std::vector<double>> values; // of each representation, all frames in order
+    std::vector<cusEventWindow> windows;
+    uint64_t first = 0;
+    size_t stop_at = SIZE_MAX;
+    static cusStatus sink(void *user, const cusFrameBatch *batch) {
+        Collected &g = *static_cast<Collected *>(user);
+        if (g.windows.size() + batch->count > g.stop_at)
+            return CUS_ERROR_IO;
+        if (g.windows.empty())
+            g.first = batch->first;
+        EXPECT_EQ(batch->first, g.first + g.windows.size());
+        g.values.resize(static_cast<size_t>(batch->representations));
+        if (batch->stream)
+            CUS_EXPECT_OK(cusStreamSynchronize(batch->stream));
+        for (size_t i = 0; i < g.values.size(); ++i) {
+            const std::vector<double> v = events::values(batch->frames[i]);
+            g.values[i].insert(g.values[i].end(), v.begin(), v.end());
+        }
+        g.windows.insert(g.windows.end(), batch->windows, batch->windows + batch->count);
+        return CUS_OK;
+    }
+};
+
+class Pipeline {
+  public:
+    Pipeline(int rows, int cols, const std::vector<cusRepresentation> &r, const cusEventPipelineOptions &options,
+             Collected *to) {
+        CUS_EXPECT_OK(cusEventPipelineCreate(&object, rows, cols, r.data(), static_cast<int>(r.size()), &options,
+                                             Collected::sink, to));
+    }
+    support::Owned<cusEventPipelineDestroy> object;
+};
+
 } // namespace events

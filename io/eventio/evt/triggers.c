@@ -52,7 +52,7 @@ static cusStatus decodePiece(const cusEventReader *reader, TriggerReader *trigge
     *count = (size_t)done.triggers;
     *is_end = got == 0;
     if (status != CUS_OK && status != CUS_ERROR_CAPACITY)
-        return eventio_renamed(function, status);
+        return cusi_renamed(function, status);
     cusEventDecoderState state;
     CUS_TRY(cusEventDecoderGetState(triggers->decoder, &state));
     CUSI_REQUIRE(!*is_end || !state.carried, CUS_ERROR_TRUNCATED,

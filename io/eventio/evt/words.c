@@ -82,7 +82,7 @@ static cusStatus decodeWords(cusEventReader *reader, WordReader *words, const ui
     if (status != CUS_OK && status != CUS_ERROR_CAPACITY) {
         words->lost = 1;
         words->state.index = done.index;
-        return eventio_renamed("cusEventReaderRead", status);
+        return cusi_renamed("cusEventReaderRead", status);
     }
     CUS_TRY(cusEventDecoderGetState(words->decoder, &words->state));
     if (*count && reader->info.format != CUS_EVENTS_EVT3) /* EVT3 keeps the time itself */
@@ -228,6 +228,10 @@ static void rewindTriggers(cusEventReader *reader) {
 static const EventReaderMethods word_methods = {readWords,      seekWords, findTimeInWords, closeWords, readTriggers,
                                                 rewindTriggers, NULL};
 
+int eventio_isWords(const cusEventReader *reader) {
+    return reader->methods == &word_methods && reader->info.format != CUS_EVENTS_TEXT;
+}
+
 /* Finds the time of the first event. Reading reports damage later. */
 static cusStatus findFirstTime(cusEventReader *reader, WordReader *words) {
     size_t events = 0;
@@ -247,7 +251,7 @@ cusStatus eventio_createDecoder(const cusEventReader *reader, const char *functi
     options.bad_events = reader->options.bad_events;
     options.unchecked = 1;
     const cusStatus status = cusEventDecoderCreate(decoder, &options);
-    return status == CUS_OK ? CUS_OK : eventio_renamed(function, status);
+    return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
 }
 
 cusStatus eventio_openWords(cusEventReader *reader) {

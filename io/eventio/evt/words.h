@@ -7,6 +7,9 @@
 /* Inspects the content and sets reader->info, methods and state. */
 cusStatus eventio_openWords(cusEventReader *reader);
 
+/* Whether a cusEventDecoder decodes the recording. */
+int eventio_isWords(const cusEventReader *reader);
+
 /* The state before the first event. */
 const cusEventDecoderState *eventio_wordsStart(const cusEventReader *reader);
 

@@ -147,7 +147,7 @@ static cusStatus openTriggers(const cusEventReader *reader, Hdf5Reader *h) {
     h->without_triggers = status == CUS_OK && !found;
     if (status != CUS_OK || !found) {
         closeFile(made);
-        return status == CUS_OK ? CUS_OK : eventio_renamed("cusEventReaderReadTriggers", status);
+        return status == CUS_OK ? CUS_OK : cusi_renamed("cusEventReaderReadTriggers", status);
     }
     h->triggers = made;
     return CUS_OK;
@@ -167,7 +167,7 @@ static cusStatus readPiece(Hdf5Reader *triggers, size_t n, cusEventTrigger *out,
     triggers->index += *count;
     for (size_t i = 0; i < *count; ++i)
         out[i] = (cusEventTrigger){.t = t[i], .id = (int16_t)id[i], .value = value[i] != 0};
-    return status == CUS_OK ? CUS_OK : eventio_renamed("cusEventReaderReadTriggers", status);
+    return status == CUS_OK ? CUS_OK : cusi_renamed("cusEventReaderReadTriggers", status);
 }
 
 static cusStatus readTriggers(cusEventReader *reader, size_t n, cusEventTrigger *out, size_t *count) {

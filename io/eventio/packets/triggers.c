@@ -24,7 +24,7 @@ static cusStatus openTriggers(const cusEventReader *reader, PacketReader *p) {
         status = eventio_restorePlace(made, &p->checkpoints[0]);
     if (status != CUS_OK) {
         eventio_closePacketReader(made);
-        eventio_renamed(function, status);
+        cusi_renamed(function, status);
         return status;
     }
     p->triggers = made;
@@ -70,7 +70,7 @@ cusStatus eventio_readPacketTriggers(cusEventReader *reader, size_t n, cusEventT
     const cusEventCounts counts = reader->counts;
     const cusStatus status = readTriggers(reader, p->triggers, n, out, count);
     reader->counts = counts;
-    return status == CUS_OK ? CUS_OK : eventio_renamed(function, status);
+    return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
 }
 
 void eventio_rewindPacketTriggers(cusEventReader *reader) {

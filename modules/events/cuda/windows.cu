@@ -8,7 +8,7 @@ namespace cusi::events {
 
 namespace {
 
-constexpr char WINDOWS[] = "cusEventWindows";
+constexpr char WINDOWS[] = "cusEventWindows", PUSH[] = "cusEventPipelinePushBytes";
 constexpr int LIST_CAPACITY = 240; // windows that fit a launch's parameters
 
 struct WindowList {
@@ -39,15 +39,36 @@ __global__ void timeLevels(const Source source, const Windows windows, unsigned 
     levels[w].begin[k] = static_cast<uint32_t>(begin);
 }
 
-// Windows by duration, a thread per bound.
-__global__ void durationWindows(const Source source, unsigned long long stride, unsigned long long length,
-                                unsigned long long windows, Window *list) {
+// Windows `first` and later by duration, a thread per bound.
+__global__ void durationWindows(const int64_t *t, uint64_t events, int64_t origin, unsigned long long stride,
+                                unsigned long long length, unsigned long long first, unsigned long long windows,
+                                Window *list) {
     startInOrder();
     for (unsigned long long i = blockIdx.x * static_cast<unsigned long long>(blockDim.x) + threadIdx.x; i < 2 * windows;
          i += static_cast<unsigned long long>(gridDim.x) * blockDim.x) {
-        const unsigned long long start = i / 2 * stride + (i % 2 ? length : 0);
-        (i % 2 ? list[i / 2].last : list[i / 2].first) = eventsLowerBound(source.t, source.count, source.t[0], start);
+        const unsigned long long start = (first + i / 2) * stride + (i % 2 ? length : 0);
+        (i % 2 ? list[i / 2].last : list[i / 2].first) = eventsLowerBound(t, events, origin, start);
     }
+}
+
+__global__ void findGap(const int64_t *t, uint64_t events, int64_t previous, uint64_t limit, unsigned long long *found) {
+    startInOrder();
+    for (unsigned long long i = blockIdx.x * static_cast<unsigned long long>(blockDim.x) + threadIdx.x; i < events;
+         i += static_cast<unsigned long long>(gridDim.x) * blockDim.x)
+        if (static_cast<uint64_t>(t[i]) - static_cast<uint64_t>(i ? t[i - 1] : previous) > limit)
+            atomicMin(found, i);
+}
+
+constexpr unsigned SEARCH_THREADS = 128, MAX_SEARCH_BLOCKS = 4096;
+
+unsigned searchBlocks(uint64_t items) {
+    return static_cast<unsigned>(std::min<uint64_t>(divUp(items, uint64_t{SEARCH_THREADS}), MAX_SEARCH_BLOCKS));
+}
+
+cusStatus launchWindows(const int64_t *t, uint64_t events, int64_t origin, const cusWindowing *windowing, uint64_t first,
+                        size_t count, Window *list, cusStream stream) {
+    return launch(WINDOWS, durationWindows, searchBlocks(2 * count), SEARCH_THREADS, 0, stream, t, events, origin,
+                  eventsStride(windowing), windowing->length, first, count, list);
 }
 
 } // namespace
@@ -89,23 +110,21 @@ cusStatus findTimeBins(const Batch &batch, int index) {
 
 using namespace cusi::events;
 
-cusStatus events_cuda_extent(const cusEventArrays *events, uint64_t *extent, cusStream stream) {
-    uint64_t first = 0, last = 0;
-    CUSI_CUDA(WINDOWS, cudaMemcpyAsync(&first, events->t, sizeof first, cudaMemcpyDeviceToHost, stream));
+cusStatus events_cuda_extent(const cusEventArrays *events, int64_t *origin, uint64_t *extent, cusStream stream) {
+    int64_t last = 0;
+    CUSI_CUDA(WINDOWS, cudaMemcpyAsync(origin, events->t, sizeof *origin, cudaMemcpyDeviceToHost, stream));
     CUSI_CUDA(WINDOWS, cudaMemcpyAsync(&last, events->t + events->count - 1, sizeof last, cudaMemcpyDeviceToHost, stream));
     CUSI_CUDA(WINDOWS, cudaStreamSynchronize(stream));
-    *extent = last - first + 1;
+    *extent = static_cast<uint64_t>(last) - static_cast<uint64_t>(*origin) + 1;
     return CUS_OK;
 }
 
-cusStatus events_cuda_windows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
-                              size_t count, cusStream stream) {
+cusStatus events_cuda_windows(const cusEventArrays *events, int64_t origin, const cusWindowing *windowing,
+                              cusEventWindow *windows, size_t count, cusStream stream) {
     static_assert(sizeof(Window) == sizeof(cusEventWindow), "the list is copied as it is");
     Window *list = nullptr;
     CUS_TRY(cusi_deviceAllocate(WINDOWS, count * sizeof(Window), reinterpret_cast<void **>(&list)));
-    const unsigned blocks = static_cast<unsigned>(std::min<size_t>(cusi::divUp(2 * count, size_t{128}), 4096));
-    cusStatus status = cusi::launch(WINDOWS, durationWindows, blocks, 128, 0, stream, sourceOf(events),
-                                    eventsStride(windowing), windowing->length, count, list);
+    cusStatus status = launchWindows(events->t, events->count, origin, windowing, 0, count, list, stream);
     if (status == CUS_OK)
         status = cusi::cudaStatus(cudaMemcpyAsync(windows, list, count * sizeof(Window), cudaMemcpyDeviceToHost, stream),
                                   WINDOWS, "copying the windows");
@@ -113,4 +132,26 @@ cusStatus events_cuda_windows(const cusEventArrays *events, const cusWindowing *
         status = cusi::cudaStatus(cudaStreamSynchronize(stream), WINDOWS, "queued work");
     cusi_deviceFree(list);
     return status;
+}
+
+cusStatus events_cuda_bounds(const int64_t *t, uint64_t events, int64_t origin, const cusWindowing *windowing,
+                             uint64_t first, size_t count, cusEventWindow *windows, cusStream stream) {
+    CUS_TRY(launchWindows(t, events, origin, windowing, first, count, reinterpret_cast<Window *>(windows), stream));
+    return cusi::cudaStatus(cudaStreamSynchronize(stream), PUSH, "queued work");
+}
+
+cusStatus events_cuda_findGap(const int64_t *t, uint64_t events, int64_t previous, uint64_t limit, uint64_t *work,
+                              uint64_t *index, int64_t times[2], cusStream stream) {
+    const auto found = reinterpret_cast<unsigned long long *>(work);
+    CUSI_CUDA(PUSH, cudaMemcpyAsync(found, &events, sizeof events, cudaMemcpyHostToDevice, stream));
+    CUS_TRY(
+        cusi::launch(PUSH, findGap, searchBlocks(events), SEARCH_THREADS, 0, stream, t, events, previous, limit, found));
+    CUSI_CUDA(PUSH, cudaMemcpyAsync(index, found, sizeof *index, cudaMemcpyDeviceToHost, stream));
+    CUSI_CUDA(PUSH, cudaStreamSynchronize(stream));
+    if (*index == events)
+        return CUS_OK;
+    times[0] = previous;
+    const uint64_t from = *index ? *index - 1 : 0, count = *index ? 2 : 1;
+    CUSI_CUDA(PUSH, cudaMemcpyAsync(times + 2 - count, t + from, count * sizeof *times, cudaMemcpyDeviceToHost, stream));
+    return cusi::cudaStatus(cudaStreamSynchronize(stream), PUSH, "queued work");
 }

@@ -1,0 +1,251 @@
+/* A recording that comes as raw bytes. On the host each piece is decoded and pushed. On the device the bytes are uploaded to two
+ * buffers in turn and decoded behind the staged events of the current slot: the host learns how many there are, when the last
+ * one was, and where windows begin. */
+#include "check.h"
+#include "device.h"
+#include "events/pipeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUFFERS = 2, PIECE_BYTES = 16 << 20, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
+
+struct EventsBytes {
+    cusEventDecoder *decoder;
+    cusMat decoded[EVENTS_ARRAYS]; /* host: the events of one run */
+    /* Device */
+    cusMat pinned[BUFFERS], device[BUFFERS]; /* 1 x PIECE_BYTES */
+    cusStreamEvent uploaded[BUFFERS];
+    cusMat bounds;                    /* page-locked: a batch and one more windows */
+    uint64_t *gap;                    /* device: events_cuda_findGap */
+    uint64_t last_events, last_bytes; /* of the last run: how many bytes are likely to fit */
+    int damaged;                      /* the decoder has failed; that is not the pipeline's failure */
+};
+
+/* ---- Create and destroy ------------------------------------------------------------------------------------------ */
+
+static cusStatus createDevice(cusEventPipeline *s, struct EventsBytes *b) {
+    for (int k = 0; k < BUFFERS; ++k) {
+        CUS_TRY(cusMatCreatePinned(&b->pinned[k], 1, PIECE_BYTES, CUS_8UC1));
+        CUS_TRY(cusMatCreate(&b->device[k], 1, PIECE_BYTES, CUS_8UC1, CUS_DEVICE));
+        CUS_TRY(cusStreamEventCreate(&b->uploaded[k]));
+    }
+    if (!eventsByDuration(s))
+        return CUS_OK;
+    CUS_TRY(cusMatCreatePinned(&b->bounds, 1, (int)((s->batch + 1) * sizeof(cusEventWindow)), CUS_8UC1));
+    return cusi_deviceAllocate("cusEventPipelineCreate", sizeof *b->gap, (void **)&b->gap);
+}
+
+cusStatus eventsBytesCreate(cusEventPipeline *s) {
+    static const char function[] = "cusEventPipelineCreate";
+    struct EventsBytes *b = calloc(1, sizeof *b);
+    CUSI_REQUIRE(b, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
+    s->bytes = b;
+    cusEventDecoderOptions options = *s->options.decoder;
+    s->options.decoder = NULL; /* the caller's */
+    options.space = s->options.compute;
+    options.max_bytes = PIECE_BYTES;
+    const cusStatus status = cusEventDecoderCreate(&b->decoder, &options);
+    if (status != CUS_OK)
+        return cusi_renamed(function, status);
+    if (options.space == CUS_DEVICE)
+        return createDevice(s, b);
+    for (int k = 0; k < EVENTS_ARRAYS; ++k)
+        CUS_TRY(cusMatCreate(&b->decoded[k], 1, HOST_EVENTS, events_array_types[k], CUS_HOST));
+    return CUS_OK;
+}
+
+void eventsBytesDestroy(cusEventPipeline *s) {
+    struct EventsBytes *b = s->bytes;
+    if (!b)
+        return;
+    cusEventDecoderDestroy(b->decoder);
+    for (int k = 0; k < EVENTS_ARRAYS; ++k)
+        cusMatRelease(&b->decoded[k]);
+    for (int k = 0; k < BUFFERS; ++k) {
+        cusMatRelease(&b->pinned[k]);
+        cusMatRelease(&b->device[k]);
+        cusStreamEventDestroy(b->uploaded[k]);
+    }
+    cusMatRelease(&b->bounds);
+    if (b->gap)
+        cusi_deviceFree(b->gap);
+    free(b);
+}
+
+cusStatus eventsBytesFinish(cusEventPipeline *s) {
+    const cusStatus status = cusEventDecoderFinish(s->bytes->decoder, s->compute);
+    return status == CUS_OK ? CUS_OK : cusi_renamed("cusEventPipelineFlush", status);
+}
+
+cusEventDecoder *cusEventPipelineDecoder(cusEventPipeline *pipeline) {
+    return pipeline && pipeline->bytes ? pipeline->bytes->decoder : NULL;
+}
+
+/* ---- On the host ------------------------------------------------------------------------------------------------- */
+
+static cusStatus pushOnHost(cusEventPipeline *s, const char *function, const uint8_t *bytes, size_t size) {
+    struct EventsBytes *b = s->bytes;
+    const cusEventBuffers to = {
+        b->decoded[0].data, b->decoded[1].data, b->decoded[2].data, b->decoded[3].data, HOST_EVENTS, NULL, 0};
+    cusEventDecoded done;
+    do {
+        const cusStatus status = cusEventDecoderRun(b->decoder, bytes, size, &to, &done, NULL);
+        if (status != CUS_OK && status != CUS_ERROR_CAPACITY && status != CUS_ERROR_FORMAT)
+            return status;
+        s->counts.decoded = done.counts;
+        const cusEventArrays events = {to.x, to.y, to.p, to.t, (size_t)done.count, CUS_HOST};
+        CUS_TRY(eventsPush(s, function, &events));
+        bytes += done.used;
+        size -= (size_t)done.used;
+    } while (done.status == CUS_ERROR_CAPACITY);
+    b->damaged = done.status == CUS_ERROR_FORMAT;
+    return b->damaged ? cusEventDecoderCheck(b->decoder, NULL, NULL) : CUS_OK; /* again, for its message */
+}
+
+/* ---- On the device ----------------------------------------------------------------------------------------------- */
+
+cusStatus eventsBytesBounds(cusEventPipeline *s, const int64_t *t, const cusEventWindow **bounds) {
+    const cusMat *list = &s->bytes->bounds;
+    *bounds = list->data;
+    return CUSI_BACKEND(
+        "cusEventPipelinePushBytes", CUS_DEVICE, CUS_OK,
+        events_cuda_bounds(t, s->held, s->origin, &s->options.windowing, s->next, s->batch + 1, list->data, s->compute));
+}
+
+/* Looks for a step between the staged events from number `first` on that is longer than max_gap allows. *failed: the events from
+ * that step on are not staged, and s->newest is the time before it, *after the one after it. */
+static cusStatus checkGaps(cusEventPipeline *s, size_t first, int64_t newest, int *failed, int64_t *after) {
+    const uint64_t limit = eventsGapLimit(s);
+    const int64_t *t = s->slots[s->current].events[3].data;
+    *failed = 0;
+    while ((uint64_t)newest - (uint64_t)s->newest > limit) {
+        uint64_t index = 0;
+        int64_t times[2] = {0};
+        CUS_TRY(CUSI_BACKEND(
+            "cusEventPipelinePushBytes", CUS_DEVICE, CUS_OK,
+            events_cuda_findGap(t + first, s->held - first, s->newest, limit, s->bytes->gap, &index, times, s->compute)));
+        if (index == s->held - first)
+            break;
+        s->newest = times[0];
+        if (eventsCheckGap(s, times[1]) != CUS_OK) {
+            *failed = 1;
+            *after = times[1];
+            s->held = first + (size_t)index;
+            return CUS_OK;
+        }
+        s->newest = times[1];
+        first += (size_t)index + 1;
+    }
+    s->newest = newest;
+    return CUS_OK;
+}
+
+/* Makes frames of what a run has decoded behind the staged events. */
+static cusStatus take(cusEventPipeline *s, const cusEventDecoded *done) {
+    const size_t before = s->held;
+    int failed = 0;
+    int64_t after = 0;
+    s->counts.decoded = done->counts;
+    if (done->count > 0) {
+        if (s->pushed == 0)
+            s->origin = s->newest = done->first_time;
+        s->held += (size_t)done->count;
+        if (eventsByDuration(s))
+            CUS_TRY(checkGaps(s, before, done->last_time, &failed, &after));
+        s->pushed += s->held - before;
+        s->counts.events += s->held - before;
+    }
+    const size_t staged = s->held;
+    CUS_TRY(eventsSubmitStaged(s, 0));
+    if (failed) /* again, for its message */
+        return eventsCheckGap(s, after);
+    const int full = done->status == CUS_ERROR_CAPACITY || s->held > s->capacity;
+    CUSI_REQUIRE(!full || s->held < staged, CUS_ERROR_CAPACITY,
+                 "cusEventPipelinePushBytes: window %llu has more than max_events = %zu events",
+                 (unsigned long long)s->next, s->capacity);
+    return CUS_OK;
+}
+
+/* How many of `left` bytes to decode: about as many as give the events that fit, since the decoder takes its time where they do
+ * not. */
+static size_t likelyToFit(const cusEventPipeline *s, size_t left) {
+    const struct EventsBytes *b = s->bytes;
+    const uint64_t room = s->capacity + EVENTS_ROOM - s->held;
+    const uint64_t bytes = b->last_events ? room * b->last_bytes / b->last_events / 8 * 7 : room;
+    const uint64_t likely = bytes > LEAST_BYTES ? bytes : LEAST_BYTES;
+    return likely < left ? (size_t)likely : left;
+}
+
+static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
+    struct EventsBytes *b = s->bytes;
+    cusEventDecoded done;
+    for (size_t used = 0; used < size; used += (size_t)done.used) {
+        const Slot *slot = &s->slots[s->current];
+        const cusEventBuffers to = {.x = (uint16_t *)slot->events[0].data + s->held,
+                                    .y = (uint16_t *)slot->events[1].data + s->held,
+                                    .p = (uint8_t *)slot->events[2].data + s->held,
+                                    .t = s->with_times ? (int64_t *)slot->events[3].data + s->held : NULL,
+                                    .capacity = s->capacity + EVENTS_ROOM - s->held};
+        CUS_TRY(cusEventDecoderRun(b->decoder, bytes + used, likelyToFit(s, size - used), &to, NULL, s->compute));
+        const cusStatus status = cusEventDecoderCheck(b->decoder, &done, s->compute);
+        if (status != CUS_OK && status != CUS_ERROR_CAPACITY && status != CUS_ERROR_FORMAT)
+            return status;
+        b->last_events = done.count;
+        b->last_bytes = done.used;
+        CUS_TRY(take(s, &done));
+        b->damaged = done.status == CUS_ERROR_FORMAT;
+        if (b->damaged)
+            return cusEventDecoderCheck(b->decoder, NULL, s->compute); /* again, for its message */
+    }
+    return CUS_OK;
+}
+
+/* Queues the upload of the next bytes into buffer k, which is free; *size: how many. */
+static cusStatus upload(cusEventPipeline *s, const uint8_t *bytes, size_t left, int pinned, int k, size_t *size) {
+    struct EventsBytes *b = s->bytes;
+    *size = left < PIECE_BYTES ? left : PIECE_BYTES;
+    if (*size == 0)
+        return CUS_OK;
+    if (!pinned)
+        memcpy(b->pinned[k].data, bytes, *size);
+    CUS_TRY(cusi_deviceCopy("cusEventPipelinePushBytes", b->device[k].data, *size, pinned ? bytes : b->pinned[k].data,
+                            *size, *size, 1, s->up));
+    return cusStreamEventRecord(b->uploaded[k], s->up);
+}
+
+static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
+    struct EventsBytes *b = s->bytes;
+    const int pinned = CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes));
+    size_t piece = 0, next = 0;
+    CUS_TRY(upload(s, bytes, size, pinned, 0, &piece));
+    for (int k = 0; piece > 0; k = (k + 1) % BUFFERS, piece = next) {
+        bytes += piece;
+        size -= piece;
+        CUS_TRY(upload(s, bytes, size, pinned, (k + 1) % BUFFERS, &next));
+        CUS_TRY(cusStreamWaitEvent(s->compute, b->uploaded[k]));
+        CUS_TRY(decode(s, b->device[k].data, piece));
+    }
+    return CUS_OK;
+}
+
+static cusStatus pushBytes(cusEventPipeline *s, const void *bytes, size_t size) {
+    static const char function[] = "cusEventPipelinePushBytes";
+    CUS_TRY(eventsStartOfPush(s, function, 1));
+    CUSI_REQUIRE(bytes || !size, CUS_ERROR_NULL, "%s: bytes is NULL and size %zu", function, size);
+    if (size == 0)
+        return CUS_OK;
+    s->bytes->damaged = 0;
+    const cusStatus status = s->resident ? pushOnDevice(s, bytes, size) : pushOnHost(s, function, bytes, size);
+    if (status == CUS_OK)
+        return status;
+    (void)cusi_renamed(function, status);
+    if (s->resident) /* the caller's bytes are no longer read */
+        (void)cusStreamSynchronize(s->up);
+    return s->bytes->damaged ? status : eventsRemember(s, status);
+}
+
+cusStatus cusEventPipelinePushBytes(cusEventPipeline *pipeline, const void *bytes, size_t size) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusEventPipelinePushBytes", pipeline, NULL, pushBytes(pipeline, bytes, size));
+}

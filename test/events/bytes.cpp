@@ -1,0 +1,269 @@
+// A pipeline whose recording comes as raw bytes makes the frames of the same events.
+#include "events/support.hpp"
+#include "raw/support.hpp"
+
+#include <cstring>
+
+namespace {
+
+using namespace events;
+using raw_test::Bytes;
+using raw_test::Damage;
+using raw_test::Kind;
+using raw_test::KINDS;
+
+constexpr int ROWS = 48, COLS = 64;
+
+class EventBytes : public support::SpaceTest {
+  protected:
+    cusEventPipelineOptions options(const cusWindowing &w, const cusEventDecoderOptions *decoder) const {
+        cusEventPipelineOptions o = cusEventPipelineDefaults();
+        o.compute = space();
+        o.windowing = w;
+        o.decoder = decoder;
+        return o;
+    }
+};
+CUS_BOTH_SPACES(EventBytes);
+
+cusStatus pushBytes(cusEventPipeline *pipeline, const Bytes &bytes, size_t most, std::mt19937_64 &random) {
+    for (size_t at = 0; at < bytes.size();) {
+        const size_t n = std::min<size_t>(bytes.size() - at, random() % (most + 1));
+        const std::vector<uint8_t> piece(bytes.begin() + ptrdiff_t(at),
+                                         bytes.begin() + ptrdiff_t(at + n)); // its end is seen
+        const cusStatus status = cusEventPipelinePushBytes(pipeline, piece.data(), n);
+        if (status != CUS_OK)
+            return status;
+        at += n;
+    }
+    return CUS_OK;
+}
+
+// What a pipeline on the host makes of the reference's events.
+Collected expectedOf(const Events &events, cusEventPipelineOptions o, const std::vector<cusRepresentation> &r, int rows,
+                     int cols, cusStatus *status = nullptr) {
+    o.compute = o.deliver = CUS_HOST;
+    o.decoder = nullptr;
+    Collected expected;
+    const Pipeline pipeline(rows, cols, r, o, &expected);
+    const cusEventArrays all = slice(events, 0, events.size());
+    const cusStatus pushed = cusEventPipelinePush(pipeline.object, &all);
+    if (status)
+        *status = pushed;
+    else
+        CUS_EXPECT_OK(cusEventPipelineFlush(pipeline.object));
+    return expected;
+}
+
+void expectSame(const Collected &got, const Collected &expected) {
+    ASSERT_EQ(got.windows.size(), expected.windows.size());
+    ASSERT_TRUE(got.windows.empty() || got.first == expected.first);
+    for (size_t k = 0; k < got.windows.size(); ++k) {
+        ASSERT_EQ(got.windows[k].first, expected.windows[k].first) << "window " << k;
+        ASSERT_EQ(got.windows[k].last, expected.windows[k].last) << "window " << k;
+    }
+    ASSERT_TRUE(got.values == expected.values);
+}
+
+} // namespace
+
+TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
+    auto random = support::generator();
+    const Damage damages[] = {{}, {20, 40, 60, 20, 10}};
+    const std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES)};
+    for (int round = 0; round < 90; ++round) {
+        const Kind &kind = KINDS[size_t(round) % std::size(KINDS)];
+        const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
+        const Bytes bytes = raw_test::randomStream(kind, 1 + random() % 2000, damages[random() % 2], random, COLS, ROWS);
+        reference::Raw stream(decoder);
+        stream.run(bytes);
+        const cusWindowing w = randomWindowing(random);
+        cusEventPipelineOptions o = options(w, &decoder);
+        o.max_gap = UINT64_MAX;
+        o.max_events = w.unit == CUS_WINDOW_COUNT ? w.length + random() % 300 : stream.events.size() + 1;
+        o.batch_windows = 1 + random() % 9;
+        if (random() % 3 == 0) {
+            o.first_window = random() % 4;
+            o.end_window = random() % 2 ? 0 : o.first_window + 1 + random() % 5;
+        }
+        if (space() == CUS_DEVICE && random() % 3 == 0)
+            o.deliver = CUS_DEVICE;
+        SCOPED_TRACE(std::string(kind.name) + ", round " + std::to_string(round));
+        // A time that jumps far gives as many frames: only counted windows then.
+        const auto &t = stream.events.t;
+        if (w.unit == CUS_WINDOW_DURATION && !t.empty() &&
+            uint64_t(t.back() - t[0]) / (w.stride ? w.stride : w.length) > 300)
+            continue;
+        const std::vector<cusRepresentation> r = {kinds[random() % kinds.size()]};
+        const Collected expected = expectedOf(stream.events, o, r, ROWS, COLS);
+        Collected got;
+        const Pipeline pipeline(ROWS, COLS, r, o, &got);
+        for (int again = 0; again < 2; ++again) { // a second recording starts over
+            got = Collected();
+            CUS_ASSERT_OK(pushBytes(pipeline.object, bytes, again ? bytes.size() : 1 + random() % 700, random));
+            const cusStatus ended = cusEventPipelineFlush(pipeline.object);
+            if (stream.status == CUS_ERROR_TRUNCATED)
+                CUS_REJECTS(ended, TRUNCATED, "cusEventPipelineFlush: the recording ends at byte ");
+            else
+                CUS_ASSERT_OK(ended);
+            ASSERT_NO_FATAL_FAILURE(expectSame(got, expected));
+        }
+        cusEventPipelineCounts counts = {};
+        CUS_EXPECT_OK(cusEventPipelineQuery(pipeline.object, &counts));
+        EXPECT_EQ(counts.events, 2 * stream.events.size());
+        EXPECT_TRUE(raw_test::sameCounts(counts.decoded, stream.counts)) << raw_test::text(counts.decoded);
+    }
+}
+
+TEST_P(EventBytes, DamageStopsThemAndWhatIsCompleteIsDelivered) {
+    auto random = support::generator();
+    for (int round = 0; round < 40; ++round) {
+        const Kind &kind = KINDS[size_t(round) % std::size(KINDS)];
+        const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_STOP, COLS, ROWS);
+        const Bytes bytes = raw_test::randomStream(kind, 3000, {1, 1, 1, 1, 0}, random, COLS, ROWS);
+        reference::Raw stream(decoder);
+        stream.run(bytes);
+        cusWindowing w = cusWindowingDefaults();
+        w.length = 50;
+        w.keep_incomplete = 1;
+        const cusEventPipelineOptions o = options(w, &decoder);
+        const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM)};
+        SCOPED_TRACE(std::string(kind.name) + ", round " + std::to_string(round));
+        Collected got;
+        const Pipeline pipeline(ROWS, COLS, r, o, &got);
+        const cusStatus status = pushBytes(pipeline.object, bytes, 1000, random);
+        if (stream.status == CUS_ERROR_FORMAT) {
+            CUS_REJECTS(status, FORMAT, "cusEventPipelinePushBytes: " + stream.message);
+            CUS_REJECTS(cusEventPipelinePushBytes(pipeline.object, bytes.data(), 1), FORMAT, stream.message);
+        } else {
+            CUS_ASSERT_OK(status);
+        }
+        (void)cusEventPipelineFlush(pipeline.object);
+        ASSERT_NO_FATAL_FAILURE(expectSame(got, expectedOf(stream.events, o, r, ROWS, COLS)));
+    }
+}
+
+// Pieces of more than a buffer, and windows that span them.
+TEST_P(EventBytes, LargePieces) {
+    auto random = support::generator();
+    raw_test::Stream s(CUS_EVENTS_EVT2);
+    Events events;
+    for (int64_t t = 0; s.bytes.size() < size_t{17} << 20; ++t) {
+        if (t % 64 == 0)
+            s.time(t);
+        const uint64_t any = random();
+        for (int i = 0; i < 3; ++i) {
+            const unsigned x = unsigned(any >> 16 * i & 63), y = unsigned(any >> (16 * i + 6)) % ROWS,
+                           p = unsigned(any >> 63);
+            s.event(t, x, y, p);
+            events.add(t, int(x), int(y), int(p));
+        }
+    }
+    const auto decoder = raw_test::optionsOf(KINDS[0], CUS_HOST, CUS_BAD_EVENTS_STOP, COLS, ROWS);
+    support::Mat pinned;
+    if (space() == CUS_DEVICE)
+        CUS_ASSERT_OK(cusMatCreatePinned(&pinned, 1, int(s.bytes.size()), CUS_8UC1));
+    else
+        CUS_ASSERT_OK(cusMatCreate(&pinned, 1, int(s.bytes.size()), CUS_8UC1, CUS_HOST));
+    std::memcpy(pinned.data, s.bytes.data(), s.bytes.size());
+    const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM)};
+    for (const auto &[unit, length, stride] :
+         {std::tuple{CUS_WINDOW_COUNT, 400000, 300000}, std::tuple{CUS_WINDOW_DURATION, 150000, 150000}}) {
+        cusWindowing w = cusWindowingDefaults();
+        w.unit = unit, w.length = uint64_t(length), w.stride = uint64_t(stride);
+        cusEventPipelineOptions o = options(w, &decoder);
+        o.max_events = 500000;
+        const Collected expected = expectedOf(events, o, r, ROWS, COLS);
+        for (const void *from : {static_cast<const void *>(s.bytes.data()), static_cast<const void *>(pinned.data)}) {
+            Collected got;
+            const Pipeline pipeline(ROWS, COLS, r, o, &got);
+            CUS_ASSERT_OK(cusEventPipelinePushBytes(pipeline.object, from, s.bytes.size()));
+            CUS_ASSERT_OK(cusEventPipelineFlush(pipeline.object));
+            ASSERT_NO_FATAL_FAILURE(expectSame(got, expected));
+        }
+    }
+}
+
+TEST_P(EventBytes, GapsAndFullWindowsAreErrors) {
+    const auto decoder = raw_test::optionsOf(KINDS[0], CUS_HOST, CUS_BAD_EVENTS_STOP, COLS, ROWS);
+    const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM)};
+    cusWindowing w = cusWindowingDefaults();
+    w.unit = CUS_WINDOW_DURATION;
+    w.length = 10;
+    for (const int64_t jump : {int64_t(9000), int64_t(10020), int64_t(10050), int64_t(1) << 33})
+        for (const uint64_t first : {0, 900, 100000}) {
+            raw_test::Stream s(CUS_EVENTS_EVT2);
+            Events events;
+            for (const int64_t t : {int64_t(3), int64_t(17), 17 + jump, 29 + jump}) {
+                s.time(t);
+                s.event(t, 1, 2, 1);
+                events.add(t, 1, 2, 1);
+            }
+            cusEventPipelineOptions o = options(w, &decoder);
+            o.first_window = first;
+            o.end_window = first ? first + 200 : 0;
+            cusStatus expected = CUS_OK;
+            (void)expectedOf(events, o, r, ROWS, COLS, &expected);
+            const std::string message =
+                expected == CUS_OK ? "" : std::string(cusLastError()).substr(strlen("cusEventPipelinePush"));
+            Collected got;
+            const Pipeline pipeline(ROWS, COLS, r, o, &got);
+            const cusStatus status = cusEventPipelinePushBytes(pipeline.object, s.bytes.data(), s.bytes.size());
+            EXPECT_EQ(status, expected) << jump << ", from " << first;
+            if (status != CUS_OK) {
+                EXPECT_EQ(cusLastError(), "cusEventPipelinePushBytes" + message);
+                CUS_REJECTS(cusEventPipelineFlush(pipeline.object), CAPACITY, message);
+            }
+        }
+    raw_test::Stream s(CUS_EVENTS_EVT2);
+    s.time(64);
+    for (int i = 0; i < 1000; ++i)
+        s.event(64, unsigned(i % COLS), 2, 1);
+    cusEventPipelineOptions o = options(w, &decoder);
+    o.max_events = 100;
+    Collected got;
+    const Pipeline pipeline(ROWS, COLS, r, o, &got);
+    const cusStatus status = cusEventPipelinePushBytes(pipeline.object, s.bytes.data(), s.bytes.size());
+    CUS_REJECTS(status, CAPACITY, "cusEventPipelinePushBytes: window 0 has more than max_events = 100 events");
+}
+
+TEST_P(EventBytes, StartFromAStateAndRejects) {
+    const auto decoder = raw_test::optionsOf(KINDS[0], CUS_HOST, CUS_BAD_EVENTS_STOP, COLS, ROWS);
+    cusWindowing w = cusWindowingDefaults();
+    w.length = 1;
+    Collected got;
+    const cusEventPipelineOptions o = options(w, &decoder);
+    const Pipeline pipeline(ROWS, COLS, {repr(CUS_REPR_HISTOGRAM)}, o, &got);
+    cusEventDecoder *const own = cusEventPipelineDecoder(pipeline.object);
+    ASSERT_NE(own, nullptr);
+    cusEventDecoderState state = {};
+    CUS_ASSERT_OK(cusEventDecoderGetState(own, &state));
+    state.time_high = 7; // as if a time word had come
+    state.offset = 1000;
+    CUS_ASSERT_OK(cusEventDecoderSetState(own, &state));
+    raw_test::Stream s(CUS_EVENTS_EVT2);
+    s.event(7 * 64, 5, 6, 1);
+    s.undefined();
+    CUS_REJECTS(cusEventPipelinePushBytes(pipeline.object, s.bytes.data(), s.bytes.size()), FORMAT,
+                "cusEventPipelinePushBytes: byte 1004: word of type 5");
+    CUS_EXPECT_OK(cusEventPipelineFlush(pipeline.object));
+    EXPECT_EQ(got.windows.size(), 1u);
+
+    const cusEventArrays none = {};
+    CUS_REJECTS(cusEventPipelinePush(pipeline.object, &none), VALUE,
+                "cusEventPipelinePush: the pipeline takes bytes, expected one without a decoder");
+    CUS_REJECTS(cusEventPipelinePushBytes(pipeline.object, nullptr, 3), NULL, "bytes is NULL and size 3");
+    CUS_REJECTS(cusEventPipelinePushBytes(nullptr, s.bytes.data(), 3), NULL, "pipeline is NULL");
+    const Pipeline of_events(ROWS, COLS, {repr(CUS_REPR_HISTOGRAM)}, options(w, nullptr), &got);
+    CUS_REJECTS(cusEventPipelinePushBytes(of_events.object, s.bytes.data(), 3), VALUE,
+                "cusEventPipelinePushBytes: the pipeline takes events, expected one with a decoder");
+    EXPECT_EQ(cusEventPipelineDecoder(of_events.object), nullptr);
+    EXPECT_EQ(cusEventPipelineDecoder(nullptr), nullptr);
+    cusEventDecoderOptions bad = decoder;
+    bad.format = CUS_EVENTS_TEXT;
+    const cusEventPipelineOptions wrong = options(w, &bad);
+    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
+    support::Owned<cusEventPipelineDestroy> none_made;
+    CUS_REJECTS(cusEventPipelineCreate(&none_made, ROWS, COLS, &r, 1, &wrong, Collected::sink, &got), VALUE,
+                "cusEventPipelineCreate: ");
+}
