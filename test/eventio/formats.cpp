@@ -152,6 +152,57 @@ TEST_P(WrittenFormat, AFileThatCannotBeWrittenLeavesTheOneBefore) {
     EXPECT_TRUE(Reader(path).all() == events);
 }
 
+// What cusEventReaderDecoder and cusEventReaderReadBytes give, a decoder makes the file's events of.
+TEST_P(WrittenFormat, TheBytesAreForADecoder) {
+    const cusEventFormat format = GetParam().format;
+    auto random = support::generator();
+    Folder at;
+    const Events events = randomEvents(format == CUS_EVENTS_EVT2 ? 700000 : 5000, random); // 2.8 MB: on several threads
+    CUS_ASSERT_OK(write(at / "r", events, optionsFor(GetParam()), random));
+    Reader reader(at / "r");
+    cusEventDecoderOptions options = cusEventDecoderDefaults();
+    cusEventDecoderState state = {};
+    Bytes piece(1);
+    size_t count = 7;
+    CUS_REJECTS(cusEventReaderReadBytes(reader.reader, 1, piece.data(), &count), VALUE,
+                "cusEventReaderReadBytes: expected cusEventReaderDecoder before it");
+    EXPECT_EQ(count, 0u);
+    if (format != CUS_EVENTS_EVT2 && format != CUS_EVENTS_EVT3 && format != CUS_EVENTS_DAT) {
+        CUS_REJECTS(cusEventReaderDecoder(reader.reader, &options, &state), UNSUPPORTED,
+                    "expected EVT2, EVT2.1, EVT3, EVT4 or DAT");
+        return;
+    }
+    for (const size_t most : {size_t{10000}, size_t{4} << 20}) {
+        CUS_ASSERT_OK(cusEventReaderDecoder(reader.reader, &options, &state));
+        EXPECT_EQ(options.format, format);
+        EXPECT_EQ(options.width, reader.info.width);
+        support::Owned<cusEventDecoderDestroy> decoder;
+        CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
+        CUS_ASSERT_OK(cusEventDecoderSetState(decoder, &state));
+        EXPECT_TRUE(reader.read(10) == events.part(0, 10) || most != 10000); // reading events changes nothing
+        Events got;
+        for (;;) {
+            piece.resize(most > 10000 ? most : 1 + random() % most);
+            CUS_ASSERT_OK(cusEventReaderReadBytes(reader.reader, piece.size(), piece.data(), &count));
+            Events e;
+            const size_t most_events = std::min(events.size(), 6 * piece.size()); // twelve of a vector's 2 bytes
+            e.x.resize(most_events), e.y.resize(most_events), e.p.resize(most_events), e.t.resize(most_events);
+            const cusEventBuffers to = {e.x.data(), e.y.data(), e.p.data(), e.t.data(), most_events, nullptr, 0};
+            cusEventDecoded done = {};
+            CUS_ASSERT_OK(cusEventDecoderRun(decoder, piece.data(), count, &to, &done, nullptr));
+            for (size_t i = 0; i < done.count; ++i)
+                got.add(e.t[i], e.x[i], e.y[i], e.p[i]);
+            if (count < piece.size())
+                break;
+        }
+        EXPECT_TRUE(got == events);
+    }
+    CUS_REJECTS(cusEventReaderDecoder(reader.reader, nullptr, &state), NULL, "options is NULL");
+    CUS_REJECTS(cusEventReaderDecoder(reader.reader, &options, nullptr), NULL, "state is NULL");
+    CUS_REJECTS(cusEventReaderReadBytes(reader.reader, 1, nullptr, &count), NULL, "bytes is NULL and capacity 1");
+    CUS_REJECTS(cusEventReaderReadBytes(reader.reader, 1, piece.data(), nullptr), NULL, "count is NULL");
+}
+
 INSTANTIATE_TEST_SUITE_P(, WrittenFormat, testing::ValuesIn(FORMATS), [](const auto &p) {
     std::string name = p.param.name;
     std::replace(name.begin(), name.end(), '.', '_');

@@ -88,6 +88,19 @@ void walkReader(const std::string &name, const Recording &recording, int64_t tim
         t.value(some);
         cusEventReaderClose(reader);
     });
+    walk("cusEventReaderDecoder, ReadBytes, " + name, [&](Trial &t) {
+        cusEventReader *reader = recording.open();
+        cusEventDecoderOptions options;
+        cusEventDecoderState state = {};
+        if (cusEventReaderDecoder(reader, &options, &state) == CUS_OK) {
+            std::vector<uint8_t> got(100000);
+            size_t count = 0;
+            t.call([&] { return cusEventReaderReadBytes(reader, got.size(), got.data(), &count); });
+            got.resize(count);
+            t.result(got);
+        }
+        cusEventReaderClose(reader);
+    });
     int64_t right = -1;
     walk("cusEventReaderSeek..., " + name, [&](Trial &t) {
         cusEventReader *reader = recording.open();

@@ -253,6 +253,45 @@ TEST_P(FaultsWith, Pipeline) {
     }
 }
 
+// The same for a recording of raw bytes.
+TEST_P(FaultsWith, PipelineOfBytes) {
+    std::vector<uint32_t> words;
+    for (uint32_t i = 0; i < 3000; ++i)
+        words.push_back(i % 10 == 0 ? 8u << 28 | i : (i & 1) << 28 | (i & 63) << 22 | (i * 7 % 64) << 11 | i % 48);
+    const size_t size = words.size() * sizeof words[0];
+    cusEventDecoderOptions decoder = cusEventDecoderDefaults();
+    decoder.format = CUS_EVENTS_EVT2;
+    cusEventPipelineOptions options = cusEventPipelineDefaults();
+    options.windowing.unit = CUS_WINDOW_DURATION;
+    options.windowing.length = 6400;
+    options.compute = space();
+    options.decoder = &decoder;
+    const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+    const auto create = [&](cusEventPipeline **p, Sink *sink) {
+        return cusEventPipelineCreate(p, 48, 64, &r, 1, &options, Sink::take, sink);
+    };
+    checkCreate<cusEventPipelineDestroy>("cusEventPipelineCreate, bytes", [&](auto *p) { return create(p, nullptr); });
+    check("cusEventPipelinePushBytes", [&](Trial &t) {
+        cusEventPipeline *p = nullptr;
+        Sink sink;
+        CUS_ASSERT_OK(create(&p, &sink));
+        t.attempt([&] {
+            CUS_TRY(cusEventPipelinePushBytes(p, words.data(), size));
+            return cusEventPipelineFlush(p);
+        });
+        EXPECT_NE(cusEventPipelineDecoder(p), nullptr);
+        cusEventPipelineDestroy(p); // after a failure the pipeline can only be destroyed
+        if (t.failed) {
+            sink.bytes.clear();
+            CUS_ASSERT_OK(create(&p, &sink));
+            CUS_EXPECT_OK(cusEventPipelinePushBytes(p, words.data(), size));
+            CUS_EXPECT_OK(cusEventPipelineFlush(p));
+            cusEventPipelineDestroy(p);
+        }
+        t.result(sink.bytes);
+    });
+}
+
 // ---- Live video
 
 TEST_P(FaultsWith, Sender) {
