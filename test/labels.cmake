@@ -3,7 +3,7 @@
 #   cuda    runs on a GPU (skipped by name if there is none); all others are labeled cpu
 #   large   uses gigabytes of memory; on a GPU such a test runs alone, as do those that watch the GPU's free memory
 #   cases   goes through so many cases that ThreadSanitizer takes minutes; other tests run the same threads
-#   release-only  runs none of the library's code
+#   release-only  runs none of the library's code, or measures what it makes
 set(cases
     EveryRepresentationOverSizes SensorSizes ManyWindows NormalizedBesideOthers EventHostile EventErrors "EventParts.*Mark"
     SeekingUses AtAllSizes AllSizesTypesLayouts FramediffEdges IntegralChannels "Match[.](PeriodicImages|Lengths)"
@@ -22,7 +22,7 @@ foreach(test IN LISTS cusight_tests_TESTS cusight_program_tests_TESTS)
             set(alone TRUE)
         endif()
     endif()
-    if(test MATCHES "GoldenReference|boundIsThePublishedOne")
+    if(test MATCHES "GoldenReference|boundIsThePublishedOne|ThirtyKilobytes")
         list(APPEND labels release-only)
     endif()
     if(test MATCHES "OpencvCuda[.].*NothingIsAllocated")

@@ -40,7 +40,7 @@ void checkParts(const Bytes &bytes, const Events &all, uint64_t parts, const std
 
 TEST(EventParts, ReadingFromEachMarkGivesTheSameEvents) {
     auto random = support::generator();
-    const Events events = randomEvents(30000, random, int64_t(random() % 20000000));
+    const Events events = randomEvents(35000 / support::SLOWER, random, int64_t(random() % 20000000));
     for (const auto &[name, bytes] : files(events)) {
         const Events all = Reader(bytes).all();
         ASSERT_EQ(all.size(), events.size());
@@ -162,7 +162,7 @@ TEST(EventParts, MasksThatLookLikeVectors) {
 
 TEST(EventParts, SeeksAfterAMark) {
     auto random = support::generator();
-    const Events events = randomEvents(40000, random);
+    const Events events = randomEvents(42000 / support::SLOWER, random);
     for (const auto &[name, bytes] : files(events)) {
         const Events all = Reader(bytes).all();
         const std::vector<cusEventMark> marks = marksOf(bytes, 20);

@@ -71,7 +71,7 @@ TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
     auto random = support::generator();
     const Damage damages[] = {{}, {20, 40, 60, 20, 10}};
     const std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES)};
-    for (int round = 0; round < 90; ++round) {
+    for (int round = 0; round < 90 / support::SLOWER; ++round) {
         const Kind &kind = KINDS[size_t(round) % std::size(KINDS)];
         const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
         const Bytes bytes = raw_test::randomStream(kind, 1 + random() % 2000, damages[random() % 2], random, COLS, ROWS);
@@ -117,7 +117,7 @@ TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
 
 TEST_P(EventBytes, DamageStopsThemAndWhatIsCompleteIsDelivered) {
     auto random = support::generator();
-    for (int round = 0; round < 40; ++round) {
+    for (int round = 0; round < 40 / support::SLOWER; ++round) {
         const Kind &kind = KINDS[size_t(round) % std::size(KINDS)];
         const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_STOP, COLS, ROWS);
         const Bytes bytes = raw_test::randomStream(kind, 3000, {1, 1, 1, 1, 0}, random, COLS, ROWS);
