@@ -316,15 +316,29 @@ class Run {
     }
 
   private:
+    // Whether nothing but the pipeline needs the events: it decodes the source's bytes then, on a GPU many times faster.
+    bool takesBytes() const {
+        return devices_.size() == 1 && selection_.whole() && selection_.grid == source_.sensor && !output_->paced() &&
+               !source_.arrival() && settings_.events_file.empty() && options_.first_window == 0 &&
+               options_.end_window == 0;
+    }
+
     void createPipeline() {
         const int rows = selection_.grid.height, cols = selection_.grid.width;
         cusEventPipelineDestroy(std::exchange(pipeline_, nullptr));
+        cusEventDecoderOptions decoder = {};
+        cusEventDecoderState state = {};
+        bytes_ = takesBytes() && source_.decoder(decoder, state);
+        options_.decoder = bytes_ ? &decoder : nullptr;
         if (devices_.size() > 1)
             dealer_ = std::make_unique<sample::EventDealer>(devices_, rows, cols, kind_, options_,
                                                             events::FrameOutput::receive, output_.get());
         else
             check(cusEventPipelineCreate(&pipeline_, rows, cols, &kind_, 1, &options_, events::FrameOutput::receive,
                                          output_.get()));
+        options_.decoder = nullptr;
+        if (bytes_)
+            check(cusEventDecoderSetState(cusEventPipelineDecoder(pipeline_), &state));
     }
 
     // Whether the whole selection has been pushed, and is less than one window.
@@ -358,8 +372,42 @@ class Run {
                        pushed_ ? sample::text(" in %llu events", static_cast<unsigned long long>(pushed_)).c_str() : ""));
     }
 
+    // Pushes all bytes, and lets the pipeline finish.
+    cusStatus pushBytes(sample::Progress &progress) {
+        // Damage ends the recording; what is complete is delivered.
+        const auto pushed = [&](cusStatus status) {
+            if (status != CUS_ERROR_FORMAT && status != CUS_ERROR_TRUNCATED)
+                return status;
+            source_.damaged(settings_.input + ": " + sample::lastMessage());
+            return CUS_OK;
+        };
+        cusEventPipelineCounts counts = {};
+        auto asked = std::chrono::steady_clock::now(); // the query waits for the device
+        cusStatus status = CUS_OK;
+        const void *bytes = nullptr;
+        size_t size = 0;
+        while (status == CUS_OK && source_.problem().empty() && !sample::interrupted() &&
+               decoding_([&] { return source_.nextBytes(bytes, size); })) {
+            status = pushed(pushing_([&] { return cusEventPipelinePushBytes(pipeline_, bytes, size); }));
+            if (std::chrono::steady_clock::now() - asked < std::chrono::milliseconds(100))
+                continue;
+            check(cusEventPipelineQuery(pipeline_, &counts));
+            progress.update(static_cast<long long>(counts.events),
+                            sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
+            asked = std::chrono::steady_clock::now();
+        }
+        if (status == CUS_OK)
+            status = pushed(pushing_([this] { return cusEventPipelineFlush(pipeline_); }));
+        check(cusEventPipelineQuery(pipeline_, &counts));
+        pushed_ = counts.events;
+        progress.update(static_cast<long long>(pushed_));
+        return status;
+    }
+
     // Pushes all events, and lets the pipeline finish.
     cusStatus push(sample::Progress &progress) {
+        if (bytes_)
+            return pushBytes(progress);
         const uint64_t needed = eventsNeeded(options_);
         cusStatus status = CUS_OK;
         cusEventArrays e;
@@ -438,6 +486,7 @@ class Run {
     cusEventPipelineOptions options_ = cusEventPipelineDefaults();
     const cusRepresentation kind_ = representation(settings_);
     bool nonempty_ = true;     // the shard has windows
+    bool bytes_ = false;       // the pipeline decodes
     bool incomplete_ = false;  // all events are less than a window, which is made nevertheless
     uint64_t all_windows_ = 0; // in all shards, if there are several
     std::unique_ptr<events::FrameOutput> output_;

@@ -39,16 +39,20 @@ namespace {
 class RecordingSource final : public EventSource {
   public:
     static constexpr size_t PIECE = 800000; // whole chunks of M3ED and DSEC; four frames of the default size
+    static constexpr int PIECE_BYTES = 32 << 20;
 
     RecordingSource(cusEventReader *reader, const std::string &path, bool skip_bad, bool pinned)
-        : reader_(reader), path_(path), seekable_(!skip_bad), columns_(PIECE, pinned) {
+        : reader_(reader), path_(path), seekable_(!skip_bad), pinned_(pinned), columns_(PIECE, pinned) {
         check(cusEventReaderInfo(reader_, &info_));
         sensor = {info_.width, info_.height};
         count = skip_bad ? -1 : info_.count;
         first_time = info_.first_time;
         last_time = skip_bad ? -1 : info_.last_time;
     }
-    ~RecordingSource() override { cusEventReaderClose(reader_); }
+    ~RecordingSource() override {
+        cusMatRelease(&bytes_);
+        cusEventReaderClose(reader_);
+    }
 
     bool next(cusEventArrays &events) override {
         if (!problem_.empty())
@@ -63,6 +67,21 @@ class RecordingSource final : public EventSource {
         problem_.clear();
         if (cusEventReaderSeekIndex(reader_, 0) != CUS_OK)
             throw Stop(sample::INPUT, path_ + ": " + sample::lastMessage());
+    }
+    bool decoder(cusEventDecoderOptions &options, cusEventDecoderState &state) override {
+        if (cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
+            return false;
+        if (!bytes_.data)
+            check(pinned_ ? cusMatCreatePinned(&bytes_, 1, PIECE_BYTES, CUS_8UC1)
+                          : cusMatCreate(&bytes_, 1, PIECE_BYTES, CUS_8UC1, CUS_HOST));
+        return true;
+    }
+    bool nextBytes(const void *&bytes, size_t &size) override {
+        bytes = bytes_.data;
+        size = 0;
+        if (problem_.empty() && cusEventReaderReadBytes(reader_, PIECE_BYTES, bytes_.data, &size) != CUS_OK)
+            problem_ = path_ + ": " + sample::lastMessage();
+        return size > 0;
     }
     bool seek(uint64_t index) override {
         return seekable_ && cusEventReaderSeekIndex(reader_, static_cast<int64_t>(index)) == CUS_OK;
@@ -89,6 +108,8 @@ class RecordingSource final : public EventSource {
     cusEventReader *reader_;
     std::string path_;
     const bool seekable_; // reading skips no events, so indices are those of the file
+    const bool pinned_;
+    cusMat bytes_ = {};
     EventColumns columns_;
 };
 

@@ -31,6 +31,14 @@ class EventSource {
     // When the bytes of the events that came last arrived, if the source waits for them: a camera on stdin.
     virtual const std::chrono::steady_clock::time_point *arrival() const { return nullptr; }
 
+    // The source's bytes instead, from the first event on, for a decoder with these options that starts from the state. Returns
+    // false if it has none.
+    virtual bool decoder(cusEventDecoderOptions &, cusEventDecoderState &) { return false; }
+    // The next ones, valid until the next call; returns false at the end.
+    virtual bool nextBytes(const void *&, size_t &) { return false; }
+    // What the decoder said of them.
+    void damaged(const std::string &problem) { problem_ = problem; }
+
     // Continues at event `index`, or at the first event at or after `time`. Returns false, without moving, if this source
     // cannot.
     virtual bool seek(uint64_t) { return false; }
