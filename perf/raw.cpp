@@ -1,7 +1,7 @@
 // Rows of raw: bytes of event cameras in device memory to events, and the time from a camera's bytes on the host to a frame.
 #include "harness/frames.hpp"
 
-#include "cusight/raw.h"
+#include "cusight/eventio.h"
 
 #include <algorithm>
 #include <chrono>
@@ -212,6 +212,101 @@ TEST(Raw, Latency) {
     row.measure([&](cusStream stream, int) { frameOf(stream); });
     row.report();
     cusEventStackerDestroy(stacker);
+}
+
+// A pipeline that takes bytes and leaves histograms of a million events on the device.
+class BytesPipeline {
+  public:
+    explicit BytesPipeline(const cusEventDecoderOptions &decoder) {
+        cusEventPipelineOptions options = cusEventPipelineDefaults();
+        options.windowing.length = 1000000;
+        options.compute = options.deliver = CUS_DEVICE;
+        options.decoder = &decoder;
+        const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+        check(cusEventPipelineCreate(
+            &object_, HEIGHT, WIDTH, &histogram, 1, &options, [](void *, const cusFrameBatch *) { return CUS_OK; },
+            nullptr));
+    }
+    ~BytesPipeline() { cusEventPipelineDestroy(object_); }
+    BytesPipeline(const BytesPipeline &) = delete;
+    BytesPipeline &operator=(const BytesPipeline &) = delete;
+    operator cusEventPipeline *() const { return object_; }
+
+  private:
+    cusEventPipeline *object_ = nullptr;
+};
+
+cusEventDecoderOptions evt3Options() {
+    cusEventDecoderOptions options = cusEventDecoderDefaults();
+    options.format = CUS_EVENTS_EVT3;
+    options.width = WIDTH;
+    options.height = HEIGHT;
+    return options;
+}
+
+// From page-locked memory, beside the upload of the bytes alone; and from a file in the page cache.
+TEST(Raw, BytesToHistograms) {
+    if (!perf::wants(CUS_DEVICE) || !perf::haveGpu())
+        return;
+    const Recording recording = perf::listing() ? Recording() : evt3(250000000, 20);
+    const size_t size = std::max<size_t>(recording.bytes.size(), 1);
+    const std::string amount = std::to_string(size / 1000000) + " MB, 250 M events";
+    Mat pinned;
+    check(cusMatCreatePinned(&pinned.mat, 1, static_cast<int>(size), CUS_8UC1));
+    if (!perf::listing())
+        std::memcpy(pinned.mat.data, recording.bytes.data(), recording.bytes.size());
+    {
+        Mat bytes(1, static_cast<int>(size), CUS_8UC1, CUS_DEVICE);
+        perf::Row row("raw/evt3/upload", CUS_DEVICE, static_cast<double>(size));
+        row.note(amount + " from page-locked memory to the device");
+        row.wallClock();
+        row.measure([&](cusStream stream, int) {
+            check(cusMatUpload(&pinned.mat, &bytes.mat, stream));
+            check(cusStreamSynchronize(stream));
+        });
+        row.report();
+    }
+    const cusEventDecoderOptions how = evt3Options();
+    const BytesPipeline pipeline(how);
+    {
+        perf::Row row("raw/evt3/host-to-histograms", CUS_DEVICE, static_cast<double>(size));
+        row.note(amount + " from page-locked memory to histograms on the device");
+        row.wallClock();
+        row.measure([&](cusStream, int) {
+            check(cusEventPipelinePushBytes(pipeline, pinned.mat.data, recording.bytes.size()));
+            return cusEventPipelineFlush(pipeline);
+        });
+        row.report();
+    }
+    const std::string path = testing::TempDir() + "cusight_perf.raw";
+    cusEventReader *reader = nullptr;
+    if (!perf::listing()) {
+        std::FILE *file = std::fopen(path.c_str(), "wb");
+        ASSERT_NE(file, nullptr);
+        std::fputs("% evt 3.0\n% geometry 1280x720\n% end\n", file);
+        ASSERT_EQ(std::fwrite(recording.bytes.data(), 1, recording.bytes.size(), file), recording.bytes.size());
+        ASSERT_EQ(std::fclose(file), 0);
+        check(cusEventReaderOpen(&reader, path.c_str(), nullptr));
+    }
+    {
+        perf::Row row("raw/evt3/file-to-histograms", CUS_DEVICE, static_cast<double>(size));
+        row.note(amount + " from a file in the page cache to histograms on the device");
+        row.wallClock();
+        row.measure([&](cusStream, int) {
+            cusEventDecoderOptions options;
+            cusEventDecoderState state;
+            check(cusEventReaderDecoder(reader, &options, &state));
+            constexpr size_t PIECE = size_t{32} << 20;
+            for (size_t count = PIECE; count == PIECE;) {
+                check(cusEventReaderReadBytes(reader, PIECE, pinned.mat.data, &count));
+                check(cusEventPipelinePushBytes(pipeline, pinned.mat.data, count));
+            }
+            return cusEventPipelineFlush(pipeline);
+        });
+        row.report();
+    }
+    cusEventReaderClose(reader);
+    std::remove(path.c_str());
 }
 
 } // namespace

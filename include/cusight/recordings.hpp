@@ -100,6 +100,12 @@ class EventPipeline {
     }
     // Adds the next events, in host memory.
     void push(const cusEventArrays &events) { checkDelivery(cusEventPipelinePush(get(), &events)); }
+    // Adds the next bytes, in host memory, if the options have a decoder.
+    void pushBytes(const void *bytes, size_t size) { checkDelivery(cusEventPipelinePushBytes(get(), bytes, size)); }
+    // Continues from a state, before the first bytes.
+    void start(const cusEventDecoderState &state) {
+        check(cusEventDecoderSetState(cusEventPipelineDecoder(get()), &state));
+    }
     // Makes the last windows and delivers all frames.
     void flush() { checkDelivery(cusEventPipelineFlush(get())); }
     // Counts since creation.
@@ -175,6 +181,18 @@ class EventReader {
         events.resize(status == CUS_ERROR_NULL || status == CUS_ERROR_VALUE ? 0 : count);
         check(status);
         return count > 0;
+    }
+    // How a decoder decodes the recording, and from where on; readBytes starts there.
+    std::pair<cusEventDecoderOptions, cusEventDecoderState> decoder() {
+        std::pair<cusEventDecoderOptions, cusEventDecoderState> how = {};
+        check(cusEventReaderDecoder(get(), &how.first, &how.second));
+        return how;
+    }
+    // Reads the next bytes, at most `capacity`, and returns their number; 0: the end.
+    size_t readBytes(void *bytes, size_t capacity) {
+        size_t count = 0;
+        check(cusEventReaderReadBytes(get(), capacity, bytes, &count));
+        return count;
     }
     // Reads the next external triggers, at most `capacity`; returns false at the end. If it throws, `triggers` has those before
     // the damage.

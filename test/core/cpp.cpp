@@ -250,6 +250,35 @@ TEST_P(Cpp, EventsThereAndBack) {
     EXPECT_EQ(delivered, support::elements(frames[0].get()));
     EXPECT_EQ(moved.counts().events, events.size());
 
+    // The same events as bytes: EVT2 with a time word before each.
+    std::string text = "% evt 2.0\n% geometry 24x16\n% end\n";
+    for (size_t i = 0; i < events.size(); ++i) {
+        const auto t = static_cast<uint32_t>(events.t[i]);
+        for (const uint32_t word : {8u << 28 | t >> 6, uint32_t(events.p[i] != 0) << 28 | (t & 63) << 22 |
+                                                           uint32_t(events.x[i]) << 11 | events.y[i]})
+            for (int k = 0; k < 4; ++k)
+                text.push_back(static_cast<char>(word >> 8 * k));
+    }
+    cusight::EventReader reader(text.data(), text.size());
+    const auto [how, start] = reader.decoder();
+    options.decoder = &how;
+    delivered.clear();
+    cusight::EventPipeline of_bytes(
+        16, 24, kinds,
+        [&](const cusFrameBatch &batch) {
+            const auto bytes = support::elements(batch.frames[0]);
+            delivered.insert(delivered.end(), bytes.begin(), bytes.end());
+        },
+        options);
+    of_bytes.start(start);
+    std::vector<uint8_t> piece(100);
+    while (const size_t n = reader.readBytes(piece.data(), piece.size()))
+        of_bytes.pushBytes(piece.data(), n);
+    of_bytes.flush();
+    EXPECT_EQ(delivered, support::elements(frames[0].get()));
+    EXPECT_EQ(of_bytes.counts().decoded.events, events.size());
+    options.decoder = nullptr;
+
     cusight::EventPipeline failing(
         16, 24, kinds, [](const cusFrameBatch &) { throw std::out_of_range("the sink's own"); }, options);
     try {
