@@ -1,4 +1,4 @@
-// cusight/algorithms.hpp: the objects of integral.h, match.h, framediff.h and stereo.h as C++ classes.
+// cusight/algorithms.hpp: the objects of integral.h, match.h, framediff.h, motion.h and stereo.h as C++ classes.
 //
 // Each class owns one object of the C interface, whose header documents shapes, types, cost and errors; a failed call
 // throws cusight::Error. Objects can be moved, not copied. Matrices are cusMat, cusight::Matrix, and with opencv.hpp
@@ -11,6 +11,7 @@
 #include "integral.h"
 #include "match.h"
 #include "matrix.hpp"
+#include "motion.h"
 #include "stereo.h"
 
 #include <limits>
@@ -273,6 +274,76 @@ class DiffDecoder {
 
   private:
     detail::Handle<cusDiffDecoder, &cusDiffDecoderDestroy> handle_;
+};
+
+// ---- Motion ------------------------------------------------------------------------------------------------------------
+
+// See cusMotionDetector: what moves in the frames of one or many cameras.
+class MotionDetector {
+  public:
+    // What a camera's last step has found.
+    struct Found {
+        cusMotionStatus status;             // state, counts, threshold
+        std::vector<cusMotionBox> boxes;    // largest first
+        std::vector<cusMotionTrack> tracks; // by increasing id
+    };
+    // See cusMotionDetectorCreate.
+    MotionDetector(int cameras, int rows, int cols, int type, const cusMotionOptions &options = cusMotionDefaults())
+        : cameras_(static_cast<size_t>(cameras)), max_boxes_(static_cast<size_t>(options.max_boxes)) {
+        cusMotionDetector *made = nullptr;
+        check(cusMotionDetectorCreate(&made, cameras, rows, cols, type, &options));
+        handle_.reset(made);
+    }
+    // Only pixels whose mask is not 0 are watched: of one camera, or of all with -1.
+    void watch(const Input &mask, int camera = -1, StreamRef stream = {}) {
+        check(cusMotionDetectorWatch(get(), camera, mask.get(), stream));
+    }
+    // A step of the only camera; its time is the number of the step.
+    void run(const Input &frame, StreamRef stream = {}) {
+        expectFrames(1);
+        check(cusMotionDetectorRun(get(), frame.get(), nullptr, stream));
+    }
+    // A step of the only camera with the frame's time in microseconds.
+    void run(const Input &frame, int64_t time, StreamRef stream = {}) {
+        expectFrames(1);
+        check(cusMotionDetectorRun(get(), frame.get(), &time, stream));
+    }
+    // A step of all cameras; without times these are the numbers of the steps.
+    void run(const std::vector<cusMat> &frames, const std::vector<int64_t> &times = {}, StreamRef stream = {}) {
+        expectFrames(frames.size());
+        if (!times.empty())
+            expectFrames(times.size());
+        check(cusMotionDetectorRun(get(), frames.data(), times.empty() ? nullptr : times.data(), stream));
+    }
+    // What a camera's last step has found. Waits for the stream of the run.
+    Found found(int camera = 0, StreamRef stream = {}) {
+        Found result = {{}, std::vector<cusMotionBox>(max_boxes_), std::vector<cusMotionTrack>(max_boxes_)};
+        check(cusMotionDetectorGet(get(), camera, 1, &result.status, result.boxes.data(), result.tracks.data(), stream));
+        result.boxes.resize(static_cast<size_t>(result.status.boxes));
+        result.tracks.resize(static_cast<size_t>(result.status.tracks));
+        return result;
+    }
+    // The mask of a camera's last step.
+    void mask(Output mask, int camera = 0, StreamRef stream = {}) {
+        check(cusMotionDetectorMask(get(), camera, mask.get(), stream));
+    }
+    // All results in place: see cusMotionDetectorResults.
+    cusMotionResults results() const {
+        cusMotionResults view;
+        check(cusMotionDetectorResults(get(), &view));
+        return view;
+    }
+    // The object of the C interface.
+    cusMotionDetector *get() const noexcept { return handle_.get(); }
+
+  private:
+    void expectFrames(size_t count) const {
+        if (count != cameras_)
+            throw Error(CUS_ERROR_SIZE, "MotionDetector: " + std::to_string(count) + " frames or times given, expected " +
+                                            std::to_string(cameras_) + ", one for each camera");
+    }
+    detail::Handle<cusMotionDetector, &cusMotionDetectorDestroy> handle_;
+    size_t cameras_, max_boxes_;
 };
 
 // ---- Stereo ------------------------------------------------------------------------------------------------------------

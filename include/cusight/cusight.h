@@ -11,6 +11,7 @@
 #include "integral.h"
 #include "live.h"
 #include "match.h"
+#include "motion.h"
 #include "raw.h"
 #include "stereo.h"
 

@@ -41,6 +41,7 @@ class Calls {
         stereo();
         events();
         generating();
+        motion();
         rawBytes();
         sending();
         streams();
@@ -316,6 +317,30 @@ class Calls {
         add("cusEventStackerSkipped", Capture::REFUSED, "stacker", {}, [=](cusStream s) {
             uint64_t skipped = 0;
             return cusEventStackerSkipped(stacker, &skipped, s);
+        });
+    }
+
+    // The background is the frame before, so that nothing depends on earlier runs.
+    void motion() {
+        cusMotionDetector *detector = nullptr;
+        cusMotionOptions options = cusMotionDefaults();
+        options.shift = options.warmup = 0;
+        options.sudden_percent = 100;
+        options.space = space_;
+        CUS_EXPECT_OK(cusMotionDetectorCreate(&detector, 1, ROWS, COLS, CUS_8UC1, &options));
+        cleanup_.push_back([=] { cusMotionDetectorDestroy(detector); });
+        cusMat &mask = output();
+        add("cusMotionDetectorWatch", Capture::YES, "detector", {right_},
+            [=](cusStream s) { return cusMotionDetectorWatch(detector, -1, right_, s); });
+        add("cusMotionDetectorRun", Capture::YES, "detector", {right_, gray_}, [=](cusStream s) {
+            CUS_TRY(cusMotionDetectorRun(detector, right_, nullptr, s));
+            return cusMotionDetectorRun(detector, gray_, nullptr, s);
+        });
+        add("cusMotionDetectorMask", Capture::YES, "detector", {&mask},
+            [=, &mask](cusStream s) { return cusMotionDetectorMask(detector, 0, &mask, s); });
+        add("cusMotionDetectorGet", Capture::REFUSED, "detector", {}, [=](cusStream s) {
+            cusMotionStatus status;
+            return cusMotionDetectorGet(detector, 0, 1, &status, nullptr, nullptr, s);
         });
     }
 

@@ -70,6 +70,35 @@ TEST_P(FaultsOf, Hsv) {
     });
 }
 
+// ---- Motion
+
+TEST_P(FaultsOf, Motion) {
+    cusMotionOptions options = cusMotionDefaults();
+    options.space = space();
+    options.warmup = 0;
+    checkCreate<cusMotionDetectorDestroy>("cusMotionDetectorCreate", [&](auto *detector) {
+        return cusMotionDetectorCreate(detector, 2, 37, 65, CUS_8UC1, &options);
+    });
+    const Mat first = image(37, 65, CUS_8UC1), second = image(37, 65, CUS_8UC1, 2);
+    check("cusMotionDetectorRun", [&](Trial &t) {
+        support::Owned<cusMotionDetectorDestroy> detector;
+        CUS_ASSERT_OK(cusMotionDetectorCreate(&detector, 2, 37, 65, CUS_8UC1, &options));
+        const cusMat before[] = {first.mat, second.mat}, now[] = {second.mat, first.mat};
+        CUS_ASSERT_OK(cusMotionDetectorRun(detector, before, nullptr, nullptr));
+        cusMotionStatus status[2] = {};
+        t.call([&] {
+            CUS_TRY(cusMotionDetectorWatch(detector, -1, &first.mat, nullptr));
+            CUS_TRY(cusMotionDetectorRun(detector, now, nullptr, nullptr));
+            return cusMotionDetectorGet(detector, 0, 2, status, nullptr, nullptr, nullptr);
+        });
+
+        t.value(status[1].steps);
+    });
+    support::Owned<cusMotionDetectorDestroy> detector;
+    CUS_ASSERT_OK(cusMotionDetectorCreate(&detector, 1, 37, 65, CUS_8UC1, &options));
+    checkOutput("cusMotionDetectorMask", [&](cusMat *mask) { return cusMotionDetectorMask(detector, 0, mask, nullptr); });
+}
+
 // ---- Template matching
 
 TEST_P(FaultsOf, Match) {

@@ -14,6 +14,7 @@ static int everything(void) {
         {"framediff", (void (*)(void))cusHeatmap},
         {"stereo", (void (*)(void))cusContourMap},
         {"events", (void (*)(void))cusEventStackerCreate},
+        {"motion", (void (*)(void))cusMotionDetectorRun},
         {"eventgen", (void (*)(void))cusEventGeneratorRun},
         {"eventio", (void (*)(void))cusEventReaderOpen},
         {"live", (void (*)(void))cusSenderCreate},

@@ -1,0 +1,181 @@
+// The end of a step on the GPU: state, noise, sorted and merged boxes, tracks. A block a camera.
+#include "motion/cuda/stages.cuh"
+
+namespace cusi::motion {
+namespace {
+
+constexpr int MOST_BOXES = THREADS;
+
+struct Shared {
+    MotionComponent boxes[MOST_BOXES];
+    cusMotionBox sorted[MOST_BOXES];
+    cusMotionTrack tracks[MOST_BOXES];
+    uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting; then parents
+    uint16_t merged[MOST_BOXES];
+    cusMotionStatus status;
+};
+static_assert(sizeof(Shared) <= 48 << 10, "shared memory without an attribute");
+constexpr uint16_t NONE = 0xffff;
+
+// Bitonic sort of the numbers 0 .. count - 1 of the components; those up to the next power of two stay behind them.
+__device__ void sortComponents(const MotionComponent *components, uint32_t count, uint16_t *order) {
+    uint32_t padded = 1;
+    while (padded < count)
+        padded *= 2;
+    for (uint32_t i = threadIdx.x; i < padded; i += THREADS)
+        order[i] = static_cast<uint16_t>(i);
+    __syncthreads();
+    const auto before = [&](uint32_t a, uint32_t b) {
+        return a < count && (b >= count || motionBefore(components + a, components + b));
+    };
+    for (uint32_t size = 2; size <= padded; size *= 2)
+        for (uint32_t distance = size / 2; distance > 0; distance /= 2) {
+            for (uint32_t i = threadIdx.x; i < padded; i += THREADS) {
+                const uint32_t other = i ^ distance;
+                if (other < i)
+                    continue;
+                const uint16_t a = order[i], b = order[other];
+                if ((i & size) == 0 ? before(b, a) : before(a, b)) {
+                    order[i] = b;
+                    order[other] = a;
+                }
+            }
+            __syncthreads();
+        }
+}
+
+// Merges boxes that overlap, until none do. parents: of a box that is merged, a smaller one; otherwise itself. In each round every
+// box that is left looks for the first one that it overlaps; then the roots absorb, whatever the order, what has joined them.
+__device__ void merge(Shared &s, int count) {
+    uint16_t *const parents = s.order;
+    const int i = static_cast<int>(threadIdx.x);
+    parents[i] = static_cast<uint16_t>(i);
+    __syncthreads();
+    for (;;) {
+        int into = i;
+        if (i < count && parents[i] == i)
+            for (int k = 0; k < i && into == i; ++k)
+                if (parents[k] == k && motionOverlap(&s.boxes[k], &s.boxes[i]))
+                    into = k;
+        if (!__syncthreads_or(into != i))
+            return;
+        if (into != i)
+            parents[i] = static_cast<uint16_t>(into);
+        __syncthreads();
+        int root = i;
+        while (parents[root] != root)
+            root = parents[root];
+        s.merged[i] = into != i ? static_cast<uint16_t>(root) : NONE;
+        __syncthreads();
+        if (parents[i] == i)
+            for (int k = i + 1; k < count; ++k)
+                if (s.merged[k] == i)
+                    motionAbsorb(&s.boxes[i], &s.boxes[k]);
+        __syncthreads();
+    }
+}
+
+// Writes the boxes that are left in their order; returns how many.
+__device__ int sortMerged(Shared &s, int count) {
+    const uint16_t *const parents = s.order;
+    const int i = static_cast<int>(threadIdx.x);
+    const bool is_left = i < count && parents[i] == i;
+    if (is_left) {
+        int rank = 0;
+        for (int k = 0; k < count; ++k)
+            rank += k != i && parents[k] == k && motionBefore(&s.boxes[k], &s.boxes[i]);
+        s.sorted[rank] = motionBox(&s.boxes[i]);
+    }
+    return __syncthreads_count(is_left);
+}
+
+// The largest components as boxes; returns how many.
+__device__ int makeBoxes(const Detector &d, Shared &s, uint32_t count) {
+    const MotionComponent *const components = d.components + static_cast<size_t>(blockIdx.x) * CUS_MOTION_MAX_COMPONENTS;
+    sortComponents(components, count, s.order);
+    const int boxes = static_cast<int>(min(count, static_cast<uint32_t>(d.model.options.max_boxes)));
+    const int i = static_cast<int>(threadIdx.x);
+    if (i < boxes)
+        s.boxes[i] = components[s.order[i]];
+    __syncthreads();
+    if (d.model.options.merge) {
+        merge(s, boxes);
+        return sortMerged(s, boxes);
+    }
+    if (i < boxes)
+        s.sorted[i] = motionBox(&s.boxes[i]);
+    __syncthreads();
+    return boxes;
+}
+
+// Each track takes the box that shares most pixels with it. One warp.
+__device__ void assign(Shared &s, int boxes, int64_t time) {
+    for (int t = 0; t < s.status.tracks; ++t) {
+        int64_t most = 0;
+        int best = -1;
+        for (int b = static_cast<int>(threadIdx.x); b < boxes; b += 32) {
+            const int64_t shared = s.sorted[b].track ? 0 : motionShared(&s.tracks[t], &s.sorted[b]);
+            if (shared > most) {
+                most = shared;
+                best = b;
+            }
+        }
+        for (int k = 16; k > 0; k /= 2) {
+            const int64_t other = __shfl_xor_sync(FULL_WARP, most, k);
+            const int other_best = __shfl_xor_sync(FULL_WARP, best, k);
+            if (other > most || (other == most && other > 0 && other_best < best)) {
+                most = other;
+                best = other_best;
+            }
+        }
+        __syncwarp();
+        if (threadIdx.x == 0) {
+            s.tracks[t].box = -1;
+            if (best >= 0)
+                motionFollow(&s.tracks[t], &s.sorted[best], best, time);
+        }
+        __syncwarp();
+    }
+}
+
+__global__ void __launch_bounds__(THREADS) finishKernel(const Detector d) {
+    startInOrder();
+    __shared__ Shared s;
+    MotionCamera *const camera = &d.cameras[blockIdx.x];
+    const bool active = camera->active;
+    const int64_t time = d.times[blockIdx.x];
+    __syncthreads(); // before `active` is reset
+    if (!active)
+        return;
+    if (threadIdx.x == 0) {
+        s.status = d.status[blockIdx.x];
+        motionEnd(&d.model, camera, time, &s.status);
+    }
+    __syncthreads();
+    const int most = d.model.options.max_boxes, i = static_cast<int>(threadIdx.x);
+    const size_t at = static_cast<size_t>(blockIdx.x) * static_cast<size_t>(most) + threadIdx.x;
+    if (i < s.status.tracks)
+        s.tracks[i] = d.tracks[at];
+    const int boxes = makeBoxes(d, s, s.status.state == CUS_MOTION_WATCHING ? s.status.components : 0); // synchronizes
+    if (threadIdx.x < 32)
+        assign(s, boxes, time);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        s.status.boxes = boxes;
+        s.status.tracks = motionBeginTracks(&d.model, camera, s.tracks, s.status.tracks, s.sorted, boxes, time);
+        d.status[blockIdx.x] = s.status;
+    }
+    __syncthreads();
+    if (i < boxes)
+        d.boxes[at] = s.sorted[i];
+    if (i < s.status.tracks)
+        d.tracks[at] = s.tracks[i];
+}
+
+} // namespace
+
+cusStatus finish(const char *function, const Detector &d, cudaStream_t stream) {
+    return launchOverlapped(function, finishKernel, static_cast<unsigned>(d.model.cameras), THREADS, 0, stream, d);
+}
+
+} // namespace cusi::motion

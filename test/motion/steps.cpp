@@ -1,0 +1,127 @@
+// Steps of random scenes against reference::Motion: every size, layout, option, number of cameras.
+#include "motion/support.hpp"
+
+using namespace motion_test;
+
+namespace {
+
+class MotionSteps : public support::SpaceTest {};
+CUS_BOTH_SPACES(MotionSteps);
+
+// Each option is usual or extreme.
+Options randomOptions(std::mt19937_64 &random, bool by_time) {
+    const auto one = [&](std::vector<int> values) { return values[random() % values.size()]; };
+    Options o = cusMotionDefaults();
+    o.shift = one({0, 1, 3, 5, 8});
+    o.learn_us = by_time ? one({1, 1000, 100000, 1000000000}) : 0;
+    o.threshold = one({1, 10, 20, 100});
+    o.noise_factor = one({0, 0, 3, 255});
+    o.erode = one({0, 0, 1, 2, 8});
+    o.dilate = one({0, 1, 4, 8});
+    o.min_area = one({1, 1, 5, 30});
+    o.max_boxes = one({1, 2, 5, 64, 256});
+    o.merge = one({0, 1});
+    o.sudden_percent = one({1, 40, 60, 100});
+    o.warmup = one({0, 0, 1, 3});
+    o.track_gap = one({0, 1, 5});
+    return o;
+}
+
+// Returns how many boxes there were.
+size_t compare(int rows, int cols, int cameras, int steps, cusSpace space, std::mt19937_64 &random) {
+    size_t boxes = 0;
+    const int channels = random() % 3 ? 1 : 3;
+    const bool with_times = random() & 1;
+    const Options options = randomOptions(random, with_times && random() & 1);
+    Detector detector(cameras, rows, cols, channels, options, space);
+    std::vector<Scene> scenes;
+    std::vector<reference::Motion> references;
+    std::vector<int64_t> times(static_cast<size_t>(cameras)), counts(static_cast<size_t>(cameras));
+    std::vector<Result> expected(static_cast<size_t>(cameras));
+    for (int c = 0; c < cameras; ++c) {
+        scenes.emplace_back(rows, cols, channels, random);
+        references.emplace_back(rows, cols, channels, options);
+        expected[static_cast<size_t>(c)].status.noise = -1;
+        expected[static_cast<size_t>(c)].mask.assign(static_cast<size_t>(rows) * static_cast<size_t>(cols), 0);
+    }
+    for (int step = 0; step < steps; ++step) {
+        const support::Layout layout = support::layouts(CUS_8UC1)[random() % 4];
+        std::vector<Frame> frames;
+        if (random() % 4 == 0) {
+            Bytes mask = support::randomBytes(static_cast<size_t>(rows) * static_cast<size_t>(cols), random);
+            const size_t camera = random() % static_cast<size_t>(cameras);
+            CUS_EXPECT_OK(detector.watch(static_cast<int>(camera), mask));
+            references[camera].watch(mask);
+        }
+        for (size_t c = 0; c < static_cast<size_t>(cameras); ++c) {
+            frames.push_back(scenes[c].next());
+            if (random() % 6 == 0) {
+                frames.back().bytes.clear();
+                continue;
+            }
+            times[c] += static_cast<int64_t>(random() % 200000);
+            expected[c] = references[c].step(frames.back().bytes, with_times ? times[c] : counts[c]);
+            ++counts[c];
+        }
+        CUS_EXPECT_OK(detector.run(frames, with_times ? times.data() : nullptr, layout));
+        EXPECT_TRUE(detector.intact());
+        for (int c = 0; c < cameras; ++c) {
+            const testing::AssertionResult equal = same(detector.result(c), expected[static_cast<size_t>(c)]);
+            EXPECT_TRUE(equal) << rows << " x " << cols << ", camera " << c << " of " << cameras << ", step " << step;
+            if (!equal)
+                return boxes;
+            boxes += expected[static_cast<size_t>(c)].boxes.size();
+        }
+    }
+    return boxes;
+}
+
+TEST_P(MotionSteps, AreTheReference) {
+    auto random = support::generator();
+    size_t boxes = 0;
+    for (int round = 0; round < 40; ++round)
+        boxes += compare(1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 100),
+                         1 + static_cast<int>(random() % 3), 12, space(), random);
+    EXPECT_GT(boxes, 200u);
+}
+
+TEST_P(MotionSteps, AreTheReferenceForAllSizes) {
+    auto random = support::generator();
+    for (const auto &[rows, cols] : support::sizes())
+        compare(rows, cols, 1, rows * cols > 50000 ? 3 : 6, space(), random);
+}
+
+// More cameras than a launch takes.
+TEST_P(MotionSteps, AreTheReferenceForManyCameras) {
+    auto random = support::generator();
+    compare(9, 33, 300, 6, space(), random);
+}
+
+// Spirals, combs, chessboards and dots: components that join late, or hardly.
+TEST_P(MotionSteps, HardShapes) {
+    Options options = plainOptions();
+    options.sudden_percent = 100;
+    options.max_boxes = 256;
+    const int rows = 70, cols = 201;
+    std::vector<Frame> shapes(5, plain(rows, cols, 0));
+    for (int y = 0; y < rows; ++y)
+        for (int x = 0; x < cols; ++x) {
+            const size_t at = static_cast<size_t>(y * cols + x);
+            const int ring = std::min({x, y, cols - 1 - x, rows - 1 - y});
+            shapes[0].bytes[at] = ring % 2 == 0 && !(y == ring && x == ring + 1) ? 255 : 0; // rings with a gap
+            shapes[1].bytes[at] = x % 2 == 0 || y == rows - 1 ? 255 : 0;                    // a comb, joined at the bottom
+            shapes[2].bytes[at] = (x + y) % 2 ? 255 : 0;                                    // joined by corners
+            shapes[3].bytes[at] = x % 2 == 0 && y % 2 == 0 ? 255 : 0;                       // not joined
+            shapes[4].bytes[at] = 255;
+        }
+    for (const Frame &shape : shapes) {
+        Detector detector(1, rows, cols, 1, options, space());
+        reference::Motion reference(rows, cols, 1, options);
+        (void)detector.step(plain(rows, cols, 0));
+        (void)reference.step(plain(rows, cols, 0).bytes, 0);
+        ASSERT_TRUE(same(detector.step(shape), reference.step(shape.bytes, 1)));
+        EXPECT_GT(detector.result().status.components, 0u);
+    }
+}
+
+} // namespace
