@@ -6,7 +6,8 @@
 
 #ifdef CUSIGHT_HAVE_OPENCV
 #include "peers/motion.hpp"
-
+#endif
+#ifdef CUSIGHT_HAVE_OPENCV_VIDEO
 #include <opencv2/video/background_segm.hpp>
 #endif
 
@@ -95,11 +96,13 @@ void motion(const std::string &id, int cameras) {
             return cv::Mat(m.rows, m.cols, CV_8U, m.data, m.step);
         };
         peers::FrigateMotion same(FRAME.rows, FRAME.cols, FRAME.rows), small(FRAME.rows, FRAME.cols, 100);
-        const auto mog = cv::createBackgroundSubtractorMOG2();
         if (space == CUS_HOST && cameras == 1) {
             row.peer("Frigate's chain, full size", [&](cusStream, int i) { (void)same.step(frame(i)); });
             row.peer("Frigate's chain, 100 rows", [&](cusStream, int i) { (void)small.step(frame(i)); });
-            row.peer("opencv MOG2", [&, mask = cv::Mat()](cusStream, int i) mutable { mog->apply(frame(i), mask); });
+#ifdef CUSIGHT_HAVE_OPENCV_VIDEO
+            row.peer("opencv MOG2", [&, mog = cv::createBackgroundSubtractorMOG2(),
+                                     mask = cv::Mat()](cusStream, int i) mutable { mog->apply(frame(i), mask); });
+#endif
         }
 #endif
         row.report();

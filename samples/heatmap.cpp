@@ -1,4 +1,5 @@
-// cusight-heatmap: shows where a video changes, as a heatmap, as noise or side by side with the input, and how much changes.
+// cusight-heatmap: shows where a video changes, as a heatmap, as noise or side by side with the input, and how much changes; or what
+// moves in it (heatmap/motion.cpp).
 //
 // The stages run concurrently: one thread decodes into a ring of frames, one computes, and the main thread encodes or shows.
 // On the GPU the ring is in pinned memory, and upload, kernels and download have a stream each, ordered by events: three
@@ -18,6 +19,7 @@
 #include "common/video/source.hpp"
 #include "common/stages.hpp"
 #include "heatmap/colors.hpp"
+#include "heatmap/motion.hpp"
 
 #include "cusight/framediff.h"
 #include "cusight/opencv.hpp"
@@ -45,6 +47,8 @@ struct Settings {
     int noise_threshold = 30;
     cusDiffOptions diff = cusDiffDefaults();
     int frames = 0;
+    heatmap::MotionSettings motion;
+    bool findsMotion() const { return view == "motion" || !motion.report.empty() || !motion.clips.empty(); }
 };
 
 // Rows first .. end - 1.
@@ -426,11 +430,12 @@ bool parse(int argc, char **argv, Settings &s) {
         "  cusight-heatmap video.mp4 --view side              a window, or heatmap.mp4 if there is no display\n"
         "  cusight-heatmap 0 --device cuda                    a camera, on the GPU\n"
         "  cusight-heatmap video.mp4 --device cuda:all        on all GPUs\n"
+        "  cusight-heatmap a.mp4 b.mp4 --report motion.json   what moves, from when to when, in two cameras\n"
         "  cusight-heatmap synthetic:1920x1080@500 --headless --output heatmap.avi\n");
     sample::addInput(*app, s.input);
-    sample::addChoice(*app, "--view", s.view, {"heatmap", "noise", "side"},
+    sample::addChoice(*app, "--view", s.view, {"heatmap", "noise", "side", "motion"},
                       "heatmap; noise: red where a pixel changed by more than --noise-threshold; side: input and heatmap "
-                      "side by side");
+                      "side by side; motion: boxes and paths of what moves, each INPUT by itself");
     sample::addChoice(*app, "--palette", s.palette, heatmap::paletteNames(),
                       "colors of the heatmap; classic: blue, green, red");
     sample::addNumber(
@@ -446,6 +451,7 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addFrames(*app, s.frames);
     sample::addCommon(*app, s.common, "heatmap.mp4, or heatmap.png for one picture", true);
     sample::addLegend(*app, s.common.legend);
+    heatmap::addMotionOptions(*app, s.motion);
     const bool run = sample::parse(*app, argc, argv);
     s.input.fps = s.common.video.fps;
     return run;
@@ -466,6 +472,15 @@ int run(int argc, char **argv) {
         return sample::OK;
     sample::Files files;
     files.read("INPUT", s.input.names);
+    if (s.findsMotion()) {
+        heatmap::checkMotion(s.motion, s.input, s.common);
+        if (!s.motion.ignore.empty())
+            files.read("--ignore", s.motion.ignore);
+        files.write("--report", s.motion.report);
+        files.write("--output", s.common.output);
+        files.check();
+        return heatmap::findMotion(s.motion, s.input, s.common, sample::chooseDevices(s.common.device).front(), s.frames);
+    }
     files.write(s.common, "heatmap.mp4");
     if (s.common.output.empty())
         files.write(s.common, "heatmap.png");

@@ -289,7 +289,8 @@ class MotionDetector {
     };
     // See cusMotionDetectorCreate.
     MotionDetector(int cameras, int rows, int cols, int type, const cusMotionOptions &options = cusMotionDefaults())
-        : cameras_(static_cast<size_t>(cameras)), max_boxes_(static_cast<size_t>(options.max_boxes)) {
+        : cameras_(static_cast<size_t>(cameras)), max_boxes_(static_cast<size_t>(options.max_boxes)), rows_(rows),
+          cols_(cols), space_(options.space) {
         cusMotionDetector *made = nullptr;
         check(cusMotionDetectorCreate(&made, cameras, rows, cols, type, &options));
         handle_.reset(made);
@@ -309,7 +310,7 @@ class MotionDetector {
         check(cusMotionDetectorRun(get(), frame.get(), &time, stream));
     }
     // A step of all cameras; without times these are the numbers of the steps.
-    void run(const std::vector<cusMat> &frames, const std::vector<int64_t> &times = {}, StreamRef stream = {}) {
+    void runAll(const std::vector<cusMat> &frames, const std::vector<int64_t> &times = {}, StreamRef stream = {}) {
         expectFrames(frames.size());
         if (!times.empty())
             expectFrames(times.size());
@@ -325,7 +326,7 @@ class MotionDetector {
     }
     // The mask of a camera's last step.
     void mask(Output mask, int camera = 0, StreamRef stream = {}) {
-        check(cusMotionDetectorMask(get(), camera, mask.get(), stream));
+        check(cusMotionDetectorMask(get(), camera, mask.create(rows_, cols_, CUS_8UC1, space_), stream));
     }
     // All results in place: see cusMotionDetectorResults.
     cusMotionResults results() const {
@@ -344,6 +345,8 @@ class MotionDetector {
     }
     detail::Handle<cusMotionDetector, &cusMotionDetectorDestroy> handle_;
     size_t cameras_, max_boxes_;
+    int rows_, cols_;
+    cusSpace space_;
 };
 
 // ---- Stereo ------------------------------------------------------------------------------------------------------------

@@ -47,17 +47,17 @@ extern "C" {
 
 /* How to find motion. */
 typedef struct cusMotionOptions {
-    int shift;          /* the background learns at the rate 1 / 2^shift a step, 0..8, default 5. 0: compares two frames */
+    int shift;          /* the background learns at the rate 1 / 2^shift a step, 0..8, default 7. 0: compares two frames */
     int64_t learn_us;   /* or by time: its time constant, 1..2^32 us; 0 (default): by shift */
-    int threshold;      /* gray levels, 1..255, default 20 */
+    int threshold;      /* gray levels, 1..255, default 25 */
     int noise_factor;   /* times the camera's mean absolute difference, 0..255, default 0: threshold alone */
     int erode, dilate;  /* pixels on each side, 0..8, defaults 1 and 4 */
-    int min_area;       /* pixels of a component, after erosion and dilation; at least 1, default 150 */
+    int min_area;       /* pixels of a component, after erosion and dilation; at least 1, default 400 */
     int max_boxes;      /* of a camera, 1..256, default 64 */
     int merge;          /* 1: merge boxes that overlap; default 0 */
     int sudden_percent; /* 1..100, default 60. 100: never */
     int warmup;         /* steps, 0..65535, default 8 */
-    int track_gap;      /* steps, 0..65535, default 5 */
+    int track_gap;      /* steps, 0..65535, default 10 */
     cusSpace space;     /* of frames and results, default CUS_HOST */
 } cusMotionOptions;
 

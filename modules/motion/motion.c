@@ -7,15 +7,15 @@
 #include <string.h>
 
 cusMotionOptions cusMotionDefaults(void) {
-    return (cusMotionOptions){.shift = 5,
-                              .threshold = 20,
+    return (cusMotionOptions){.shift = 7,
+                              .threshold = 25,
                               .erode = 1,
                               .dilate = 4,
-                              .min_area = 150,
+                              .min_area = 400,
                               .max_boxes = 64,
                               .sudden_percent = 60,
                               .warmup = 8,
-                              .track_gap = 5,
+                              .track_gap = 10,
                               .space = CUS_HOST};
 }
 

@@ -13,8 +13,7 @@ CUS_BOTH_SPACES(MotionScenes);
 constexpr int ROWS = 120, COLS = 160;
 
 Options quick() {
-    Options o = cusMotionDefaults();
-    o.erode = o.dilate = o.warmup = 0;
+    Options o = plainOptions();
     o.min_area = 20;
     return o;
 }

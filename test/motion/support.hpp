@@ -80,6 +80,8 @@ inline void fill(Frame &frame, int x, int y, int width, int height, int value) {
 // Options with which a change shows at once and as it is.
 inline Options plainOptions() {
     Options o = cusMotionDefaults();
+    o.shift = 5;
+    o.threshold = 20;
     o.erode = o.dilate = o.warmup = 0;
     o.min_area = 1;
     return o;
