@@ -29,6 +29,7 @@ from ._framediff import DiffDecoder, DiffEncoder, SparseDiff
 from ._images import heatmap, hsv_count, noise_view
 from ._integral import Integrator, box_sums, integral
 from ._match import Matcher, match_dtype, match_template
+from ._motion import Motion, MotionBox, MotionDetector, MotionTrack
 from ._stereo import (
     ContourMapper,
     StereoOptions,
@@ -60,6 +61,10 @@ __all__ = [
     "FrameBatch",
     "Integrator",
     "Matcher",
+    "Motion",
+    "MotionBox",
+    "MotionDetector",
+    "MotionTrack",
     "PipelineCounts",
     "Representation",
     "SparseDiff",

@@ -66,6 +66,7 @@ NB_MODULE(_core, module) {
     cuspy::addCore(module);
     cuspy::addIntegral(module);
     cuspy::addMatch(module);
+    cuspy::addMotion(module);
     cuspy::addImages(module);
     cuspy::addFramediff(module);
     cuspy::addStereo(module);

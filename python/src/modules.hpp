@@ -12,6 +12,7 @@ void forgetIdle();
 void addCore(nb::module_ &module);
 void addIntegral(nb::module_ &module);
 void addMatch(nb::module_ &module);
+void addMotion(nb::module_ &module);
 void addImages(nb::module_ &module);
 void addFramediff(nb::module_ &module);
 void addStereo(nb::module_ &module);

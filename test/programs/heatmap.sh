@@ -57,4 +57,41 @@ for palette in "classic 0 0 255 255 0 0" "gray 0 0 0 255 255 255" "turbo 48 18 5
     has "$R" "$G" "$B" || fail "$name: a large change is not $R $G $B"
 done
 says 2 "--palette is 'jet', expected classic|turbo|viridis|inferno|gray" "$bin/cusight-heatmap" dim --palette jet
+
+echo "-- motion: one thing in one film, none in another"
+cat >walk.py <<'END'
+import os
+for folder, walks in (("walk", True), ("still", False)):
+    os.mkdir(folder)
+    for f in range(40):
+        rows = [[60] * 160 for _ in range(120)]
+        if walks and 12 <= f < 30:
+            for y in range(30, 80):
+                rows[y][3 * f:3 * f + 25] = [200] * 25
+        with open(f"{folder}/{f:03d}.ppm", "wb") as out:
+            out.write(b"P6 160 120 255\n" + bytes(v for row in rows for v in row for _ in range(3)))
+END
+python3 walk.py
+says 0 "walk: 40 frames, 1 moving things" "$bin/cusight-heatmap" walk still --report m.json --min-frames 12 --device cpu
+grep -q "still: 40 frames, 0 moving things" said || fail "the still film moves"
+python3 - <<'END' || fail "motion.json is wrong"
+import json
+walk, still = json.load(open("m.json"))["inputs"]
+(thing,) = [t for t in walk["things"] if t["strength"] > 60 and t["frames"] >= 12]
+assert "things" not in still and walk["frames"] == still["frames"] == 40
+assert abs(thing["start"] - 12 / 25) < 1e-6 and thing["end"] >= 29 / 25 - 1e-6, thing
+assert thing["boxes"][0]["x"] in range(30, 37) and thing["boxes"][0]["height"] in range(50, 60)
+END
+says 3 "nowhere: " "$bin/cusight-heatmap" nowhere still --report m.csv --device cpu
+grep -q "still: 40 frames" said || fail "an input that fails stops the others"
+grep -q "^input,id,t,x,y,width,height" m.csv || fail "there is no report after an input that failed"
+says 0 "walk: 40 frames, 0 moving things" "$bin/cusight-heatmap" walk --region 0,90,160,30 --report m.csv --device cpu
+python3 -c 'open("mask.pgm", "wb").write(b"P5 160 120 255\n" + b"\xff" * 160 * 120)'
+says 0 "walk: 40 frames, 0 moving things" "$bin/cusight-heatmap" walk --ignore mask.pgm --report m.csv --device cpu
+python3 -c 'open("mask.pgm", "wb").write(b"P5 16 12 255\n" + b"\xff" * 16 * 12)'
+says 3 "16 x 12, expected 160 x 120 like the frames" "$bin/cusight-heatmap" walk --ignore mask.pgm --report m.csv --device cpu
+says 2 "expected one INPUT" "$bin/cusight-heatmap" walk still --view motion --output m.png --device cpu
+mkdir clips
+says 0 "1 clips" "$bin/cusight-heatmap" walk --clips clips --min-frames 12 --device cpu
+says 0 "frames" "$bin/cusight-heatmap" clips/walk-001.mp4 --device cpu --headless --output last.ppm
 finish

@@ -1,0 +1,151 @@
+"""What moves in the frames of one or many cameras."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
+
+from . import _core
+from ._errors import device_text, integer, invalid
+from ._framediff import frame_shape
+from ._objects import Closeable
+from ._types import ArrayLike, Stream
+
+
+class MotionBox(NamedTuple):
+    """A moving thing in one frame. Places in pixels; strength: mean difference of its moving pixels, in gray levels."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    area: int
+    center_x: float
+    center_y: float
+    strength: float
+    track: int
+
+
+class MotionTrack(NamedTuple):
+    """Boxes of successive frames: id, times of the first and the last one, how many, the last one, steps since then, and which
+    box of this step it is (-1: none)."""
+
+    id: int
+    first: int
+    last: int
+    boxes: int
+    x: int
+    y: int
+    width: int
+    height: int
+    missed: int
+    box: int
+
+
+class Motion(NamedTuple):
+    """What a camera's last step has found. state: "learning", "watching", "sudden" (everything changed) or "crowded" (too many
+    components); moving: pixels; components: how many; threshold and noise in gray levels, noise -1 if it is not yet known."""
+
+    time: int
+    steps: int
+    state: str
+    moving: int
+    components: int
+    threshold: float
+    noise: float
+    boxes: list[MotionBox]
+    tracks: list[MotionTrack]
+
+
+_STATES = ("learning", "watching", "sudden", "crowded")
+
+
+class MotionDetector(Closeable):
+    """Finds what moves in front of a background that it learns, for one or many cameras, with the same result on CPU and GPU.
+
+    shape: (rows, cols) or (rows, cols, 3) of the frames, uint8, BGR.
+    shift: the background learns at the rate 1 / 2**shift a step; learn_us: or by time, its time constant in microseconds.
+    threshold: gray levels; noise_factor: or that many times the camera's noise, if that is more.
+    erode, dilate: pixels on each side; min_area: pixels that a moving thing has at least; max_boxes: the largest are kept.
+    merge: merge boxes that overlap.
+    sudden_percent: more moving pixels than that are a sudden change of everything; 100: never.
+    warmup, track_gap: steps. device: "cpu", "cuda" or "cuda:N".
+
+    cusight/motion.h defines all of them. Raises ValueError, MemoryError, RuntimeError.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        cameras: int = 1,
+        *,
+        shift: int = 7,
+        learn_us: int = 0,
+        threshold: int = 25,
+        noise_factor: int = 0,
+        erode: int = 1,
+        dilate: int = 4,
+        min_area: int = 400,
+        max_boxes: int = 64,
+        merge: bool = False,
+        sudden_percent: int = 60,
+        warmup: int = 8,
+        track_gap: int = 10,
+        device: str = "cpu",
+    ) -> None:
+        name = "MotionDetector"
+        size = frame_shape(name, shape)
+        self.cameras = integer(name, "cameras", cameras)
+        numbers = {
+            "shift": shift,
+            "learn_us": learn_us,
+            "threshold": threshold,
+            "noise_factor": noise_factor,
+            "erode": erode,
+            "dilate": dilate,
+            "min_area": min_area,
+            "max_boxes": max_boxes,
+            "merge": merge,
+            "sudden_percent": sudden_percent,
+            "warmup": warmup,
+            "track_gap": track_gap,
+        }
+        values = tuple(integer(name, key, value) for key, value in numbers.items())
+        self._core = _core.MotionDetector(self.cameras, *size, values, device_text(name, device))
+        self._about = f"{self.cameras} of {' x '.join(str(int(n)) for n in shape)}, {device}"
+
+    def watch(self, mask: ArrayLike | None, camera: int = -1, *, stream: Stream | None = None) -> None:
+        """From now on only pixels whose mask is not 0 are watched: of one camera, or of all with -1. None: all pixels."""
+        self._core.watch(mask, integer("MotionDetector.watch", "camera", camera), stream)
+
+    def step(
+        self,
+        frames: ArrayLike | Sequence[ArrayLike | None],
+        times: int | Sequence[int] | None = None,
+        *,
+        stream: Stream | None = None,
+    ) -> None:
+        """A frame of each camera, as a list, in which None is a camera without a new one; of a single camera also the frame itself.
+        times: microseconds, likewise; None: the numbers of the steps."""
+        name = "MotionDetector.step"
+        each: list[Any] = list(frames) if isinstance(frames, (list, tuple)) else [frames]
+        if len(each) != self.cameras:
+            raise invalid(name, "frames", f"a list of {len(each)}", f"{self.cameras}, one for each camera")
+        numbers: list[int] | None = None
+        if times is not None:
+            numbers = [integer(name, "times", t) for t in (times if isinstance(times, (list, tuple)) else [times])]
+            if len(numbers) != self.cameras:
+                raise invalid(name, "times", f"a list of {len(numbers)}", f"{self.cameras}, one for each camera")
+        self._core.step(each, numbers, stream)
+
+    def found(self, camera: int = 0, *, stream: Stream | None = None) -> Motion:
+        """What the camera's last step has found. Waits for the stream."""
+        (time, steps, state, *counts), boxes, tracks = self._core.found(
+            integer("MotionDetector.found", "camera", camera), stream
+        )
+        return Motion(
+            time, steps, _STATES[state], *counts, [MotionBox(*b) for b in boxes], [MotionTrack(*t) for t in tracks]
+        )
+
+    def mask(self, camera: int = 0, *, stream: Stream | None = None) -> Any:
+        """(rows, cols) uint8: 255 where something moves."""
+        return self._core.mask(integer("MotionDetector.mask", "camera", camera), stream)

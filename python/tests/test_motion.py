@@ -1,0 +1,70 @@
+"""MotionDetector: what it finds, for one and for several cameras, and its errors."""
+
+import numpy as np
+import pytest
+
+import cusight
+
+PLAIN = dict(erode=0, dilate=0, min_area=1, warmup=0)
+
+
+def scene(x=None, value=200, channels=None):
+    frame = np.full((60, 80) if channels is None else (60, 80, channels), 90, np.uint8)
+    if x is not None:
+        frame[20:40, x : x + 10] = value
+    return frame
+
+
+@pytest.mark.parametrize("channels", [None, 3])
+def test_a_thing_that_walks(space, channels):
+    shape = scene(channels=channels).shape
+    with cusight.MotionDetector(shape, device=space.device, shift=8, **PLAIN) as detector:
+        detector.step(space.put(scene(channels=channels)))
+        assert detector.found().state == "learning"
+        for i in range(5):
+            detector.step(space.put(scene(30 + 2 * i, channels=channels)), 40000 * (i + 1))
+            found = detector.found()
+            assert found.state == "watching" and found.time == 40000 * (i + 1) and found.steps == i + 2
+            assert found.boxes[0].track == 1
+        assert [t.id for t in found.tracks][0] == 1 and found.tracks[0].boxes == 5
+        mask = space.get(detector.mask())
+        assert mask.shape == (60, 80) and np.count_nonzero(mask) == found.moving
+
+
+def test_first_box(space):
+    detector = cusight.MotionDetector((60, 80), device=space.device, **PLAIN)
+    detector.step(space.put(scene()))
+    detector.step(space.put(scene(30)))
+    (box,) = detector.found().boxes
+    assert box[:5] == (30, 20, 10, 20, 200)
+    assert (box.center_x, box.center_y, box.strength) == (34.5, 29.5, 110.0)
+
+
+def test_cameras_and_regions(space):
+    with cusight.MotionDetector((60, 80), 3, device=space.device, **PLAIN) as detector:
+        mask = np.zeros((60, 80), np.uint8)
+        mask[:, :35] = 1
+        detector.watch(space.put(mask), 1)
+        detector.step([space.put(scene())] * 3)
+        detector.step([space.put(scene(30)), space.put(scene(30)), None])
+        assert [detector.found(c).moving for c in range(3)] == [200, 100, 0]
+        assert [detector.found(c).steps for c in range(3)] == [2, 2, 1]
+
+
+def test_errors():
+    detector = cusight.MotionDetector((60, 80), 2)
+    with pytest.raises(ValueError, match="threshold is 0, expected 1..255"):
+        cusight.MotionDetector((60, 80), threshold=0)
+    with pytest.raises(TypeError, match="shift is 1.5, expected an integer"):
+        cusight.MotionDetector((60, 80), shift=1.5)
+    with pytest.raises(ValueError, match="one for each camera"):
+        detector.step([scene()])
+    with pytest.raises(ValueError, match="one for each camera"):
+        detector.step([scene(), scene()], [1])
+    with pytest.raises(ValueError, match="expected 60 x 80"):
+        detector.step([scene(), scene()[1:]])
+    with pytest.raises(ValueError, match="camera is 2, expected 0..1"):
+        detector.found(2)
+    detector.close()
+    with pytest.raises(ValueError):
+        detector.found()
