@@ -92,7 +92,7 @@ typedef struct cusMotionBox {
     int32_t center_x, center_y;  /* centroid in 1/256 pixels, rounded down */
     uint32_t strength;           /* mean difference of its moving pixels in 1/256 gray levels, rounded down */
     uint32_t track;              /* the id of its track */
-    uint32_t first; /* column of its first pixel, in the box's top row */
+    uint32_t first;              /* column of its first pixel, in the box's top row */
 } cusMotionBox;
 
 /* Boxes of successive frames. Its path is the centroids of its boxes. */

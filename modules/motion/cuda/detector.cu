@@ -21,7 +21,7 @@ cusStatus allocate(const char *function, size_t count, T **data) {
 template<class T>
 cusStatus allocateZeros(const char *function, size_t count, T **data) {
     CUS_TRY(allocate(function, count, data));
-    CUSI_CUDA(function, cudaMemset(*data, 0, count * sizeof(T)));
+    CUSI_CUDA(function, cudaMemsetAsync(*data, 0, count * sizeof(T), nullptr));
     return CUS_OK;
 }
 
@@ -29,8 +29,8 @@ cusStatus setNoise(const char *function, const Detector &d) {
     const int32_t unknown = -1;
     static_assert(sizeof unknown == 4, "all bits set");
     const size_t cameras = static_cast<size_t>(d.model.cameras);
-    CUSI_CUDA(function, cudaMemset2D(&d.cameras[0].noise, sizeof *d.cameras, 0xff, sizeof unknown, cameras));
-    CUSI_CUDA(function, cudaMemset2D(&d.status[0].noise, sizeof *d.status, 0xff, sizeof unknown, cameras));
+    CUSI_CUDA(function, cudaMemset2DAsync(&d.cameras[0].noise, sizeof *d.cameras, 0xff, sizeof unknown, cameras, nullptr));
+    CUSI_CUDA(function, cudaMemset2DAsync(&d.status[0].noise, sizeof *d.status, 0xff, sizeof unknown, cameras, nullptr));
     return CUS_OK;
 }
 
