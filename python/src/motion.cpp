@@ -111,6 +111,7 @@ static nb::object maskMotion(Motion &self, int camera, nb::handle stream) {
 }
 
 void addMotion(nb::module_ &module) {
+    const auto none = [](const char *name) { return nb::arg(name).none(); };
     nb::class_<Motion>(module, "MotionDetector")
         .def(nb::new_(&createMotion), nb::arg("cameras"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"),
              nb::arg("numbers"), nb::arg("device"))
