@@ -37,6 +37,7 @@ def test_video_heatmap(tmp_path):
     if video is None:
         pytest.skip("there is no video")
     assert "frames in" in run("video_heatmap.py", str(video), str(tmp_path / "last.ppm"))
+    assert "with motion" in run("motion_cameras.py", str(video), "--cameras", "2", "--frames", "20")
     assert (tmp_path / "last.ppm").stat().st_size > 100
 
 
