@@ -1,4 +1,4 @@
-// Golden rows: a checksum of a function's output for fixed input. test/golden/NAME.csv holds those of module NAME, made from the
+// Golden rows: a checksum of a function's output for fixed input. test/golden/tables/NAME.csv holds those of module NAME, made from the
 // scalar reference by `CUSIGHT_MAKE_GOLDEN=1 cusight_tests --gtest_filter='*GoldenReference*'`. Both backends must reproduce them,
 // with every instruction set, and so must the reference itself.
 #pragma once
