@@ -201,10 +201,10 @@ void cut(const MotionSettings &s, const sample::Input &input, const sample::Comm
 }
 
 void reportInput(const Watched &w) {
-    const std::string words = w.error.empty()
-                                  ? sample::text("%lld frames, %zu moving things, %zu sudden changes, %zu clips", w.frames,
-                                                 w.things.size(), w.sudden.size(), w.clips.size())
-                                  : w.error;
+    std::string words = sample::text("%lld frames, %zu moving things, %zu sudden changes, %zu clips", w.frames,
+                                     w.things.size(), w.sudden.size(), w.clips.size());
+    if (!w.error.empty())
+        words += "; failed: " + w.error;
     sample::figure(w.name.c_str(), sample::Json(), "%s", words.c_str());
     sample::Json json;
     json.add("input", w.name).add("frames", w.frames).add("things", w.things.size());

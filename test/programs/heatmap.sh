@@ -82,7 +82,7 @@ assert "things" not in still and walk["frames"] == still["frames"] == 40
 assert abs(thing["start"] - 12 / 25) < 1e-6 and thing["end"] >= 29 / 25 - 1e-6, thing
 assert thing["boxes"][0]["x"] in range(30, 37) and thing["boxes"][0]["height"] in range(50, 60)
 END
-says 3 "nowhere: " "$bin/cusight-heatmap" nowhere still --report m.csv --device cpu
+says 3 "nowhere: 0 frames, 0 moving things, 0 sudden changes, 0 clips; failed: " "$bin/cusight-heatmap" nowhere still --report m.csv --device cpu
 grep -q "still: 40 frames" said || fail "an input that fails stops the others"
 grep -q "^input,id,t,x,y,width,height" m.csv || fail "there is no report after an input that failed"
 says 0 "walk: 40 frames, 0 moving things" "$bin/cusight-heatmap" walk --region 0,90,160,30 --report m.csv --device cpu
