@@ -85,8 +85,10 @@ void addFrameOptions(CLI::App &app, Settings &s) {
         names.emplace_back(name);
     const auto group = [](CLI::Option *option) { return sample::group(option, "Frames"); };
     group(sample::addChoice(app, "--representation", s.representation, names, "how events become a frame"));
-    group(sample::addNumber(app, "--channels", s.channels, 0, 16,
-                            "mdes, mdes_count: channels; stacked_histogram, voxel_grid: time bins; 0: their default"));
+    group(
+        sample::addNumber(app, "--channels", s.channels, 0, 16,
+                          "mdes, mdes_count, mdes_diff: channels; stacked_histogram, voxel_grid, event_cube: time bins; 0: "
+                          "their default"));
     group(sample::addNumber(app, "--events-per-frame", s.events_per_frame, 1, 2000000000, "frames of N events"));
     group(sample::addNumber(app, "--us-per-frame", s.us_per_frame, 0, 2000000000,
                             "frames of N microseconds instead; 0: use --events-per-frame"));
