@@ -242,9 +242,10 @@ typedef struct cusEventWriter cusEventWriter;
  *
  *   format       contents
  *   M3ED         HDF5: /prophesee/<camera>/{x, y uint16, p int8, t int64, ms_map_idx uint64}, calib/resolution {width, height}
- *   METAVISION   HDF5 as OpenEB writes it: /CD/events {x, y, p, t}, /CD/indexes, /EXT_TRIGGER without triggers, geometry
+ *   METAVISION   HDF5 as OpenEB writes it: /CD/events {x, y, p, t}, /CD/indexes, /EXT_TRIGGER the same, geometry
  *   EVT2, EVT3   Prophesee RAW with the lines evt, format and geometry; EVT3 uses vectors where they are shorter
- *   AEDAT4       iniVation's AEDAT 4.0 with one stream of events and a table of its packets, which takes 48 bytes of memory a packet
+ *   AEDAT4       iniVation's AEDAT 4.0 with a stream of events, one of triggers, and a table of the packets, which takes 48 bytes of
+ *                memory a packet
  *   DAT          Prophesee DAT, version 2
  *   TEXT         width and height, then lines "t x y p" with t in seconds, six digits; if the path ends in .csv Metavision's
  *                "%geometry:W,H" and "x,y,p,t" in microseconds
@@ -265,6 +266,13 @@ CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path
  * After IO or NO_MEMORY the file cannot be finished. */
 CUS_API cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y,
                                       const uint8_t *p, const int64_t *t);
+
+/* Appends n external triggers to a recording of EVT2, EVT3, METAVISION or AEDAT4, in order of time, and before the events that are
+ * later: each goes before the first event that is not earlier. A rejected call writes nothing: UNSUPPORTED (another format); VALUE
+ * names the first trigger that is earlier than the last one or than the last event, later than events may be, or whose id is not
+ * 0..31 (EVT2), 0..15 (EVT3), 0..32767 (METAVISION) or 0 (AEDAT4). METAVISION: one too long after the first (as for events) is VALUE
+ * when it is written. Other errors: NULL, NO_MEMORY, IO. */
+CUS_API cusStatus cusEventWriterWriteTriggers(cusEventWriter *writer, size_t n, const cusEventTrigger *triggers);
 
 /* Writes what is left, renames the file and frees the writer, whatever the status. */
 CUS_API cusStatus cusEventWriterFinish(cusEventWriter *writer);

@@ -265,6 +265,16 @@ TEST(FaultsOfEventio, Writer) {
             EXPECT_EQ(access(path.c_str(), F_OK) == 0, !t.failed);
             std::remove(path.c_str());
         });
+        if (format != CUS_EVENTS_M3ED)
+            walk("cusEventWriterWriteTriggers" + how, [&](Trial &t) {
+                std::vector<cusEventTrigger> triggers(2000);
+                for (size_t i = 0; i < triggers.size(); ++i)
+                    triggers[i].t = static_cast<int64_t>(i);
+                cusEventWriter *w = nullptr;
+                CUS_ASSERT_OK(cusEventWriterCreate(&w, path.c_str(), &options));
+                t.attempt([&] { return cusEventWriterWriteTriggers(w, triggers.size(), triggers.data()); });
+                cusEventWriterDiscard(w);
+            });
         // As it was before: a run that fails keeps it.
         const eventio_test::Bytes earlier(100, 7);
         walk("cusEventWriterFinish" + how, [&](Trial &t) {
