@@ -279,6 +279,40 @@ CUS_API cusStatus cusEventWriterFinish(cusEventWriter *writer);
 /* Frees the writer and removes the unfinished file. Safe on NULL. */
 CUS_API void cusEventWriterDiscard(cusEventWriter *writer);
 
+/* ---- Filters ------------------------------------------------------------------------------------------------------- */
+
+/* What a filter keeps, in this order; an event that one step drops is unknown to the next. */
+typedef struct cusEventFilterOptions {
+    int width, height;  /* of the sensor, 1..65536; events outside are dropped */
+    int64_t begin, end; /* microseconds: only events with begin <= t < end; default: all */
+    /* Hot pixels: only the first hot_events of each pixel in each hot_period microseconds from the first event on. 0 (default):
+     * all; default period 1000000. */
+    uint64_t hot_events;
+    int64_t hot_period;
+    /* Background activity: only events with another at most so many microseconds before at one of the eight pixels around, which
+     * need not be kept itself (Delbruck 2008). 0 (default): all. */
+    int64_t activity;
+    /* A region, whose upper left pixel becomes 0, 0. All 0 (default): the sensor. */
+    int x, y, region_width, region_height;
+    int flip_x, flip_y; /* mirror its columns, its rows; default 0 */
+} cusEventFilterOptions;
+
+/* The defaults named above; the sensor is to be set. */
+CUS_API cusEventFilterOptions cusEventFilterDefaults(void);
+
+/* Filters a recording that comes in pieces. */
+typedef struct cusEventFilter cusEventFilter;
+
+/* Memory: 8 bytes a pixel for `activity`, 16 for `hot_events`. Errors: NULL, VALUE, NO_MEMORY. */
+CUS_API cusStatus cusEventFilterCreate(cusEventFilter **filter, const cusEventFilterOptions *options);
+/* Safe on NULL. */
+CUS_API void cusEventFilterDestroy(cusEventFilter *filter);
+
+/* Filters the next n events in place, in host memory: the first *kept are those that stay. The sizes of calls do not matter. Errors
+ * that change nothing: NULL; VALUE if times decrease; BUSY. */
+CUS_API cusStatus cusEventFilterRun(cusEventFilter *filter, size_t n, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
+                                    size_t *kept);
+
 /* ---- Frames in HDF5 ------------------------------------------------------------------------------------------------ */
 
 /* A file of frames being written. */

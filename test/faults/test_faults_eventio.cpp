@@ -297,4 +297,22 @@ TEST(FaultsOfEventio, Writer) {
     EXPECT_NE(std::system(("ls -A " + (folder / "") + " | grep .").c_str()), 0) << "files are left";
 }
 
+TEST(FaultsOfEventio, Filter) {
+    auto random = support::generator();
+    const eventio_test::Events e = eventio_test::randomEvents(2000, random);
+    cusEventFilterOptions options = cusEventFilterDefaults();
+    options.width = 640, options.height = 480;
+    options.hot_events = 5;
+    options.activity = 1000;
+    walk("cusEventFilterCreate, cusEventFilterRun", [&](Trial &t) {
+        cusEventFilter *filter = nullptr;
+        t.call([&] { return cusEventFilterCreate(&filter, &options); });
+        eventio_test::Events in = e;
+        size_t kept = 0;
+        CUS_ASSERT_OK(cusEventFilterRun(filter, in.size(), in.x.data(), in.y.data(), in.p.data(), in.t.data(), &kept));
+        cusEventFilterDestroy(filter);
+        t.value(kept);
+    });
+}
+
 } // namespace
