@@ -2,17 +2,12 @@
  * events. */
 #include "eventio/writers/methods.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { TIME_HIGH = 8, TRIGGER = 10, LOW_BITS = 6, HIGH_BITS = 28 };
 
 static cusStatus create(cusEventWriter *w) {
-    char header[128];
-    const int width = w->options.width, height = w->options.height;
-    snprintf(header, sizeof header, "%% evt 2.0\n%% format EVT2;height=%d;width=%d\n%% geometry %dx%d\n%% end\n", height,
-             width, width, height);
-    return eventio_streamCreate(w, header);
+    return eventio_rawCreate(w, 2);
 }
 
 /* Writes a word whose bits 27..22 are the lower part of the time. */

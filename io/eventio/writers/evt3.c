@@ -3,7 +3,6 @@
  * write them and OpenEB expects them. */
 #include "eventio/writers/methods.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -19,11 +18,7 @@ enum {
 enum { TIME_BITS = 12, VECTOR = 32, VECTOR_WORDS = 3 };
 
 static cusStatus create(cusEventWriter *w) {
-    char header[128];
-    const int width = w->options.width, height = w->options.height;
-    snprintf(header, sizeof header, "%% evt 3.0\n%% format EVT3;height=%d;width=%d\n%% geometry %dx%d\n%% end\n", height,
-             width, width, height);
-    return eventio_streamCreate(w, header);
+    return eventio_rawCreate(w, 3);
 }
 
 static void put(cusEventWriter *w, EventStream *s, uint32_t word) {

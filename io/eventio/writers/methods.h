@@ -88,6 +88,8 @@ typedef struct EventStream {
 
 /* Allocates the state and writes a header. */
 cusStatus eventio_streamCreate(cusEventWriter *w, const char *header);
+/* The same with the header of Prophesee RAW. */
+cusStatus eventio_rawCreate(cusEventWriter *w, int version);
 cusStatus eventio_streamFinish(cusEventWriter *w);
 void eventio_streamDestroy(cusEventWriter *w);
 
