@@ -76,6 +76,20 @@ void addSelectionOptions(CLI::App &app, Settings &s) {
     sample::group(sample::addValue(app, "--range", set, "FROM:TO", "FROM:TO or FROM: in seconds from the first event",
                                    "use only these events, in seconds from the first one; without TO, to the end"),
                   "Input");
+    const auto group = [](CLI::Option *option) { return sample::group(option, "Input"); };
+    const auto crop = [&s](const std::string &text) {
+        char rest = 0;
+        std::array<int, 4> &c = s.crop;
+        return std::sscanf(text.c_str(), "%d,%d,%d,%d%c", &c[0], &c[1], &c[2], &c[3], &rest) == 4 && c[0] >= 0 &&
+               c[1] >= 0 && c[2] >= 1 && c[3] >= 1;
+    };
+    group(sample::addValue(app, "--crop", crop, "X,Y,W,H", "four integers X,Y,W,H, X and Y from 0 and W and H from 1 on",
+                           "use only events of this part of the sensor"));
+    group(sample::addChoice(app, "--flip", s.flip, {"none", "x", "y", "both"}, "mirror the columns, the rows, or both"));
+    group(sample::addNumber(app, "--hot-pixels", s.hot_events, 0, 2000000000,
+                            "drop what a pixel has beyond N events in a second; 0: nothing"));
+    group(sample::addNumber(app, "--activity", s.activity, 0, 2000000000,
+                            "drop events without another at a neighboring pixel in the last N microseconds; 0: none"));
     addSize(app, "--resize", s.resize, "map the events to a grid of this size", "Input");
 }
 
@@ -85,8 +99,10 @@ void addFrameOptions(CLI::App &app, Settings &s) {
         names.emplace_back(name);
     const auto group = [](CLI::Option *option) { return sample::group(option, "Frames"); };
     group(sample::addChoice(app, "--representation", s.representation, names, "how events become a frame"));
-    group(sample::addNumber(app, "--channels", s.channels, 0, 16,
-                            "mdes, mdes_count: channels; stacked_histogram, voxel_grid: time bins; 0: their default"));
+    group(
+        sample::addNumber(app, "--channels", s.channels, 0, 16,
+                          "mdes, mdes_count, mdes_diff: channels; stacked_histogram, voxel_grid, event_cube: time bins; 0: "
+                          "their default"));
     group(sample::addNumber(app, "--events-per-frame", s.events_per_frame, 1, 2000000000, "frames of N events"));
     group(sample::addNumber(app, "--us-per-frame", s.us_per_frame, 0, 2000000000,
                             "frames of N microseconds instead; 0: use --events-per-frame"));

@@ -242,9 +242,10 @@ typedef struct cusEventWriter cusEventWriter;
  *
  *   format       contents
  *   M3ED         HDF5: /prophesee/<camera>/{x, y uint16, p int8, t int64, ms_map_idx uint64}, calib/resolution {width, height}
- *   METAVISION   HDF5 as OpenEB writes it: /CD/events {x, y, p, t}, /CD/indexes, /EXT_TRIGGER without triggers, geometry
+ *   METAVISION   HDF5 as OpenEB writes it: /CD/events {x, y, p, t}, /CD/indexes, /EXT_TRIGGER the same, geometry
  *   EVT2, EVT3   Prophesee RAW with the lines evt, format and geometry; EVT3 uses vectors where they are shorter
- *   AEDAT4       iniVation's AEDAT 4.0 with one stream of events and a table of its packets, which takes 48 bytes of memory a packet
+ *   AEDAT4       iniVation's AEDAT 4.0 with a stream of events, one of triggers, and a table of the packets, which takes 48 bytes of
+ *                memory a packet
  *   DAT          Prophesee DAT, version 2
  *   TEXT         width and height, then lines "t x y p" with t in seconds, six digits; if the path ends in .csv Metavision's
  *                "%geometry:W,H" and "x,y,p,t" in microseconds
@@ -266,10 +267,51 @@ CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path
 CUS_API cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y,
                                       const uint8_t *p, const int64_t *t);
 
+/* Appends n external triggers to a recording of EVT2, EVT3, METAVISION or AEDAT4, in order of time, and before the events that are
+ * later: each goes before the first event that is not earlier. A rejected call writes nothing: UNSUPPORTED (another format); VALUE
+ * names the first trigger that is earlier than the last one or than the last event, later than events may be, or whose id is not
+ * 0..31 (EVT2), 0..15 (EVT3), 0..32767 (METAVISION) or 0 (AEDAT4). METAVISION: one too long after the first (as for events) is VALUE
+ * when it is written. Other errors: NULL, NO_MEMORY, IO. */
+CUS_API cusStatus cusEventWriterWriteTriggers(cusEventWriter *writer, size_t n, const cusEventTrigger *triggers);
+
 /* Writes what is left, renames the file and frees the writer, whatever the status. */
 CUS_API cusStatus cusEventWriterFinish(cusEventWriter *writer);
 /* Frees the writer and removes the unfinished file. Safe on NULL. */
 CUS_API void cusEventWriterDiscard(cusEventWriter *writer);
+
+/* ---- Filters ------------------------------------------------------------------------------------------------------- */
+
+/* What a filter keeps, in this order; an event that one step drops is unknown to the next. */
+typedef struct cusEventFilterOptions {
+    int width, height;  /* of the sensor, 1..65536; events outside are dropped */
+    int64_t begin, end; /* microseconds: only events with begin <= t < end; default: all */
+    /* Hot pixels: only the first hot_events of each pixel in each hot_period microseconds from the first event on. 0 (default):
+     * all; default period 1000000. */
+    uint64_t hot_events;
+    int64_t hot_period;
+    /* Background activity: only events with another at most so many microseconds before at one of the eight pixels around, which
+     * need not be kept itself (Delbruck 2008). 0 (default): all. */
+    int64_t activity;
+    /* A region, whose upper left pixel becomes 0, 0. All 0 (default): the sensor. */
+    int x, y, region_width, region_height;
+    int flip_x, flip_y; /* mirror its columns, its rows; default 0 */
+} cusEventFilterOptions;
+
+/* The defaults named above; the sensor is to be set. */
+CUS_API cusEventFilterOptions cusEventFilterDefaults(void);
+
+/* Filters a recording that comes in pieces. */
+typedef struct cusEventFilter cusEventFilter;
+
+/* Memory: 8 bytes a pixel for `activity`, 16 for `hot_events`. Errors: NULL, VALUE, NO_MEMORY. */
+CUS_API cusStatus cusEventFilterCreate(cusEventFilter **filter, const cusEventFilterOptions *options);
+/* Safe on NULL. */
+CUS_API void cusEventFilterDestroy(cusEventFilter *filter);
+
+/* Filters the next n events in place, in host memory: the first *kept are those that stay. The sizes of calls do not matter. Errors
+ * that change nothing: NULL; VALUE if times decrease; BUSY. */
+CUS_API cusStatus cusEventFilterRun(cusEventFilter *filter, size_t n, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
+                                    size_t *kept);
 
 /* ---- Frames in HDF5 ------------------------------------------------------------------------------------------------ */
 

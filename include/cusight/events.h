@@ -62,7 +62,8 @@ CUS_API cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowi
 
 /* ---- Representations ------------------------------------------------------------------------------------------------- */
 
-/* What a frame shows, for events i = 0 .. n - 1 of the window and dt = t[n-1] - t[0]. Formulas and sources:
+/* What a frame shows, for events i = 0 .. n - 1 of the window and dt = t[n-1] - t[0]. begin and end are t[0] and t[n-1], or
+ * the window's own bounds (`window_times`). Formulas and sources:
  * docs/events.md. */
 typedef enum cusRepresentationKind {
     /* 8U, 2 channels: number of events by polarity, positive first, saturating at 255. */
@@ -86,10 +87,19 @@ typedef enum cusRepresentationKind {
      * float. `normalize`: see cusNormalization. */
     CUS_REPR_VOXEL_GRID = 5,
     /* 32F, 2 channels, positive first: exp((t_last - t[n-1]) / tau), where t_last is the time of the pixel's last event of
-     * that polarity, or 0 if there is none. Accurate to 1 unit in the last place. */
+     * that polarity, or 0 if there is none. Accurate to 1 unit in the last place. `surface` has other values. */
     CUS_REPR_TIME_SURFACE = 6,
-    /* 8S, 1 channel: positive minus negative events; the final sum is clipped to -128..127. */
-    CUS_REPR_EVENT_DIFF = 7
+    /* 8S, 1 channel: positive minus negative events, clipped to lower..upper: the final sum, or with `clip_each_event` the
+     * sum after each event. */
+    CUS_REPR_EVENT_DIFF = 7,
+    /* 32F, 2 * channels channels, those of a time bin side by side, positive first (Zhu et al. 2018, as OpenEB has it): each
+     * event counts 1, split linearly between the two bins nearest to t* = channels (t - begin) / max(end - begin, 1) - 1/2;
+     * what falls outside the bins is lost. Values are scale times the sums, at most `clip`. Sums are exact, as
+     * VOXEL_GRID's. */
+    CUS_REPR_EVENT_CUBE = 8,
+    /* 8S, `channels` channels: positive minus negative events, clipped to lower..upper, of those with
+     * t - t[0] < max(dt, 1) / 2^(channels - 1 - k) in channel k, and of all in the last one (RVT's mixed-density stack). */
+    CUS_REPR_MDES_DIFF = 9
 } cusRepresentationKind;
 
 /* How a voxel grid is normalized. The mean of the frame's n non-zero values is subtracted from them, and the differences are
@@ -101,16 +111,35 @@ typedef enum cusNormalization {
     CUS_NORMALIZE_SAMPLE = 2      /* n - 1, as torch.std: E-RAFT, DSEC */
 } cusNormalization;
 
+/* The values of a time surface, where t_last is the time of the pixel's last event. Windows whose events begin 104 tau before
+ * `end` give the same EXPONENTIAL values as windows that begin with the recording: older events are 0 as floats. */
+typedef enum cusSurface {
+    CUS_SURFACE_EXPONENTIAL = 0, /* default: exp((t_last - end) / tau) */
+    CUS_SURFACE_TIME = 1,        /* t_last - begin, in microseconds; exact below 2^24 */
+    CUS_SURFACE_LINEAR = 2       /* (t_last - begin) / max(end - begin, 1), from 0 on */
+} cusSurface;
+
 /* A representation and its parameters. Those that its kind does not use are ignored. */
 typedef struct cusRepresentation {
     cusRepresentationKind kind; /* what a frame shows */
-    /* 1..16. MDES, MDES_COUNT and STACKED_HISTOGRAM (bins): default 10; VOXEL_GRID (bins): default 5. Others: ignored */
+    /* 1..16. MDES, MDES_COUNT, MDES_DIFF and STACKED_HISTOGRAM and EVENT_CUBE (bins): default 10; VOXEL_GRID (bins): default
+     * 5. Others: ignored */
     int channels;
-    int depth;         /* MDES: CUS_8U (default), CUS_8S or CUS_32F */
-    int swap_channels; /* HISTOGRAM, STACKED_HISTOGRAM, TIME_SURFACE: negative first. TENCODE: RGB. Default 0 */
-    int cutoff;        /* STACKED_HISTOGRAM: 1..255, default 255 */
-    int normalize;     /* VOXEL_GRID: a cusNormalization, default NONE */
-    double tau;        /* TIME_SURFACE: microseconds, above 0, default 50000 */
+    int depth; /* MDES: CUS_8U (default), CUS_8S or CUS_32F */
+    /* HISTOGRAM, STACKED_HISTOGRAM, TIME_SURFACE, EVENT_CUBE: negative first. TENCODE: RGB. Default 0 */
+    int swap_channels;
+    int cutoff;    /* STACKED_HISTOGRAM: 1..255, default 255 */
+    int normalize; /* VOXEL_GRID: a cusNormalization, default NONE */
+    double tau;    /* TIME_SURFACE: microseconds, above 0, default 50000 */
+    int surface;   /* TIME_SURFACE: a cusSurface, default EXPONENTIAL */
+    /* TIME_SURFACE, EVENT_CUBE: begin and end are the window's own (cusEventSpan); 0 (default): t[0] and t[n-1]. */
+    int window_times;
+    int lower, upper;    /* EVENT_DIFF, MDES_DIFF: -128 <= lower <= 0 <= upper <= 127, default -128 and 127 */
+    int clip_each_event; /* EVENT_DIFF: default 0 */
+    double scale, clip;  /* EVENT_CUBE: above 0; default 1, and infinity */
+    /* VOXEL_GRID: a rectification map, rows x cols 32FC2 in the stacker's space: the position (x, y) of each pixel's events, whose
+     * weights are split between the four pixels around it. It must outlive the stacker. NULL (default): where events are. */
+    const cusMat *map;
 } cusRepresentation;
 
 /* The defaults of a kind. */
@@ -119,8 +148,8 @@ CUS_API cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind);
 /* The type of the frames, such as CUS_8UC2. Errors: NULL, VALUE, TYPE. */
 CUS_API cusStatus cusRepresentationType(const cusRepresentation *representation, int *type);
 
-/* "histogram", "mdes", "mdes_count", "tencode", "stacked_histogram", "voxel_grid", "time_surface" or "event_diff"; NULL if
- * `kind` is invalid. */
+/* "histogram", "mdes", "mdes_count", "tencode", "stacked_histogram", "voxel_grid", "time_surface", "event_diff", "event_cube"
+ * or "mdes_diff"; NULL if `kind` is invalid. */
 CUS_API const char *cusRepresentationName(cusRepresentationKind kind);
 
 /* ---- Events in memory ------------------------------------------------------------------------------------------------ */
@@ -153,6 +182,15 @@ CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY. */
 CUS_API cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                                 size_t window_count, cusMat *frames, cusStream stream);
+
+/* The bounds of a window in time, in microseconds: begin <= end. */
+typedef struct cusEventSpan {
+    int64_t begin, end;
+} cusEventSpan;
+
+/* As cusEventStack, for representations with `window_times`: spans has the bounds of each window, in host memory. */
+CUS_API cusStatus cusEventStackSpans(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
+                                     const cusEventSpan *spans, size_t window_count, cusMat *frames, cusStream stream);
 
 /* Number of events skipped because they lie outside the frame, over all windows since creation (an event in two windows
  * counts twice). On the device waits for `stream`. Errors: NULL, CUDA. */

@@ -90,10 +90,9 @@ static cusStatus checkEvents(const cusEventWriter *w, const cusEventArrays *e) {
 }
 
 cusStatus eventio_checkSpan(const cusEventWriter *w, const cusEventArrays *e) {
-    static const uint64_t free_ms = (uint64_t)1 << 22, ms_per_event = 1000;
     const int64_t first = w->count ? w->first_time : e->t[0];
     for (size_t i = 0; i < e->count; ++i) {
-        const uint64_t span = (uint64_t)(e->t[i] - first) / 1000, most = free_ms + ms_per_event * (w->count + i);
+        const uint64_t span = (uint64_t)(e->t[i] - first) / 1000, most = (uint64_t)eventio_longestSpan(w->count + i);
         CUSI_REQUIRE(
             span <= most, CUS_ERROR_VALUE,
             "%s: event %zu has time %lld us, %llu ms after the first, expected at most %llu ms for %llu events: %s",
@@ -102,6 +101,67 @@ cusStatus eventio_checkSpan(const cusEventWriter *w, const cusEventArrays *e) {
             w->options.format == CUS_EVENTS_M3ED ? "ms_map_idx has an entry for each" : "indexes has one for every two");
     }
     return CUS_OK;
+}
+
+/* ---- Triggers ------------------------------------------------------------------------------------------------------ */
+
+static cusStatus checkTriggers(const cusEventWriter *w, size_t n, const cusEventTrigger *triggers) {
+    const EventWriterMethods *methods = w->methods;
+    const int64_t max_time = methods->max_time ? methods->max_time : usual_time;
+    int64_t last = w->last_trigger > w->last_time ? w->last_trigger : w->last_time;
+    CUSI_REQUIRE(methods->trigger, CUS_ERROR_UNSUPPORTED,
+                 "%s: format is %s, which has no triggers; EVT2, EVT3, Metavision and AEDAT4 have", w->function,
+                 cusEventFormatName(w->options.format));
+    for (size_t i = 0; i < n; ++i) {
+        CUSI_REQUIRE(triggers[i].t >= last && triggers[i].t <= max_time, CUS_ERROR_VALUE,
+                     "%s: trigger %zu has time %lld us, expected %lld..%lld", w->function, i, (long long)triggers[i].t,
+                     (long long)last, (long long)max_time);
+        CUSI_REQUIRE(triggers[i].id >= 0 && triggers[i].id <= methods->max_trigger_id, CUS_ERROR_VALUE,
+                     "%s: trigger %zu has id %d, expected 0..%d", w->function, i, triggers[i].id, methods->max_trigger_id);
+        last = triggers[i].t;
+    }
+    return CUS_OK;
+}
+
+static cusStatus eventWriterTriggers(cusEventWriter *w, size_t n, const cusEventTrigger *triggers) {
+    static const char function[] = "cusEventWriterWriteTriggers";
+    CUSI_REQUIRE(w->failure == CUS_OK, w->failure, "%s: %s could not be written earlier", function, w->output.path);
+    w->function = function;
+    CUS_TRY(checkTriggers(w, n, triggers));
+    if (!n)
+        return CUS_OK;
+    if (w->pending_first) {
+        w->pending_count -= w->pending_first;
+        memmove(w->pending, w->pending + w->pending_first, w->pending_count * sizeof *w->pending);
+        w->pending_first = 0;
+    }
+    if (n > w->pending_capacity - w->pending_count) {
+        const size_t capacity =
+            2 * w->pending_capacity > w->pending_count + n ? 2 * w->pending_capacity : w->pending_count + n;
+        cusEventTrigger *grown = realloc(w->pending, capacity * sizeof *grown);
+        CUSI_REQUIRE(grown, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+        w->pending = grown;
+        w->pending_capacity = capacity;
+    }
+    memcpy(w->pending + w->pending_count, triggers, n * sizeof *triggers);
+    w->pending_count += n;
+    w->last_trigger = triggers[n - 1].t;
+    return CUS_OK;
+}
+
+/* Writes the triggers up to time t. */
+static cusStatus releaseTriggers(cusEventWriter *w, int64_t t) {
+    for (; w->pending_first < w->pending_count && w->pending[w->pending_first].t <= t; ++w->pending_first)
+        CUS_TRY(w->failure = w->methods->trigger(w, &w->pending[w->pending_first]));
+    return CUS_OK;
+}
+
+cusStatus cusEventWriterWriteTriggers(cusEventWriter *writer, size_t n, const cusEventTrigger *triggers) {
+    CUSI_TRACE;
+    static const char function[] = "cusEventWriterWriteTriggers";
+    if (n)
+        CUSI_NOT_NULL(function, triggers);
+    CUSI_GUARDED(function, writer, NULL, eventWriterTriggers(writer, n, triggers));
 }
 
 /* ---- Entry points -------------------------------------------------------------------------------------------------- */
@@ -135,6 +195,18 @@ cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const 
     return CUS_OK;
 }
 
+/* Writes events from .. to - 1, which are valid. */
+static cusStatus writePart(cusEventWriter *w, const cusEventArrays *e, size_t from, size_t to) {
+    const cusEventArrays part = {e->x + from, e->y + from, e->p + from, e->t + from, to - from, CUS_HOST};
+    if (from == to)
+        return CUS_OK;
+    w->first_time = w->count ? w->first_time : part.t[0];
+    CUS_TRY(w->failure = w->methods->write(w, &part));
+    w->count += part.count;
+    w->last_time = part.t[part.count - 1];
+    return CUS_OK;
+}
+
 static cusStatus eventWriterWrite(cusEventWriter *w, const cusEventArrays *e) {
     static const char function[] = "cusEventWriterWrite";
     CUSI_REQUIRE(w->failure == CUS_OK, w->failure, "%s: %s could not be written earlier", function, w->output.path);
@@ -144,11 +216,13 @@ static cusStatus eventWriterWrite(cusEventWriter *w, const cusEventArrays *e) {
     CUS_TRY(checkEvents(w, e));
     if (w->methods->check)
         CUS_TRY(w->methods->check(w, e));
-    w->first_time = w->count ? w->first_time : e->t[0];
-    w->failure = w->methods->write(w, e);
-    CUS_TRY(w->failure);
-    w->count += e->count;
-    w->last_time = e->t[e->count - 1];
+    for (size_t from = 0, to; from < e->count; from = to) {
+        CUS_TRY(releaseTriggers(w, e->t[from]));
+        const int64_t end = w->pending_first < w->pending_count ? w->pending[w->pending_first].t : INT64_MAX;
+        for (to = end == INT64_MAX ? e->count : from; to < e->count && e->t[to] < end;)
+            ++to;
+        CUS_TRY(writePart(w, e, from, to));
+    }
     return CUS_OK;
 }
 
@@ -168,6 +242,7 @@ cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *
 
 static void freeWriter(cusEventWriter *w) {
     w->methods->destroy(w);
+    free(w->pending);
     free(w);
 }
 
@@ -180,7 +255,7 @@ cusStatus cusEventWriterFinish(cusEventWriter *writer) {
     writer->function = function;
     if (status != CUS_OK)
         cusi_fail(status, "%s: %s could not be written earlier", function, writer->output.path);
-    else
+    else if ((status = releaseTriggers(writer, INT64_MAX)) == CUS_OK)
         status = writer->methods->finish(writer);
     status = eventio_outputFinish(&writer->output, status, function);
     freeWriter(writer);

@@ -59,6 +59,13 @@ EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
     return (uint64_t)k * whole + ((uint64_t)k * rest + n - 1) / n;
 }
 
+/* Returns the time at which level k of `levels` halving levels begins: the smallest r with r * 2^(levels - k) >= max(dt, 1). */
+EVENTS_INLINE uint64_t eventsHalvingStart(int k, int levels, uint64_t dt) {
+    const uint64_t divisor = (uint64_t)1 << (levels - k);
+    dt = dt > 1 ? dt : 1;
+    return dt / divisor + (dt % divisor != 0);
+}
+
 /* Returns the index of the first of t[0 .. count - 1] that is at least `relative` after origin. */
 EVENTS_INLINE uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative) {
     uint64_t first = 0;
@@ -122,6 +129,46 @@ EVENTS_INLINE EventsScaling eventsScaling(const EventsMoments *moments, int samp
     return scaling;
 }
 
+/* Returns the value of TIME_SURFACE for CUS_SURFACE_TIME and CUS_SURFACE_LINEAR. */
+EVENTS_INLINE float eventsSurfaceValue(int64_t t, int64_t begin, int64_t end, int linear) {
+    const uint64_t span = (uint64_t)end - (uint64_t)begin;
+    const double since = t > begin ? (double)((uint64_t)t - (uint64_t)begin) : 0;
+    return (float)(linear ? since / (span > 0 ? (double)span : 1.0) : since);
+}
+
+/* Returns the value of EVENT_CUBE for a sum in units of 1 / EVENTS_VOXEL_UNIT: the product and the float are rounded once. */
+EVENTS_INLINE float eventsCubeValue(int64_t sum, double unit, double clip) {
+    const double value = (double)sum * unit;
+    return (float)(value < clip ? value : clip);
+}
+
+/* Returns where an event of a cube lies, counted in bins from one before the first, limited to where it touches none. scaled:
+ * bins * (t - begin) / span. */
+EVENTS_INLINE double eventsCubeTime(double scaled, int bins) {
+    const double time = scaled + 0.5;
+    return time < 0 ? 0 : time > bins + 1 ? bins + 1 : time;
+}
+
+/* Finds where a rectified event lies: the pixel to its upper left, which may be one outside the frame, and how far right of and
+ * below that. Returns 0 if it touches no pixel. */
+EVENTS_INLINE int eventsRectify(const float *xy, int rows, int cols, int *row, int *col, double *down, double *right) {
+    const float x = xy[0], y = xy[1];
+    if (!(x > -1 && x < (float)cols && y > -1 && y < (float)rows))
+        return 0;
+    *col = (int)floorf(x);
+    *row = (int)floorf(y);
+    *right = (double)x - *col;
+    *down = (double)y - *row;
+    return 1;
+}
+
+/* Returns a weight of time times the share of one of the four pixels (bit 0: the right ones, bit 1: the lower ones). Rounding
+ * follows products only, which no compiler fuses. */
+EVENTS_INLINE int64_t eventsCornerWeight(int64_t weight, int corner, double down, double right) {
+    const double x = corner & 1 ? right : 1 - right, y = corner & 2 ? down : 1 - down;
+    return (int64_t)rint(y * x * (double)weight);
+}
+
 /* MDES and TENCODE follow from a pixel's last event, which one pass finds for both. */
 static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
@@ -130,6 +177,16 @@ static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
 /* Whether and how a representation is normalized: a cusNormalization. */
 static inline int eventsNormalize(const cusRepresentation *r) {
     return r->kind == CUS_REPR_VOXEL_GRID ? r->normalize : CUS_NORMALIZE_NONE;
+}
+
+/* Whether formulas take the window's own bounds. */
+static inline int eventsUsesSpan(const cusRepresentation *r) {
+    return r->window_times && (r->kind == CUS_REPR_TIME_SURFACE || r->kind == CUS_REPR_EVENT_CUBE);
+}
+
+/* Whether the order of a pixel's events matters. */
+static inline int eventsInOrder(const cusRepresentation *r) {
+    return r->kind == CUS_REPR_EVENT_DIFF && r->clip_each_event;
 }
 
 /* ---- windows.c ----------------------------------------------------------------------------------------------------- */
@@ -148,21 +205,23 @@ static inline uint64_t eventsStride(const cusWindowing *windowing) {
 
 /* ---- events.c -------------------------------------------------------------------------------------------------------- */
 
-/* Whether a representation of the stacker uses the times. */
+/* Whether a representation of the stacker uses the times; and the bounds of windows. */
 int eventsNeedsTimes(const cusEventStacker *stacker);
+int eventsNeedsSpans(const cusEventStacker *stacker);
 
 /* ---- The backends ---------------------------------------------------------------------------------------------------- */
 
 cusStatus events_host_create(cusEventStacker *stacker);
 void events_host_destroy(cusEventStacker *stacker);
+/* spans: NULL unless a representation uses them. */
 cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
-                            size_t window_count, cusMat *frames);
+                            const cusEventSpan *spans, size_t window_count, cusMat *frames);
 cusStatus events_host_skipped(cusEventStacker *stacker, uint64_t *skipped);
 
 cusStatus events_cuda_create(cusEventStacker *stacker);
 void events_cuda_destroy(cusEventStacker *stacker);
 cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
-                            size_t window_count, cusMat *frames, cusStream stream);
+                            const cusEventSpan *spans, size_t window_count, cusMat *frames, cusStream stream);
 cusStatus events_cuda_skipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream);
 /* The first time; the last minus the first, plus one; and the bounds of windows by duration. */
 cusStatus events_cuda_extent(const cusEventArrays *events, int64_t *origin, uint64_t *extent, cusStream stream);

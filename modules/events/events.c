@@ -20,20 +20,48 @@ static const struct {
              [CUS_REPR_STACKED_HISTOGRAM] = {"stacked_histogram", CUS_8U, 0, 2, 1},
              [CUS_REPR_VOXEL_GRID] = {"voxel_grid", CUS_32F, 0, 1, 1},
              [CUS_REPR_TIME_SURFACE] = {"time_surface", CUS_32F, 2, 0, 1},
-             [CUS_REPR_EVENT_DIFF] = {"event_diff", CUS_8S, 1, 0, 0}};
+             [CUS_REPR_EVENT_DIFF] = {"event_diff", CUS_8S, 1, 0, 0},
+             [CUS_REPR_EVENT_CUBE] = {"event_cube", CUS_32F, 0, 2, 1},
+             [CUS_REPR_MDES_DIFF] = {"mdes_diff", CUS_8S, 0, 1, 1}};
 
 const char *cusRepresentationName(cusRepresentationKind kind) {
     return (unsigned)kind < sizeof kinds / sizeof kinds[0] ? kinds[kind].name : NULL;
 }
 
 cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind) {
-    return (cusRepresentation){
-        .kind = kind, .channels = kind == CUS_REPR_VOXEL_GRID ? 5 : 10, .depth = CUS_8U, .cutoff = 255, .tau = 50000};
+    return (cusRepresentation){.kind = kind,
+                               .channels = kind == CUS_REPR_VOXEL_GRID ? 5 : 10,
+                               .depth = CUS_8U,
+                               .cutoff = 255,
+                               .tau = 50000,
+                               .lower = INT8_MIN,
+                               .upper = INT8_MAX,
+                               .scale = 1,
+                               .clip = INFINITY};
+}
+
+/* The options that newer kinds brought. */
+static cusStatus checkValues(const char *function, const cusRepresentation *r, const char *name) {
+    const int diff = r->kind == CUS_REPR_EVENT_DIFF || r->kind == CUS_REPR_MDES_DIFF;
+    CUSI_REQUIRE(!diff || (r->lower >= INT8_MIN && r->lower <= 0), CUS_ERROR_VALUE,
+                 "%s: %s's lower is %d, expected -128..0", function, name, r->lower);
+    CUSI_REQUIRE(!diff || (r->upper >= 0 && r->upper <= INT8_MAX), CUS_ERROR_VALUE, "%s: %s's upper is %d, expected 0..127",
+                 function, name, r->upper);
+    CUSI_REQUIRE(r->kind != CUS_REPR_TIME_SURFACE ||
+                     (r->surface >= CUS_SURFACE_EXPONENTIAL && r->surface <= CUS_SURFACE_LINEAR),
+                 CUS_ERROR_VALUE, "%s: time_surface's surface is %d, expected 0 (exponential), 1 (time) or 2 (linear)",
+                 function, r->surface);
+    if (r->kind != CUS_REPR_EVENT_CUBE)
+        return CUS_OK;
+    CUSI_REQUIRE(r->scale > 0 && isfinite(r->scale), CUS_ERROR_VALUE,
+                 "%s: event_cube's scale is %g, expected a finite number above 0", function, r->scale);
+    CUSI_REQUIRE(r->clip > 0, CUS_ERROR_VALUE, "%s: event_cube's clip is %g, expected a number above 0", function, r->clip);
+    return CUS_OK;
 }
 
 static cusStatus checkRepresentation(const char *function, const cusRepresentation *r, int *type) {
     const char *name = cusRepresentationName(r->kind);
-    CUSI_REQUIRE(name, CUS_ERROR_VALUE, "%s: representation's kind is %d, expected 0..7", function, (int)r->kind);
+    CUSI_REQUIRE(name, CUS_ERROR_VALUE, "%s: representation's kind is %d, expected 0..9", function, (int)r->kind);
     const int fixed = kinds[r->kind].channels;
     CUSI_REQUIRE(fixed || (r->channels >= 1 && r->channels <= EVENTS_MAX_CHANNELS), CUS_ERROR_VALUE,
                  "%s: %s's channels are %d, expected 1..16", function, name, r->channels);
@@ -47,6 +75,7 @@ static cusStatus checkRepresentation(const char *function, const cusRepresentati
                  function, r->normalize);
     CUSI_REQUIRE(r->kind != CUS_REPR_TIME_SURFACE || (r->tau > 0 && isfinite(r->tau)), CUS_ERROR_VALUE,
                  "%s: time_surface's tau is %g, expected a finite number above 0", function, r->tau);
+    CUS_TRY(checkValues(function, r, name));
     *type = CUS_MAKETYPE(r->kind == CUS_REPR_MDES ? r->depth : kinds[r->kind].depth,
                          fixed ? fixed : r->channels * kinds[r->kind].per_channel);
     return CUS_OK;
@@ -66,7 +95,27 @@ int eventsNeedsTimes(const cusEventStacker *stacker) {
     return needed;
 }
 
+int eventsNeedsSpans(const cusEventStacker *stacker) {
+    int needed = 0;
+    for (int i = 0; i < stacker->count; ++i)
+        needed |= eventsUsesSpan(&stacker->representations[i]);
+    return needed;
+}
+
 /* ---- The stacker --------------------------------------------------------------------------------------------------- */
+
+static cusStatus checkMap(const char *function, const cusRepresentation *r, int rows, int cols, cusSpace space) {
+    if (r->kind != CUS_REPR_VOXEL_GRID || !r->map)
+        return CUS_OK;
+    static const int types[] = {CUS_32FC2, -1};
+    CUS_TRY(cusi_checkInput(function, "voxel_grid's map", r->map, types));
+    CUSI_REQUIRE(r->map->rows == rows && r->map->cols == cols, CUS_ERROR_SIZE,
+                 "%s: voxel_grid's map is %d x %d, expected %d x %d like the frame", function, r->map->rows, r->map->cols,
+                 rows, cols);
+    CUSI_REQUIRE(r->map->space == space, CUS_ERROR_SPACE, "%s: voxel_grid's map is in %s memory, expected %s memory",
+                 function, r->map->space == CUS_DEVICE ? "device" : "host", space == CUS_DEVICE ? "device" : "host");
+    return CUS_OK;
+}
 
 cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                 const cusRepresentation *representations, int count) {
@@ -80,8 +129,10 @@ cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, c
     CUSI_REQUIRE(count >= 1 && count <= EVENTS_MAX_REPRESENTATIONS, CUS_ERROR_VALUE,
                  "%s: count is %d, expected 1..8 representations", function, count);
     int types[EVENTS_MAX_REPRESENTATIONS];
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
         CUS_TRY(checkRepresentation(function, &representations[i], &types[i]));
+        CUS_TRY(checkMap(function, &representations[i], rows, cols, space));
+    }
     cusEventStacker *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     made->rows = rows;
@@ -165,8 +216,21 @@ static cusStatus checkFrame(const char *function, const cusEventStacker *stacker
     return CUS_OK;
 }
 
+static cusStatus checkSpans(const char *function, const cusEventStacker *stacker, const cusEventSpan *spans,
+                            size_t window_count) {
+    CUSI_REQUIRE(spans || !eventsNeedsSpans(stacker), CUS_ERROR_NULL,
+                 "%s: a representation has window_times, expected spans (cusEventStackSpans)", function);
+    for (size_t w = 0; spans && w < window_count; ++w)
+        CUSI_REQUIRE(spans[w].begin <= spans[w].end &&
+                         (uint64_t)spans[w].end - (uint64_t)spans[w].begin <= (uint64_t)INT64_MAX,
+                     CUS_ERROR_VALUE, "%s: spans[%zu] is %lld..%lld, expected begin <= end, less than 2^63 us apart",
+                     function, w, (long long)spans[w].begin, (long long)spans[w].end);
+    return CUS_OK;
+}
+
 static cusStatus stack(const char *function, cusEventStacker *stacker, const cusEventArrays *events,
-                       const cusEventWindow *windows, size_t window_count, cusMat *frames, cusStream stream) {
+                       const cusEventWindow *windows, const cusEventSpan *spans, size_t window_count, cusMat *frames,
+                       cusStream stream) {
     CUS_TRY(eventsCheckArrays(function, events, 1, eventsNeedsTimes(stacker)));
     CUSI_REQUIRE(events->space == stacker->space, CUS_ERROR_SPACE,
                  "%s: events are in %s memory, expected %s memory like the stacker", function,
@@ -175,20 +239,29 @@ static cusStatus stack(const char *function, cusEventStacker *stacker, const cus
         return CUS_OK;
     CUSI_NOT_NULL(function, frames);
     CUS_TRY(checkWindows(function, windows, window_count, stacker->rows, events->count));
+    CUS_TRY(checkSpans(function, stacker, spans, window_count));
     const int rows = (int)window_count * stacker->rows;
     for (int i = 0; i < stacker->count; ++i)
         CUS_TRY(checkFrame(function, stacker, events, frames, i, rows));
     for (int i = 0; i < stacker->count; ++i)
         CUS_TRY(cusMatCreate(&frames[i], rows, stacker->cols, stacker->types[i], stacker->space));
-    return CUSI_BACKEND(function, stacker->space, events_host_stack(stacker, events, windows, window_count, frames),
-                        events_cuda_stack(stacker, events, windows, window_count, frames, stream));
+    return CUSI_BACKEND(function, stacker->space, events_host_stack(stacker, events, windows, spans, window_count, frames),
+                        events_cuda_stack(stacker, events, windows, spans, window_count, frames, stream));
 }
 
 cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                         size_t window_count, cusMat *frames, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusEventStack";
-    CUSI_GUARDED(function, stacker, stream, stack(function, stacker, events, windows, window_count, frames, stream));
+    CUSI_GUARDED(function, stacker, stream, stack(function, stacker, events, windows, NULL, window_count, frames, stream));
+}
+
+cusStatus cusEventStackSpans(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
+                             const cusEventSpan *spans, size_t window_count, cusMat *frames, cusStream stream) {
+    CUSI_TRACE;
+    static const char function[] = "cusEventStackSpans";
+    CUSI_NOT_NULL(function, spans);
+    CUSI_GUARDED(function, stacker, stream, stack(function, stacker, events, windows, spans, window_count, frames, stream));
 }
 
 static cusStatus skippedEvents(const char *function, cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {

@@ -56,6 +56,9 @@ static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
 static cusStatus create(cusEventPipeline *s, const cusRepresentation *representations, int count) {
     CUS_TRY(cusEventStackerCreate(&s->stacker, s->rows, s->cols, s->options.compute, representations, count));
     s->representations = count;
+    CUSI_REQUIRE(!eventsNeedsSpans(s->stacker) || s->options.windowing.unit == CUS_WINDOW_DURATION, CUS_ERROR_VALUE,
+                 "cusEventPipelineCreate: windowing's unit is CUS_WINDOW_COUNT, expected CUS_WINDOW_DURATION for a "
+                 "representation with window_times");
     s->with_times = s->options.windowing.unit == CUS_WINDOW_DURATION || eventsNeedsTimes(s->stacker);
     size_t frame_bytes = 0;
     for (int i = 0; i < count; ++i)
@@ -66,7 +69,8 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
     s->batch = s->batch < 1 ? 1 : s->batch > 4096 ? 4096 : s->batch;
     s->batch = s->batch < most ? s->batch : most;
     s->planned = malloc(s->batch * sizeof *s->planned);
-    CUSI_REQUIRE(s->planned, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
+    s->spans = malloc(s->batch * sizeof *s->spans);
+    CUSI_REQUIRE(s->planned && s->spans, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
     if (s->options.compute == CUS_DEVICE) {
         CUS_TRY(cusStreamCreate(&s->up));
         CUS_TRY(cusStreamCreate(&s->compute));
@@ -146,6 +150,7 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
         cusStreamDestroy(streams[i]);
     eventsBytesDestroy(pipeline);
     free(pipeline->planned);
+    free(pipeline->spans);
     cusEventStackerDestroy(pipeline->stacker);
     free(pipeline);
 }
@@ -262,16 +267,27 @@ static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
     return CUS_OK;
 }
 
+/* The bounds of window w by duration. */
+static cusEventSpan spanOf(const cusEventPipeline *s, uint64_t w) {
+    const cusWindowing *windowing = &s->options.windowing;
+    const uint64_t room = (uint64_t)INT64_MAX - (uint64_t)s->origin, begin = w * eventsStride(windowing),
+                   end = begin + windowing->length;
+    return (cusEventSpan){(int64_t)((uint64_t)s->origin + (begin < room ? begin : room)),
+                          (int64_t)((uint64_t)s->origin + (end < room ? end : room))};
+}
+
 /* Queues the `count` planned windows in the current slot, which is free. */
 static cusStatus submit(cusEventPipeline *s, const View *events_view, size_t count) {
     Slot *slot = &s->slots[s->current];
     const size_t first = s->planned[0].first, events_count = s->planned[count - 1].last - first;
-    const int on_device = s->options.compute == CUS_DEVICE;
+    const int on_device = s->options.compute == CUS_DEVICE, with_spans = eventsNeedsSpans(s->stacker);
     for (size_t w = 0; w < count; ++w) {
         slot->windows[w].first = events_view->start + s->planned[w].first;
         slot->windows[w].last = events_view->start + s->planned[w].last;
         s->planned[w].first -= first;
         s->planned[w].last -= first;
+        if (with_spans)
+            s->spans[w] = spanOf(s, s->next + w);
     }
     const void *array[EVENTS_ARRAYS] = {NULL};
     for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k) {
@@ -291,7 +307,8 @@ static cusStatus submit(cusEventPipeline *s, const View *events_view, size_t cou
     }
     cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
     CUS_TRY(view(s, slot->frames, count, frames));
-    CUS_TRY(cusEventStack(s->stacker, &events, s->planned, count, frames, s->compute));
+    CUS_TRY(with_spans ? cusEventStackSpans(s->stacker, &events, s->planned, s->spans, count, frames, s->compute)
+                       : cusEventStack(s->stacker, &events, s->planned, count, frames, s->compute));
     slot->first = s->next;
     slot->count = count;
     s->next += count;

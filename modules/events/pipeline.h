@@ -35,6 +35,7 @@ struct cusEventPipeline {
     int with_times;
     size_t capacity, batch;
     cusEventWindow *planned;
+    cusEventSpan *spans;       /* theirs, if a representation uses them */
     struct EventsBytes *bytes; /* NULL: events are pushed */
     int resident;              /* events are decoded into the slots' device arrays, which are then the staging */
 

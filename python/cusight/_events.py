@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Kind = Literal[
-    "histogram", "mdes", "mdes_count", "tencode", "stacked_histogram", "voxel_grid", "time_surface", "event_diff"
+    "histogram",
+    "mdes",
+    "mdes_count",
+    "tencode",
+    "stacked_histogram",
+    "voxel_grid",
+    "time_surface",
+    "event_diff",
+    "event_cube",
+    "mdes_diff",
 ]
 _KINDS = {
     "histogram": 0,
@@ -27,9 +36,12 @@ _KINDS = {
     "voxel_grid": 5,
     "time_surface": 6,
     "event_diff": 7,
+    "event_cube": 8,
+    "mdes_diff": 9,
 }
 _DEPTHS = {"uint8": 0, "int8": 1, "float32": 5}
 _NORMALIZATIONS = {"population": 1, "sample": 2}
+_SURFACES = {"exponential": 0, "time": 1, "linear": 2}
 _UNITS = {"count": 0, "duration": 1}
 _MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
@@ -102,7 +114,8 @@ class Representation:
     """What a frame shows; formulas and sources are in docs/events.md. None: the default of the kind.
 
     kind: "histogram" (uint8, 2 channels), "mdes" (`channels`), "mdes_count" (uint8, `channels`), "tencode" (uint8, 3), "stacked_histogram"
-        (uint8, 2 * `channels`), "voxel_grid" (float32, `channels`), "time_surface" (float32, 2), "event_diff" (int8, 1).
+        (uint8, 2 * `channels`), "voxel_grid" (float32, `channels`), "time_surface" (float32, 2), "event_diff" (int8, 1),
+        "event_cube" (float32, 2 * `channels`), "mdes_diff" (int8, `channels`).
     channels: 1 to 16, bins or stacks: default 10, or 5 for "voxel_grid".
     depth: of "mdes": "uint8", "int8" or "float32".
     swap_channels: negative polarity first; RGB for "tencode".
@@ -110,6 +123,11 @@ class Representation:
     normalize: "voxel_grid": subtract the mean of the values that are not 0 and divide by their standard deviation: True or
         "population" with divisor n, as numpy.std; "sample" with n - 1, as torch.std in E-RAFT and DSEC.
     tau: "time_surface": microseconds.
+    surface: "time_surface": "exponential", the "time" in microseconds from the window's begin, or "linear" from 0 to 1.
+    window_times: "time_surface", "event_cube": the window begins and ends by its duration, not with its first and last event.
+    lower, upper: "event_diff", "mdes_diff": bounds of the values, -128 to 0 and 0 to 127.
+    clip_each_event: "event_diff": after each event, not at the end.
+    scale, clip: "event_cube": values are `scale` times the sums of weights, at most `clip`.
     """
 
     kind: Kind
@@ -119,6 +137,13 @@ class Representation:
     cutoff: int = 255
     normalize: bool | Literal["population", "sample"] = False
     tau: float = 50_000.0
+    surface: Literal["exponential", "time", "linear"] = "exponential"
+    window_times: bool = False
+    lower: int = -128
+    upper: int = 127
+    clip_each_event: bool = False
+    scale: float = 1.0
+    clip: float = float("inf")
 
     def _numbers(self) -> tuple[Any, ...]:
         kind = choice("Representation", "kind", self.kind, _KINDS)
@@ -129,7 +154,12 @@ class Representation:
             if isinstance(self.normalize, str)
             else int(self.normalize)
         )
-        return kind, channels, depth, int(self.swap_channels), int(self.cutoff), normalize, float(self.tau)
+        surface = choice("Representation", "surface", self.surface, _SURFACES)
+        return (
+            *(kind, channels, depth, int(self.swap_channels), int(self.cutoff), normalize, float(self.tau)),
+            *(surface, int(self.window_times), int(self.lower), int(self.upper), int(self.clip_each_event)),
+            *(float(self.scale), float(self.clip)),
+        )
 
 
 Representations = Union[Kind, Representation, Sequence[Union[Kind, Representation]]]

@@ -32,6 +32,13 @@ std::vector<cusRepresentation> representationsOf(const nb::list &list) {
         one.cutoff = nb::cast<int>(numbers[4]);
         one.normalize = nb::cast<int>(numbers[5]);
         one.tau = nb::cast<double>(numbers[6]);
+        one.surface = nb::cast<int>(numbers[7]);
+        one.window_times = nb::cast<int>(numbers[8]);
+        one.lower = nb::cast<int>(numbers[9]);
+        one.upper = nb::cast<int>(numbers[10]);
+        one.clip_each_event = nb::cast<int>(numbers[11]);
+        one.scale = nb::cast<double>(numbers[12]);
+        one.clip = nb::cast<double>(numbers[13]);
         all.push_back(one);
     }
     return all;
@@ -92,8 +99,47 @@ static Windows windowsOf(Call &call, const cusEventArrays &events, nb::handle gi
     return windows;
 }
 
+// The time of the first event; on the device waits for the stream.
+static int64_t firstTime(Call &call, const cusEventArrays &events) {
+    int64_t time = 0;
+    if (events.space == CUS_HOST) {
+        std::memcpy(&time, events.t, sizeof time);
+        return time;
+    }
+    cusMat there = CUS_MAT_INIT, here = CUS_MAT_INIT;
+    call.run([&] {
+        CUS_TRY(cusMatWrap(&there, 1, 1, CUS_64FC1, CUS_DEVICE, const_cast<int64_t *>(events.t), 0)); // as wide
+        CUS_TRY(cusMatWrap(&here, 1, 1, CUS_64FC1, CUS_HOST, &time, 0));
+        CUS_TRY(cusMatDownload(&there, &here, call.stream()));
+        return cusStreamSynchronize(call.stream());
+    });
+    return time;
+}
+
+// The bounds in time of windows by duration; empty for others, and for no event.
+static std::vector<cusEventSpan> spansOf(Call &call, const cusEventArrays &events, nb::handle given, size_t count) {
+    std::vector<cusEventSpan> spans;
+    if (!nb::isinstance<nb::tuple>(given) || count == 0)
+        return spans;
+    const cusWindowing windowing = windowingOf(nb::cast<nb::tuple>(given));
+    if (windowing.unit != CUS_WINDOW_DURATION)
+        return spans;
+    const uint64_t stride = windowing.stride ? windowing.stride : windowing.length;
+    const auto origin = static_cast<uint64_t>(firstTime(call, events));
+    for (uint64_t w = 0; w < count; ++w)
+        spans.push_back(
+            {static_cast<int64_t>(origin + w * stride), static_cast<int64_t>(origin + w * stride + windowing.length)});
+    return spans;
+}
+
+static bool usesSpans(const std::vector<cusRepresentation> &representations) {
+    return std::any_of(representations.begin(), representations.end(),
+                       [](const cusRepresentation &one) { return one.window_times != 0; });
+}
+
+// spans: empty unless a representation has window_times.
 static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, const std::vector<int> &types,
-                      const EventsIn &in, const Windows &windows, nb::handle outs) {
+                      const EventsIn &in, const Windows &windows, const std::vector<cusEventSpan> &spans, nb::handle outs) {
     const auto count = static_cast<int64_t>(windows.size());
     std::vector<Array> arrays;
     std::vector<cusMat> mats;
@@ -113,7 +159,10 @@ static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, 
         for (cusMat &mat : mats)
             mat.rows = static_cast<int>(last - first) * rows;
         call.run([&] {
-            return cusEventStack(stacker, &in.events, windows.data() + first, last - first, mats.data(), call.stream());
+            return spans.empty() ? cusEventStack(stacker, &in.events, windows.data() + first, last - first, mats.data(),
+                                                 call.stream())
+                                 : cusEventStackSpans(stacker, &in.events, windows.data() + first, spans.data() + first,
+                                                      last - first, mats.data(), call.stream());
         });
         for (cusMat &mat : mats)
             mat.data = static_cast<char *>(mat.data) + static_cast<size_t>(mat.rows) * mat.step;
@@ -162,6 +211,7 @@ struct Stacker {
     Framework framework;
     int rows, cols;
     std::vector<int> types;
+    bool uses_spans;
 };
 
 static cusEventStacker *makeStacker(Call &call, int rows, int cols, const std::vector<cusRepresentation> &representations) {
@@ -187,8 +237,13 @@ static Stacker *createStacker(int rows, int cols, const nb::list &list, const ch
     call.assume(parseDevice("EventStacker", device), Framework::NumPy);
     std::vector<int> types = typesOf(representations);
     cusEventStacker *stacker = makeStacker(call, rows, cols, representations);
-    return new Stacker{
-        {"EventStacker", stacker, cusEventStackerDestroy}, call.device(), call.framework(), rows, cols, std::move(types)};
+    return new Stacker{{"EventStacker", stacker, cusEventStackerDestroy},
+                       call.device(),
+                       call.framework(),
+                       rows,
+                       cols,
+                       std::move(types),
+                       usesSpans(representations)};
 }
 
 static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit,
@@ -197,7 +252,9 @@ static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle
     Call call("EventStacker", stream);
     call.expect(self.device, "the EventStacker");
     const EventsIn in = eventsIn(call, x, y, p, t, static_cast<TimeUnit>(unit));
-    return stack(call, stacker, self.rows, self.cols, self.types, in, windowsOf(call, in.events, windows), outs);
+    const Windows listed = windowsOf(call, in.events, windows);
+    const auto spans = self.uses_spans ? spansOf(call, in.events, windows, listed.size()) : std::vector<cusEventSpan>();
+    return stack(call, stacker, self.rows, self.cols, self.types, in, listed, spans, outs);
 }
 
 // The stackers of recent calls of stack_events, so that repeated calls allocate nothing. A call takes one out and puts it
@@ -217,7 +274,9 @@ static std::vector<Idle> &idle() {
 
 static bool equal(const cusRepresentation &a, const cusRepresentation &b) {
     return a.kind == b.kind && a.channels == b.channels && a.depth == b.depth && a.swap_channels == b.swap_channels &&
-           a.cutoff == b.cutoff && a.normalize == b.normalize && a.tau == b.tau;
+           a.cutoff == b.cutoff && a.normalize == b.normalize && a.tau == b.tau && a.surface == b.surface &&
+           a.window_times == b.window_times && a.lower == b.lower && a.upper == b.upper &&
+           a.clip_each_event == b.clip_each_event && a.scale == b.scale && a.clip == b.clip;
 }
 
 static cusEventStacker *takeIdle(const Idle &wanted) {
@@ -255,7 +314,10 @@ static nb::list stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle
     if (!one.stacker)
         one.stacker = makeStacker(call, rows, cols, one.representations);
     try {
-        nb::list frames = stack(call, one.stacker, rows, cols, types, in, windowsOf(call, in.events, windows), outs);
+        const Windows listed = windowsOf(call, in.events, windows);
+        const auto spans =
+            usesSpans(one.representations) ? spansOf(call, in.events, windows, listed.size()) : std::vector<cusEventSpan>();
+        nb::list frames = stack(call, one.stacker, rows, cols, types, in, listed, spans, outs);
         keepIdle(std::move(one));
         return frames;
     } catch (...) {
@@ -285,7 +347,8 @@ void addEvents(nb::module_ &module) {
         "representation_defaults",
         [](int kind) {
             const cusRepresentation r = cusRepresentationDefaults(static_cast<cusRepresentationKind>(kind));
-            return nb::make_tuple(int(r.kind), r.channels, r.depth, r.swap_channels, r.cutoff, r.normalize, r.tau);
+            return nb::make_tuple(int(r.kind), r.channels, r.depth, r.swap_channels, r.cutoff, r.normalize, r.tau,
+                                  r.surface, r.window_times, r.lower, r.upper, r.clip_each_event, r.scale, r.clip);
         },
         nb::arg("kind"));
     nb::class_<Stacker>(module, "EventStacker")

@@ -30,7 +30,8 @@ TimesIn timesIn(Call &call, nb::handle t, const char *argument, TimeUnit unit);
 
 // (unit, length, stride, keep_incomplete)
 cusWindowing windowingOf(const nb::tuple &numbers);
-// [(kind, channels, depth, swap_channels, cutoff, normalize, tau), ...]
+// [(kind, channels, depth, swap_channels, cutoff, normalize, tau, surface, window_times, lower, upper, clip_each_event, scale,
+// clip), ...]
 std::vector<cusRepresentation> representationsOf(const nb::list &list);
 int typeOf(const cusRepresentation &representation);
 

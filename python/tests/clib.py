@@ -47,6 +47,14 @@ class Representation(ct.Structure):
         ("cutoff", ct.c_int),
         ("normalize", ct.c_int),
         ("tau", ct.c_double),
+        ("surface", ct.c_int),
+        ("window_times", ct.c_int),
+        ("lower", ct.c_int),
+        ("upper", ct.c_int),
+        ("clip_each_event", ct.c_int),
+        ("scale", ct.c_double),
+        ("clip", ct.c_double),
+        ("map", ct.c_void_p),
     ]
 
 

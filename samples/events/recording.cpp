@@ -76,6 +76,13 @@ void EventFile::write(const cusEventArrays &e) {
         check(cusEventWriterWrite(writer_, e.count, e.x, e.y, e.p, e.t));
 }
 
+bool EventFile::write(const cusEventTrigger &trigger) {
+    const cusStatus status = cusEventWriterWriteTriggers(writer_, 1, &trigger);
+    if (status != CUS_ERROR_VALUE && status != CUS_ERROR_UNSUPPORTED)
+        check(status);
+    return status == CUS_OK;
+}
+
 void EventFile::finish() {
     if (writer_)
         check(cusEventWriterFinish(std::exchange(writer_, nullptr)));

@@ -22,6 +22,8 @@ class EventFile {
     EventFile &operator=(const EventFile &) = delete;
 
     void write(const cusEventArrays &events);
+    // Returns false if the format cannot store the trigger.
+    bool write(const cusEventTrigger &trigger);
     void finish();
 
   private:

@@ -8,6 +8,7 @@
 
 #include <opencv2/core.hpp>
 
+#include <array>
 #include <string>
 
 namespace events {
@@ -23,8 +24,11 @@ struct Settings : FrameSettings {
     double contrast_threshold = 0.2, threshold_spread = 0, leak_rate = 0, leak_jitter = 0, shot_rate = 0;
     int refractory = 0, seed = 0;
     // Which part of the recording, and on which grid.
-    double from = 0, to = -1; // seconds from the first event; -1: to the end
-    cv::Size resize;          // 0 x 0: the sensor
+    double from = 0, to = -1;         // seconds from the first event; -1: to the end
+    std::array<int, 4> crop = {};     // x, y, width, height; all 0: the sensor
+    std::string flip = "none";        // x, y, both
+    int hot_events = 0, activity = 0; // cusEventFilterOptions
+    cv::Size resize;                  // 0 x 0: the sensor
     unsigned long long shard = 1, shards = 1;
     // The output.
     bool checksum = false;

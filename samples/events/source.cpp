@@ -181,19 +181,33 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
 }
 
 Selection::Selection(EventSource &source, const Settings &s)
-    : grid(s.resize), source_(source), from_(microseconds(s.from)), to_(s.to < 0 ? -1 : microseconds(s.to)) {
+    : grid(s.resize), source_(source), from_(microseconds(s.from)), to_(s.to < 0 ? -1 : microseconds(s.to)),
+      filter_options_(cusEventFilterDefaults()), filters_(s.crop[2] || s.flip != "none" || s.hot_events || s.activity) {
     if (!source.sensor.width)
         measureSensor(source, s.input);
+    const cv::Size kept = s.crop[2] ? cv::Size(s.crop[2], s.crop[3]) : source.sensor;
+    cusEventFilterOptions &o = filter_options_;
+    o.width = source.sensor.width, o.height = source.sensor.height;
+    o.x = s.crop[0], o.y = s.crop[1], o.region_width = s.crop[2], o.region_height = s.crop[3];
+    o.flip_x = s.flip == "x" || s.flip == "both";
+    o.flip_y = s.flip == "y" || s.flip == "both";
+    o.hot_events = static_cast<uint64_t>(s.hot_events);
+    o.activity = s.activity;
     if (grid.width) {
-        column_ = scaleTable(source.sensor.width, grid.width);
-        row_ = scaleTable(source.sensor.height, grid.height);
+        column_ = scaleTable(kept.width, grid.width);
+        row_ = scaleTable(kept.height, grid.height);
     } else {
-        grid = source.sensor;
+        grid = kept;
     }
     rewind();
 }
 
 void Selection::rewind() {
+    if (filters_) {
+        cusEventFilter *made = nullptr;
+        check(cusEventFilterCreate(&made, &filter_options_));
+        filter_.reset(made);
+    }
     source_.rewind();
     start_ = -1;
     if (from_ && source_.first_time >= 0 && source_.seekTime(source_.first_time + from_))
@@ -210,6 +224,8 @@ bool Selection::next(cusEventArrays &events) {
             to_ < 0 ? events.count : static_cast<size_t>(std::lower_bound(events.t, end, start_ + to_) - events.t);
         const bool over = high < events.count;
         events = {events.x + low, events.y + low, events.p + low, events.t + low, high - std::min(low, high), CUS_HOST};
+        if (events.count)
+            filter(events);
         if (events.count) {
             resize(events);
             return true;
@@ -220,11 +236,23 @@ bool Selection::next(cusEventArrays &events) {
     return false;
 }
 
+void Selection::filter(cusEventArrays &events) {
+    if (!filters_)
+        return;
+    const size_t n = events.count;
+    x_.assign(events.x, events.x + n);
+    y_.assign(events.y, events.y + n);
+    p_.assign(events.p, events.p + n);
+    t_.assign(events.t, events.t + n);
+    check(cusEventFilterRun(filter_.get(), n, x_.data(), y_.data(), p_.data(), t_.data(), &events.count));
+    events = {x_.data(), y_.data(), p_.data(), t_.data(), events.count, CUS_HOST};
+}
+
 void Selection::resize(cusEventArrays &events) {
     if (column_.empty())
         return;
-    x_.resize(events.count);
-    y_.resize(events.count);
+    x_.resize(std::max(x_.size(), events.count));
+    y_.resize(std::max(y_.size(), events.count));
     for (size_t i = 0; i < events.count; ++i) {
         x_[i] = column_[events.x[i]];
         y_[i] = row_[events.y[i]];

@@ -82,7 +82,7 @@ class EventColumns {
 // A recording if the content of the file is one, otherwise a video, camera or images. `pinned`: events are in pinned memory.
 std::unique_ptr<EventSource> openEvents(const Settings &settings, bool pinned);
 
-// The events of --range, on the grid of --resize.
+// The events of --range that the filters keep, on the grid of --resize.
 class Selection {
   public:
     Selection(EventSource &source, const Settings &settings);
@@ -91,20 +91,30 @@ class Selection {
     bool next(cusEventArrays &events); // as EventSource::next
 
     // Continues at event `index` of the selection, if the source can.
-    bool seek(uint64_t index) { return !from_ && source_.seek(index); }
+    bool seek(uint64_t index) { return !from_ && !filters_ && source_.seek(index); }
 
     // Whether it is all events of the source, so that the source's count and times apply.
-    bool whole() const { return !from_ && to_ < 0; }
+    bool whole() const { return !from_ && to_ < 0 && !filters_; }
 
     cv::Size grid;
 
   private:
+    void filter(cusEventArrays &events);
     void resize(cusEventArrays &events);
+
+    struct Destroy {
+        void operator()(cusEventFilter *filter) const { cusEventFilterDestroy(filter); }
+    };
 
     EventSource &source_;
     const int64_t from_, to_;                    // microseconds from the first event
     int64_t start_ = -1;                         // time of the first event
     std::vector<uint16_t> column_, row_, x_, y_; // from the sensor's to the grid's coordinates; empty: no resize
+    cusEventFilterOptions filter_options_;
+    bool filters_;
+    std::unique_ptr<cusEventFilter, Destroy> filter_;
+    std::vector<uint8_t> p_;
+    std::vector<int64_t> t_;
 };
 
 } // namespace events

@@ -8,6 +8,14 @@ namespace {
 
 using Trigger = cusEventTrigger;
 
+Trigger triggerAt(int64_t t, int id, int value) {
+    Trigger made = {};
+    made.t = t;
+    made.id = static_cast<int16_t>(id);
+    made.value = static_cast<uint8_t>(value);
+    return made;
+}
+
 bool same(const Trigger &a, const Trigger &b) {
     return a.t == b.t && a.id == b.id && a.value == b.value;
 }
@@ -141,6 +149,95 @@ TEST(EventTriggers, FormatsWithout) {
     CUS_REJECTS(cusEventReaderReadTriggers(nullptr, 0, nullptr, &count), NULL,
                 "cusEventReaderReadTriggers: reader is NULL");
     CUS_REJECTS(cusEventReaderRewindTriggers(nullptr), NULL, "cusEventReaderRewindTriggers: reader is NULL");
+}
+
+// Triggers of each format that has them come back, with the events, however the calls are cut.
+TEST(EventTriggers, WritersRoundTrip) {
+    Folder at;
+    auto random = support::generator();
+    const struct {
+        cusEventFormat format;
+        int most_id;
+    } formats[] = {{CUS_EVENTS_EVT2, 31}, {CUS_EVENTS_EVT3, 15}, {CUS_EVENTS_METAVISION, 32767}, {CUS_EVENTS_AEDAT4, 0}};
+    for (const auto &[format, most_id] : formats)
+        for (const size_t n : {0, 1, 3000}) {
+            SCOPED_TRACE(cusEventFormatName(format));
+            const Events events = randomEvents(n, random, int64_t(random() % 30000000));
+            std::vector<Trigger> triggers;
+            int64_t t = events.size() ? std::max<int64_t>(events.t[0] - 5000, 0) : 7;
+            for (size_t i = 0; i < 1300; ++i) {
+                t += int64_t(random() % (n + 20)) * int64_t(random() % 3);
+                triggers.push_back(triggerAt(t, int(random() % size_t(most_id + 1)), int(random() & 1)));
+            }
+            cusEventWriterOptions options = sensor();
+            options.format = format;
+            options.compress = format == CUS_EVENTS_AEDAT4 ? 0 : 1;
+            cusEventWriter *writer = nullptr;
+            CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "w").c_str(), &options));
+            for (size_t i = 0, k = 0; i < n || k < triggers.size();) {
+                const size_t events_here = std::min<size_t>(1 + random() % 700, n - i);
+                const int64_t last = events_here ? events.t[i + events_here - 1] : INT64_MAX;
+                for (size_t some = 1; k < triggers.size() && (some == 0 || triggers[k].t <= last); k += some) {
+                    some = std::min<size_t>(1 + random() % 5, triggers.size() - k);
+                    CUS_ASSERT_OK(cusEventWriterWriteTriggers(writer, some, &triggers[k]));
+                }
+                if (events_here)
+                    CUS_ASSERT_OK(
+                        cusEventWriterWrite(writer, events_here, &events.x[i], &events.y[i], &events.p[i], &events.t[i]));
+                i += events_here;
+            }
+            CUS_ASSERT_OK(cusEventWriterFinish(writer));
+            cusEventReaderOptions read = cusEventReaderDefaults();
+            read.format = CUS_EVENTS_ANY;
+            Reader r(at / "w", read);
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            if (n)
+                EXPECT_TRUE(r.all() == events);
+            cusStatus status = CUS_OK;
+            const auto got = readAll(r.reader, 100, status);
+            ASSERT_EQ(status, CUS_OK) << cusLastError();
+            ASSERT_TRUE(std::equal(got.begin(), got.end(), triggers.begin(), triggers.end(), same)) << got.size();
+        }
+}
+
+TEST(EventTriggers, WritersReject) {
+    Folder at;
+    cusEventWriterOptions options = sensor();
+    options.format = CUS_EVENTS_EVT3;
+    cusEventWriter *writer = nullptr;
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "w").c_str(), &options));
+    const uint16_t place = 3;
+    const uint8_t p = 1;
+    const int64_t t = 50;
+    const auto write = [&](int64_t time, int id, int value) {
+        const Trigger trigger = triggerAt(time, id, value);
+        return cusEventWriterWriteTriggers(writer, 1, &trigger);
+    };
+    CUS_ASSERT_OK(cusEventWriterWrite(writer, 1, &place, &place, &p, &t));
+    CUS_REJECTS(write(49, 0, 1), VALUE, "cusEventWriterWriteTriggers: trigger 0 has time 49 us, expected 50..");
+    CUS_ASSERT_OK(write(60, 15, 1));
+    CUS_REJECTS(write(59, 0, 1), VALUE, "trigger 0 has time 59 us, expected 60..");
+    CUS_REJECTS(write(60, 16, 1), VALUE, "trigger 0 has id 16, expected 0..15");
+    CUS_REJECTS(write(60, -1, 1), VALUE, "trigger 0 has id -1, expected 0..15");
+    CUS_REJECTS(write(INT64_MAX, 0, 1), VALUE, "has time 9223372036854775807 us");
+    CUS_REJECTS(cusEventWriterWriteTriggers(writer, 1, nullptr), NULL, "cusEventWriterWriteTriggers: triggers is NULL");
+    CUS_REJECTS(cusEventWriterWriteTriggers(nullptr, 0, nullptr), NULL, "cusEventWriterWriteTriggers: writer is NULL");
+    CUS_ASSERT_OK(cusEventWriterFinish(writer));
+    Reader r(at / "w");
+    cusStatus status = CUS_OK;
+    EXPECT_EQ(readAll(r.reader, 10, status).size(), 1u);
+    for (const cusEventFormat format : {CUS_EVENTS_M3ED, CUS_EVENTS_DAT, CUS_EVENTS_TEXT}) {
+        options.format = format;
+        CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "w").c_str(), &options));
+        CUS_REJECTS(write(60, 0, 1), UNSUPPORTED,
+                    std::string("cusEventWriterWriteTriggers: format is ") + cusEventFormatName(format));
+        cusEventWriterDiscard(writer);
+    }
+    options.format = CUS_EVENTS_METAVISION;
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "w").c_str(), &options));
+    CUS_ASSERT_OK(write(0, 0, 1));
+    CUS_ASSERT_OK(write(int64_t(1) << 40, 0, 1));
+    CUS_REJECTS(cusEventWriterFinish(writer), VALUE, "a trigger has time 1099511627776 us, too long after the first");
 }
 
 // The triggers in the files of the vendor's encoder.

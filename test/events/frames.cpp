@@ -32,14 +32,18 @@ TEST_P(EventStack, WorkedExample) {
         {0.5, 0.5, 0.2, 0.8},
         {1, std::exp(-1.0), std::exp(-0.4), 0},
         {1, 1},
+        {0.5, 0.5, 0.5, 0.5, 0, 0, 0.9, 0}, // at -0.5, 0.5, 1.1 and 1.5 from the middle of the first bin
+        {1, 1, 1, 0, 0, 1},                 // before 125, before 150, all
     };
+    r[CUS_REPR_EVENT_CUBE].channels = 2;
+    r[CUS_REPR_MDES_DIFF].channels = 3;
     const SpaceEvents input(events, space());
-    const Stacker stacker(1, 2, space(), r);
     const cusEventWindow window = {0, 4};
-    std::vector<support::Mat> frames(r.size());
-    CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, &window, 1, frames.data(), nullptr));
     for (size_t i = 0; i < r.size(); ++i) {
-        const std::vector<double> got = values(frames[i]);
+        const Stacker stacker(1, 2, space(), {r[i]});
+        support::Mat frame;
+        CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, &window, 1, &frame, nullptr));
+        const std::vector<double> got = values(frame);
         ASSERT_EQ(got.size(), expected[i].size()) << cusRepresentationName(r[i].kind);
         for (size_t k = 0; k < got.size(); ++k)
             EXPECT_NEAR(got[k], expected[i][k], 3e-7) << cusRepresentationName(r[i].kind) << " value " << k;
@@ -493,8 +497,8 @@ TEST(EventStacker, Rejects) {
     r.normalize = 3; // ignored
     r.tau = -1;
     CUS_REJECTS(create(5, 5, CUS_HOST, 1), VALUE, "tau is -1");
-    r.kind = static_cast<cusRepresentationKind>(8);
-    CUS_REJECTS(create(5, 5, CUS_HOST, 1), VALUE, "kind is 8");
+    r.kind = static_cast<cusRepresentationKind>(10);
+    CUS_REJECTS(create(5, 5, CUS_HOST, 1), VALUE, "kind is 10, expected 0..9");
     EXPECT_EQ(cusRepresentationName(r.kind), nullptr);
     EXPECT_EQ(stacker, nullptr);
     cusEventStackerDestroy(nullptr);

@@ -154,19 +154,20 @@ inline std::vector<double> values(const cusMat &mat) {
 
 // The largest difference that the header allows for a frame of n events.
 inline double tolerance(const cusRepresentation &r, double n, double expected) {
-    if (r.kind == CUS_REPR_TIME_SURFACE)
+    if (r.kind == CUS_REPR_TIME_SURFACE && r.surface == CUS_SURFACE_EXPONENTIAL)
         return std::ldexp(std::max(expected, 1.2e-38), -23);
     if (r.kind == CUS_REPR_VOXEL_GRID)
-        return r.normalize ? 0 : std::ldexp(n, -25) + std::ldexp(std::fabs(expected), -24) + 1e-12;
+        return r.normalize || r.map ? 0 : std::ldexp(n, -25) + std::ldexp(std::fabs(expected), -24) + 1e-12;
     return 0;
 }
 
 inline void expectFrames(const cusMat &frames, const Events &events, const std::vector<cusEventWindow> &windows, int rows,
-                         int cols, const cusRepresentation &r) {
+                         int cols, const cusRepresentation &r, const cusEventSpan *spans = nullptr) {
     const std::vector<double> got = values(frames);
     const size_t size = got.size() / windows.size();
     for (size_t w = 0; w < windows.size(); ++w) {
-        const std::vector<double> expected = reference::frame(events, windows[w], rows, cols, r);
+        const std::vector<double> expected =
+            reference::frame(events, windows[w], rows, cols, r, spans ? spans + w : nullptr);
         ASSERT_EQ(size, expected.size());
         const double n = static_cast<double>(windows[w].last - windows[w].first);
         for (size_t i = 0; i < size; ++i)
@@ -182,7 +183,7 @@ inline cusRepresentation repr(cusRepresentationKind kind) {
 
 inline std::vector<cusRepresentation> allKinds() {
     std::vector<cusRepresentation> all;
-    for (int kind = 0; kind < 8; ++kind)
+    for (int kind = 0; kind <= CUS_REPR_MDES_DIFF; ++kind)
         all.push_back(repr(static_cast<cusRepresentationKind>(kind)));
     return all;
 }
@@ -197,12 +198,28 @@ inline std::vector<cusRepresentation> otherOptions(std::mt19937_64 &random) {
         r.cutoff = 1 + static_cast<int>(random() % 20);
         r.tau = 1 + static_cast<double>(random() % 3000);
         r.normalize = 1 + static_cast<int>(random() & 1);
+        r.surface = static_cast<int>(random() % 3);
+        r.lower = -static_cast<int>(random() % 8);
+        r.upper = static_cast<int>(random() % 8);
+        r.clip_each_event = static_cast<int>(random() & 1);
+        r.scale = 0.2;
+        r.clip = 1;
     }
     return all;
 }
 
-inline void check(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
-                  const std::vector<cusRepresentation> &representations, cusSpace space, size_t shift = 0) {
+// Calls with at most as many representations as a stacker takes.
+template<class Call>
+void forParts(const std::vector<cusRepresentation> &representations, Call call) {
+    constexpr size_t MOST = 8;
+    for (size_t first = 0; first < representations.size(); first += MOST)
+        call(std::vector<cusRepresentation>(
+            representations.begin() + static_cast<std::ptrdiff_t>(first),
+            representations.begin() + static_cast<std::ptrdiff_t>(std::min(first + MOST, representations.size()))));
+}
+
+inline void checkPart(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
+                      const std::vector<cusRepresentation> &representations, cusSpace space, size_t shift) {
     const SpaceEvents input(events, space, shift);
     const Stacker stacker(rows, cols, space, representations);
     std::vector<support::Mat> frames(representations.size());
@@ -216,9 +233,16 @@ inline void check(const Events &events, const std::vector<cusEventWindow> &windo
     EXPECT_EQ(skipped, expected);
 }
 
+inline void check(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
+                  const std::vector<cusRepresentation> &representations, cusSpace space, size_t shift = 0) {
+    forParts(representations, [&](const std::vector<cusRepresentation> &part) {
+        checkPart(events, windows, rows, cols, part, space, shift);
+    });
+}
+
 // Frames of the device equal the host's: bit by bit, but the time surface to 1 unit in the last place.
 inline void expectSameFrames(const cusMat &host, const cusMat &device, const cusRepresentation &r) {
-    if (r.kind == CUS_REPR_TIME_SURFACE) {
+    if (r.kind == CUS_REPR_TIME_SURFACE && r.surface == CUS_SURFACE_EXPONENTIAL) {
         const double relative = std::ldexp(1, -23);
         const auto expected = support::elements<float>(host), got = support::elements<float>(device);
         ASSERT_EQ(expected.size(), got.size());
@@ -230,9 +254,8 @@ inline void expectSameFrames(const cusMat &host, const cusMat &device, const cus
     }
 }
 
-// The device's frames equal the host's, and so does the number of skipped events.
-inline void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
-                               const std::vector<cusRepresentation> &representations) {
+inline void expectSamePart(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
+                           const std::vector<cusRepresentation> &representations) {
     std::vector<support::Mat> frames[2] = {std::vector<support::Mat>(representations.size()),
                                            std::vector<support::Mat>(representations.size())};
     uint64_t skipped[2] = {0, 0};
@@ -286,5 +309,12 @@ class Pipeline {
     }
     support::Owned<cusEventPipelineDestroy> object;
 };
+
+// The device's frames equal the host's, and so does the number of skipped events.
+inline void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
+                               const std::vector<cusRepresentation> &representations) {
+    forParts(representations,
+             [&](const std::vector<cusRepresentation> &part) { expectSamePart(events, windows, rows, cols, part); });
+}
 
 } // namespace events

@@ -265,6 +265,16 @@ TEST(FaultsOfEventio, Writer) {
             EXPECT_EQ(access(path.c_str(), F_OK) == 0, !t.failed);
             std::remove(path.c_str());
         });
+        if (format != CUS_EVENTS_M3ED)
+            walk("cusEventWriterWriteTriggers" + how, [&](Trial &t) {
+                std::vector<cusEventTrigger> triggers(2000);
+                for (size_t i = 0; i < triggers.size(); ++i)
+                    triggers[i].t = static_cast<int64_t>(i);
+                cusEventWriter *w = nullptr;
+                CUS_ASSERT_OK(cusEventWriterCreate(&w, path.c_str(), &options));
+                t.attempt([&] { return cusEventWriterWriteTriggers(w, triggers.size(), triggers.data()); });
+                cusEventWriterDiscard(w);
+            });
         // As it was before: a run that fails keeps it.
         const eventio_test::Bytes earlier(100, 7);
         walk("cusEventWriterFinish" + how, [&](Trial &t) {
@@ -285,6 +295,24 @@ TEST(FaultsOfEventio, Writer) {
         });
     }
     EXPECT_NE(std::system(("ls -A " + (folder / "") + " | grep .").c_str()), 0) << "files are left";
+}
+
+TEST(FaultsOfEventio, Filter) {
+    auto random = support::generator();
+    const eventio_test::Events e = eventio_test::randomEvents(2000, random);
+    cusEventFilterOptions options = cusEventFilterDefaults();
+    options.width = 640, options.height = 480;
+    options.hot_events = 5;
+    options.activity = 1000;
+    walk("cusEventFilterCreate, cusEventFilterRun", [&](Trial &t) {
+        cusEventFilter *filter = nullptr;
+        t.call([&] { return cusEventFilterCreate(&filter, &options); });
+        eventio_test::Events in = e;
+        size_t kept = 0;
+        CUS_ASSERT_OK(cusEventFilterRun(filter, in.size(), in.x.data(), in.y.data(), in.p.data(), in.t.data(), &kept));
+        cusEventFilterDestroy(filter);
+        t.value(kept);
+    });
 }
 
 } // namespace

@@ -99,7 +99,7 @@ TEST_P(FaultsWith, Decoder) {
 TEST_P(FaultsWith, Stacker) {
     const Recording recording(space());
     const cusEventWindow windows[3] = {{0, 1000}, {900, 2500}, {2500, 3000}};
-    for (int kind = CUS_REPR_HISTOGRAM; kind <= CUS_REPR_EVENT_DIFF; ++kind) {
+    for (int kind = CUS_REPR_HISTOGRAM; kind <= CUS_REPR_MDES_DIFF; ++kind) {
         cusRepresentation r = cusRepresentationDefaults(cusRepresentationKind(kind));
         r.normalize = CUS_NORMALIZE_POPULATION;
         const std::string name = cusRepresentationName(r.kind);
@@ -113,6 +113,16 @@ TEST_P(FaultsWith, Stacker) {
             t.result(frames.bytes());
         });
     }
+    cusRepresentation cube = cusRepresentationDefaults(CUS_REPR_EVENT_CUBE);
+    cube.window_times = 1;
+    const cusEventSpan spans[3] = {{0, 9000}, {5000, 20000}, {20000, 30000}};
+    check("cusEventStackSpans", [&](Trial &t) {
+        support::Owned<cusEventStackerDestroy> s;
+        CUS_ASSERT_OK(cusEventStackerCreate(&s, 48, 64, space(), &cube, 1));
+        Mat frames;
+        t.call([&] { return cusEventStackSpans(s, &recording.arrays, windows, spans, 3, &frames, nullptr); });
+        t.result(frames.bytes());
+    });
     // One long window, which the device handles in parts.
     const int count = 400000;
     const Recording many(space(), count);

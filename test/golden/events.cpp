@@ -58,7 +58,7 @@ Data expectedFrames(const Events &events, const std::vector<cusEventWindow> &win
     int type = 0;
     cusRepresentationType(&r, &type);
     Data data;
-    const bool plain_voxels = r.kind == CUS_REPR_VOXEL_GRID && r.normalize == CUS_NORMALIZE_NONE;
+    const bool plain_voxels = r.kind == CUS_REPR_VOXEL_GRID && r.normalize == CUS_NORMALIZE_NONE && !r.map;
     for (const cusEventWindow &w : windows)
         append(data, typed(plain_voxels ? voxels(events, w, rows, cols, static_cast<size_t>(r.channels))
                                         : reference::frame(events, w, rows, cols, r),
@@ -120,7 +120,7 @@ struct Named {
     cusRepresentation representation;
 };
 
-// All that are bit-identical: not time surfaces.
+// All that are bit-identical: not exponential time surfaces.
 std::vector<Named> representations() {
     std::vector<Named> list;
     const auto add = [&](const char *options, cusRepresentationKind kind, auto change) {
@@ -146,6 +146,14 @@ std::vector<Named> representations() {
         [](cusRepresentation &r) { r.normalize = CUS_NORMALIZE_POPULATION; });
     add("channels=3 normalize=sample", CUS_REPR_VOXEL_GRID,
         [](cusRepresentation &r) { r.channels = 3, r.normalize = CUS_NORMALIZE_SAMPLE; });
+    add("lower=-5 upper=5 clip_each_event", CUS_REPR_EVENT_DIFF,
+        [](cusRepresentation &r) { r.lower = -5, r.upper = 5, r.clip_each_event = 1; });
+    add("lower=-8 upper=7", CUS_REPR_EVENT_DIFF, [](cusRepresentation &r) { r.lower = -8, r.upper = 7; });
+    add("", CUS_REPR_MDES_DIFF, same);
+    add("channels=4 scale=0.2 clip=1", CUS_REPR_EVENT_CUBE,
+        [](cusRepresentation &r) { r.channels = 4, r.scale = 0.2, r.clip = 1; });
+    add("surface=time", CUS_REPR_TIME_SURFACE, [](cusRepresentation &r) { r.surface = CUS_SURFACE_TIME; });
+    add("surface=linear", CUS_REPR_TIME_SURFACE, [](cusRepresentation &r) { r.surface = CUS_SURFACE_LINEAR; });
     return list;
 }
 

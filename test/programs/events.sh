@@ -122,6 +122,31 @@ a=$("$program" recording.txt --headless --range 0.1:0.2 --events-per-frame 500 -
 [ -n "$a" ] && [ "$(events part.dat --events-per-frame 500 --checksum | value checksum)" = "$a" ] || fail "convert --range gives other events"
 runs 3 "no event: --range contains no events" "$program" convert c.raw none.dat --range 5000:5001
 
+# Triggers go along: an event, input 3 rising, an event; AEDAT4 has no inputs.
+printf '%% evt 2.0\n%% geometry 320x240\n%% end\n\x01\x00\x00\x80\x05\x28\x00\x10\x01\x03\x40\xa0\x06\x30\x80\x00' >t.raw
+for name in t2.raw t2.hdf5 t2.aedat4; do
+    "$program" convert t.raw $name >out.txt 2>err.txt || fail "convert t.raw $name: $(cat err.txt)"
+    if [ $name = t2.aedat4 ]; then
+        grep -q "^triggers: 0, and 1 that the format cannot store$" out.txt || fail "convert t.raw $name says: $(cat out.txt)"
+    else
+        grep -q "^triggers: 1$" out.txt || fail "convert t.raw $name says: $(cat out.txt)"
+        "$program" $name --headless --triggers t.csv --events-per-frame 1 >/dev/null 2>err.txt || fail "$name: $(cat err.txt)"
+        grep -q "^65,3,1$" t.csv || fail "$name has triggers $(cat t.csv)"
+    fi
+done
+
+# Filters: mirrored twice is as before; a part of the sensor has its size; a hot pixel loses events.
+"$program" convert recording.txt f.raw --flip both >/dev/null 2>err.txt || fail "convert --flip: $(cat err.txt)"
+[ "$(checksum f.raw)" != "$right" ] || fail "--flip changes nothing"
+"$program" convert f.raw g.raw --flip both >/dev/null 2>err.txt && [ "$(checksum g.raw)" = "$right" ] || fail "mirrored twice is not as before"
+"$program" convert recording.txt f.raw --crop 5,6,100,80 >/dev/null 2>err.txt || fail "convert --crop: $(cat err.txt)"
+"$program" info f.raw | grep "^sensor: 100 x 80$" >/dev/null || fail "--crop: $("$program" info f.raw)"
+"$program" convert recording.txt f.raw --hot-pixels 100 >out.txt 2>err.txt || fail "convert --hot-pixels: $(cat err.txt)"
+kept=$(value events <out.txt)
+[ "$kept" -gt 30000 ] && [ "$kept" -lt 40000 ] || fail "--hot-pixels keeps $kept of 40000 events"
+"$program" convert recording.txt f.raw --activity 10 >out.txt 2>err.txt || fail "convert --activity: $(cat err.txt)"
+[ "$(value events <out.txt)" -lt 40000 ] || fail "--activity keeps all"
+
 # With noise: more events, the same in every run with one seed, others with another.
 noisy() { events synthetic:96x64@30 --events-per-frame 800 --checksum --shot-rate 20 --leak-rate 1 --refractory 500 "$@" | value checksum; }
 made=$(noisy)

@@ -59,9 +59,50 @@ inline void addVoxel(double *pixel, size_t bins, double time, bool positive, boo
         pixel[bin + 1] += positive ? next : -next;
 }
 
-// One frame, row-major [row][col][channel], in double, which holds every value of every type.
+constexpr double EVENT_WEIGHT = 16777216; // 2^24
+
+// Splits an event of a cube between the two bins nearest to `time`, in units of 2^-24. pixel: the first bin's value.
+inline void addToCube(double *pixel, long bins, double time, double unit) {
+    const long bin = static_cast<long>(std::floor(time));
+    const double next = std::floor(std::ldexp(time - std::floor(time), 24) + 0.5);
+    if (bin >= 0 && bin < bins)
+        pixel[2 * bin] += unit - next;
+    if (bin + 1 >= 0 && bin + 1 < bins)
+        pixel[2 * (bin + 1)] += next;
+}
+
+// A voxel grid, event by event, where each event's weights are split between the four pixels around the position that the map
+// has for its pixel. Weights of time and then their shares are rounded to multiples of 2^-24.
+inline std::vector<double> rectifiedVoxels(const Events &events, cusEventWindow window, int rows, int cols, size_t bins,
+                                           const cusMat &map) {
+    std::vector<double> out(static_cast<size_t>(rows) * static_cast<size_t>(cols) * bins);
+    for (uint64_t e = window.first; e < window.last; ++e) {
+        if (events.x[e] >= cols || events.y[e] >= rows)
+            continue;
+        const float *xy =
+            reinterpret_cast<const float *>(static_cast<const char *>(map.data) + events.y[e] * map.step) + 2 * events.x[e];
+        const int64_t dt = std::max<int64_t>(events.t[window.last - 1] - events.t[window.first], 1);
+        const double time = static_cast<double>(bins - 1) * static_cast<double>(events.t[e] - events.t[window.first]) /
+                            static_cast<double>(dt);
+        std::vector<double> weights(bins);
+        addVoxel(weights.data(), bins, time, events.p[e] != 0, true);
+        for (int y = 0; y < rows; ++y)
+            for (int x = 0; x < cols; ++x) {
+                const double dx = 1 - std::fabs(static_cast<double>(xy[0]) - x),
+                             dy = 1 - std::fabs(static_cast<double>(xy[1]) - y);
+                if (!(dx > 0 && dy > 0))
+                    continue;
+                for (size_t b = 0; b < bins; ++b)
+                    out[(static_cast<size_t>(y) * static_cast<size_t>(cols) + static_cast<size_t>(x)) * bins + b] +=
+                        std::ldexp(std::nearbyint(dy * dx * std::ldexp(weights[b], 24)), -24);
+            }
+    }
+    return out;
+}
+
+// One frame, row-major [row][col][channel], in double, which holds every value of every type. span: the window's own bounds.
 inline std::vector<double> frame(const Events &events, cusEventWindow window, int rows, int cols,
-                                 const cusRepresentation &r) {
+                                 const cusRepresentation &r, const cusEventSpan *span = nullptr) {
     const size_t first = window.first, n = window.last - window.first;
     int type = 0;
     cusRepresentationType(&r, &type);
@@ -72,6 +113,8 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
         return out;
     const int64_t t0 = events.t[first], tn = events.t[first + n - 1], dt = tn - t0;
     const std::vector<size_t> starts = mdesStarts(n, r.channels);
+    const cusEventSpan bounds = r.window_times && span ? *span : cusEventSpan{t0, tn};
+    const double length = static_cast<double>(std::max<int64_t>(bounds.end - bounds.begin, 1));
     for (size_t i = 0; i < n; ++i) {
         const size_t e = first + i;
         if (events.x[e] >= cols || events.y[e] >= rows)
@@ -116,16 +159,43 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
             break;
         }
         case CUS_REPR_TIME_SURFACE:
-            pixel[polarity] = std::exp(static_cast<double>(t - tn) / r.tau);
+            pixel[polarity] = r.surface == CUS_SURFACE_EXPONENTIAL ? std::exp(static_cast<double>(t - bounds.end) / r.tau)
+                              : r.surface == CUS_SURFACE_TIME
+                                  ? std::max(static_cast<double>(t - bounds.begin), 0.0)
+                                  : std::max(static_cast<double>(t - bounds.begin), 0.0) / length;
             break;
         case CUS_REPR_EVENT_DIFF:
             pixel[0] += positive ? 1 : -1;
+            if (r.clip_each_event)
+                pixel[0] = std::max<double>(r.lower, std::min<double>(r.upper, pixel[0]));
+            break;
+        case CUS_REPR_EVENT_CUBE:
+            addToCube(pixel + polarity, r.channels,
+                      static_cast<double>(r.channels) * static_cast<double>(t - bounds.begin) / length + 0.5 - 1,
+                      EVENT_WEIGHT);
+            break;
+        case CUS_REPR_MDES_DIFF:
+            for (size_t k = 0; k < channels; ++k)
+                if (k + 1 == channels || std::ldexp(static_cast<double>(t - t0), static_cast<int>(channels - 1 - k)) <
+                                             static_cast<double>(std::max<int64_t>(dt, 1)))
+                    pixel[k] += positive ? 1 : -1;
             break;
         }
     }
-    if (r.kind == CUS_REPR_EVENT_DIFF)
+    if (r.kind == CUS_REPR_EVENT_DIFF || r.kind == CUS_REPR_MDES_DIFF)
         for (double &v : out)
-            v = std::max(-128.0, std::min(127.0, v));
+            v = std::max<double>(r.lower, std::min<double>(r.upper, v));
+    if (r.kind == CUS_REPR_EVENT_CUBE)
+        for (double &v : out)
+            v = static_cast<double>(static_cast<float>(std::min(v * (r.scale / EVENT_WEIGHT), r.clip)));
+    if (r.kind == CUS_REPR_TIME_SURFACE && r.surface)
+        for (double &v : out)
+            v = static_cast<double>(static_cast<float>(v));
+    if (r.kind == CUS_REPR_VOXEL_GRID && r.map) {
+        out = rectifiedVoxels(events, window, rows, cols, bins, *r.map);
+        for (double &v : out)
+            v = static_cast<double>(static_cast<float>(v));
+    }
     if (r.kind == CUS_REPR_VOXEL_GRID && r.normalize)
         normalize(out, r.normalize == CUS_NORMALIZE_SAMPLE);
     return out;

@@ -1,4 +1,4 @@
-/* Writes AEDAT4 (aedat4/): packets of `chunk` events, each compressed on its own, and a table of them. The FlatBuffers always have the
+/* Writes AEDAT4 (aedat4/): packets of `chunk` events or of triggers, each compressed on its own, and a table of them. The FlatBuffers always have the
  * same few fields, so they are laid out here by hand: all fields at multiples of their size from the start, which is the size prefix. */
 #include "check.h"
 #include "eventio/writers/methods.h"
@@ -18,11 +18,13 @@
 enum { NONE, LZ4, ZSTD };                                     /* the option compress */
 enum { PACKET_HEADER = 8, EVENTS_AT = 32, EVENT_BYTES = 16 }; /* EVENTS_AT: in a buffer of events */
 enum { LINE_BYTES = 48, LINES_AT = 44, ZSTD_LEVEL = 3 };      /* of the table */
+enum { EVENT_STREAM, TRIGGER_STREAM };                        /* numbers of the streams */
+enum { TRIGGERS = 512, RISING = 1, FALLING = 2 };             /* in a packet; the edges of the external signal */
 
 /* A packet that is stored. */
 typedef struct Line {
     uint64_t offset; /* behind its header */
-    uint32_t size, count;
+    uint32_t stream, size, count;
     int64_t first, last;
 } Line;
 
@@ -31,6 +33,8 @@ typedef struct Aedat4Writer {
     size_t packed_capacity;
     uint32_t count; /* events in the packet */
     int64_t first, last;
+    cusEventTrigger triggers[TRIGGERS]; /* of the next packet of these */
+    uint32_t trigger_count;
     uint64_t end, position_at; /* of the file; where the header has the table's place */
     Line *lines;
     size_t line_count, line_capacity;
@@ -139,9 +143,10 @@ static cusStatus checkBuild(const cusEventWriter *w) {
     return CUS_OK;
 }
 
-/* The only stream, as iniVation's programs describe theirs. */
-static int describeStream(const cusEventWriter *w, char *xml, size_t capacity) {
+/* The streams of events and triggers, as iniVation's programs describe theirs. */
+static int describeStreams(const cusEventWriter *w, char *xml, size_t capacity) {
     static const char *const names[] = {"NONE", "LZ4", "ZSTD"};
+    const char *codec = names[w->options.compress], *source = w->options.camera ? w->options.camera : "cusight";
     return snprintf(xml, capacity,
                     "<dv version=\"2.0\">\n"
                     "  <node name=\"outInfo\" path=\"/outInfo/\">\n"
@@ -157,10 +162,19 @@ static int describeStream(const cusEventWriter *w, char *xml, size_t capacity) {
                     "        <attr key=\"source\" type=\"string\">%s</attr>\n"
                     "      </node>\n"
                     "    </node>\n"
+                    "    <node name=\"1\" path=\"/outInfo/1/\">\n"
+                    "      <attr key=\"compression\" type=\"string\">%s</attr>\n"
+                    "      <attr key=\"originalModuleName\" type=\"string\">cusight</attr>\n"
+                    "      <attr key=\"originalOutputName\" type=\"string\">triggers</attr>\n"
+                    "      <attr key=\"typeDescription\" type=\"string\">Array of triggers.</attr>\n"
+                    "      <attr key=\"typeIdentifier\" type=\"string\">TRIG</attr>\n"
+                    "      <node name=\"info\" path=\"/outInfo/1/info/\">\n"
+                    "        <attr key=\"source\" type=\"string\">%s</attr>\n"
+                    "      </node>\n"
+                    "    </node>\n"
                     "  </node>\n"
                     "</dv>\n",
-                    names[w->options.compress], w->options.width, w->options.height,
-                    w->options.camera ? w->options.camera : "cusight");
+                    codec, w->options.width, w->options.height, source, codec, source);
 }
 
 /* The line of the version, and an IOHeader: compression, the table's place (-1 until it is written), XML. */
@@ -169,7 +183,7 @@ static cusStatus writeHeader(cusEventWriter *w) {
     static const uint16_t fields[] = {10, 20, 12, 4, 16};
     static const int numbers[] = {0, 1, 3}; /* of LZ4 and zstd in the format */
     uint8_t header[VERSION + ROOM] = "#!AER-DAT4.0\r\n", *io = header + VERSION;
-    const size_t text = (size_t)describeStream(w, (char *)io + TEXT + 4, ROOM - TEXT - 4);
+    const size_t text = (size_t)describeStreams(w, (char *)io + TEXT + 4, ROOM - TEXT - 4);
     const size_t size = (TEXT + 4 + text + 1 + 7) / 8 * 8;
     putRoot(io, size, "IOHE", ROOT, LIST, fields, 5);
     put64(io + PLACE, UINT64_MAX);
@@ -209,24 +223,69 @@ static cusStatus addLine(cusEventWriter *w, Line line) {
     return CUS_OK;
 }
 
+/* Compresses and appends a packet, a buffer of `size` bytes behind room for a header. */
+static cusStatus appendPacket(cusEventWriter *w, Line line, uint8_t *plain, size_t size) {
+    Aedat4Writer *a = w->state;
+    uint8_t *out;
+    CUS_TRY(pack(w, plain, size, &out, &size));
+    put32(out - PACKET_HEADER, line.stream);
+    put32(out - PACKET_HEADER + 4, size);
+    line.offset = a->end + PACKET_HEADER;
+    line.size = (uint32_t)size;
+    CUS_TRY(addLine(w, line));
+    return append(w, out - PACKET_HEADER, PACKET_HEADER + size);
+}
+
 static cusStatus flush(cusEventWriter *w) {
     enum { LIST = 14, ROOT = 20 };
     static const uint16_t fields[] = {6, 8, 4};
     Aedat4Writer *a = w->state;
     if (!a->count)
         return CUS_OK;
-    uint8_t *const plain = a->packet + PACKET_HEADER, *out;
-    size_t size = EVENTS_AT + (size_t)a->count * EVENT_BYTES;
+    uint8_t *const plain = a->packet + PACKET_HEADER;
+    const size_t size = EVENTS_AT + (size_t)a->count * EVENT_BYTES;
     memset(plain, 0, EVENTS_AT);
     putRoot(plain, size, "EVTS", ROOT, LIST, fields, 3);
     put32(plain + 24, 4);
     put32(plain + 28, a->count);
-    CUS_TRY(pack(w, plain, size, &out, &size));
-    put32(out - PACKET_HEADER, 0); /* the stream */
-    put32(out - PACKET_HEADER + 4, size);
-    CUS_TRY(addLine(w, (Line){a->end + PACKET_HEADER, (uint32_t)size, a->count, a->first, a->last}));
+    CUS_TRY(appendPacket(w, (Line){.stream = EVENT_STREAM, .count = a->count, .first = a->first, .last = a->last}, plain,
+                         size));
     a->count = 0;
-    return append(w, out - PACKET_HEADER, PACKET_HEADER + size);
+    return CUS_OK;
+}
+
+/* A vector of tables: where each is, the list of their fields, then the tables: place of the list, edge, time. */
+static cusStatus flushTriggers(cusEventWriter *w) {
+    enum { LIST = 14, ROOT = 20, ELEMENTS = 32, TABLE_BYTES = 16, ROOM = ELEMENTS + TRIGGERS * (4 + TABLE_BYTES) + 16 };
+    static const uint16_t fields[] = {6, 8, 4}, trigger_fields[] = {8, TABLE_BYTES, 8, 4};
+    Aedat4Writer *a = w->state;
+    uint8_t packet[PACKET_HEADER + ROOM] = {0}, *const plain = packet + PACKET_HEADER;
+    const size_t n = a->trigger_count, list = ELEMENTS + 4 * n, first = (list + 8 + 7) / 8 * 8,
+                 size = first + n * TABLE_BYTES;
+    if (!n)
+        return CUS_OK;
+    putRoot(plain, size, "TRIG", ROOT, LIST, fields, 3);
+    put32(plain + ROOT + 4, 4);
+    put32(plain + ROOT + 8, n);
+    for (size_t k = 0; k < 4; ++k)
+        put16(plain + list + 2 * k, trigger_fields[k]);
+    for (size_t i = 0; i < n; ++i) {
+        const size_t at = first + i * TABLE_BYTES;
+        put32(plain + ELEMENTS + 4 * i, at - (ELEMENTS + 4 * i));
+        put32(plain + at, at - list);
+        plain[at + 4] = a->triggers[i].value ? RISING : FALLING;
+        put64(plain + at + 8, (uint64_t)a->triggers[i].t);
+    }
+    const Line line = {
+        .stream = TRIGGER_STREAM, .count = (uint32_t)n, .first = a->triggers[0].t, .last = a->triggers[n - 1].t};
+    a->trigger_count = 0;
+    return appendPacket(w, line, plain, size);
+}
+
+static cusStatus trigger(cusEventWriter *w, const cusEventTrigger *t) {
+    Aedat4Writer *a = w->state;
+    a->triggers[a->trigger_count++] = *t;
+    return a->trigger_count == TRIGGERS ? flushTriggers(w) : CUS_OK;
 }
 
 static cusStatus write(cusEventWriter *w, const cusEventArrays *e) {
@@ -261,7 +320,8 @@ static void layTable(const Aedat4Writer *a, uint8_t *table, size_t size) {
         const Line *line = &a->lines[i];
         put32(table + LINES_AT + 4 * i, at - (LINES_AT + 4 * i));
         put32(table + at, at - LINE_LIST);
-        put32(table + at + 8, line->size); /* stream 0 before it */
+        put32(table + at + 4, line->stream);
+        put32(table + at + 8, line->size);
         put64(table + at + 12, line->offset);
         put64(table + at + 20, line->count);
         put64(table + at + 28, (uint64_t)line->first);
@@ -271,6 +331,7 @@ static void layTable(const Aedat4Writer *a, uint8_t *table, size_t size) {
 
 static cusStatus finish(cusEventWriter *w) {
     CUS_TRY(flush(w));
+    CUS_TRY(flushTriggers(w));
     Aedat4Writer *a = w->state;
     const size_t first = (LINES_AT + 4 * a->line_count + 3) / 8 * 8 + 4; /* 4 bytes before a multiple of 8 */
     size_t size = first + a->line_count * LINE_BYTES;
@@ -303,5 +364,6 @@ const EventWriterMethods eventio_writeAedat4 = {.max_side = INT16_MAX + 1,
                                                 .default_chunk = 8192,
                                                 .create = create,
                                                 .write = write,
+                                                .trigger = trigger,
                                                 .finish = finish,
                                                 .destroy = destroy};

@@ -3,7 +3,6 @@
  * write them and OpenEB expects them. */
 #include "eventio/writers/methods.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -13,16 +12,13 @@ enum {
     VECT_12 = 4 << 12,
     VECT_8 = 5 << 12,
     TIME_LOW = 6 << 12,
-    TIME_HIGH = 8 << 12
+    TIME_HIGH = 8 << 12,
+    TRIGGER = 10 << 12
 };
 enum { TIME_BITS = 12, VECTOR = 32, VECTOR_WORDS = 3 };
 
 static cusStatus create(cusEventWriter *w) {
-    char header[128];
-    const int width = w->options.width, height = w->options.height;
-    snprintf(header, sizeof header, "%% evt 3.0\n%% format EVT3;height=%d;width=%d\n%% geometry %dx%d\n%% end\n", height,
-             width, width, height);
-    return eventio_streamCreate(w, header);
+    return eventio_rawCreate(w, 3);
 }
 
 static void put(cusEventWriter *w, EventStream *s, uint32_t word) {
@@ -112,10 +108,24 @@ static cusStatus write(cusEventWriter *w, const cusEventArrays *e) {
     return s->status;
 }
 
+static cusStatus trigger(cusEventWriter *w, const cusEventTrigger *t) {
+    EventStream *s = w->state;
+    drain(w, s, 0);
+    if (t->t != s->time)
+        putTime(w, s, t->t);
+    put(w, s, TRIGGER | (uint32_t)t->id << 8 | (t->value != 0));
+    return s->status;
+}
+
 static cusStatus finish(cusEventWriter *w) {
     drain(w, w->state, 0);
     return eventio_streamFinish(w);
 }
 
-const EventWriterMethods eventio_writeEvt3 = {
-    .max_side = 2048, .create = create, .write = write, .finish = finish, .destroy = eventio_streamDestroy};
+const EventWriterMethods eventio_writeEvt3 = {.max_side = 2048,
+                                              .create = create,
+                                              .write = write,
+                                              .trigger = trigger,
+                                              .max_trigger_id = 15,
+                                              .finish = finish,
+                                              .destroy = eventio_streamDestroy};

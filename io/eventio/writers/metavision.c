@@ -1,5 +1,5 @@
-/* Writes Metavision's HDF5 as OpenEB does and reads it: /CD/events compressed with ECF, an index, empty datasets for
- * triggers. */
+/* Writes Metavision's HDF5 as OpenEB does and reads it: /CD/events compressed with ECF, /EXT_TRIGGER/events, and an index of
+ * each. */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/store/store.h"
@@ -18,23 +18,30 @@ typedef struct Place {
     int64_t time;
 } Place;
 
+/* The index of events or triggers. */
+typedef struct Index {
+    uint64_t rows, entries; /* what it is of; its own */
+    int64_t first_time;     /* of these rows */
+    Place last, now;        /* where the last period with events began, and the one before it */
+} Index;
+
 typedef struct MetavisionWriter {
     Hdf5Columns all;
-    Hdf5Column column[COLUMNS]; /* nothing is appended to those of triggers */
+    Hdf5Column column[COLUMNS];
     size_t head_bytes;
-    uint64_t entries; /* of the index */
-    Place last, now;  /* where the last period with events began, and the one before it */
+    Index events, triggers;
 } MetavisionWriter;
 
-/* /GROUP with events and indexes. `offset`, unless it is NULL, is text number 3 of the heap. */
-static uint64_t putPair(Hdf5Head *h, const Hdf5Column *events, const Hdf5Column *index, const char *offset, uint64_t heap) {
+/* /GROUP with events and indexes. `offset` is text number `number` of the heap. */
+static uint64_t putPair(Hdf5Head *h, const Hdf5Column *events, const Hdf5Column *index, int has_offset, const char *offset,
+                        uint64_t heap, uint32_t number) {
     eventio_objectStart(h);
     eventio_putDataset(h, &events->set);
     const uint64_t events_at = eventio_objectEnd(h);
     eventio_objectStart(h);
     eventio_putDataset(h, &index->set);
-    if (offset)
-        eventio_putTextAttribute(h, "offset", offset, heap, 3);
+    if (has_offset)
+        eventio_putTextAttribute(h, "offset", offset, heap, number);
     const uint64_t index_at = eventio_objectEnd(h);
     eventio_objectStart(h);
     eventio_putGroup(h);
@@ -46,14 +53,16 @@ static uint64_t putPair(Hdf5Head *h, const Hdf5Column *events, const Hdf5Column 
 /* The attributes are text of variable size, which OpenEB asks for. The offset is subtracted from the times of the index. */
 static void buildHead(const cusEventWriter *w, Hdf5Head *h) {
     const MetavisionWriter *m = w->state;
-    char geometry[24], offset[24];
+    char geometry[24], offset[24], trigger_offset[24];
     snprintf(geometry, sizeof geometry, "%dx%d", w->options.width, w->options.height);
-    snprintf(offset, sizeof offset, "%lld", -(long long)w->first_time);
-    const char *const texts[] = {"1.0", geometry, offset};
+    snprintf(offset, sizeof offset, "%lld", -(long long)m->events.first_time);
+    snprintf(trigger_offset, sizeof trigger_offset, "%lld", -(long long)m->triggers.first_time);
+    const char *const texts[] = {"1.0", geometry, offset, trigger_offset};
     eventio_headStart(h);
-    const uint64_t heap = eventio_putTexts(h, texts, 3);
-    const uint64_t events = putPair(h, &m->column[EVENTS], &m->column[INDEX], w->count ? offset : NULL, heap);
-    const uint64_t triggers = putPair(h, &m->column[TRIGGERS], &m->column[TRIGGER_INDEX], NULL, heap);
+    const uint64_t heap = eventio_putTexts(h, texts, m->triggers.rows ? 4 : 3);
+    const uint64_t events = putPair(h, &m->column[EVENTS], &m->column[INDEX], m->events.rows > 0, offset, heap, 3);
+    const uint64_t triggers =
+        putPair(h, &m->column[TRIGGERS], &m->column[TRIGGER_INDEX], m->triggers.rows > 0, trigger_offset, heap, 4);
     eventio_objectStart(h);
     eventio_putGroup(h);
     eventio_putLink(h, "CD", events);
@@ -87,7 +96,7 @@ static cusStatus create(cusEventWriter *w) {
     CUSI_REQUIRE(m, CUS_ERROR_NO_MEMORY, "%s: out of host memory", w->function);
     w->state = m;
     m->all = (Hdf5Columns){.output = &w->output, .threads = w->threads};
-    m->now.time = m->last.time = -1;
+    m->events.now.time = m->events.last.time = m->triggers.now.time = m->triggers.last.time = -1;
     const size_t chunk = (size_t)w->options.chunk;
     int good = eventio_columnCreate(&m->column[EVENTS], &types[EVENTS], chunk, eventio_batchOf(ROW * chunk),
                                     eventio_filterOf(w, EVENTIO_FILTER_ECF));
@@ -103,14 +112,17 @@ static cusStatus create(cusEventWriter *w) {
 
 /* Entry k, for the 2 ms from k * 2 ms after the first event on, is where the last period with events before it begins; entry 0
  * is {0, -1}. */
-static cusStatus indexEvent(MetavisionWriter *m, uint64_t event, int64_t time) {
-    while ((uint64_t)time / INDEX_US + 1 > m->entries) {
-        if (event != m->now.event)
-            m->last = m->now;
-        CUS_TRY(eventio_columnAppend(&m->all, &m->column[INDEX], &m->last));
-        ++m->entries;
-        m->now = (Place){event, time};
+static cusStatus indexRow(MetavisionWriter *m, Index *index, Hdf5Column *column, int64_t t) {
+    index->first_time = index->rows ? index->first_time : t;
+    const int64_t time = t - index->first_time;
+    while ((uint64_t)time / INDEX_US + 1 > index->entries) {
+        if (index->rows != index->now.event)
+            index->last = index->now;
+        CUS_TRY(eventio_columnAppend(&m->all, column, &index->last));
+        ++index->entries;
+        index->now = (Place){index->rows, time};
     }
+    ++index->rows;
     return CUS_OK;
 }
 
@@ -128,7 +140,7 @@ static cusStatus write(cusEventWriter *w, const cusEventArrays *e) {
     const size_t capacity = events->batch * (size_t)events->set.chunk[0];
     m->all.function = w->function;
     for (size_t i = 0; i < e->count; ++i) {
-        CUS_TRY(indexEvent(m, w->count + i, e->t[i] - w->first_time));
+        CUS_TRY(indexRow(m, &m->events, &m->column[INDEX], e->t[i]));
         putRow(events->waiting + events->filled * ROW, e, i);
         if (++events->filled == capacity)
             CUS_TRY(eventio_columnStore(&m->all, events, 0));
@@ -136,12 +148,30 @@ static cusStatus write(cusEventWriter *w, const cusEventArrays *e) {
     return CUS_OK;
 }
 
+static cusStatus trigger(cusEventWriter *w, const cusEventTrigger *t) {
+    MetavisionWriter *m = w->state;
+    const int64_t first = m->triggers.rows ? m->triggers.first_time : t->t;
+    const int16_t value = t->value != 0;
+    uint8_t row[24] = {0};
+    m->all.function = w->function;
+    CUSI_REQUIRE((t->t - first) / 1000 <= eventio_longestSpan(m->triggers.rows), CUS_ERROR_VALUE,
+                 "%s: a trigger has time %lld us, too long after the first: indexes has an entry for every two ms",
+                 w->function, (long long)t->t);
+    CUS_TRY(indexRow(m, &m->triggers, &m->column[TRIGGER_INDEX], t->t));
+    memcpy(row, &value, 2);
+    memcpy(row + 8, &t->t, 8);
+    memcpy(row + 16, &t->id, 2);
+    return eventio_columnAppend(&m->all, &m->column[TRIGGERS], row);
+}
+
 static cusStatus finish(cusEventWriter *w) {
     MetavisionWriter *m = w->state;
     Hdf5Head head;
     m->all.function = w->function;
-    if (m->entries)
-        CUS_TRY(eventio_columnAppend(&m->all, &m->column[INDEX], &m->now));
+    if (m->events.entries)
+        CUS_TRY(eventio_columnAppend(&m->all, &m->column[INDEX], &m->events.now));
+    if (m->triggers.entries)
+        CUS_TRY(eventio_columnAppend(&m->all, &m->column[TRIGGER_INDEX], &m->triggers.now));
     for (int k = 0; k < COLUMNS; ++k)
         CUS_TRY(eventio_columnFinish(&m->all, &m->column[k]));
     buildHead(w, &head);
@@ -164,5 +194,7 @@ const EventWriterMethods eventio_writeMetavision = {.max_side = 2048,
                                                     .create = create,
                                                     .check = eventio_checkSpan,
                                                     .write = write,
+                                                    .trigger = trigger,
+                                                    .max_trigger_id = INT16_MAX,
                                                     .finish = finish,
                                                     .destroy = destroy};

@@ -23,6 +23,9 @@ typedef struct EventWriterMethods {
     /* What the format cannot store of events that are valid: VALUE names the first. NULL: it stores all. Writes nothing. */
     cusStatus (*check)(const cusEventWriter *w, const cusEventArrays *events);
     cusStatus (*write)(cusEventWriter *w, const cusEventArrays *events);
+    /* Appends a trigger, after the events that are earlier. NULL: the format has none. */
+    cusStatus (*trigger)(cusEventWriter *w, const cusEventTrigger *trigger);
+    int max_trigger_id;
     /* Writes what is left; the file is complete then. */
     cusStatus (*finish)(cusEventWriter *w);
     void (*destroy)(cusEventWriter *w);
@@ -39,6 +42,9 @@ struct cusEventWriter {
     uint64_t count; /* events written */
     int64_t first_time, last_time;
     cusStatus failure;
+    cusEventTrigger *pending; /* triggers for which events that are earlier may still come: from pending_first on */
+    size_t pending_first, pending_count, pending_capacity;
+    int64_t last_trigger; /* time of the last one given */
 };
 
 extern const EventWriterMethods eventio_writeM3ed, eventio_writeMetavision, eventio_writeEvt2, eventio_writeEvt3,
@@ -46,6 +52,10 @@ extern const EventWriterMethods eventio_writeM3ed, eventio_writeMetavision, even
 
 /* VALUE names the first event so late that the index of times would be much larger than the events. */
 cusStatus eventio_checkSpan(const cusEventWriter *w, const cusEventArrays *events);
+/* The most milliseconds that one row may come after the first, if so many are before it. */
+static inline int64_t eventio_longestSpan(uint64_t rows) {
+    return ((int64_t)1 << 22) + 1000 * (int64_t)rows;
+}
 
 /* Bytes of events that wait to be compressed together. Not a matter of threads: the same events give the same file
  * everywhere. */
@@ -78,6 +88,8 @@ typedef struct EventStream {
 
 /* Allocates the state and writes a header. */
 cusStatus eventio_streamCreate(cusEventWriter *w, const char *header);
+/* The same with the header of Prophesee RAW. */
+cusStatus eventio_rawCreate(cusEventWriter *w, int version);
 cusStatus eventio_streamFinish(cusEventWriter *w);
 void eventio_streamDestroy(cusEventWriter *w);
 

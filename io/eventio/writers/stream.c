@@ -2,6 +2,7 @@
 #include "check.h"
 #include "eventio/writers/methods.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,14 @@ cusStatus eventio_streamCreate(cusEventWriter *w, const char *header) {
     s->filled = strlen(header);
     memcpy(s->bytes, header, s->filled);
     return CUS_OK;
+}
+
+cusStatus eventio_rawCreate(cusEventWriter *w, int version) {
+    char header[128];
+    const int width = w->options.width, height = w->options.height;
+    snprintf(header, sizeof header, "%% evt %d.0\n%% format EVT%d;height=%d;width=%d\n%% geometry %dx%d\n%% end\n", version,
+             version, height, width, width, height);
+    return eventio_streamCreate(w, header);
 }
 
 void eventio_streamFlush(cusEventWriter *w, EventStream *s) {

@@ -183,31 +183,85 @@ static uint64_t findLastIndices(const Events *events, const Grid *grid, uint32_t
     return inside;
 }
 
-static uint64_t sumPolarities(const Events *events, const Grid *grid, int32_t *sum) {
+/* Sums polarities of events from .. to - 1. */
+static uint64_t sumPolarities(const Events *events, uint32_t from, uint32_t to, const Grid *grid, int32_t *sum) {
     uint64_t inside = 0;
-    for (Block block = {0}; nextBlock(&block, events, events->count, grid); inside += block.inside)
+    for (Block block = {.start = from}; nextBlock(&block, events, to, grid); inside += block.inside)
         for (uint32_t k = 0; k < block.inside; ++k)
             sum[block.position[k]] += signOf(events->p[eventAt(&block, k)]);
     return inside;
 }
 
-static uint64_t sumVoxels(const Events *events, const Grid *grid, int bins, int64_t *voxels) {
+/* The same, clipped after each event. */
+static uint64_t walkPolarities(const Events *events, const Grid *grid, int lower, int upper, int32_t *sum) {
     uint64_t inside = 0;
-    assert(events->t);
-    const int64_t t0 = events->t[0], span = events->t[events->count - 1] - t0;
-    const double dt = span > 0 ? (double)span : 1.0;
     for (Block block = {0}; nextBlock(&block, events, events->count, grid); inside += block.inside)
         for (uint32_t k = 0; k < block.inside; ++k) {
-            const uint32_t i = eventAt(&block, k);
-            double time = (double)(bins - 1) * (double)(events->t[i] - t0) / dt;
-            time = time < 0 ? 0 : time > bins - 1 ? bins - 1 : time;
-            const int bin = (int)time;
-            const int64_t next = (int64_t)((time - bin) * EVENTS_VOXEL_UNIT + 0.5), sign = signOf(events->p[i]),
-                          here = (int64_t)EVENTS_VOXEL_UNIT - next;
-            int64_t *voxel = voxels + (size_t)block.position[k] * (size_t)bins + bin;
-            voxel[0] += sign * here;
-            if (bin + 1 < bins)
-                voxel[1] += sign * next;
+            int32_t *const cell = sum + block.position[k], next = *cell + signOf(events->p[eventAt(&block, k)]);
+            *cell = next < lower ? lower : next > upper ? upper : next;
+        }
+    return inside;
+}
+
+/* An event's bin, and its weights there and in the next. */
+typedef struct Weights {
+    int bin;
+    int64_t here, next;
+} Weights;
+
+static Weights splitWeight(double time, int64_t sign) {
+    const int bin = (int)time;
+    const int64_t next = (int64_t)((time - bin) * EVENTS_VOXEL_UNIT + 0.5);
+    return (Weights){bin, sign * ((int64_t)EVENTS_VOXEL_UNIT - next), sign * next};
+}
+
+/* The times of a voxel grid. */
+typedef struct VoxelTimes {
+    const int64_t *t;
+    int64_t t0;
+    double dt, last_bin;
+} VoxelTimes;
+
+static VoxelTimes voxelTimes(const Events *events, int bins) {
+    assert(events->t);
+    const int64_t t0 = events->t[0], span = events->t[events->count - 1] - t0;
+    return (VoxelTimes){events->t, t0, span > 0 ? (double)span : 1.0, bins - 1};
+}
+
+static Weights voxelWeights(const VoxelTimes *times, const Events *events, uint32_t i) {
+    const double time = times->last_bin * (double)(times->t[i] - times->t0) / times->dt;
+    return splitWeight(time < 0 ? 0 : time > times->last_bin ? times->last_bin : time, signOf(events->p[i]));
+}
+
+static uint64_t sumVoxels(const Events *events, const Grid *grid, int bins, int64_t *voxels) {
+    uint64_t inside = 0;
+    const VoxelTimes times = voxelTimes(events, bins);
+    for (Block block = {0}; nextBlock(&block, events, events->count, grid); inside += block.inside)
+        for (uint32_t k = 0; k < block.inside; ++k) {
+            const Weights weights = voxelWeights(&times, events, eventAt(&block, k));
+            int64_t *voxel = voxels + (size_t)block.position[k] * (size_t)bins + weights.bin;
+            voxel[0] += weights.here;
+            if (weights.bin + 1 < bins)
+                voxel[1] += weights.next;
+        }
+    return inside;
+}
+
+/* Cells of a pixel: two for each bin. Times before the middle of the first bin count as bin 0 here, so bins are one more. */
+static uint64_t sumCube(const Events *events, const Grid *grid, int bins, cusEventSpan span, int64_t *cells) {
+    uint64_t inside = 0;
+    assert(events->t);
+    const uint64_t length = (uint64_t)span.end - (uint64_t)span.begin;
+    const double dt = length > 0 ? (double)length : 1.0;
+    for (Block block = {0}; nextBlock(&block, events, events->count, grid); inside += block.inside)
+        for (uint32_t k = 0; k < block.inside; ++k) {
+            const int64_t since = (int64_t)((uint64_t)events->t[eventAt(&block, k)] - (uint64_t)span.begin);
+            const Weights weights = splitWeight(eventsCubeTime((double)bins * (double)since / dt, bins), 1);
+            int64_t *cell = cells + block.position[k];
+            if (weights.bin >= 1 && weights.bin <= bins)
+                cell[2 * (weights.bin - 1)] += weights.here;
+            if (weights.bin < bins)
+                cell[2 * weights.bin] += weights.next;
         }
     return inside;
 }
@@ -223,6 +277,7 @@ typedef struct HostState {
 typedef struct Band {
     const cusEventStacker *stacker;
     Events events;
+    const cusEventSpan *span; /* the window's; NULL if no representation uses it */
     size_t row0, rows;
     void *scratch;
     cusMat *frames; /* of the whole call */
@@ -249,6 +304,11 @@ static Grid gridOf(const Band *band, size_t step, int unit) {
                   .cols = (uint32_t)band->stacker->cols,
                   .step = (uint32_t)step,
                   .unit = (uint32_t)unit};
+}
+
+static cusEventSpan spanOf(const Band *band, const cusRepresentation *r) {
+    const Events *e = &band->events;
+    return eventsUsesSpan(r) ? *band->span : (cusEventSpan){e->t[0], e->t[e->count - 1]};
 }
 
 /* The second polarity's accumulators lie `offset` past the first's; positive comes first unless channels are swapped. */
@@ -396,18 +456,73 @@ static void voxelRow(const int64_t *restrict voxels, size_t n, float *restrict r
         row[i] = (float)((double)voxels[i] / EVENTS_VOXEL_UNIT);
 }
 
+/* Sums the weights of events that a map moves. Returns how many come from the band's rows. */
+static uint64_t sumRectified(const Band *band, const cusMat *map, int bins, int64_t *voxels) {
+    const Events *events = &band->events;
+    const int rows = band->stacker->rows, cols = band->stacker->cols;
+    const VoxelTimes times = voxelTimes(events, bins);
+    uint64_t inside = 0;
+    for (uint32_t i = 0; i < events->count; ++i) {
+        const size_t x = events->x[i], y = events->y[i];
+        int row = 0, col = 0;
+        double down = 0, right = 0;
+        if (x >= (size_t)cols || y >= (size_t)rows)
+            continue;
+        inside += y - band->row0 < band->rows;
+        const float *xy = (const float *)((const char *)map->data + y * map->step) + 2 * x;
+        if (!eventsRectify(xy, rows, cols, &row, &col, &down, &right) || row + 1 < (int)band->row0)
+            continue;
+        const Weights weights = voxelWeights(&times, events, i);
+        for (int corner = 0; corner < 4; ++corner) {
+            const size_t r = (size_t)(row + corner / 2) - band->row0, c = (size_t)(col + corner % 2); /* -1 is large */
+            if (r >= band->rows || c >= (size_t)cols)
+                continue;
+            int64_t *voxel = voxels + (r * (size_t)cols + c) * (size_t)bins + weights.bin;
+            voxel[0] += eventsCornerWeight(weights.here, corner, down, right);
+            if (weights.bin + 1 < bins)
+                voxel[1] += eventsCornerWeight(weights.next, corner, down, right);
+        }
+    }
+    return inside;
+}
+
 static uint64_t makeVoxelGrid(const Band *band, int index) {
-    const size_t cols = (size_t)band->stacker->cols, bins = (size_t)band->stacker->representations[index].channels;
+    const cusRepresentation *r = &band->stacker->representations[index];
+    const size_t cols = (size_t)band->stacker->cols, bins = (size_t)r->channels;
     const Grid grid = gridOf(band, cols, 1);
     int64_t *voxels = clearScratch(band, bins * sizeof *voxels);
-    const uint64_t inside = sumVoxels(&band->events, &grid, (int)bins, voxels);
+    const uint64_t inside =
+        r->map ? sumRectified(band, r->map, (int)bins, voxels) : sumVoxels(&band->events, &grid, (int)bins, voxels);
     for (size_t y = 0; y < band->rows; ++y)
         voxelRow(voxels + y * cols * bins, cols * bins, bandRow(band, index, y));
     return inside;
 }
 
+static uint64_t makeEventCube(const Band *band, int index) {
+    const cusRepresentation *r = &band->stacker->representations[index];
+    const size_t values = 2 * (size_t)r->channels * (size_t)band->stacker->cols;
+    const double unit = r->scale / EVENTS_VOXEL_UNIT;
+    Grid grid = gridOf(band, values, 2 * r->channels);
+    setPolarityOffset(&grid, r, 1);
+    int64_t *cells = clearScratch(band, 2 * (size_t)r->channels * sizeof *cells);
+    const uint64_t inside = sumCube(&band->events, &grid, r->channels, spanOf(band, r), cells);
+    for (size_t y = 0; y < band->rows; ++y, cells += values) {
+        float *const row = bandRow(band, index, y);
+        for (size_t i = 0; i < values; ++i)
+            row[i] = eventsCubeValue(cells[i], unit, r->clip);
+    }
+    return inside;
+}
+
+static float surfaceValue(const cusRepresentation *r, int64_t t, cusEventSpan span) {
+    if (r->surface == CUS_SURFACE_EXPONENTIAL)
+        return (float)exp((double)(int64_t)((uint64_t)t - (uint64_t)span.end) / r->tau);
+    return eventsSurfaceValue(t, span.begin, span.end, r->surface == CUS_SURFACE_LINEAR);
+}
+
 static uint64_t makeTimeSurface(const Band *band, int index) {
     const cusRepresentation *r = &band->stacker->representations[index];
+    const cusEventSpan span = spanOf(band, r);
     const size_t values = 2 * (size_t)band->stacker->cols;
     Grid grid = gridOf(band, values, 2);
     setPolarityOffset(&grid, r, 1);
@@ -417,29 +532,55 @@ static uint64_t makeTimeSurface(const Band *band, int index) {
     for (size_t y = 0; y < band->rows; ++y, indices += values) {
         float *const row = bandRow(band, index, y);
         for (size_t i = 0; i < values; ++i)
-            row[i] = indices[i] ? (float)exp((double)(t[indices[i] - 1] - t[band->events.count - 1]) / r->tau) : 0;
+            row[i] = indices[i] ? surfaceValue(r, t[indices[i] - 1], span) : 0;
     }
     return inside;
 }
 
 CUSI_MULTIVERSION
-static void diffRow(const int32_t *restrict sum, size_t cols, int8_t *restrict row) {
-    for (size_t x = 0; x < cols; ++x)
-        row[x] = (int8_t)(sum[x] < -128 ? -128 : sum[x] > 127 ? 127 : sum[x]);
+static void diffRow(const int32_t *restrict sum, size_t n, int lower, int upper, int8_t *restrict row) {
+    for (size_t i = 0; i < n; ++i)
+        row[i] = (int8_t)(sum[i] < lower ? lower : sum[i] > upper ? upper : sum[i]);
 }
 
 static uint64_t makeEventDiff(const Band *band, int index) {
+    const cusRepresentation *r = &band->stacker->representations[index];
     const size_t cols = (size_t)band->stacker->cols;
     const Grid grid = gridOf(band, cols, 1);
     int32_t *sum = clearScratch(band, sizeof *sum);
-    const uint64_t inside = sumPolarities(&band->events, &grid, sum);
+    const uint64_t inside = r->clip_each_event ? walkPolarities(&band->events, &grid, r->lower, r->upper, sum)
+                                               : sumPolarities(&band->events, 0, band->events.count, &grid, sum);
     for (size_t y = 0; y < band->rows; ++y)
-        diffRow(sum + y * cols, cols, bandRow(band, index, y));
+        diffRow(sum + y * cols, cols, r->lower, r->upper, bandRow(band, index, y));
     return inside;
 }
 
-/* How one representation of a band is made, which returns how many events were in it; and scratch bytes per pixel (VOXEL_GRID:
- * and channel), if it is not counted in the frame itself. */
+static uint64_t makeMdesDiff(const Band *band, int index) {
+    const cusRepresentation *r = &band->stacker->representations[index];
+    const size_t cols = (size_t)band->stacker->cols, channels = (size_t)r->channels;
+    const Grid grid = gridOf(band, cols * channels, r->channels);
+    const Events *e = &band->events;
+    const uint64_t dt = (uint64_t)e->t[e->count - 1] - (uint64_t)e->t[0];
+    int32_t *sum = clearScratch(band, channels * sizeof *sum);
+    uint64_t inside = 0;
+    uint32_t from = 0;
+    for (int k = 0; k < r->channels; ++k) {
+        const uint32_t to = k + 1 == r->channels ? e->count
+                                                 : (uint32_t)eventsLowerBound(e->t, e->count, e->t[0],
+                                                                              eventsHalvingStart(k + 1, r->channels, dt));
+        inside += sumPolarities(e, from, to, &grid, sum + k);
+        from = to;
+    }
+    for (size_t y = 0; y < band->rows; ++y, sum += cols * channels) {
+        for (size_t i = 0; i < cols * channels; ++i) /* a channel holds all earlier ones */
+            sum[i] += i % channels ? sum[i - 1] : 0;
+        diffRow(sum, cols * channels, r->lower, r->upper, bandRow(band, index, y));
+    }
+    return inside;
+}
+
+/* How one representation of a band is made, which returns how many events were in it; and scratch bytes per pixel (VOXEL_GRID,
+ * EVENT_CUBE and MDES_DIFF: and channel), if it is not counted in the frame itself. */
 static const struct {
     uint64_t (*make)(const Band *band, int index);
     size_t scratch_bytes;
@@ -450,7 +591,9 @@ static const struct {
              [CUS_REPR_STACKED_HISTOGRAM] = {makeStackedHistogram, 0},
              [CUS_REPR_VOXEL_GRID] = {makeVoxelGrid, sizeof(int64_t)},
              [CUS_REPR_TIME_SURFACE] = {makeTimeSurface, 2 * sizeof(uint32_t)},
-             [CUS_REPR_EVENT_DIFF] = {makeEventDiff, sizeof(int32_t)}};
+             [CUS_REPR_EVENT_DIFF] = {makeEventDiff, sizeof(int32_t)},
+             [CUS_REPR_EVENT_CUBE] = {makeEventCube, 2 * sizeof(int64_t)},
+             [CUS_REPR_MDES_DIFF] = {makeMdesDiff, sizeof(int32_t)}};
 
 /* ---- Normalized voxel grids ------------------------------------------------------------------------------------------ */
 
@@ -543,7 +686,7 @@ static size_t bandsPerFrame(const cusEventStacker *stacker, size_t window_count,
 }
 
 cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
-                            size_t window_count, cusMat *frames) {
+                            const cusEventSpan *spans, size_t window_count, cusMat *frames) {
     HostState *state = stacker->state;
     const size_t rows = (size_t)stacker->rows, bands = bandsPerFrame(stacker, window_count, frames);
     uint64_t inside = 0, all = 0;
@@ -562,6 +705,7 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
                        .p = events->p + first,
                        .t = events->t ? events->t + first : NULL,
                        .count = (uint32_t)(windows[w].last - first)},
+            .span = spans ? &spans[w] : NULL,
             .row0 = row0,
             .rows = rows * (part + 1) / bands - row0,
             .scratch = state->scratch[cusi_threadNumber()],
@@ -600,7 +744,9 @@ cusStatus events_host_create(cusEventStacker *stacker) {
     size_t bytes = 0;
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentation *r = &stacker->representations[i];
-        const size_t per_pixel = kinds[r->kind].scratch_bytes * (r->kind == CUS_REPR_VOXEL_GRID ? (size_t)r->channels : 1);
+        const int by_channel =
+            r->kind == CUS_REPR_VOXEL_GRID || r->kind == CUS_REPR_EVENT_CUBE || r->kind == CUS_REPR_MDES_DIFF;
+        const size_t per_pixel = kinds[r->kind].scratch_bytes * (by_channel ? (size_t)r->channels : 1);
         bytes = per_pixel > bytes ? per_pixel : bytes;
     }
     bytes *= (size_t)stacker->rows * (size_t)stacker->cols;

@@ -9,11 +9,20 @@
 
 namespace cusi::events {
 
-Kind kindOf(cusRepresentationKind kind) {
-    constexpr Kind KINDS[] = {HISTOGRAM,         LAST_EVENT, MDES_COUNT,   LAST_EVENT,
-                              STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE, EVENT_DIFF};
-    static_assert(KINDS[CUS_REPR_MDES_COUNT] == MDES_COUNT && KINDS[CUS_REPR_VOXEL_GRID] == VOXEL_GRID, "");
-    return KINDS[kind];
+Kind kindOf(const cusRepresentation &r) {
+    constexpr Kind KINDS[] = {HISTOGRAM,  LAST_EVENT,   MDES_COUNT, LAST_EVENT, STACKED_HISTOGRAM,
+                              VOXEL_GRID, TIME_SURFACE, EVENT_DIFF, EVENT_CUBE, MDES_DIFF};
+    static_assert(KINDS[CUS_REPR_MDES_COUNT] == MDES_COUNT && KINDS[CUS_REPR_MDES_DIFF] == MDES_DIFF, "");
+    const bool limited = r.lower != INT8_MIN || r.upper != INT8_MAX;
+    const Kind kind = KINDS[r.kind];
+    return kind == VOXEL_GRID && r.map                                 ? RECTIFIED_VOXELS
+           : kind == TIME_SURFACE && (r.surface || eventsUsesSpan(&r)) ? OTHER_SURFACE
+           : kind == EVENT_DIFF && (eventsInOrder(&r) || limited)      ? eventsInOrder(&r) ? ORDERED_DIFF : MDES_DIFF
+                                                                       : kind;
+}
+
+unsigned channelsOf(const cusRepresentation &r) {
+    return r.kind == CUS_REPR_EVENT_DIFF ? 1 : static_cast<unsigned>(r.channels);
 }
 
 Representation representationOf(const Batch &batch, int index) {
@@ -21,17 +30,34 @@ Representation representationOf(const Batch &batch, int index) {
     const cusMat &mat = batch.frames[index];
     Representation repr = {frameTop<void>(batch, mat),
                            mat.step,
-                           static_cast<unsigned>(r.channels),
+                           channelsOf(r),
                            r.swap_channels != 0,
                            255,
                            std::min(1 / (r.tau * 0.693147180559945309417), std::numeric_limits<double>::max()),
                            batch.source.t,
                            nullptr};
-    if (r.kind == CUS_REPR_STACKED_HISTOGRAM) {
+    if (r.kind == CUS_REPR_STACKED_HISTOGRAM)
         repr.cutoff = static_cast<unsigned>(r.cutoff);
+    if (usesLevels(kindOf(r)))
         repr.levels = batch.state->levels + static_cast<size_t>(index) * tuning::BATCH_WINDOWS;
-    }
     return repr;
+}
+
+ValueOptions optionsOf(const Batch &batch, int index) {
+    const cusRepresentation &r = batch.stacker->representations[index];
+    ValueOptions options = {};
+    if (usesSpans(kindOf(r)))
+        options.spans = batch.state->spans + (eventsUsesSpan(&r) ? 0 : tuning::BATCH_WINDOWS);
+    if (r.map) {
+        options.map = static_cast<const char *>(r.map->data);
+        options.map_step = r.map->step;
+    }
+    options.unit = r.scale / EVENTS_VOXEL_UNIT;
+    options.clip = r.clip;
+    options.lower = r.lower;
+    options.upper = r.upper;
+    options.surface = r.surface;
+    return options;
 }
 
 namespace {
@@ -50,6 +76,7 @@ cusStatus launchPass(const Batch &batch, const TilePass &pass, TileKernel kernel
     repr.levels += repr.levels ? first : 0;
     params.moments += params.moments ? first : 0;
     params.scalings += params.scalings ? first : 0;
+    params.options.spans += params.options.spans ? first : 0;
     params.part_bits = pass.part_bits;
     return launchOverlapped(STACK, kernel, dim3(tiling.tiles << (pass.tile_bits - pass.part_bits), count),
                             tuning::TILE_THREADS, pass.shared, batch.stream, params);
@@ -103,6 +130,37 @@ cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_ski
     return CUS_OK;
 }
 
+// The batch's window w by itself, or a part of its events.
+Batch oneWindow(const Batch &batch, unsigned w, uint64_t first, uint64_t last) {
+    Batch one = batch;
+    one.top += static_cast<size_t>(w) * static_cast<size_t>(batch.stacker->rows);
+    one.windows = {nullptr, first, 0, last - first};
+    one.count = 1;
+    one.max_events = last - first;
+    return one;
+}
+
+// Makes ORDERED_DIFF of a long window part by part: each goes on from the values that the last one has left in the frame.
+cusStatus runOrdered(const Batch &batch, int index, bool count_skipped) {
+    constexpr uint64_t PART = uint64_t{1} << 22;
+    const cusEventWindow &window = batch.host_windows[0];
+    for (uint64_t first = window.first; first < window.last; first += PART) {
+        const Batch part = oneWindow(batch, 0, first, std::min(window.last, first + PART));
+        TilePass pass = valuesPass(part, index);
+        pass.params.options.continues = first > window.first;
+        CUS_TRY(sortAndRun(part, tilingOf(part.stacker, pass.tile_bits), 4, false, count_skipped, &pass, 1));
+    }
+    return CUS_OK;
+}
+
+// Makes RECTIFIED_VOXELS, whose events do not stay in their tiles, window by window.
+cusStatus runRectified(const Batch &batch, int index, bool count_skipped) {
+    for (unsigned w = 0; w < batch.count; ++w)
+        CUS_TRY(
+            makeLong(oneWindow(batch, w, batch.host_windows[w].first, batch.host_windows[w].last), index, count_skipped));
+    return CUS_OK;
+}
+
 // Makes a long window, without sorting its events.
 cusStatus runLongWindow(const Batch &batch) {
     bool count_skipped = true; // only the first kernel that reads all events counts
@@ -126,9 +184,10 @@ cusStatus runLongWindow(const Batch &batch) {
         const cusRepresentationKind kind = batch.stacker->representations[i].kind;
         if (eventsUsesLastEvent(kind))
             continue;
-        if (kind == CUS_REPR_STACKED_HISTOGRAM)
+        const Kind made = kindOf(batch.stacker->representations[i]);
+        if (usesLevels(made))
             CUS_TRY(findTimeBins(batch, i));
-        CUS_TRY(makeLong(batch, i, count_skipped));
+        CUS_TRY((made == ORDERED_DIFF ? runOrdered : makeLong)(batch, i, count_skipped));
         count_skipped = false;
     }
     return CUS_OK;
@@ -140,9 +199,13 @@ cusStatus runWindows(const Batch &batch) {
     bool count_skipped = true; // only the first kernel that reads all events counts
     for (int i = 0; i < batch.stacker->count; ++i) {
         const cusRepresentationKind kind = batch.stacker->representations[i].kind;
-        if (kind == CUS_REPR_STACKED_HISTOGRAM)
+        const Kind made = kindOf(batch.stacker->representations[i]);
+        if (usesLevels(made))
             CUS_TRY(findTimeBins(batch, i));
-        if (kind == CUS_REPR_HISTOGRAM) {
+        if (made == RECTIFIED_VOXELS) {
+            CUS_TRY(runRectified(batch, i, count_skipped));
+            count_skipped = false;
+        } else if (kind == CUS_REPR_HISTOGRAM) {
             TilePass pass = histogramPass(batch, i);
             CUS_TRY(sortAndRun(batch, tilingOf(batch.stacker, tuning::HISTOGRAM_TILE), 2, false, count_skipped, &pass, 1));
             count_skipped = false;
@@ -157,16 +220,18 @@ cusStatus runBatch(const Batch &batch) {
     for (int i = 0; i < batch.stacker->count; ++i)
         if (eventsNormalize(&batch.stacker->representations[i]))
             CUS_TRY(clearMoments(batch, i));
+    CUS_TRY(listSpans(batch));
     return batch.is_long ? runLongWindow(batch) : runWindows(batch);
 }
 
 cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
     size_t frame_bytes = 0;
-    bool levels = false, moments = false;
+    bool levels = false, moments = false, spans = false;
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentation &r = stacker->representations[i];
-        frame_bytes = std::max(frame_bytes, accumulatorBytes(stacker, kindOf(r.kind), static_cast<unsigned>(r.channels)));
-        levels = levels || r.kind == CUS_REPR_STACKED_HISTOGRAM;
+        frame_bytes = std::max(frame_bytes, accumulatorBytes(stacker, kindOf(r), channelsOf(r)));
+        levels = levels || usesLevels(kindOf(r));
+        spans = spans || usesSpans(kindOf(r));
         moments = moments || eventsNormalize(&r);
     }
     const auto whole = [](size_t bytes) { return divUp(bytes, size_t{256}) * 256; };
@@ -175,8 +240,9 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
                  levels_bytes = levels ? whole(all_windows * sizeof(EventsLevels)) : 0,
                  moments_bytes = moments ? whole(all_windows * sizeof(EventsMoments)) : 0,
                  scalings_bytes = moments ? whole(all_windows * sizeof(EventsScaling)) : 0,
-                 bytes = 256 + list_bytes + levels_bytes + moments_bytes + scalings_bytes + whole(frame_bytes) +
-                         tuning::SORTED_BYTES;
+                 spans_bytes = spans ? 2 * tuning::BATCH_WINDOWS * sizeof(cusEventSpan) : 0,
+                 bytes = 256 + list_bytes + levels_bytes + moments_bytes + scalings_bytes + spans_bytes +
+                         whole(frame_bytes) + tuning::SORTED_BYTES;
     CUS_TRY(cusi_deviceAllocate(CREATE, bytes, &state->memory));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
@@ -184,7 +250,8 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
     state->levels = reinterpret_cast<EventsLevels *>(at += list_bytes);
     state->moments = reinterpret_cast<EventsMoments *>(at += levels_bytes);
     state->scalings = reinterpret_cast<EventsScaling *>(at += moments_bytes);
-    state->accumulators = at += scalings_bytes;
+    state->spans = reinterpret_cast<cusEventSpan *>(at += scalings_bytes);
+    state->accumulators = at += spans_bytes;
     state->sorted = at + whole(frame_bytes);
     CUSI_CUDA(CREATE, cudaMemsetAsync(state->skipped, 0, sizeof *state->skipped, nullptr));
     return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the count of skipped events");
@@ -235,7 +302,7 @@ void events_cuda_destroy(cusEventStacker *stacker) {
 }
 
 cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
-                            size_t window_count, cusMat *frames, cusStream stream) {
+                            const cusEventSpan *spans, size_t window_count, cusMat *frames, cusStream stream) {
     State *state = static_cast<State *>(stacker->state);
     double all_events = 0;
     for (size_t w = 0; w < window_count; ++w)
@@ -244,6 +311,8 @@ cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *even
         const size_t top = done * static_cast<size_t>(stacker->rows);
         Batch batch = {stacker, state, sourceOf(events), frames, top, stream};
         fillBatch(windows + done, window_count - done, all_events, &batch);
+        batch.host_windows = windows + done;
+        batch.host_spans = spans ? spans + done : nullptr;
         CUS_TRY(listWindows(state, windows + done, batch.count, stream, &batch.windows));
         CUS_TRY(runBatch(batch));
         done += batch.count;

@@ -149,8 +149,23 @@ constexpr unsigned RECORDS_PER_16_BYTES = 16 / sizeof(Record);
 
 // ---- Representations ---------------------------------------------------------------------------------------------------
 
-// What a pixel accumulates. MDES and TENCODE both follow from its last event.
-enum Kind { LAST_EVENT, TIME_SURFACE, HISTOGRAM, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID };
+// What a pixel accumulates. MDES and TENCODE both follow from its last event. OTHER_SURFACE: TIME_SURFACE with a window's own
+// bounds, or other values than exponential ones. MDES_DIFF: EVENT_DIFF with other bounds, too, as one channel. ORDERED_DIFF:
+// EVENT_DIFF clipped at each event. RECTIFIED_VOXELS: VOXEL_GRID with a map.
+enum Kind {
+    LAST_EVENT,
+    TIME_SURFACE,
+    HISTOGRAM,
+    MDES_COUNT,
+    STACKED_HISTOGRAM,
+    EVENT_DIFF,
+    VOXEL_GRID,
+    EVENT_CUBE,
+    MDES_DIFF,
+    OTHER_SURFACE,
+    ORDERED_DIFF,
+    RECTIFIED_VOXELS
+};
 
 // The parts of a cusRepresentation that kernels use, and its frames.
 struct Representation {
@@ -162,12 +177,28 @@ struct Representation {
     const EventsLevels *levels; // STACKED_HISTOGRAM: one per window of the batch
 };
 
+// The rest of them, which few kinds use.
+struct ValueOptions {
+    const cusEventSpan *spans; // EVENT_CUBE, OTHER_SURFACE: one per window of the batch
+    const char *map;           // RECTIFIED_VOXELS
+    size_t map_step;
+    double unit, clip; // EVENT_CUBE
+    int lower, upper;  // MDES_DIFF, ORDERED_DIFF
+    int surface;       // OTHER_SURFACE: a cusSurface
+    bool continues;    // ORDERED_DIFF: from the values of the frame
+};
+
 // Accumulators per pixel, as many as it has values.
 __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned channels) {
-    return kind == LAST_EVENT || kind == EVENT_DIFF    ? 1
-           : kind == TIME_SURFACE || kind == HISTOGRAM ? 2
-           : kind == STACKED_HISTOGRAM                 ? 2 * channels
-                                                       : channels;
+    return kind == LAST_EVENT || kind == EVENT_DIFF || kind == ORDERED_DIFF     ? 1
+           : kind == TIME_SURFACE || kind == OTHER_SURFACE || kind == HISTOGRAM ? 2
+           : kind == STACKED_HISTOGRAM || kind == EVENT_CUBE                    ? 2 * channels
+                                                                                : channels;
+}
+
+// Whether weights are summed, in 64 bits where 32 may not do.
+__host__ __device__ constexpr bool sumsWeights(Kind kind) {
+    return kind == VOXEL_GRID || kind == RECTIFIED_VOXELS || kind == EVENT_CUBE;
 }
 
 // Adds the threads' events outside the frame to *skipped, unless it is NULL because another kernel counts them.
@@ -196,6 +227,7 @@ struct TileParams {
     // VOXEL_GRID with `normalize`, for each window: sums for momentsKernel, results for normalizedKernel
     EventsMoments *moments;
     const EventsScaling *scalings;
+    ValueOptions options;
 };
 
 using TileKernel = void (*)(TileParams);
@@ -229,6 +261,7 @@ struct State {
     void *accumulators = nullptr;      // a long window's
     EventsMoments *moments = nullptr;  // BATCH_WINDOWS for each representation if one is normalized; the same of
     EventsScaling *scalings = nullptr; // scalings
+    cusEventSpan *spans = nullptr;     // BATCH_WINDOWS as given, then as many of the events', if a representation uses them
     char *sorted = nullptr;            // runs of events
     int multiprocessors = 0;
     size_t values_shared_bytes = 0; // shared memory for accumulators
@@ -245,6 +278,8 @@ struct Batch {
     unsigned count = 0;      // windows
     uint64_t max_events = 0; // in a window
     bool is_long = false;    // one window, through accumulators in device memory
+    const cusEventWindow *host_windows = nullptr;
+    const cusEventSpan *host_spans = nullptr; // or NULL
 };
 
 // Whether rows are whole 16-byte vectors at aligned addresses.
@@ -258,13 +293,23 @@ T *frameTop(const Batch &batch, const cusMat &mat) {
     return reinterpret_cast<T *>(static_cast<char *>(mat.data) + batch.top * mat.step);
 }
 
-Kind kindOf(cusRepresentationKind kind);
+Kind kindOf(const cusRepresentation &representation);
+unsigned channelsOf(const cusRepresentation &representation);
 Representation representationOf(const Batch &batch, int index);
+ValueOptions optionsOf(const Batch &batch, int index);
+inline bool usesLevels(Kind kind) {
+    return kind == STACKED_HISTOGRAM || kind == MDES_DIFF;
+}
+inline bool usesSpans(Kind kind) {
+    return kind == EVENT_CUBE || kind == OTHER_SURFACE;
+}
 
-// windows.cu: the windows' bounds as kernels read them, and where the time bins of STACKED_HISTOGRAM begin.
+// windows.cu: the windows' bounds as kernels read them, in events and in time, and where the time bins of STACKED_HISTOGRAM
+// and MDES_DIFF begin.
 Source sourceOf(const cusEventArrays *events);
 cusStatus listWindows(State *state, const cusEventWindow *windows, unsigned count, cudaStream_t stream, Windows *result);
 cusStatus findTimeBins(const Batch &batch, int index);
+cusStatus listSpans(const Batch &batch);
 
 // sort.cu: tiles, memory for sorted runs, and the sort.
 Tiling tilingOf(const cusEventStacker *stacker, unsigned bits);
@@ -287,13 +332,16 @@ cusStatus createValues(State *state);
 unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);
 
+// ordered.cu: ORDERED_DIFF.
+TileKernel orderedKernelFor(bool aligned);
+
 // long.cu: a window through accumulators in device memory.
 size_t accumulatorBytes(const cusEventStacker *stacker, Kind kind, unsigned channels);
 // Whether the batch's only window is long, in a call whose windows have `all_events` events.
 bool isLong(const Batch &batch, double all_events);
 // Leaves the pixels' last-event keys in the accumulators.
 cusStatus findKeys(const Batch &batch, bool count_skipped);
-// Makes the window's frame. Not for MDES and TENCODE.
+// Makes the window's frame. Not for MDES, TENCODE and ORDERED_DIFF.
 cusStatus makeLong(const Batch &batch, int index, bool count_skipped);
 
 // normalize.cu: VOXEL_GRID with `normalize`. Moments of the batch's windows are cleared, summed by the kernels that make the

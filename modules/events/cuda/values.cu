@@ -1,5 +1,5 @@
-// Makes tiles of MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF from accumulators in shared memory,
-// and sums the moments of normalized voxel grids.
+// Makes tiles of MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE, EVENT_DIFF and what varies them (EVENT_CUBE,
+// OTHER_SURFACE, MDES_DIFF) from accumulators in shared memory, and sums the moments of normalized voxel grids.
 #include "events/cuda/tiles.cuh"
 #include "events/cuda/values.cuh"
 
@@ -52,10 +52,10 @@ __device__ inline void writeWords(const TileParams &params, const TilePart &part
 // Turns an accumulator, or four of 8 bits, into a word of the frame.
 template<Kind KIND>
 __device__ __forceinline__ uint32_t finalWord(const Representation &repr, uint32_t cell) {
-    return KIND == STACKED_HISTOGRAM ? __vminu4(cell, repr.cutoff * 0x01010101u)
-           : KIND == TIME_SURFACE    ? cell & ~VALUE_MARK
-           : KIND == VOXEL_GRID      ? __float_as_uint(voxelValue(static_cast<int>(cell)))
-                                     : cell;
+    return KIND == STACKED_HISTOGRAM                       ? __vminu4(cell, repr.cutoff * 0x01010101u)
+           : KIND == TIME_SURFACE || KIND == OTHER_SURFACE ? cell & ~VALUE_MARK
+           : KIND == VOXEL_GRID                            ? __float_as_uint(voxelValue(static_cast<int>(cell)))
+                                                           : cell;
 }
 
 __device__ __forceinline__ uint32_t normalizedWord(float units, const EventsScaling &scaling) {
@@ -152,7 +152,16 @@ __device__ __forceinline__ void writeHalf16(const TileParams &params, const Tile
     __syncthreads();
 }
 
-// ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
+// ---- VOXEL_GRID and EVENT_CUBE -----------------------------------------------------------------------------------------
+
+template<Kind KIND>
+__device__ __forceinline__ auto timesOf(const TileParams &params, unsigned w, const Window &window) {
+    const Representation &repr = params.repr;
+    if constexpr (KIND == EVENT_CUBE)
+        return CubeTimes(params.options.spans[w], repr.channels);
+    else
+        return VoxelTimes(repr.t[window.first], repr.t[window.last - 1], repr.channels);
+}
 
 struct NoChanges {
     __device__ bool add(int, int) { return true; }
@@ -162,14 +171,14 @@ struct NoChanges {
 // Sums the part's weights. high NULL: in 32 bits; calls changes.add(sum before, sum after) for each weight, endOfFour() after
 // at most four events, and sets `carried` if a sum overflows or add() returns false. Otherwise `high` receives the upper 32
 // bits.
-template<class Changes>
+template<Kind KIND, class Changes>
 __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried,
                           Changes &&changes) {
     const Representation &repr = params.repr;
     const Window window = params.windows[part.w];
     if (window.first == window.last)
         return;
-    const VoxelTimes times(repr.t[window.first], repr.t[window.last - 1], repr.channels);
+    const auto times = timesOf<KIND>(params, part.w, window);
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
         if (!high && *static_cast<volatile int *>(carried))
             return;
@@ -183,8 +192,14 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
             if (key[i] == 0)
                 continue;
             const VoxelWeights weights = times(t[i], key[i] & 1);
-            for (unsigned k = 0; k < 2 && weights.bin + k < repr.channels; ++k) {
-                const unsigned at = pixel[i] * repr.channels + weights.bin + k;
+            for (unsigned k = 0; k < 2 && (KIND == EVENT_CUBE || weights.bin + k < repr.channels); ++k) {
+                unsigned at = pixel[i] * repr.channels + weights.bin + k;
+                if constexpr (KIND == EVENT_CUBE) {
+                    const unsigned bin = weights.bin + k - 1; // large before the first
+                    if (bin >= repr.channels)
+                        continue;
+                    at = (pixel[i] * repr.channels + bin) * 2 + ((key[i] & 1) == repr.swap ? 1 : 0);
+                }
                 const long long weight = k ? weights.next : weights.here;
                 const uint32_t added = static_cast<uint32_t>(weight), old = atomicAdd(cells + at, added), sum = old + added;
                 if (!high) { // overflow: the sum's sign differs from both of its terms'
@@ -204,17 +219,20 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
 }
 
 // Sums with 64 bits, half a part at a time, and calls use(half, value(i)).
-template<class Use>
+template<Kind KIND, class Use>
 __device__ __forceinline__ void forVoxels64(const TileParams &params, const TilePart &part, unsigned words, uint32_t *cells,
                                             int *carried, Use use) {
     for (unsigned i = 0; i < 2; ++i) {
         const uint32_t *high = cells + words / 2;
         clearShared(cells, words);
-        sumVoxels(params, part.halfPart(i), cells, cells + words / 2, carried, NoChanges());
+        sumVoxels<KIND>(params, part.halfPart(i), cells, cells + words / 2, carried, NoChanges());
         __syncthreads();
         use(part.halfPart(i), [&](unsigned at) {
             const uint64_t sum = static_cast<uint64_t>(high[at]) << 32 | cells[at];
-            return voxelValue64(static_cast<int64_t>(sum));
+            if constexpr (KIND == EVENT_CUBE)
+                return eventsCubeValue(static_cast<int64_t>(sum), params.options.unit, params.options.clip);
+            else
+                return voxelValue64(static_cast<int64_t>(sum));
         });
         __syncthreads();
     }
@@ -223,7 +241,9 @@ __device__ __forceinline__ void forVoxels64(const TileParams &params, const Tile
 // ---- TIME_SURFACE ------------------------------------------------------------------------------------------------------
 
 // Finds the index + 1 of each pixel's last event by polarity; these events then replace it by their value and VALUE_MARK.
-__device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
+// value(t) gives it.
+template<class Value>
+__device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells, Value valueOf) {
     const Representation &repr = params.repr;
     const Window window = params.windows[part.w];
     const volatile uint32_t *now = cells;
@@ -239,7 +259,7 @@ __device__ void surfaceOfPart(const TileParams &params, const TilePart &part, ui
                 atomicMax(cells + cellOf(pixel[i], key[i]), key[i] / 2);
     });
     __syncthreads();
-    const int64_t newest = window.first == window.last ? 0 : repr.t[window.last - 1];
+    const auto value = valueOf(window);
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
         bool last[4];
         int64_t t[4];
@@ -251,12 +271,37 @@ __device__ void surfaceOfPart(const TileParams &params, const TilePart &part, ui
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             if (last[i])
-                atomicExch(cells + cellOf(pixel[i], key[i]),
-                           VALUE_MARK | __float_as_uint(surfaceValue(repr, t[i], newest)));
+                atomicExch(cells + cellOf(pixel[i], key[i]), VALUE_MARK | __float_as_uint(value(t[i])));
     });
 }
 
-// ---- EVENT_DIFF --------------------------------------------------------------------------------------------------------
+template<Kind KIND>
+__device__ __forceinline__ void makeSurface(const TileParams &params, const TilePart &part, uint32_t *cells) {
+    const Representation &repr = params.repr;
+    surfaceOfPart(params, part, cells, [&](const Window &window) {
+        if constexpr (KIND == TIME_SURFACE) {
+            const int64_t newest = window.first == window.last ? 0 : repr.t[window.last - 1];
+            return [&repr, newest](int64_t t) { return surfaceValue(repr, t, newest); };
+        } else {
+            const cusEventSpan span = params.options.spans[part.w];
+            return [&params, span](int64_t t) { return otherSurfaceValue(params.repr, params.options, t, span); };
+        }
+    });
+}
+
+// ---- EVENT_DIFF and MDES_DIFF ------------------------------------------------------------------------------------------
+
+// Adds up the levels of each pixel and clips the sums. The caller synchronizes the block before and after.
+__device__ void addLevels(const TileParams &params, const TilePart &part, uint32_t *cells) {
+    const unsigned channels = params.repr.channels;
+    for (unsigned i = threadIdx.x; i < part.pixels; i += THREADS) {
+        uint32_t sum = 0;
+        for (unsigned k = 0; k < channels; ++k) {
+            sum += cells[i * channels + k];
+            cells[i * channels + k] = static_cast<uint32_t>(limited(static_cast<int>(sum), params.options));
+        }
+    }
+}
 
 // Clips 16 sums to bytes. Lanes read them in an order that avoids bank conflicts.
 __device__ __forceinline__ uint4 clipped16(const uint4 *quads, unsigned i) {
@@ -286,10 +331,16 @@ __device__ __forceinline__ void writeQuads(const TileParams &params, const TileP
 template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void writeAccumulators(const TileParams &params, const TilePart &part, unsigned bytes,
                                                   const uint4 *quads) {
-    if constexpr (KIND == EVENT_DIFF) {
+    if constexpr (KIND == EVENT_DIFF || KIND == MDES_DIFF) {
         writePart<ALIGNED>(
-            params, part, 1, [&](unsigned i) { return clipped16(quads, i); },
+            params, part, KIND == EVENT_DIFF ? 1 : params.repr.channels, [&](unsigned i) { return clipped16(quads, i); },
             [&](unsigned i) { return clipped(reinterpret_cast<const uint32_t *>(quads)[i]); });
+        return;
+    }
+    if constexpr (KIND == EVENT_CUBE) {
+        writeQuads<ALIGNED>(params, part, bytes, quads, [&](uint32_t cell) {
+            return __float_as_uint(eventsCubeValue(static_cast<int>(cell), params.options.unit, params.options.clip));
+        });
         return;
     }
     writeQuads<ALIGNED>(params, part, bytes, quads, [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); });
@@ -325,15 +376,24 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
             }
             return;
         }
-    } else if constexpr (KIND == VOXEL_GRID) {
-        sumVoxels(params, part, cells, nullptr, &carried, NoChanges());
+    } else if constexpr (KIND == VOXEL_GRID || KIND == EVENT_CUBE) {
+        sumVoxels<KIND>(params, part, cells, nullptr, &carried, NoChanges());
         __syncthreads();
         if (carried)
-            return forVoxels64(params, part, words, cells, &carried, [&](const TilePart &half, auto value) {
+            return forVoxels64<KIND>(params, part, words, cells, &carried, [&](const TilePart &half, auto value) {
                 writeWords<ALIGNED>(params, half, bytes, [&](unsigned i) { return __float_as_uint(value(i)); });
             });
-    } else if constexpr (KIND == TIME_SURFACE) {
-        surfaceOfPart(params, part, cells);
+    } else if constexpr (KIND == TIME_SURFACE || KIND == OTHER_SURFACE) {
+        makeSurface<KIND>(params, part, cells);
+    } else if constexpr (KIND == MDES_DIFF) {
+        forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                if (key[i])
+                    atomicAdd(cells + pixel[i] * repr.channels + levelOf(levels, key[i] / 2 - 1), key[i] & 1 ? 1u : ~0u);
+        });
+        __syncthreads();
+        addLevels(params, part, cells);
     } else {
         static_assert(KIND == EVENT_DIFF, "");
         forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
@@ -393,12 +453,12 @@ __global__ void __launch_bounds__(THREADS) momentsKernel(const TileParams params
         carried = 0;
     clearShared(cells, words);
     MomentChanges changes;
-    sumVoxels(params, part, cells, nullptr, &carried, changes);
+    sumVoxels<VOXEL_GRID>(params, part, cells, nullptr, &carried, changes);
     EventsMoments moments = changes.moments;
     __syncthreads();
     if (carried) {
         moments = {};
-        forVoxels64(params, part, words, cells, &carried, [&](const TilePart &, auto value) {
+        forVoxels64<VOXEL_GRID>(params, part, words, cells, &carried, [&](const TilePart &, auto value) {
             for (unsigned i = threadIdx.x; i < words / 2; i += THREADS)
                 eventsAddValue(&moments, value(i));
         });
@@ -420,10 +480,10 @@ __global__ void __launch_bounds__(THREADS) normalizedKernel(const TileParams par
         carried = 0;
     clearShared(cells, words);
     const EventsScaling scaling = params.scalings[part.w];
-    sumVoxels(params, part, cells, nullptr, &carried, NoChanges());
+    sumVoxels<VOXEL_GRID>(params, part, cells, nullptr, &carried, NoChanges());
     __syncthreads();
     if (carried)
-        return forVoxels64(params, part, words, cells, &carried, [&](const TilePart &half, auto value) {
+        return forVoxels64<VOXEL_GRID>(params, part, words, cells, &carried, [&](const TilePart &half, auto value) {
             writeWords<ALIGNED>(params, half, bytes,
                                 [&](unsigned i) { return normalizedWord(voxelUnits(value(i)), scaling); });
         });
@@ -439,9 +499,17 @@ TileKernel tileValuesKernelFor(Kind kind) {
                                       tileValuesKernel<MDES_COUNT, ALIGNED>,
                                       tileValuesKernel<STACKED_HISTOGRAM, ALIGNED>,
                                       tileValuesKernel<EVENT_DIFF, ALIGNED>,
-                                      tileValuesKernel<VOXEL_GRID, ALIGNED>};
+                                      tileValuesKernel<VOXEL_GRID, ALIGNED>,
+                                      tileValuesKernel<EVENT_CUBE, ALIGNED>,
+                                      tileValuesKernel<MDES_DIFF, ALIGNED>,
+                                      tileValuesKernel<OTHER_SURFACE, ALIGNED>};
+    if (kind == ORDERED_DIFF)
+        return orderedKernelFor(ALIGNED);
     return KERNELS[kind];
 }
+
+// Two strips of the largest pixel, EVENT_CUBE's.
+constexpr size_t LEAST_CUBE_BYTES = size_t{2 * STRIP} * 2 * EVENTS_MAX_CHANNELS * 4;
 
 } // namespace
 
@@ -454,9 +522,11 @@ cusStatus createValues(State *state) {
     state->values_shared_bytes = std::clamp(static_cast<size_t>(shared) / 3 - 1280,
                                             size_t{2 * STRIP} * EVENTS_MAX_CHANNELS * 4, tuning::VALUES_SHARED_BYTES);
     for (const auto kernelFor : {tileValuesKernelFor<false>, tileValuesKernelFor<true>}) {
-        for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID})
-            CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   static_cast<int>(state->values_shared_bytes)));
+        for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID, EVENT_CUBE, MDES_DIFF,
+                          OTHER_SURFACE, ORDERED_DIFF})
+            CUSI_CUDA(CREATE,
+                      cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(std::max(state->values_shared_bytes, LEAST_CUBE_BYTES))));
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(VOXEL_GRID), cudaFuncAttributePreferredSharedMemoryCarveout,
                                                tuning::VOXEL_CARVEOUT));
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(TIME_SURFACE), cudaFuncAttributePreferredSharedMemoryCarveout,
@@ -474,15 +544,15 @@ cusStatus createValues(State *state) {
 
 unsigned valuesPartBits(const Batch &batch, int index) {
     const cusRepresentation &r = batch.stacker->representations[index];
-    const unsigned bytes = sharedBytesPerPixel(kindOf(r.kind), static_cast<unsigned>(r.channels));
+    const unsigned bytes = sharedBytesPerPixel(kindOf(r), channelsOf(r));
     unsigned bits = tuning::INDEXED_TILE;
-    while (size_t{bytes} << bits > batch.state->values_shared_bytes)
+    while (size_t{bytes} << bits > batch.state->values_shared_bytes && bits > STRIP_BITS + 1)
         --bits;
     return bits;
 }
 
 TilePass valuesPass(const Batch &batch, int index) {
-    const Kind kind = kindOf(batch.stacker->representations[index].kind);
+    const Kind kind = kindOf(batch.stacker->representations[index]);
     const bool aligned = rowsAligned(batch.frames[index]);
     TilePass pass = {(aligned ? tileValuesKernelFor<true> : tileValuesKernelFor<false>)(kind),
                      0,
@@ -490,6 +560,7 @@ TilePass valuesPass(const Batch &batch, int index) {
                      valuesPartBits(batch, index),
                      {}};
     pass.params.repr = representationOf(batch, index);
+    pass.params.options = optionsOf(batch, index);
     if (eventsNormalize(&batch.stacker->representations[index])) {
         pass.kernel = aligned ? normalizedKernel<true> : normalizedKernel<false>;
         pass.moments = momentsKernel;

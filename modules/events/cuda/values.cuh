@@ -30,7 +30,7 @@ __device__ inline void prepareLevels(const Representation &repr, unsigned w, con
         for (unsigned k = channels; k < EVENTS_MAX_CHANNELS; ++k)
             levels->begin[k + 1] = n;
     }
-    if (KIND == STACKED_HISTOGRAM && threadIdx.x <= EVENTS_MAX_CHANNELS)
+    if ((KIND == STACKED_HISTOGRAM || KIND == MDES_DIFF) && threadIdx.x <= EVENTS_MAX_CHANNELS)
         levels->begin[threadIdx.x] = repr.levels[w].begin[threadIdx.x];
 }
 
@@ -64,6 +64,18 @@ struct VoxelTimes {
         const long long next = static_cast<long long>((time - bin) * EVENTS_VOXEL_UNIT + 0.5),
                         here = static_cast<long long>(EVENTS_VOXEL_UNIT) - next;
         return {bin, positive ? here : -here, positive ? next : -next};
+    }
+};
+
+// The same for EVENT_CUBE, where bin 0 stands for one before the first.
+struct CubeTimes {
+    VoxelTimes times; // bins are counted up to one past the last
+    __device__ CubeTimes(const cusEventSpan &span, unsigned bins) : times(span.begin, span.end, bins + 1) {}
+    __device__ VoxelWeights operator()(int64_t t, bool) const {
+        const double time = eventsCubeTime(times.binsBefore(t), static_cast<int>(times.last_bin));
+        const unsigned bin = static_cast<unsigned>(time);
+        const long long next = static_cast<long long>((time - bin) * EVENTS_VOXEL_UNIT + 0.5);
+        return {bin, static_cast<long long>(EVENTS_VOXEL_UNIT) - next, next};
     }
 };
 
@@ -136,6 +148,17 @@ __device__ inline float surfaceValue(const Representation &repr, int64_t t, int6
     series = fma(series, x, 1.0);
     return static_cast<float>(
         __hiloint2double(__double2hiint(series) + static_cast<int>(whole) * (1 << 20), __double2loint(series)));
+}
+
+__device__ inline float otherSurfaceValue(const Representation &repr, const ValueOptions &options, int64_t t,
+                                          const cusEventSpan &span) {
+    return options.surface == CUS_SURFACE_EXPONENTIAL
+               ? surfaceValue(repr, t, span.end)
+               : eventsSurfaceValue(t, span.begin, span.end, options.surface == CUS_SURFACE_LINEAR);
+}
+
+__device__ inline int limited(int sum, const ValueOptions &options) {
+    return max(options.lower, min(options.upper, sum));
 }
 
 // Sums clipped to -128..127, as bytes: one, and four.

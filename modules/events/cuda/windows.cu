@@ -21,7 +21,9 @@ __global__ void storeWindows(Window *list, const __grid_constant__ WindowList wi
         list[w] = windows.window[w];
 }
 
-// Where the time bins of STACKED_HISTOGRAM begin, a thread per window and bin.
+// Where the time bins of STACKED_HISTOGRAM begin, or the levels of MDES_DIFF (HALVING), a thread per window and bin. The first
+// begins with the window, so one level needs no times.
+template<bool HALVING>
 __global__ void timeLevels(const Source source, const Windows windows, unsigned count, int bins, EventsLevels *levels) {
     startInOrder();
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, w = i / (EVENTS_MAX_CHANNELS + 1);
@@ -31,12 +33,26 @@ __global__ void timeLevels(const Source source, const Windows windows, unsigned 
     const Window window = windows[w];
     const uint64_t n = window.last - window.first;
     uint64_t begin = n;
-    if (k < bins && n > 0) {
+    if (HALVING && k == 0) {
+        begin = 0;
+    } else if (k < bins && n > 0) {
         const int64_t *t = source.t + window.first;
         const uint64_t dt = static_cast<uint64_t>(t[n - 1]) - static_cast<uint64_t>(t[0]);
-        begin = eventsLowerBound(t, n, t[0], eventsBinStart(k, bins, dt));
+        begin = eventsLowerBound(t, n, t[0], HALVING ? eventsHalvingStart(k, bins, dt) : eventsBinStart(k, bins, dt));
     }
     levels[w].begin[k] = static_cast<uint32_t>(begin);
+}
+
+// The first and the last event's time, a thread per window.
+__global__ void eventSpans(const Source source, const Windows windows, unsigned count, cusEventSpan *spans) {
+    startInOrder();
+    const unsigned w = blockIdx.x * blockDim.x + threadIdx.x;
+    if (w >= count)
+        return;
+    const Window window = windows[w];
+    spans[w] = {0, 0};
+    if (window.first < window.last)
+        spans[w] = {source.t[window.first], source.t[window.last - 1]};
 }
 
 // Windows `first` and later by duration, a thread per bound.
@@ -79,6 +95,19 @@ Source sourceOf(const cusEventArrays *events) {
     return {events->x, events->y, events->p, events->t, events->count, address % 16 == 0};
 }
 
+// Copies pairs from the host, which may reuse them at once.
+template<class Pair>
+static cusStatus storePairs(Window *list, unsigned count, cudaStream_t stream, Pair pair) {
+    for (unsigned w = 0; w < count; w += LIST_CAPACITY) {
+        WindowList part = {};
+        const unsigned n = std::min<unsigned>(count - w, LIST_CAPACITY);
+        for (unsigned i = 0; i < n; ++i)
+            part.window[i] = pair(w + i);
+        CUS_TRY(launch(STACK, storeWindows, 1, 256, 0, stream, list + w, part, static_cast<int>(n)));
+    }
+    return CUS_OK;
+}
+
 // Windows of equal length and stride are not listed.
 cusStatus listWindows(State *state, const cusEventWindow *windows, unsigned count, cudaStream_t stream, Windows *result) {
     const uint64_t stride = count > 1 ? windows[1].first - windows[0].first : 0,
@@ -90,19 +119,32 @@ cusStatus listWindows(State *state, const cusEventWindow *windows, unsigned coun
     if (regular)
         return CUS_OK;
     result->list = state->list;
-    for (unsigned w = 0; w < count; w += LIST_CAPACITY) {
-        WindowList part = {};
-        const unsigned n = std::min<unsigned>(count - w, LIST_CAPACITY);
-        for (unsigned i = 0; i < n; ++i)
-            part.window[i] = {windows[w + i].first, windows[w + i].last};
-        CUS_TRY(launch(STACK, storeWindows, 1, 256, 0, stream, state->list + w, part, static_cast<int>(n)));
+    return storePairs(state->list, count, stream, [&](unsigned w) { return Window{windows[w].first, windows[w].last}; });
+}
+
+cusStatus listSpans(const Batch &batch) {
+    static_assert(sizeof(Window) == sizeof(cusEventSpan), "spans are stored as windows are");
+    bool given = false, of_events = false;
+    for (int i = 0; i < batch.stacker->count; ++i) {
+        const cusRepresentation &r = batch.stacker->representations[i];
+        given = given || eventsUsesSpan(&r);
+        of_events = of_events || (usesSpans(kindOf(r)) && !eventsUsesSpan(&r));
     }
-    return CUS_OK;
+    if (given)
+        CUS_TRY(storePairs(reinterpret_cast<Window *>(batch.state->spans), batch.count, batch.stream, [&](unsigned w) {
+            const cusEventSpan &span = batch.host_spans[w];
+            return Window{static_cast<unsigned long long>(span.begin), static_cast<unsigned long long>(span.end)};
+        }));
+    return of_events ? launch(STACK, eventSpans, divUp(batch.count, 128u), 128, 0, batch.stream, batch.source,
+                              batch.windows, batch.count, batch.state->spans + tuning::BATCH_WINDOWS)
+                     : CUS_OK;
 }
 
 cusStatus findTimeBins(const Batch &batch, int index) {
-    return launch(STACK, timeLevels, divUp(batch.count * (EVENTS_MAX_CHANNELS + 1), 128u), 128, 0, batch.stream,
-                  batch.source, batch.windows, batch.count, batch.stacker->representations[index].channels,
+    const cusRepresentation &r = batch.stacker->representations[index];
+    return launch(STACK, kindOf(r) == MDES_DIFF ? timeLevels<true> : timeLevels<false>,
+                  divUp(batch.count * (EVENTS_MAX_CHANNELS + 1), 128u), 128, 0, batch.stream, batch.source, batch.windows,
+                  batch.count, static_cast<int>(channelsOf(r)),
                   batch.state->levels + static_cast<size_t>(index) * tuning::BATCH_WINDOWS);
 }
 

@@ -30,7 +30,7 @@ cusMat part(const cusMat &mat, int cols, int rows) {
 
 bool usesTimes(const cusRepresentation &r) {
     return r.kind == CUS_REPR_TENCODE || r.kind == CUS_REPR_STACKED_HISTOGRAM || r.kind == CUS_REPR_VOXEL_GRID ||
-           r.kind == CUS_REPR_TIME_SURFACE;
+           r.kind == CUS_REPR_TIME_SURFACE || r.kind == CUS_REPR_EVENT_CUBE || r.kind == CUS_REPR_MDES_DIFF;
 }
 
 } // namespace

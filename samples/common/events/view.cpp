@@ -158,9 +158,9 @@ cv::Mat mdesCount(const cv::Mat &frame, std::vector<Scale> &scales) {
     });
 }
 
-// The sum over all channels and its mean time bin.
+// The sum over all channels and its mean time bin. `together`: neighboring channels of one bin.
 template<class T>
-cv::Mat timeBins(const cv::Mat &frame, int bins, std::vector<Scale> &scales) {
+cv::Mat timeBins(const cv::Mat &frame, int bins, std::vector<Scale> &scales, int together = 1) {
     const int channels = frame.channels();
     return byTime(frame, scales, [&](int y, int x) {
         const T *v = frame.ptr<T>(y, x);
@@ -168,7 +168,7 @@ cv::Mat timeBins(const cv::Mat &frame, int bins, std::vector<Scale> &scales) {
         for (int c = 0; c < channels; ++c) {
             const float weight = std::fabs(static_cast<float>(v[c]));
             sum += weight;
-            weighted += weight * static_cast<float>(c % bins);
+            weighted += weight * static_cast<float>(c / together % bins);
         }
         return cv::Vec2f(std::log1p(sum), sum > 0 && bins > 1 ? weighted / sum / static_cast<float>(bins - 1) : 1);
     });
@@ -209,6 +209,13 @@ cv::Mat eventPicture(const cusRepresentation &r, const cv::Mat &frame, std::vect
         return timeBins<float>(frame, frame.channels(), scales);
     case CUS_REPR_TIME_SURFACE:
         return timeSurface(frame, swap, r.tau, scales);
+    case CUS_REPR_EVENT_CUBE:
+        return timeBins<float>(frame, frame.channels() / 2, scales, 2);
+    case CUS_REPR_MDES_DIFF: {
+        cv::Mat all;
+        cv::extractChannel(frame, all, frame.channels() - 1);
+        return eventDifference(all, scales);
+    }
     default: // CUS_REPR_EVENT_DIFF
         return eventDifference(frame, scales);
     }

@@ -1,0 +1,244 @@
+// Windows with bounds of their own, rectification maps, and the options that make other libraries' representations.
+#include "events/support.hpp"
+
+#include <limits>
+
+namespace {
+
+using namespace events;
+
+class EventOptions : public support::SpaceTest {};
+CUS_BOTH_SPACES(EventOptions);
+
+cusRepresentation surface(int values, double tau) {
+    cusRepresentation r = repr(CUS_REPR_TIME_SURFACE);
+    r.surface = values;
+    r.tau = tau;
+    r.window_times = 1;
+    return r;
+}
+
+// Windows by duration and bounds that begin up to `before` earlier and end later.
+std::vector<cusEventSpan> spansOf(const Events &events, const std::vector<cusEventWindow> &windows, int before,
+                                  std::mt19937_64 &random) {
+    std::vector<cusEventSpan> spans;
+    for (const cusEventWindow &w : windows) {
+        const int64_t first = events.t[w.first], last = events.t[std::max(w.last, w.first + 1) - 1];
+        spans.push_back({first - static_cast<int64_t>(random() % static_cast<uint64_t>(before)),
+                         last + static_cast<int64_t>(random() % 1000)});
+    }
+    return spans;
+}
+
+TEST_P(EventOptions, BoundsOfWindows) {
+    std::mt19937_64 random = support::generator();
+    for (int round = 0; round < 12; ++round) {
+        const int rows = 1 + static_cast<int>(random() % 60), cols = 1 + static_cast<int>(random() % 90);
+        const size_t n = 2 + random() % 5000;
+        const Events events = randomEvents(n, rows, cols, static_cast<int>(random() % 3) * 40, random);
+        const std::vector<cusEventWindow> windows = {{0, n}, {n / 3, n / 3}, {n / 2, n}, {n - 1, n}};
+        const std::vector<cusEventSpan> spans = spansOf(events, windows, 1 + round * 300, random);
+        std::vector<cusRepresentation> all = {surface(CUS_SURFACE_EXPONENTIAL, 700), surface(CUS_SURFACE_TIME, 1),
+                                              surface(CUS_SURFACE_LINEAR, 1), repr(CUS_REPR_EVENT_CUBE)};
+        all[3].window_times = 1;
+        all[3].channels = 1 + static_cast<int>(random() % 16);
+        all[3].scale = 1.0 / 3;
+        all[3].swap_channels = static_cast<int>(random() & 1);
+        all.push_back(repr(CUS_REPR_TIME_SURFACE)); // without, in the same call
+        const SpaceEvents input(events, space());
+        const Stacker stacker(rows, cols, space(), all);
+        std::vector<support::Mat> frames(all.size());
+        CUS_ASSERT_OK(cusEventStackSpans(stacker.object, &input.view, windows.data(), spans.data(), windows.size(),
+                                         frames.data(), nullptr));
+        for (size_t i = 0; i < all.size(); ++i)
+            expectFrames(frames[i], events, windows, rows, cols, all[i], spans.data());
+    }
+}
+
+// A surface with memory, whose windows all begin with the recording, needs only events of the last 104 tau.
+TEST_P(EventOptions, MemoryReaches104Tau) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(20000, 30, 40, 10, random);
+    const double tau = 150;
+    std::vector<cusEventWindow> whole, reach;
+    std::vector<cusEventSpan> spans;
+    for (int64_t end = events.t.front() + 5000; end < events.t.back(); end += 5000) {
+        const auto at = [&](int64_t t) {
+            return static_cast<uint64_t>(std::lower_bound(events.t.begin(), events.t.end(), t) - events.t.begin());
+        };
+        whole.push_back({0, at(end)});
+        reach.push_back({at(end - static_cast<int64_t>(104 * tau)), at(end)});
+        spans.push_back({end - 5000, end});
+    }
+    const SpaceEvents input(events, space());
+    const Stacker stacker(30, 40, space(), {surface(CUS_SURFACE_EXPONENTIAL, tau)});
+    support::Mat a, b;
+    CUS_ASSERT_OK(cusEventStackSpans(stacker.object, &input.view, whole.data(), spans.data(), whole.size(), &a, nullptr));
+    CUS_ASSERT_OK(cusEventStackSpans(stacker.object, &input.view, reach.data(), spans.data(), whole.size(), &b, nullptr));
+    EXPECT_TRUE(support::elements(a) == support::elements(b));
+    expectFrames(a, events, whole, 30, 40, surface(CUS_SURFACE_EXPONENTIAL, tau), spans.data());
+}
+
+// Each pixel's sum leaves the bounds and returns, so the order of its events matters; long windows are made in parts.
+TEST_P(EventOptions, DifferencesClippedAtEachEvent) {
+    std::mt19937_64 random = support::generator();
+    cusRepresentation r = repr(CUS_REPR_EVENT_DIFF);
+    r.clip_each_event = 1;
+    for (const auto &[lower, upper] : {std::pair{-128, 127}, {-5, 5}, {-8, 7}, {0, 1}, {0, 0}}) {
+        r.lower = lower, r.upper = upper;
+        const Events events = eventsOf(Content::HALF_ON_ONE_PIXEL, 30000, 60, 200, random);
+        check(events, {{0, 30000}, {5, 9}, {12, 12}, {8191, 29999}}, 60, 200, {r, repr(CUS_REPR_EVENT_DIFF)}, space());
+    }
+    if (space() == CUS_DEVICE)
+        check(eventsOf(Content::LAMP, 9000000, 120, 160, random), {{3, 9000000}}, 120, 160, {r}, space());
+}
+
+struct Map {
+    Map(int rows, int cols, cusSpace space, const std::vector<float> &values)
+        : host(rows, cols, CUS_32FC2, CUS_HOST, {}, values.data()), there(rows, cols, CUS_32FC2, space, {}, values.data()) {
+    }
+    support::TestMat host, there;
+};
+
+std::vector<float> randomMap(int rows, int cols, float spread, std::mt19937_64 &random) {
+    std::vector<float> map;
+    for (int y = 0; y < rows; ++y)
+        for (int x = 0; x < cols; ++x)
+            for (const int at : {x, y}) {
+                const float offset = static_cast<float>(random() % 100000) / 50000 - 1;
+                map.push_back(static_cast<float>(at) + spread * offset);
+            }
+    if (spread > 0) {
+        map[0] = std::numeric_limits<float>::quiet_NaN();
+        map[map.size() - 1] = std::numeric_limits<float>::infinity();
+        map[map.size() / 2] = -1e30f;
+    }
+    return map;
+}
+
+TEST_P(EventOptions, RectifiedVoxelGrids) {
+    std::mt19937_64 random = support::generator();
+    for (const auto &[rows, cols] : {std::pair{1, 1}, {2, 3}, {17, 23}, {9, 40}})
+        for (const float spread : {0.4f, 3.0f}) {
+            const size_t n = 2000;
+            const Events events = randomEvents(n, rows, cols, 30, random);
+            const Map map(rows, cols, space(), randomMap(rows, cols, spread, random));
+            for (const int normalize : {CUS_NORMALIZE_NONE, CUS_NORMALIZE_SAMPLE}) {
+                cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
+                r.channels = 1 + static_cast<int>(random() % 6);
+                r.normalize = normalize;
+                r.map = &map.there.mat;
+                const std::vector<cusEventWindow> windows = {{0, n / 2}, {n / 3, n / 3}, {n / 3, n}, {7, 8}};
+                const SpaceEvents input(events, space());
+                const Stacker stacker(rows, cols, space(), {r, repr(CUS_REPR_HISTOGRAM)});
+                support::Mat frames[2];
+                CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), frames, nullptr));
+                r.map = &map.host.mat;
+                expectFrames(frames[0], events, windows, rows, cols, r);
+                expectFrames(frames[1], events, windows, rows, cols, repr(CUS_REPR_HISTOGRAM));
+                uint64_t skipped = 0, expected = 0;
+                CUS_EXPECT_OK(cusEventStackerSkipped(stacker.object, &skipped, nullptr));
+                for (const cusEventWindow &w : windows)
+                    expected += reference::skipped(events, w, rows, cols);
+                EXPECT_EQ(skipped, expected);
+            }
+        }
+}
+
+// Positions that are pixels give the plain voxel grid.
+TEST_P(EventOptions, IdentityMap) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(30000, 90, 120, 30, random);
+    const Map map(90, 120, space(), randomMap(90, 120, 0, random));
+    cusRepresentation r = repr(CUS_REPR_VOXEL_GRID), mapped = r;
+    mapped.map = &map.there.mat;
+    const SpaceEvents input(events, space());
+    const Stacker stacker(90, 120, space(), {r, mapped});
+    const cusEventWindow windows[] = {{0, 20000}, {20000, 30000}};
+    support::Mat frames[2];
+    CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows, 2, frames, nullptr));
+    EXPECT_TRUE(support::elements(frames[0]) == support::elements(frames[1]));
+}
+
+TEST_P(EventOptions, PipelineKnowsTheBounds) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(5000, 20, 30, 10, random);
+    cusRepresentation r = repr(CUS_REPR_EVENT_CUBE);
+    r.window_times = 1;
+    cusEventPipelineOptions options = cusEventPipelineDefaults();
+    options.windowing = {CUS_WINDOW_DURATION, 4000, 1500, 1};
+    options.compute = space();
+    const auto take = [](void *user, const cusFrameBatch *batch) {
+        const std::vector<double> got = values(batch->frames[0]);
+        auto &all = *static_cast<std::vector<double> *>(user);
+        all.insert(all.end(), got.begin(), got.end());
+        return CUS_OK;
+    };
+    std::vector<double> got, expected;
+    support::Owned<cusEventPipelineDestroy> pipeline;
+    CUS_ASSERT_OK(cusEventPipelineCreate(&pipeline, 20, 30, &r, 1, &options, take, &got));
+    for (size_t from = 0; from < events.size(); from += 777) {
+        const cusEventArrays piece = slice(events, from, std::min<size_t>(777, events.size() - from));
+        CUS_ASSERT_OK(cusEventPipelinePush(pipeline, &piece));
+    }
+    CUS_ASSERT_OK(cusEventPipelineFlush(pipeline));
+    const std::vector<cusEventWindow> windows = reference::windows(events, options.windowing);
+    for (size_t w = 0; w < windows.size(); ++w) {
+        const int64_t begin = events.t[0] + static_cast<int64_t>(w) * 1500;
+        const cusEventSpan span = {begin, begin + 4000};
+        const std::vector<double> one = reference::frame(events, windows[w], 20, 30, r, &span);
+        expected.insert(expected.end(), one.begin(), one.end());
+    }
+    EXPECT_TRUE(got == expected);
+
+    options.windowing = cusWindowingDefaults();
+    cusEventPipeline *none = nullptr;
+    CUS_REJECTS(cusEventPipelineCreate(&none, 20, 30, &r, 1, &options, take, &got), VALUE,
+                "unit is CUS_WINDOW_COUNT, expected CUS_WINDOW_DURATION for a representation with window_times");
+    EXPECT_EQ(none, nullptr);
+}
+
+TEST_P(EventOptions, Rejects) {
+    cusEventStacker *stacker = nullptr;
+    cusRepresentation r = repr(CUS_REPR_EVENT_DIFF);
+    const auto rejects = [&](cusStatus status, const std::string &message) {
+        EXPECT_EQ(cusEventStackerCreate(&stacker, 4, 5, space(), &r, 1), status);
+        EXPECT_NE(std::string(cusLastError()).find(message), std::string::npos) << cusLastError();
+        EXPECT_EQ(stacker, nullptr);
+    };
+    r.lower = 1;
+    rejects(CUS_ERROR_VALUE, "event_diff's lower is 1, expected -128..0");
+    r = repr(CUS_REPR_MDES_DIFF);
+    r.upper = 128;
+    rejects(CUS_ERROR_VALUE, "mdes_diff's upper is 128, expected 0..127");
+    r = surface(3, 1);
+    rejects(CUS_ERROR_VALUE, "time_surface's surface is 3");
+    r = repr(CUS_REPR_EVENT_CUBE);
+    r.scale = 0;
+    rejects(CUS_ERROR_VALUE, "event_cube's scale is 0");
+    r = repr(CUS_REPR_EVENT_CUBE);
+    r.clip = std::numeric_limits<double>::quiet_NaN();
+    rejects(CUS_ERROR_VALUE, "event_cube's clip is nan");
+    r = repr(CUS_REPR_VOXEL_GRID);
+    support::TestMat type(4, 5, CUS_32FC1, space()), size(4, 4, CUS_32FC2, space());
+    r.map = &type.mat;
+    rejects(CUS_ERROR_TYPE, "voxel_grid's map has type 32FC1, expected 32FC2");
+    r.map = &size.mat;
+    rejects(CUS_ERROR_SIZE, "voxel_grid's map is 4 x 4, expected 4 x 5 like the frame");
+
+    Events events;
+    events.add(0, 1, 1, 1);
+    const SpaceEvents input(events, space());
+    const Stacker good(4, 5, space(), {surface(CUS_SURFACE_TIME, 1)});
+    const cusEventWindow window = {0, 1};
+    support::Mat frame;
+    CUS_REJECTS(cusEventStack(good.object, &input.view, &window, 1, &frame, nullptr), NULL,
+                "cusEventStack: a representation has window_times, expected spans (cusEventStackSpans)");
+    const cusEventSpan backwards = {2, 1};
+    CUS_REJECTS(cusEventStackSpans(good.object, &input.view, &window, &backwards, 1, &frame, nullptr), VALUE,
+                "cusEventStackSpans: spans[0] is 2..1, expected begin <= end");
+    CUS_REJECTS(cusEventStackSpans(good.object, &input.view, &window, nullptr, 1, &frame, nullptr), NULL, "spans is NULL");
+    EXPECT_EQ(frame.data, nullptr);
+}
+
+} // namespace
