@@ -12,6 +12,7 @@
 #include "live.h"
 #include "match.h"
 #include "raw.h"
+#include "remap.h"
 #include "stereo.h"
 
 #endif /* CUSIGHT_H */

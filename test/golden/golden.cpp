@@ -17,7 +17,7 @@ struct Module {
 };
 const Module MODULES[] = {{"integral", integralRows}, {"match", matchRows},   {"framediff", framediffRows},
                           {"hsv", hsvRows},           {"stereo", stereoRows}, {"events", eventsRows},
-                          {"eventgen", eventgenRows}, {"raw", rawRows}};
+                          {"eventgen", eventgenRows}, {"raw", rawRows},       {"remap", remapRows}};
 
 const char HEADER[] = "function,options,seed,size,type,crc32c";
 

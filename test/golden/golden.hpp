@@ -84,6 +84,7 @@ Row anyStereo(Choices &choices);
 Row anyEvents(Choices &choices);
 Row anyEventgen(Choices &choices);
 Row anyRaw(Choices &choices);
+Row anyRemap(Choices &choices);
 
 std::vector<Row> integralRows();
 std::vector<Row> matchRows();
@@ -93,6 +94,7 @@ std::vector<Row> stereoRows();
 std::vector<Row> eventsRows();
 std::vector<Row> eventgenRows();
 std::vector<Row> rawRows();
+std::vector<Row> remapRows();
 
 inline std::string sizeName(int rows, int cols) {
     return std::to_string(rows) + "x" + std::to_string(cols);

@@ -57,7 +57,7 @@ contour 0 "shifts: 0 to 0 pixels" left.pgm left.pgm
 found 1 24
 contour 0 "shifts tried: 80" left.pgm right.pgm --shifts 80
 grep -q found said && fail "a given range is said to be found"
-contour 2 "--shifts is '257', expected an integer from 0 to 256" left.pgm right.pgm --shifts 257
+contour 2 "--shifts is '1025', expected an integer from 0 to 1024" left.pgm right.pgm --shifts 1025
 contour 2 "--shifts is 200, expected at most the 160 columns" left.pgm right.pgm --reduce 2 --shifts 200
 
 echo "-- what is no pair"
