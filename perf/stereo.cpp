@@ -205,6 +205,15 @@ TEST(Stereo, Defaults) {
     contour("stereo/defaults/3840x2160", UHD, cusStereoDefaults(), Peers::OPENCV);
 }
 
+TEST(Stereo, Subpixel) {
+    cusStereoOptions o = cusStereoDefaults();
+    o.shifts = 64;
+    contour("stereo/contour-pixel/1920x1080/64", HD, o);
+    o.subpixel_bits = 8;
+    o.min_confidence = 1; // with the confidence too
+    contour("stereo/contour-subpixel/1920x1080/64", HD, o);
+}
+
 TEST(Stereo, Contour1920x1080) {
     contour("stereo/contour/1920x1080", HD, cusStereoClassic());
 }
@@ -220,7 +229,7 @@ TEST(StereoSweep, Pixels) {
 }
 
 TEST(StereoSweep, Shifts) {
-    for (const int shifts : {1, 8, 32, 64, 256}) {
+    for (const int shifts : {1, 8, 32, 64, 256, 1024}) {
         cusStereoOptions o = cusStereoClassic();
         o.shifts = shifts;
         contour("sweep/stereo/contour 1920x1080/shifts=" + std::to_string(shifts), HD, o);

@@ -10,7 +10,9 @@
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
 #include "common/stages.hpp"
+#include "contour/depth.hpp"
 #include "contour/picture.hpp"
+#include "contour/rectify.hpp"
 
 #include "cusight/opencv.hpp"
 #include "cusight/stereo.h"
@@ -20,6 +22,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -40,10 +43,14 @@ const char *const TITLE = "cusight-contour";
 struct Settings {
     sample::Common common;
     sample::Input left;
-    std::string right, view = "picture", preset = "smooth", elevation_file, cloud_file, lines_file, edges_file;
+    std::string right, view = "picture", preset = "smooth", elevation_file, depth_file, cloud_file, lines_file, edges_file;
+    std::string calibration, extrinsics, confidence_file;
+    int window = 0;        // --window-size; 0: that of the preset, or a larger one for a pair that needs it
+    int subpixel_bits = 8; // --subpixel-bits; fewer are used if the shifts need it
+    bool rectify = false;
     cusStereoOptions stereo = cusStereoDefaults();
     int shifts = 0; // --shifts; 0: found from the pair
-    double focal = 0, baseline = 1;
+    double focal = 0, baseline = 1, unit = 1;
     int reduce = 1, frames = 0;
     bool no_labels = false;
     bool wantsLegend() const { return common.legend && view == "picture"; }
@@ -78,15 +85,16 @@ class Mat {
 };
 
 struct Result {
-    cv::Mat elevation, lines, edges, picture;
+    cv::Mat elevation; // 32FC1, 1 + shift in pixels; 0 for a hole
+    cv::Mat confidence, lines, edges, picture;
 };
 
 // Maps pairs of one size with one set of options.
 class Engine {
   public:
     Engine(const sample::Device &device, cv::Size size, const cusStereoOptions &options)
-        : options_(options), left_(device.space), right_(device.space), elevation_(device.space), lines_(device.space),
-          edges_(device.space), picture_(device.space) {
+        : options_(options), left_(device.space), right_(device.space), elevation_(device.space), confidence_(device.space),
+          lines_(device.space), edges_(device.space), picture_(device.space) {
         check(cusContourMapperCreate(&mapper_, size.height, size.width, CUS_8UC1, device.space, &options));
     }
     ~Engine() { cusContourMapperDestroy(mapper_); }
@@ -96,9 +104,16 @@ class Engine {
     Result run(const cv::Mat &left, const cv::Mat &right, bool with_edges) {
         left_.set(left);
         right_.set(right);
-        check(cusContourMap(mapper_, &left_.mat, &right_.mat, &elevation_.mat, &lines_.mat, nullptr));
+        const bool refined = options_.subpixel_bits > 0 || options_.min_confidence > 0;
+        check(cusContourMapConfidence(mapper_, &left_.mat, &right_.mat, &elevation_.mat, &lines_.mat,
+                                      refined ? &confidence_.mat : nullptr, nullptr));
         check(cusStereoPicture(&elevation_.mat, &lines_.mat, &picture_.mat, nullptr));
-        Result r{elevation_.get(), lines_.get(), {}, picture_.get()};
+        Result r;
+        elevation_.get().convertTo(r.elevation, CV_32F, 1.0 / (1 << options_.subpixel_bits));
+        r.lines = lines_.get();
+        r.picture = picture_.get();
+        if (refined)
+            r.confidence = confidence_.get();
         if (with_edges) {
             check(cusStereoEdges(&left_.mat, &edges_.mat, &options_, nullptr));
             r.edges = edges_.get();
@@ -109,7 +124,7 @@ class Engine {
   private:
     const cusStereoOptions options_;
     cusContourMapper *mapper_ = nullptr;
-    Mat left_, right_, elevation_, lines_, edges_, picture_;
+    Mat left_, right_, elevation_, confidence_, lines_, edges_, picture_;
 };
 
 // The map with the strip above it.
@@ -132,55 +147,43 @@ cv::Mat shown(const Settings &s, const Result &r) {
     return s.wantsLegend() ? sample::withLegend(picture, {contour::scaleOf(r.elevation)}) : picture;
 }
 
-// A colored point for each pixel with a shift above 0: x right and y down from the image center, z = focal * baseline /
-// shift.
-void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat &color, double focal, double baseline) {
-    cv::Mat e;
-    elevation.convertTo(e, CV_32F);
-    std::vector<char> points;
-    for (int y = 0; y < e.rows; ++y)
-        for (int x = 0; x < e.cols; ++x) {
-            if (e.at<float>(y, x) <= 1)
-                continue;
-            const double z = focal * baseline / (e.at<float>(y, x) - 1);
-            const float place[] = {static_cast<float>((x - 0.5 * e.cols) * z / focal),
-                                   static_cast<float>((y - 0.5 * e.rows) * z / focal), static_cast<float>(z)};
-            const cv::Vec3b &c = color.at<cv::Vec3b>(y, x);
-            const auto *const bytes = reinterpret_cast<const char *>(place);
-            points.insert(points.end(), bytes, bytes + sizeof place);
-            for (const int channel : {2, 1, 0})
-                points.push_back(static_cast<char>(c[channel]));
-        }
-    constexpr size_t POINT = 3 * sizeof(float) + 3;
-    sample::OutputFile file(path);
-    file.print(
-        "ply\nformat binary_little_endian 1.0\nelement vertex %zu\nproperty float x\nproperty float y\nproperty float z\n"
-        "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n",
-        points.size() / POINT);
-    file.write(points.data(), points.size());
-    file.commit();
-}
-
-void writeFiles(const Settings &s, const Result &r, const cv::Mat &color) {
-    if (!s.elevation_file.empty()) {
-        cv::Mat image;
-        r.elevation.convertTo(image, CV_16U, 256); // eight bits of fraction; 256 saturates
-        sample::writeImage(s.elevation_file, image);
-    }
-    if (!s.lines_file.empty())
-        sample::writeImage(s.lines_file, r.lines);
-    if (!s.edges_file.empty())
-        sample::writeImage(s.edges_file, r.edges);
-    if (!s.cloud_file.empty())
-        writeCloud(s.cloud_file, r.elevation, color, s.focal > 0 ? s.focal : color.cols, s.baseline);
-}
-
 struct Pair {
     cv::Mat color;       // the left image
     cv::Mat left, right; // gray
 };
 
-Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
+// Remaps both images of a pair, on the device.
+struct Remappers {
+    Remappers(cusSpace space, const contour::Rectification &how) : left(space, how.left), right(space, how.right) {}
+    contour::Remapper left, right;
+};
+
+void writeFiles(const Settings &s, const contour::Rectification &how, const Result &r, const cv::Mat &color) {
+    if (!s.elevation_file.empty()) {
+        cv::Mat image;
+        r.elevation.convertTo(image, CV_16U, 256); // eight bits of fraction; 256 saturates
+        sample::writeImage(s.elevation_file, image);
+    }
+    if (!s.confidence_file.empty())
+        sample::writeImage(s.confidence_file, r.confidence);
+    if (!s.lines_file.empty())
+        sample::writeImage(s.lines_file, r.lines);
+    if (!s.edges_file.empty())
+        sample::writeImage(s.edges_file, r.edges);
+    if (s.depth_file.empty() && s.cloud_file.empty())
+        return;
+    const cv::Mat shifts = contour::shiftsOf(r.elevation, 1);
+    const cv::Mat q =
+        how.q.empty() ? contour::idealQ(color.size(), s.focal > 0 ? s.focal : color.cols, s.baseline, s.stereo.direction)
+                      : how.q;
+    if (!s.depth_file.empty())
+        contour::writeDepth(s.depth_file, shifts, q, s.stereo.direction);
+    if (!s.cloud_file.empty())
+        contour::writeCloud(s.cloud_file, shifts, color, q, s.stereo.direction);
+}
+
+// Reduces, rectifies (remappers may be NULL) and makes gray.
+Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right, Remappers *remappers) {
     if (left.size() != right.size())
         throw sample::Stop(sample::INPUT, sample::text("RIGHT is %d x %d, expected %d x %d like LEFT", right.cols,
                                                        right.rows, left.cols, left.rows));
@@ -189,6 +192,10 @@ Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
     cv::Mat other;
     cv::resize(left, p.color, size, 0, 0, cv::INTER_AREA);
     cv::resize(right, other, size, 0, 0, cv::INTER_AREA);
+    if (remappers) {
+        p.color = remappers->left.run(p.color);
+        other = remappers->right.run(other);
+    }
     cv::cvtColor(p.color, p.left, cv::COLOR_BGR2GRAY);
     cv::cvtColor(other, p.right, cv::COLOR_BGR2GRAY);
     if (s.shifts > size.width)
@@ -197,8 +204,34 @@ Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
     return p;
 }
 
+// How to rectify pairs like this first one, if the user asks for it; sets the direction of the shifts.
+contour::Rectification chooseRectification(Settings &s, const cv::Mat &left, const cv::Mat &right) {
+    contour::Rectification how;
+    if (s.calibration.empty() && !s.rectify)
+        return how;
+    const Pair pair = prepare(s, left, right, nullptr);
+    how = s.rectify
+              ? contour::rectifyFromPoints(pair.left, pair.right)
+              : contour::rectifyCalibrated(contour::readCalibration(s.calibration, s.extrinsics), pair.left.size(), s.unit);
+    s.stereo.direction = how.direction;
+    sample::figure("rectified", sample::Json().add("rectified", how.summary), "%s", how.summary.c_str());
+    return how;
+}
+
+std::shared_ptr<Remappers> remappersFor(const contour::Rectification &how, cusSpace space) {
+    return how.left.empty() ? nullptr : std::make_shared<Remappers>(space, how);
+}
+
+// Elevations have 16 bits.
+int fittingBits(int bits, int shifts) {
+    while (bits > 0 && shifts << bits > UINT16_MAX)
+        --bits;
+    return bits == 1 ? 0 : bits;
+}
+
 // Trackbars change the options and the map follows, until the window is closed.
-void interact(Settings &s, const sample::Device &device, const Pair &pair, sample::Sink &sink) {
+void interact(Settings &s, const sample::Device &device, const contour::Rectification &how, const Pair &pair,
+              sample::Sink &sink) {
     int shifts = s.stereo.shifts, radius = s.stereo.window / 2, threshold = cvRound(100 * s.stereo.threshold),
         check_by = s.stereo.left_right_check + 1, levels = s.stereo.levels;
     const int most = std::min<int>(CUS_STEREO_MAX_SHIFTS, pair.left.cols);
@@ -221,10 +254,11 @@ void interact(Settings &s, const sample::Device &device, const Pair &pair, sampl
                              now.threshold != s.stereo.threshold || now.left_right_check != s.stereo.left_right_check ||
                              now.levels != s.stereo.levels;
         if (changed || picture.empty()) {
+            now.subpixel_bits = fittingBits(s.subpixel_bits, now.shifts);
             s.stereo = now;
             Engine engine(device, pair.left.size(), s.stereo);
             const Result r = engine.run(pair.left, pair.right, s.wantsEdges());
-            writeFiles(s, r, pair.color);
+            writeFiles(s, how, r, pair.color);
             picture = shown(s, r);
         }
     } while (sink.write(picture) && !sample::interrupted());
@@ -239,15 +273,36 @@ void addFiles(CLI::App &app, Settings &s) {
     file("--save-elevation", s.elevation_file,
          "also write the elevation as a 16-bit image: 256 (1 + shift), where the shift is in pixels; 0 is a hole. So a "
          "value v means v / 256 - 1 pixels");
+    file("--save-depth", s.depth_file,
+         "also write the distance from the cameras, from --calibration or --focal and --baseline: .png with 16 bits, in "
+         "millimeters, or .tif in meters; 0 where it is unknown");
     file("--save-cloud", s.cloud_file, "also write a colored point cloud as binary PLY");
+    file("--save-confidence", s.confidence_file,
+         "also write how sure each shift is as an image: 255 (best - second) / best of the scores, where the second best "
+         "is no "
+         "neighbor of the best; 0 is a hole");
     file("--save-lines", s.lines_file, "also write the contour lines as an image");
     file("--save-edges", s.edges_file, "also write the edges of the left image");
-    sample::group(
-        sample::addNumber(app, "--focal", s.focal, 0, 1e6, "focal length in pixels for --save-cloud; 0: the image width"),
-        "Files");
-    sample::group(sample::addNumber(app, "--baseline", s.baseline, 1e-6, 1e6,
-                                    "distance of the cameras for --save-cloud; sets the unit of the points"),
+    sample::group(sample::addNumber(app, "--focal", s.focal, 0, 1e6,
+                                    "focal length in pixels for depth and cloud without --calibration; 0: the image width"),
                   "Files");
+    sample::group(sample::addNumber(app, "--baseline", s.baseline, 1e-6, 1e6,
+                                    "distance of the cameras for depth and cloud without --calibration, in meters"),
+                  "Files");
+}
+
+void addRectification(CLI::App &app, Settings &s) {
+    const auto group = [](CLI::Option *option) { sample::group(option, "Rectification"); };
+    group(sample::addText(
+        app, "--calibration", s.calibration, "FILE",
+        "rectify with this calibration of both cameras: YAML or XML of OpenCV (M1 D1 M2 D2 R T), or Kalibr's "
+        "camchain"));
+    group(sample::addText(app, "--extrinsics", s.extrinsics, "FILE",
+                          "the file with R and T if --calibration lacks them, as OpenCV's stereo_calib writes it"));
+    group(
+        sample::addNumber(app, "--unit", s.unit, 1e-9, 1e9, "meters per unit of the calibration's T; 0.001: millimeters"));
+    group(sample::addFlag(app, "--rectify", s.rectify,
+                          "rectify with points that both images show, without a calibration; distances stay unknown"));
 }
 
 // --preset is declared first, since options are applied in the order of their declaration.
@@ -255,6 +310,7 @@ void addPreset(CLI::App &app, Settings &s) {
     const auto set = [&app, &s](const std::string &preset) {
         s.preset = preset;
         s.stereo = preset == "classic" ? cusStereoClassic() : cusStereoDefaults();
+        s.subpixel_bits = preset == "classic" ? 0 : 8;
         sample::refreshDefaults(app); // for --help
     };
     sample::group(sample::addWords(
@@ -271,9 +327,11 @@ void addStereo(CLI::App &app, Settings &s) {
     group(sample::addChoice<int>(app, "--direction", o.direction, {{"left", -1}, {"right", 1}},
                                  "where near objects shift from the left image to the right one"));
     sample::require(
-        group(sample::addNumber(app, "--window-size", o.window, 1, CUS_STEREO_MAX_WINDOW,
-                                "side of the square window that votes, odd")),
-        [](const std::string &text) { return std::atoi(text.c_str()) % 2 == 1; }, "an odd number");
+        group(sample::addNumber(
+            app, "--window-size", s.window, 0, CUS_STEREO_MAX_WINDOW,
+            "side of the square window that votes, odd; 0: that of the preset, or with smooth 21 where 7 leaves "
+            "more than 40 % holes")),
+        [](const std::string &text) { return text == "0" || std::atoi(text.c_str()) % 2 == 1; }, "an odd number");
     group(sample::addChoice<cusStereoAgreement>(
         app, "--agreement", o.agreement,
         {{"equal", CUS_STEREO_EQUAL}, {"edge", CUS_STEREO_EDGE}, {"census", CUS_STEREO_CENSUS}},
@@ -288,6 +346,11 @@ void addStereo(CLI::App &app, Settings &s) {
                                  "which of several shifts with the same score wins"));
     group(sample::addNumber(app, "--left-right-check", o.left_right_check, -1, 256,
                             "maximum difference between the shifts from the two images; -1: no check"));
+    group(sample::addChoice<int>(app, "--subpixel-bits", s.subpixel_bits,
+                                 {{"0", 0}, {"2", 2}, {"3", 3}, {"4", 4}, {"5", 5}, {"6", 6}, {"7", 7}, {"8", 8}},
+                                 "bits of a shift's fraction; 0: whole pixels. More shifts than 255 leave fewer"));
+    group(sample::addNumber(app, "--min-confidence", o.min_confidence, 0, 255,
+                            "pixels of less confidence (--save-confidence) become holes"));
     group(sample::addChoice<cusStereoFillRule>(
         app, "--fill-holes", o.fill,
         {{"none", CUS_FILL_NONE}, {"once", CUS_FILL_ONCE}, {"relax", CUS_FILL_RELAX}, {"lower", CUS_FILL_LOWER}},
@@ -310,18 +373,34 @@ void checkFiles(const Settings &s) {
     sample::Files files;
     files.read("LEFT", s.left.names);
     files.read("RIGHT", s.right);
+    files.read("--calibration", s.calibration);
+    files.read("--extrinsics", s.extrinsics);
     files.write(s.common, "contour.png");
     if (s.common.output.empty() && s.right.empty())
         files.write(s.common, "contour.mp4");
     files.write("--save-elevation", s.elevation_file);
+    files.write("--save-depth", s.depth_file);
     files.write("--save-cloud", s.cloud_file);
+    files.write("--save-confidence", s.confidence_file);
     files.write("--save-lines", s.lines_file);
     files.write("--save-edges", s.edges_file);
     files.check();
     sample::requireEnding("--save-elevation", s.elevation_file, {".png", ".tif", ".tiff", ".pgm"}); // 16 bits
+    sample::requireEnding("--save-depth", s.depth_file, {".png", ".tif", ".tiff"});
     sample::requireEnding("--save-cloud", s.cloud_file, {".ply"});
+    sample::requireEnding("--save-confidence", s.confidence_file, sample::imageEndings());
     sample::requireEnding("--save-lines", s.lines_file, sample::imageEndings());
     sample::requireEnding("--save-edges", s.edges_file, sample::imageEndings());
+    if (s.rectify && !s.calibration.empty())
+        throw sample::Stop(sample::USAGE, "--rectify and --calibration exclude each other");
+    if (!s.confidence_file.empty() && s.subpixel_bits == 0 && s.stereo.min_confidence == 0)
+        throw sample::Stop(sample::USAGE, "--save-confidence needs --subpixel-bits or --min-confidence above 0");
+    if (!s.extrinsics.empty() && s.calibration.empty())
+        throw sample::Stop(sample::USAGE, "--extrinsics needs --calibration");
+    if (s.rectify && (!s.depth_file.empty() || !s.cloud_file.empty()))
+        throw sample::Stop(sample::USAGE,
+                           "--save-depth and --save-cloud need --calibration: points alone, as with --rectify, "
+                           "give no distances");
 }
 
 // Returns false if --help or --version was printed.
@@ -344,9 +423,11 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addFrames(*app, s.frames);
     sample::addCommon(*app, s.common, "contour.png, or contour.mp4 for a video", true);
     sample::addLegend(*app, s.common.legend);
+    addRectification(*app, s);
     addFiles(*app, s);
     addStereo(*app, s);
     const bool run = sample::parse(*app, argc, argv);
+    s.stereo.window = s.window ? s.window : s.stereo.window;
     s.left.fps = s.common.video.fps;
     return run;
 }
@@ -392,9 +473,12 @@ double coarseShift(const Settings &s, const sample::Device &device, const Pair &
 }
 
 // Sets the shifts to try: those of --shifts, or what the pair needs. In a video whose first frame does not tell, the library's default.
-void chooseShifts(Settings &s, const sample::Device &device, const Pair &pair, bool video) {
+void chooseShifts(Settings &s, const contour::Rectification &how, const sample::Device &device, const Pair &pair,
+                  bool video) {
     const int most = std::min<int>(CUS_STEREO_MAX_SHIFTS, pair.left.cols);
-    int needed = s.shifts ? s.shifts : sample::findShifts(pair.left, pair.right, s.stereo.direction);
+    int needed = s.shifts            ? s.shifts
+                 : how.highest_shift ? sample::withReserve(how.highest_shift)
+                                     : sample::findShifts(pair.left, pair.right, s.stereo.direction);
     if (!needed && !video)
         noRange(s, pair);
     if (needed && !s.shifts) // the nearest points may have no corner, and a map at that size has some wrong shifts
@@ -406,6 +490,7 @@ void chooseShifts(Settings &s, const sample::Device &device, const Pair &pair, b
         sample::note("near points shift by about %d pixels, more than the %d that can be tried: add --reduce %d", needed,
                      CUS_STEREO_MAX_SHIFTS, s.reduce * ((needed - 1) / CUS_STEREO_MAX_SHIFTS + 1));
     s.stereo.shifts = std::min(most, needed ? needed : s.stereo.shifts);
+    s.stereo.subpixel_bits = fittingBits(s.subpixel_bits, s.stereo.shifts);
     sample::figure("shifts tried", sample::Json().add("shifts_tried", s.stereo.shifts), "%d%s", s.stereo.shifts,
                    s.shifts || !needed ? "" : ", found from the pair");
 }
@@ -419,6 +504,23 @@ double holesBeforeFilling(const sample::Device &device, const Settings &s, const
     return 1 - cv::countNonZero(r.elevation) / static_cast<double>(r.elevation.total());
 }
 
+// Enlarges the window for a pair with little texture, and says what else to try.
+void chooseWindow(Settings &s, const sample::Device &device, const Pair &pair) {
+    constexpr double MANY = 0.4;
+    constexpr int LARGE = 21;
+    const double holes = holesBeforeFilling(device, s, pair);
+    if (holes <= MANY)
+        return;
+    const bool enlarges = s.window == 0 && s.preset == "smooth";
+    sample::note(
+        "%.0f %% of the pixels have no shift that both images agree on%s: try %s, --reduce 2 or %s--window-size, and "
+        "look whether the images are a rectified pair, left first",
+        100 * holes, enlarges ? ", so the window has 21 x 21 pixels instead of 7 x 7" : "",
+        s.shifts ? "to leave out --shifts" : "another --shifts", enlarges ? "another " : "a larger ");
+    if (enlarges)
+        s.stereo.window = LARGE;
+}
+
 // Tells the user about the pair and its map.
 void reportPair(const sample::Device &device, const Settings &s, const Pair &pair, const cv::Mat &elevation) {
     const Range range = rangeOf(elevation);
@@ -429,18 +531,13 @@ void reportPair(const sample::Device &device, const Settings &s, const Pair &pai
                    sample::shortNumber(range.high - 1).c_str());
     sample::figure("holes", sample::Json().add("holes", holes).add("holes_left", left),
                    "%.2f %% of the pixels, %.2f %% after filling", 100 * holes, 100 * left);
-    if (holes > 0.4)
-        sample::note("%.0f %% of the pixels have no shift that both images agree on: try %s, --reduce 2 or a larger "
-                     "--window-size, and "
-                     "look whether the images are a rectified pair, left first",
-                     100 * holes, s.shifts ? "to leave out --shifts" : "another --shifts");
     const sample::Rows rows = sample::compareRows(pair.left, pair.right, s.stereo.shifts, s.stereo.direction);
     sample::detail(
         sample::Json().add("row_offset", rows.median).add("rectified", rows.rectified()).add("row_matches", rows.matches));
     if (!rows.rectified())
         sample::note(
             "the pair does not look rectified: matching points lie %.1f rows apart (median of %d; %.0f %% of them on "
-            "another row). Rectify it first, for example with OpenCV's stereoRectify",
+            "another row). Use --calibration FILE or --rectify",
             rows.median, rows.matches, 100 * rows.off_share);
 }
 
@@ -467,26 +564,33 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
     if (!left_source.read(left) || !right_source->read(right))
         throw sample::Stop(sample::INPUT, "the pair cannot be read");
     sample::Stopwatch computing, drawing, writing;
-    const Pair pair = computing([&] { return prepare(s, left, right); });
+    contour::Rectification how;
+    const Pair pair = computing([&] {
+        how = chooseRectification(s, left, right);
+        return prepare(s, left, right, remappersFor(how, device.space).get());
+    });
     sample::Playback playback;
     playback.single = true;
     playback.live = playback.controls = window;
     const auto sink = sample::openSink(s.common, TITLE, "contour.png", shownSize(s, pair.left.size()), playback);
     sample::figure("device", "%s", device.name.c_str());
     figureInput(s, left_source.name() + " and " + right_source->name(), pair.left.size());
-    computing([&] { chooseShifts(s, device, pair, false); });
+    computing([&] {
+        chooseShifts(s, how, device, pair, false);
+        chooseWindow(s, device, pair);
+    });
     Engine engine(device, pair.left.size(), s.stereo);
     const Result r = computing([&] { return engine.run(pair.left, pair.right, s.wantsEdges()); });
     reportPair(device, s, pair, r.elevation);
     const double decoding = left_source.decodingSeconds() + right_source->decodingSeconds();
     if (window) { // what is drawn, and for how long, depends on the user
-        interact(s, device, pair, *sink);
+        interact(s, device, how, pair, *sink);
         sink->finish();
         sample::figureStages({{"decode", decoding}, {"compute", computing.seconds}}, 0, 1);
     } else {
         const cv::Mat picture = drawing([&] { return shown(s, r); });
         writing([&] {
-            writeFiles(s, r, pair.color);
+            writeFiles(s, how, r, pair.color);
             sink->write(picture);
             sink->finish();
         });
@@ -509,10 +613,15 @@ struct Job {
 };
 
 // Maps frames of size 2 `half` on one device.
-sample::Dealer<Job *>::Work worker(const Settings &s, const sample::Device &device, cv::Size half) {
-    return [&s, &device, half, engine = std::shared_ptr<Engine>()](Job *job) mutable {
+sample::Dealer<Job *>::Work worker(const Settings &s, const contour::Rectification &how, const sample::Device &device,
+                                   cv::Size half) {
+    return [&s, &how, &device, half, engine = std::shared_ptr<Engine>(),
+            remappers = std::shared_ptr<Remappers>()](Job *job) mutable {
+        if (!engine)
+            remappers = remappersFor(how, device.space);
         job->pair = job->computing([&] {
-            return prepare(s, job->frame(cv::Rect({0, 0}, half)), job->frame(cv::Rect({half.width, 0}, half)));
+            return prepare(s, job->frame(cv::Rect({0, 0}, half)), job->frame(cv::Rect({half.width, 0}, half)),
+                           remappers.get());
         });
         if (!engine)
             engine = std::make_shared<Engine>(device, job->pair.left.size(), s.stereo);
@@ -536,9 +645,12 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
     sample::figure("device", "%s", sample::deviceNames(devices).c_str());
     figureInput(s, source.name(), size);
     const cv::Mat &first = source.preview(0, 0).front();
-    chooseShifts(s, devices.front(), prepare(s, first(cv::Rect({0, 0}, half)), first(cv::Rect({half.width, 0}, half))),
-                 !source.isPicture());
-    sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) { return worker(s, devices[w], half); });
+    const cv::Mat left = first(cv::Rect({0, 0}, half)), right = first(cv::Rect({half.width, 0}, half));
+    const contour::Rectification how = chooseRectification(s, left, right);
+    const Pair pair = prepare(s, left, right, remappersFor(how, devices.front().space).get());
+    chooseShifts(s, how, devices.front(), pair, !source.isPicture());
+    chooseWindow(s, devices.front(), pair);
+    sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) { return worker(s, how, devices[w], half); });
     long long read = 0, frames = 0;
     const auto fill = [&](Job &job) {
         const bool more = (!s.frames || read < s.frames) && !sample::interrupted() && source.read(job.frame) && ++read > 0;
@@ -565,7 +677,7 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
     progress.finish();
     writing([&] {
         if (frames)
-            writeFiles(s, last.result, last.pair.color); // the last frame
+            writeFiles(s, how, last.result, last.pair.color); // the last frame
         sink->finish();
     });
     const double seconds = progress.seconds(), n = static_cast<double>(frames);

@@ -13,6 +13,7 @@
 #include "match.h"
 #include "motion.h"
 #include "raw.h"
+#include "remap.h"
 #include "stereo.h"
 
 #endif /* CUSIGHT_H */

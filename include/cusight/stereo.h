@@ -6,9 +6,10 @@
  * float32: every float operation and its order is defined below.
  *
  * Images: left and right of a rectified pair, 8UC1, or 32FC1 with brightness 0..1, of the same size and type, at least
- * 1 x 1, at most 2^30 rows and columns, any row step. A shift is a disparity in pixels. Elevations: 16UC1, 1 + the best shift,
- * 0 for a hole; 32FC1 after CUS_FILL_RELAX. Stages: edges or census of each image -> elevation -> fill -> median -> contours.
- * Each is a function, and a cusContourMapper runs them all.
+ * 1 x 1, at most 2^30 rows and columns, any row step. A shift is a disparity in pixels. Elevations: 16UC1, 1 + the best
+ * shift, in 1 / 2^subpixel_bits pixel, 0 for a hole; 32FC1 in the same unit after CUS_FILL_RELAX. No stage but the first
+ * knows the unit. Stages: edges or census of each image -> elevation -> fill -> median -> contours. Each is a function, and
+ * a cusContourMapper runs them all.
  *
  * All functions: `options` NULL means cusStereoDefaults(). Inputs and outputs are in the same space; outputs are created as
  * needed and must not overlap inputs. Ready: host at return; device in stream order. "Scratch" comes
@@ -28,8 +29,8 @@ extern "C" {
  * and no agreement. */
 typedef enum cusStereoBorder { CUS_STEREO_WRAP = 0, CUS_STEREO_ZERO = 1 } cusStereoBorder;
 
-/* Agreement of a left and a right pixel. EQUAL: 1 if both or neither are edges (so flat areas agree; as published), else 0. EDGE:
- * 1 if both are edges, else 0. CENSUS: how many of the eight census bits are equal, 0..8. */
+/* Agreement of a left and a right pixel. EQUAL: 1 if both or neither are edges (so flat areas agree; as published), else 0.
+ * EDGE: 1 if both are edges, else 0. CENSUS: how many of the eight census bits are equal, 0..8. */
 typedef enum cusStereoAgreement { CUS_STEREO_EQUAL = 0, CUS_STEREO_EDGE = 1, CUS_STEREO_CENSUS = 2 } cusStereoAgreement;
 
 /* How to fill holes: see cusStereoFill. */
@@ -43,19 +44,20 @@ typedef enum cusStereoFillRule {
 /* Which pixels lie on a line: see cusStereoContours. */
 typedef enum cusStereoLines { CUS_LINES_MODULO = 0, CUS_LINES_CROSSING = 1 } cusStereoLines;
 
-enum { CUS_STEREO_MAX_SHIFTS = 256, CUS_STEREO_MAX_WINDOW = 63 };
+enum { CUS_STEREO_MAX_SHIFTS = 1024, CUS_STEREO_MAX_WINDOW = 63, CUS_STEREO_AUTO = 0 };
 
 /* Values in brackets: classic, default. */
 typedef struct cusStereoOptions {
     cusStereoBorder border;       /* [WRAP, ZERO] */
     cusStereoAgreement agreement; /* [EQUAL, CENSUS] */
     float threshold;        /* at least 0 [0.2, 0.2]: contrast of an edge, as a fraction of the mean of its two sides */
-    int shifts;             /* 1..256, at most the columns [30, 30]: disparities 0 .. shifts - 1 are tried */
+    int shifts;             /* 1..1024, at most the columns [30, 30]: disparities 0 .. shifts - 1 are tried. Or AUTO: what
+                                     cusStereoFindShifts finds */
     int direction;          /* +1: left x matches right x + s. -1: right x - s, as in a standard rectified pair,
                                      where near objects lie further left in the right image [+1, -1] */
     int window;             /* odd, 1..63: side of the square matching window [21, 7] */
     int prefer_smaller;     /* ties: 0 the larger shift wins, 1 the smaller [0, 1] */
-    int left_right_check;   /* -1: off. 0..256: largest difference between the elevations of the two images; a
+    int left_right_check;   /* -1: off. 0..1024, in pixels: largest difference between the elevations of the two images; a
                                      larger one makes a hole [-1, 1] */
     cusStereoFillRule fill; /* [ONCE, LOWER] */
     int iterations;         /* 0..1000000, for ONCE and RELAX [50, 512] */
@@ -63,6 +65,8 @@ typedef struct cusStereoOptions {
     int median;             /* 0: off; 3 or 5: side of the median filter [0, 5] */
     cusStereoLines lines;   /* [MODULO, CROSSING] */
     int levels;             /* 1..65535 [10, 10] */
+    int subpixel_bits;      /* 0, or 2..8: fraction bits of elevations; shifts * 2^subpixel_bits is at most 65535 [0, 0] */
+    int min_confidence;     /* 0..255: pixels of less confidence become holes [0, 0] */
 } cusStereoOptions;
 
 /* The algorithm as published in 1986. */
@@ -89,14 +93,37 @@ CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cus
 
 /* Elevation from the edges or census codes of the left and right image (8UC1; for EQUAL and EDGE nonzero is an edge).
  * The score of a pixel and shift is the sum of agreements in the window around the pixel; with WRAP, a window larger
- * than the image counts pixels repeatedly. With EQUAL and EDGE the score counts only where the pixel itself agrees. elevation:
- * 16UC1, 1 + the shift of the best score, 0 where no score is above zero. With left_right_check the right image is
- * matched too, in the opposite direction, and an elevation is kept only where that of the matching right pixel differs
- * by at most `left_right_check`. Uses border, agreement, shifts, direction, window, prefer_smaller, left_right_check.
- * SIZE: more shifts than columns. Cost: running sums, nearly independent of the window; agreements and scores are never
- * stored. Scratch per pixel: 4 bytes above 32 shifts, 2 bytes with left_right_check. */
+ * than the image counts pixels repeatedly. With EQUAL and EDGE the score counts only where the pixel itself agrees.
+ * elevation: 16UC1, 1 + the shift of the best score, 0 where no score is above zero. With left_right_check the right image
+ * is matched too, in the opposite direction, and an elevation is kept only where that of the matching right pixel differs
+ * by at most `left_right_check`; whole shifts are compared. Uses border, agreement, shifts, direction, window,
+ * prefer_smaller, left_right_check, subpixel_bits, min_confidence. SIZE: more shifts than columns. Cost: running sums,
+ * nearly independent of the window, linear in the shifts; agreements and scores are never stored. Scratch on a device, per
+ * pixel: 4 bytes above 32 shifts (16 with fractions or confidences), 2 bytes with left_right_check; on the host 2 MB a
+ * thread. With AUTO the call waits (cusStereoFindShifts).
+ *
+ * subpixel_bits: with the scores c of the best shift and l, r of the shifts below and above (which count as the best does),
+ * the elevation is (1 + shift) 2^bits + offset: |offset| = |r - l| / (2 (c - min(l, r))) of 2^bits, rounded to the nearest
+ * integer (halves up) and at most 2^(bits - 1) - 1, towards the larger of l and r. It is 0 where c = min(l, r) and for the
+ * first and the last shift. */
 CUS_API cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation,
                                      const cusStereoOptions *options, cusStream stream);
+
+/* The same, with a confidence. confidence: 8UC1, or NULL; floor(255 (c - d) / c), where d is the largest score of all
+ * shifts but the best one and its two neighbors; 0 at holes. 255: nothing else agrees. Where several places match alike,
+ * such as a repeated pattern, it is near 0. */
+CUS_API cusStatus cusStereoElevationConfidence(const cusMat *left, const cusMat *right, cusMat *elevation,
+                                               cusMat *confidence, const cusStereoOptions *options, cusStream stream);
+
+/* How many shifts a pair needs, from its edges or census codes. Up to eight slices of 16 rows, at equal distances, are
+ * matched with min(1024, columns) shifts, or fewer if subpixel_bits allows no more, a window of 15 or more, a left-right
+ * check of 1 or more and a min_confidence of 16 or more. A pixel counts where the elevations of its left and its upper
+ * neighbor differ from its own by at most 1. `shifts` is the smallest number that covers 99.5 % of these, and a margin of an
+ * eighth and 8; at least 16, at most as many as were tried, and a multiple of 8 below that. If under 5 % of the pixels
+ * count, it is the number in `options`, or the default. options: as for cusStereoElevation; its shifts are ignored
+ * otherwise. The call waits for the device. Errors: UNSUPPORTED in a captured stream. */
+CUS_API cusStatus cusStereoFindShifts(const cusMat *left, const cusMat *right, int *shifts, const cusStereoOptions *options,
+                                      cusStream stream);
 
 /* Fills the holes (0) of a 16UC1 elevation.
  * NONE (16UC1): a copy.
@@ -135,8 +162,8 @@ CUS_API cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contou
 typedef struct cusContourMapper cusContourMapper;
 
 /* Allocates everything for pairs of rows x cols and type (8UC1 or 32FC1). Mapping then allocates nothing except outputs
- * that do not fit yet, and does not synchronize. One call at a time may use an object (else BUSY), in any stream (core.h);
- * different objects are independent. */
+ * that do not fit yet, and does not synchronize; with AUTO the first pair does both, and its range stays. One call at a
+ * time may use an object (else BUSY), in any stream (core.h); different objects are independent. */
 CUS_API cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, int type, cusSpace space,
                                          const cusStereoOptions *options);
 /* Safe on NULL. */
@@ -146,6 +173,11 @@ CUS_API void cusContourMapperDestroy(cusContourMapper *mapper);
  * one by one. NaN in a 32FC1 image: as in cusStereoEdges. */
 CUS_API cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
                                 cusMat *contours, cusStream stream);
+
+/* The same, with the confidence of each elevation before fill and median, as from cusStereoElevationConfidence, or NULL.
+ * Errors: VALUE too for a mapper whose subpixel_bits and min_confidence are both 0, which has no memory for it. */
+CUS_API cusStatus cusContourMapConfidence(cusContourMapper *mapper, const cusMat *left, const cusMat *right,
+                                          cusMat *elevation, cusMat *contours, cusMat *confidence, cusStream stream);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,7 @@ enum {
  * threads), then `words`, then `right_elevation`. */
 typedef struct StereoScratch {
     void *block;
-    void *words;               /* 4 bytes a pixel: keys of the best shift, or the second buffer of the fill; may be NULL */
+    void *words; /* keys of the best shift or the second buffer of the fill, 4 bytes a pixel; or StereoPeaks; may be NULL */
     uint16_t *right_elevation; /* 2 bytes a pixel, for the left-right check; may be NULL */
     size_t bytes;
     int threads;        /* host: threads that it has buffers for */
@@ -57,16 +57,55 @@ static inline
     return (255 - 3 * (index - 170)) << 8 | 255u << 16;
 }
 
+/* The scores around a pixel's best shift: what a fraction and a confidence need. */
+typedef struct StereoPeak {
+    uint16_t score, shift;
+    uint16_t below, above;  /* the scores of shift - 1 and shift + 1, 0 if these are not tried */
+    uint16_t second;        /* the largest score of the shifts that are no neighbors */
+    uint16_t last, earlier; /* of the shifts seen so far: the score of the last one, and the largest of all others */
+    uint16_t unused;
+} StereoPeak;
+
+/* Whether elevations need peaks. */
+static inline int stereo_isRefined(const cusStereoOptions *o, const cusMat *confidence) {
+    return o->subpixel_bits > 0 || o->min_confidence > 0 || confidence;
+}
+
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+        uint32_t
+        stereo_confidence(const StereoPeak *k) {
+    return k->score ? (uint32_t)(k->score - k->second) * 255 / k->score : 0;
+}
+
+/* The elevation of a peak of positive score among `shifts`, in 1 / 2^bits pixel. */
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+        uint32_t
+        stereo_elevationOf(const StereoPeak *k, int shifts, int bits) {
+    const uint32_t whole = (1u + k->shift) << bits;
+    const uint32_t lower = k->below, upper = k->above, slope = k->score - (lower < upper ? lower : upper);
+    if (bits == 0 || k->shift == 0 || k->shift == shifts - 1 || slope == 0)
+        return whole;
+    const uint32_t difference = lower < upper ? upper - lower : lower - upper, most = (1u << (bits - 1)) - 1;
+    const uint32_t rounded = ((difference << bits) + slope) / (2 * slope), offset = rounded < most ? rounded : most;
+    return lower < upper ? whole + offset : whole - offset;
+}
+
 /* Whether an image contains NaN; 32FC1 on the host. */
 int stereo_host_hasNan(const cusMat *image);
 
 /* Stages. Everything was checked and every output exists. The host functions complete before they return; the CUDA
  * functions queue their work in `stream`, and messages name the public function `function`. features: edges or census
- * codes of `count` images, 1 or 2. scratch: of the stages that follow, or NULL. */
+ * codes of `count` images, 1 or 2. confidence: may be NULL. scratch: of the stages that follow, or NULL. */
 cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
                                const cusStereoOptions *options, StereoScratch *scratch);
-cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
-                                StereoScratch *scratch);
+cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
+                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
                            StereoScratch *scratch);
 cusStatus stereo_host_median(const cusMat *elevation, cusMat *smoothed, int size);
@@ -77,7 +116,8 @@ cusStatus stereo_host_picture(const cusMat *elevation, const cusMat *contours, c
 cusStatus stereo_cuda_features(const char *function, cusStream stream, const cusMat *const *images, cusMat *const *features,
                                int count, int census, const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
-                                cusMat *elevation, const cusStereoOptions *options, StereoScratch *scratch);
+                                cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
+                                StereoScratch *scratch);
 cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat *elevation, cusMat *filled,
                            const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_cuda_median(const char *function, cusStream stream, const cusMat *elevation, cusMat *smoothed, int size);

@@ -24,7 +24,9 @@ cusStereoOptions cusStereoClassic(void) {
                               .tolerance = 0,
                               .median = 0,
                               .lines = CUS_LINES_MODULO,
-                              .levels = 10};
+                              .levels = 10,
+                              .subpixel_bits = 0,
+                              .min_confidence = 0};
 }
 
 cusStereoOptions cusStereoDefaults(void) {
@@ -41,7 +43,9 @@ cusStereoOptions cusStereoDefaults(void) {
                               .tolerance = 0.001f,
                               .median = 5,
                               .lines = CUS_LINES_CROSSING,
-                              .levels = 10};
+                              .levels = 10,
+                              .subpixel_bits = 0,
+                              .min_confidence = 0};
 }
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------------ */
@@ -63,13 +67,19 @@ static cusStatus checkThreshold(const char *function, const cusStereoOptions *o)
 
 static cusStatus checkMatching(const char *function, const cusStereoOptions *o, int cols) {
     RANGE(agreement, CUS_STEREO_EQUAL, CUS_STEREO_CENSUS);
-    RANGE(shifts, 1, CUS_STEREO_MAX_SHIFTS);
+    RANGE(shifts, CUS_STEREO_AUTO, CUS_STEREO_MAX_SHIFTS);
     CUSI_REQUIRE(o->direction == 1 || o->direction == -1, CUS_ERROR_VALUE, "%s: direction is %d, expected 1 or -1",
                  function, o->direction);
     RANGE(window, 1, CUS_STEREO_MAX_WINDOW);
     CUSI_REQUIRE(o->window % 2 == 1, CUS_ERROR_VALUE, "%s: window is %d, expected an odd number", function, o->window);
     RANGE(prefer_smaller, 0, 1);
-    RANGE(left_right_check, -1, 256);
+    RANGE(left_right_check, -1, CUS_STEREO_MAX_SHIFTS);
+    RANGE(subpixel_bits, 0, 8);
+    CUSI_REQUIRE(o->subpixel_bits != 1, CUS_ERROR_VALUE, "%s: subpixel_bits is 1, expected 0 or 2..8", function);
+    CUSI_REQUIRE(o->shifts << o->subpixel_bits <= UINT16_MAX, CUS_ERROR_VALUE,
+                 "%s: subpixel_bits is %d, expected fewer: %d shifts of so many bits exceed 65535", function,
+                 o->subpixel_bits, o->shifts);
+    RANGE(min_confidence, 0, 255);
     CUSI_REQUIRE(o->shifts <= cols, CUS_ERROR_SIZE, "%s: shifts is %d, expected at most %d (the columns)", function,
                  o->shifts, cols);
     return CUS_OK;
@@ -121,11 +131,13 @@ static size_t alignUp(size_t bytes) {
 static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, int cols, const cusStereoOptions *o) {
     const size_t pixels = (size_t)rows * (size_t)cols;
     const int fills = (stages & STEREO_FILL) && (o->fill == CUS_FILL_ONCE || o->fill == CUS_FILL_RELAX);
-    const int groups = (stages & STEREO_ELEVATION) && space == CUS_DEVICE && o->shifts > STEREO_GROUP;
+    const int several = o->shifts == CUS_STEREO_AUTO || o->shifts > STEREO_GROUP;
+    const int groups = (stages & STEREO_ELEVATION) && space == CUS_DEVICE && several;
     const int checked = (stages & STEREO_ELEVATION) && o->left_right_check >= 0;
     const int threads = cusi_maxThreads();
     const size_t head = space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, threads));
-    const size_t words = fills || groups ? alignUp(4 * pixels) : 0;
+    const size_t a_pixel = groups && (o->subpixel_bits || o->min_confidence) ? sizeof(StereoPeak) : 4;
+    const size_t words = fills || groups ? alignUp(a_pixel * pixels) : 0;
     StereoScratch s = {.bytes = head + words + (checked ? alignUp(2 * pixels) : 0), .threads = threads};
     if (block) {
         s.block = block;
@@ -186,25 +198,157 @@ cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOp
     return features("cusStereoCensus", "census", image, census, 1, options, stream);
 }
 
-cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
+/* Matches two images whose features and outputs exist. */
+static cusStatus match(const char *function, const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
+                       const cusStereoOptions *options, cusStream stream) {
+    cusStereoOptions memory = *options; /* what the scratch is for */
+    memory.min_confidence = stereo_isRefined(options, confidence);
+    StereoScratch scratch;
+    CUS_TRY(takeScratch(function, &scratch, STEREO_ELEVATION, left, &memory, stream));
+    return giveScratch(&scratch, left->space, stream,
+                       STAGE(elevation, left->space, left, right, elevation, confidence, options, &scratch));
+}
+
+/* ---- The range of shifts ----------------------------------------------------------------------------------------------- */
+
+enum { SLICES = 8, SLICE_ROWS = 16, COARSE_WINDOW = 15, COARSE_CONFIDENCE = 16, LEAST_SHIFTS = 16 };
+
+/* Counts the elevations of a slice that two neighbors share, by shift. Returns how many there are. */
+static size_t countShared(const uint16_t *elevation, int rows, int cols, uint32_t *histogram) {
+    size_t count = 0;
+    for (int y = 1; y < rows; ++y)
+        for (int x = 1; x < cols; ++x) {
+            const uint16_t *const at = elevation + (size_t)y * (size_t)cols + x;
+            const int e = at[0], left = at[-1], upper = at[-cols];
+            if (e && abs(left - e) <= 1 && abs(upper - e) <= 1 && left && upper) {
+                ++histogram[e - 1];
+                ++count;
+            }
+        }
+    return count;
+}
+
+/* Matches one slice and downloads its elevations; `host` has room for them. */
+static cusStatus matchSlice(const char *function, const cusMat *left, const cusMat *right, int y, int rows,
+                            const cusStereoOptions *coarse, cusMat *slice, cusMat *host, cusStream stream) {
+    cusMat l = CUS_MAT_INIT, r = CUS_MAT_INIT;
+    CUS_TRY(cusMatRegion(left, 0, y, left->cols, rows, &l));
+    CUS_TRY(cusMatRegion(right, 0, y, left->cols, rows, &r));
+    CUS_TRY(match(function, &l, &r, slice, NULL, coarse, stream));
+    if (left->space == CUS_HOST)
+        return cusMatCopy(slice, host, NULL);
+    CUS_TRY(cusMatDownload(slice, host, stream));
+    return cusStreamSynchronize(stream);
+}
+
+static cusStatus matchSlices(const char *function, const cusMat *left, const cusMat *right, const cusStereoOptions *coarse,
+                             uint32_t *histogram, size_t *counted, size_t *seen, cusMat *slice, cusMat *host,
                              cusStream stream) {
-    CUSI_TRACE;
-    static const char function[] = "cusStereoElevation";
-    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    const int rows = left->rows < SLICE_ROWS ? left->rows : SLICE_ROWS;
+    const int count = left->rows / rows < SLICES ? left->rows / rows : SLICES;
+    CUS_TRY(cusMatCreate(slice, rows, left->cols, CUS_16UC1, left->space));
+    CUS_TRY(cusMatCreate(host, rows, left->cols, CUS_16UC1, CUS_HOST));
+    for (int k = 0; k < count; ++k) {
+        const int y = (int)((int64_t)(left->rows - rows) * (2 * k + 1) / (2 * count));
+        CUS_TRY(matchSlice(function, left, right, y, rows, coarse, slice, host, stream));
+        *counted += countShared(host->data, rows, left->cols, histogram);
+        *seen += (size_t)rows * (size_t)left->cols;
+    }
+    return CUS_OK;
+}
+
+/* The smallest range that covers 99.5 % of the histogram, with a margin. */
+static int rangeOf(const uint32_t *histogram, size_t counted, int most) {
+    size_t covered = 0;
+    int s = 0;
+    while (s < most && (covered + histogram[s]) * 200 < counted * 199)
+        covered += histogram[s++];
+    const int needed = s + 1, wanted = (needed + needed / 8 + 8 + 7) / 8 * 8;
+    const int enough = wanted < LEAST_SHIFTS ? LEAST_SHIFTS : wanted;
+    return enough < most ? enough : most;
+}
+
+static cusStatus findShifts(const char *function, const cusMat *left, const cusMat *right, int *shifts,
+                            const cusStereoOptions *o, cusStream stream) {
+    if (left->space == CUS_DEVICE)
+        CUS_TRY(cusi_refuseCapture(function, stream, "finding the range of shifts waits for it"));
+    const int bits_allow = UINT16_MAX >> o->subpixel_bits, limit = left->cols < bits_allow ? left->cols : bits_allow;
+    const int most = limit < CUS_STEREO_MAX_SHIFTS ? limit : CUS_STEREO_MAX_SHIFTS;
+    cusStereoOptions coarse = *o;
+    coarse.shifts = most;
+    coarse.subpixel_bits = 0;
+    coarse.min_confidence = o->min_confidence < COARSE_CONFIDENCE ? COARSE_CONFIDENCE : o->min_confidence;
+    coarse.window = o->window < COARSE_WINDOW ? COARSE_WINDOW : o->window;
+    coarse.left_right_check = o->left_right_check < 1 ? 1 : o->left_right_check;
+    uint32_t histogram[CUS_STEREO_MAX_SHIFTS] = {0};
+    size_t counted = 0, seen = 0;
+    cusMat slice = CUS_MAT_INIT, host = CUS_MAT_INIT;
+    const cusStatus status = matchSlices(function, left, right, &coarse, histogram, &counted, &seen, &slice, &host, stream);
+    cusMatRelease(&slice);
+    cusMatRelease(&host);
+    CUS_TRY(status);
+    const int usual = o->shifts ? o->shifts : cusStereoDefaults().shifts;
+    *shifts = counted * 20 >= seen ? rangeOf(histogram, counted, most) : usual < most ? usual : most;
+    return CUS_OK;
+}
+
+static cusStatus checkFeatures(const char *function, const cusMat *left, const cusMat *right, const cusStereoOptions *o) {
     CUS_TRY(cusi_checkInput(function, "left", left, CUSI_TYPES(CUS_8UC1)));
     CUS_TRY(cusi_checkInput(function, "right", right, CUSI_TYPES(CUS_8UC1)));
     CUS_TRY(cusi_checkSameSpace(function, "right", right, "left", left));
     CUS_TRY(cusi_checkSameSize(function, "right", right, "left", left));
-    CUS_TRY(checkBorder(function, &o));
-    CUS_TRY(checkMatching(function, &o, left->cols));
-    CUS_TRY(checkOneToOne(function, "left", left, CUSI_TYPES(CUS_8UC1), "elevation", elevation, CUS_16UC1));
-    CUS_TRY(cusi_checkNoOverlap(function, "elevation", elevation, "right", right));
-    CUS_TRY(cusi_checkStream(function, left->space, stream));
-    CUS_TRY(cusMatCreate(elevation, left->rows, left->cols, CUS_16UC1, left->space));
-    StereoScratch scratch;
-    CUS_TRY(takeScratch(function, &scratch, STEREO_ELEVATION, left, &o, stream));
-    return giveScratch(&scratch, left->space, stream, STAGE(elevation, left->space, left, right, elevation, &o, &scratch));
+    CUS_TRY(cusi_checkSides(function, "left", left->rows, left->cols));
+    CUS_TRY(checkBorder(function, o));
+    return checkMatching(function, o, left->cols);
 }
+
+cusStatus cusStereoFindShifts(const cusMat *left, const cusMat *right, int *shifts, const cusStereoOptions *options,
+                              cusStream stream) {
+    CUSI_TRACE;
+    static const char function[] = "cusStereoFindShifts";
+    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    CUSI_NOT_NULL(function, shifts);
+    cusStereoOptions any = o; /* its shifts are not tried */
+    any.shifts = CUS_STEREO_AUTO;
+    CUS_TRY(checkFeatures(function, left, right, &any));
+    CUS_TRY(cusi_checkStream(function, left->space, stream));
+    return findShifts(function, left, right, shifts, &o, stream);
+}
+
+static cusStatus elevate(const char *function, const cusMat *left, const cusMat *right, cusMat *out, cusMat *confidence,
+                         const cusStereoOptions *options, cusStream stream) {
+    cusStereoOptions o = options ? *options : cusStereoDefaults();
+    CUS_TRY(checkFeatures(function, left, right, &o));
+    CUS_TRY(checkOneToOne(function, "left", left, CUSI_TYPES(CUS_8UC1), "elevation", out, CUS_16UC1));
+    CUS_TRY(cusi_checkNoOverlap(function, "elevation", out, "right", right));
+    if (confidence) {
+        CUS_TRY(checkOneToOne(function, "left", left, CUSI_TYPES(CUS_8UC1), "confidence", confidence, CUS_8UC1));
+        CUS_TRY(cusi_checkNoOverlap(function, "confidence", confidence, "right", right));
+        CUSI_REQUIRE(confidence != out, CUS_ERROR_ALIAS, "%s: confidence and elevation are the same matrix", function);
+        CUS_TRY(cusi_checkNoOverlap(function, "confidence", confidence, "elevation", out));
+    }
+    CUS_TRY(cusi_checkStream(function, left->space, stream));
+    if (o.shifts == CUS_STEREO_AUTO)
+        CUS_TRY(findShifts(function, left, right, &o.shifts, &o, stream));
+    CUS_TRY(cusMatCreate(out, left->rows, left->cols, CUS_16UC1, left->space));
+    if (confidence)
+        CUS_TRY(cusMatCreate(confidence, left->rows, left->cols, CUS_8UC1, left->space));
+    return match(function, left, right, out, confidence, &o, stream);
+}
+
+cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *out, const cusStereoOptions *options,
+                             cusStream stream) {
+    CUSI_TRACE;
+    return elevate("cusStereoElevation", left, right, out, NULL, options, stream);
+}
+
+cusStatus cusStereoElevationConfidence(const cusMat *left, const cusMat *right, cusMat *out, cusMat *confidence,
+                                       const cusStereoOptions *options, cusStream stream) {
+    CUSI_TRACE;
+    return elevate("cusStereoElevationConfidence", left, right, out, confidence, options, stream);
+}
+
+/* ---- Stages that follow ------------------------------------------------------------------------------------------------ */
 
 cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream) {
     CUSI_TRACE;
@@ -327,7 +471,7 @@ void cusContourMapperDestroy(cusContourMapper *mapper) {
 }
 
 static cusStatus runStages(const char *function, cusContourMapper *m, const cusMat *left, const cusMat *right,
-                           cusMat *elevation, cusMat *contours, cusStream stream) {
+                           cusMat *elevation, cusMat *contours, cusMat *confidence, cusStream stream) {
     const cusStereoOptions *o = &m->options;
     StereoScratch *const scratch = &m->scratch;
     const cusMat *const images[2] = {left, right};
@@ -335,7 +479,9 @@ static cusStatus runStages(const char *function, cusContourMapper *m, const cusM
     cusMat *const unfiltered = o->median ? &m->unfiltered : elevation;
     cusMat *const holes = o->fill != CUS_FILL_NONE ? &m->holes : unfiltered;
     CUS_TRY(STAGE(features, m->space, images, features, 2, o->agreement == CUS_STEREO_CENSUS, o, scratch));
-    CUS_TRY(STAGE(elevation, m->space, &m->left, &m->right, holes, o, scratch));
+    if (o->shifts == CUS_STEREO_AUTO)
+        CUS_TRY(findShifts(function, &m->left, &m->right, &m->options.shifts, o, stream));
+    CUS_TRY(STAGE(elevation, m->space, &m->left, &m->right, holes, confidence, o, scratch));
     if (o->fill != CUS_FILL_NONE)
         CUS_TRY(STAGE(fill, m->space, holes, unfiltered, o, scratch));
     if (o->median)
@@ -356,7 +502,7 @@ static cusStatus checkPair(const char *function, const char *argument, const cus
 }
 
 static cusStatus map(const char *function, cusContourMapper *mapper, const cusMat *left, const cusMat *right,
-                     cusMat *elevation, cusMat *contours, cusStream stream) {
+                     cusMat *elevation, cusMat *contours, cusMat *confidence, cusStream stream) {
     CUS_TRY(checkPair(function, "left", left, mapper));
     CUS_TRY(checkPair(function, "right", right, mapper));
     const int rows = mapper->rows, cols = mapper->cols;
@@ -371,17 +517,39 @@ static cusStatus map(const char *function, cusContourMapper *mapper, const cusMa
         CUSI_REQUIRE(contours != elevation, CUS_ERROR_ALIAS, "%s: contours and elevation are the same matrix", function);
         CUS_TRY(cusi_checkNoOverlap(function, "contours", contours, "elevation", elevation));
     }
+    if (confidence) {
+        CUSI_REQUIRE(mapper->options.subpixel_bits || mapper->options.min_confidence, CUS_ERROR_VALUE,
+                     "%s: confidence is wanted of a mapper with subpixel_bits 0 and min_confidence 0, expected one above 0",
+                     function);
+        CUS_TRY(cusi_checkOutput(function, "confidence", confidence, rows, cols, CUS_8UC1, mapper->space));
+        CUS_TRY(cusi_checkNoOverlap(function, "confidence", confidence, "left", left));
+        CUS_TRY(cusi_checkNoOverlap(function, "confidence", confidence, "right", right));
+        CUSI_REQUIRE(confidence != elevation && confidence != contours, CUS_ERROR_ALIAS,
+                     "%s: confidence and another output are the same matrix", function);
+        CUS_TRY(cusi_checkNoOverlap(function, "confidence", confidence, "elevation", elevation));
+        if (contours)
+            CUS_TRY(cusi_checkNoOverlap(function, "confidence", confidence, "contours", contours));
+    }
     CUS_TRY(checkNan(function, "left", left));
     CUS_TRY(checkNan(function, "right", right));
     CUS_TRY(cusMatCreate(elevation, rows, cols, type, mapper->space));
     if (contours)
         CUS_TRY(cusMatCreate(contours, rows, cols, CUS_8UC1, mapper->space));
-    return runStages(function, mapper, left, right, elevation, contours, stream);
+    if (confidence)
+        CUS_TRY(cusMatCreate(confidence, rows, cols, CUS_8UC1, mapper->space));
+    return runStages(function, mapper, left, right, elevation, contours, confidence, stream);
 }
 
 cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
                         cusMat *contours, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusContourMap";
-    CUSI_GUARDED(function, mapper, stream, map(function, mapper, left, right, elevation, contours, stream));
+    CUSI_GUARDED(function, mapper, stream, map(function, mapper, left, right, elevation, contours, NULL, stream));
+}
+
+cusStatus cusContourMapConfidence(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
+                                  cusMat *contours, cusMat *confidence, cusStream stream) {
+    CUSI_TRACE;
+    static const char function[] = "cusContourMapConfidence";
+    CUSI_GUARDED(function, mapper, stream, map(function, mapper, left, right, elevation, contours, confidence, stream));
 }

@@ -26,7 +26,7 @@ from ._events import (
     stack_events,
 )
 from ._framediff import DiffDecoder, DiffEncoder, SparseDiff
-from ._images import heatmap, hsv_count, noise_view
+from ._images import heatmap, hsv_count, noise_view, remap
 from ._integral import Integrator, box_sums, integral
 from ._match import Matcher, match_dtype, match_template
 from ._motion import Motion, MotionBox, MotionDetector, MotionTrack
@@ -37,7 +37,9 @@ from ._stereo import (
     stereo_contours,
     stereo_edges,
     stereo_elevation,
+    stereo_elevation_confidence,
     stereo_fill,
+    stereo_find_shifts,
     stereo_median,
     stereo_picture,
 )
@@ -83,12 +85,15 @@ __all__ = [
     "match_template",
     "noise_view",
     "release_workspace",
+    "remap",
     "stack_events",
     "stereo_census",
     "stereo_contours",
     "stereo_edges",
     "stereo_elevation",
+    "stereo_elevation_confidence",
     "stereo_fill",
+    "stereo_find_shifts",
     "stereo_median",
     "stereo_picture",
 ]

@@ -80,3 +80,16 @@ def hsv_count(
         stream,
     )
     return (count, image) if wanted else count
+
+
+def remap(src: Array, map: Array, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
+    """The pixels of `src` at the places that `map` gives, bilinear in 1/256 pixel; pixels outside `src` are 0.
+
+    src: (rows, cols) or (rows, cols, 1 to 4), uint8 or float32.
+    map: (rows, cols, 2) float32: x and y in `src`, such as the two maps of cv2.initUndistortRectifyMap, stacked.
+    out: an array of the result's shape and of src's dtype to write.
+
+    Returns (rows of the map, columns of the map, channels of src). The CPU and the GPU give the same bits.
+    Raises TypeError, ValueError.
+    """
+    return _core.remap(src, map, out, stream)  # type: ignore[return-value]

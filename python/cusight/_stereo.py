@@ -24,7 +24,7 @@ class StereoOptions:
     border: pixels outside the image, "wrap" (the opposite side) or "zero".
     agreement: of a left and a right pixel, "equal", "edge" or "census".
     threshold: contrast of an edge, as a fraction of the mean of its two sides.
-    shifts: 1 to 256 disparities are tried.
+    shifts: 1 to 1024 disparities are tried; 0: as many as `stereo_find_shifts` finds.
     direction: +1: left x matches right x + s; -1: right x - s, as in a standard rectified pair.
     window: odd, 1 to 63: side of the matching window.
     prefer_smaller: of two equal scores the smaller shift wins.
@@ -33,6 +33,8 @@ class StereoOptions:
     iterations, tolerance: of "once" and "relax".
     median: 0, 3 or 5.
     lines: "modulo" or "crossing". levels: number of contour levels, 1 to 65535.
+    subpixel_bits: 0, or 2 to 8 fraction bits of elevations, which then count 1 / 2**subpixel_bits pixel.
+    min_confidence: 0 to 255; pixels of less confidence become holes.
 
     Immutable and picklable; `dataclasses.replace` makes a changed copy.
     """
@@ -51,6 +53,8 @@ class StereoOptions:
     median: int = 5
     lines: Literal["modulo", "crossing"] = "crossing"
     levels: int = 10
+    subpixel_bits: int = 0
+    min_confidence: int = 0
 
     @classmethod
     def classic(cls) -> StereoOptions:
@@ -75,6 +79,8 @@ class StereoOptions:
                 int(self.median),
                 choice("StereoOptions", "lines", self.lines, _LINES),
                 int(self.levels),
+                int(self.subpixel_bits),
+                int(self.min_confidence),
             )
             object.__setattr__(self, "_cached", made)
         return made
@@ -106,6 +112,25 @@ def stereo_elevation(
 ) -> Array:
     """Elevation from the edges or census codes of both images: (rows, cols) uint16, 1 + the best shift, 0 for a hole."""
     return _core.stereo_elevation(left, right, _numbers(options), out, stream)  # type: ignore[return-value]
+
+
+def stereo_elevation_confidence(
+    left: Array,
+    right: Array,
+    options: StereoOptions | None = None,
+    *,
+    out: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    stream: Stream | None = None,
+) -> tuple[Array, Array]:
+    """The same, and the confidence: (rows, cols) uint8, 255 (best - second) / best of the scores, where the second best is no
+    neighbor of the best; 0 at holes."""
+    return _core.stereo_elevation_confidence(left, right, _numbers(options), out, confidence, stream)  # type: ignore[return-value]
+
+
+def stereo_find_shifts(left: Array, right: Array, options: StereoOptions | None = None, *, stream: Stream | None = None) -> int:
+    """How many shifts a pair needs, with a margin, from the edges or census codes of both images; waits for the GPU."""
+    return _core.stereo_find_shifts(left, right, _numbers(options), stream)
 
 
 def stereo_fill(

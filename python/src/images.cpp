@@ -55,6 +55,18 @@ static nb::tuple hsvCount(nb::handle src_object, const std::vector<int> &lower, 
     return nb::make_tuple(on_host ? nb::object(nb::int_(number)) : count.object, mask_wanted ? mask.object : nb::none());
 }
 
+static nb::object remap(nb::handle src_object, nb::handle map_object, nb::handle out, nb::handle stream) {
+    Call call("remap", stream);
+    const Array src = call.in(src_object, "src"), map = call.in(map_object, "map");
+    const cusMat image = src.matrix(), places = map.matrix();
+    const int channels = CUS_CHANNELS(image.type);
+    const Array result = src.shape.size() > 2 ? call.out(out, "out", {places.rows, places.cols, channels}, src.dtype)
+                                              : call.out(out, "out", {places.rows, places.cols}, src.dtype);
+    cusMat mat = result.matrix();
+    call.run([&] { return cusRemap(&image, &places, &mat, call.stream()); });
+    return result.object;
+}
+
 void addImages(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
     module.def("heatmap", &heatmap, none("prev"), none("cur"), nb::arg("full_scale"), none("colors"), none("out"),
@@ -62,6 +74,7 @@ void addImages(nb::module_ &module) {
     module.def("noise_view", &noiseView, none("prev"), none("cur"), nb::arg("threshold"), none("out"), none("stream"));
     module.def("hsv_count", &hsvCount, none("src"), nb::arg("lower"), nb::arg("upper"), none("count_out"), nb::arg("mask"),
                none("mask_out"), none("stream"));
+    module.def("remap", &remap, none("src"), none("map"), none("out"), none("stream"));
 }
 
 } // namespace cuspy

@@ -6,7 +6,8 @@ namespace cuspy {
 
 static nb::tuple numbersOf(const cusStereoOptions &o) {
     return nb::make_tuple(int(o.border), int(o.agreement), o.threshold, o.shifts, o.direction, o.window, o.prefer_smaller,
-                          o.left_right_check, int(o.fill), o.iterations, o.tolerance, o.median, int(o.lines), o.levels);
+                          o.left_right_check, int(o.fill), o.iterations, o.tolerance, o.median, int(o.lines), o.levels,
+                          o.subpixel_bits, o.min_confidence);
 }
 
 static cusStereoOptions optionsOf(const nb::tuple &n) {
@@ -26,6 +27,8 @@ static cusStereoOptions optionsOf(const nb::tuple &n) {
     o.median = number(11);
     o.lines = static_cast<cusStereoLines>(number(12));
     o.levels = number(13);
+    o.subpixel_bits = number(14);
+    o.min_confidence = number(15);
     return o;
 }
 
@@ -52,6 +55,30 @@ static nb::object elevation(nb::handle left_object, nb::handle right_object, con
     const cusStereoOptions options = optionsOf(numbers);
     call.run([&] { return cusStereoElevation(&a, &b, &mat, &options, call.stream()); });
     return result.object;
+}
+
+// (elevation, confidence)
+static nb::tuple elevationConfidence(nb::handle left_object, nb::handle right_object, const nb::tuple &numbers,
+                                     nb::handle out, nb::handle confidence_out, nb::handle stream) {
+    Call call("stereo_elevation", stream);
+    const Array left = call.in(left_object, "left"), right = call.in(right_object, "right");
+    const cusMat a = left.matrix(), b = right.matrix();
+    const Array heights = call.out(out, "out", {a.rows, a.cols}, U16);
+    const Array confidence = call.out(confidence_out, "confidence", {a.rows, a.cols}, U8);
+    cusMat heights_mat = heights.matrix(), confidence_mat = confidence.matrix();
+    const cusStereoOptions options = optionsOf(numbers);
+    call.run([&] { return cusStereoElevationConfidence(&a, &b, &heights_mat, &confidence_mat, &options, call.stream()); });
+    return nb::make_tuple(heights.object, confidence.object);
+}
+
+static int findShifts(nb::handle left_object, nb::handle right_object, const nb::tuple &numbers, nb::handle stream) {
+    Call call("stereo_find_shifts", stream);
+    const Array left = call.in(left_object, "left"), right = call.in(right_object, "right");
+    const cusMat a = left.matrix(), b = right.matrix();
+    const cusStereoOptions options = optionsOf(numbers);
+    int shifts = 0;
+    call.run([&] { return cusStereoFindShifts(&a, &b, &shifts, &options, call.stream()); });
+    return shifts;
 }
 
 static nb::object median(nb::handle object, int size, nb::handle out, nb::handle stream) {
@@ -149,6 +176,9 @@ void addStereo(nb::module_ &module) {
         none("elevation"), nb::arg("options"), none("out"), none("stream"));
     module.def("stereo_elevation", &elevation, none("left"), none("right"), nb::arg("options"), none("out"),
                none("stream"));
+    module.def("stereo_elevation_confidence", &elevationConfidence, none("left"), none("right"), nb::arg("options"),
+               none("out"), none("confidence"), none("stream"));
+    module.def("stereo_find_shifts", &findShifts, none("left"), none("right"), nb::arg("options"), none("stream"));
     module.def("stereo_median", &median, none("elevation"), nb::arg("size"), none("out"), none("stream"));
     module.def("stereo_picture", &picture, none("elevation"), none("contours"), none("out"), none("stream"));
     nb::class_<Mapper>(module, "ContourMapper")

@@ -166,6 +166,16 @@ def test_hsv(space, c, rng):
     assert int(count if space.device == "cpu" else space.get(count)[0]) == int(number[0, 0]) == int((expected == 255).sum())
 
 
+@pytest.mark.parametrize("shape", [(33, 47), (33, 47, 1), (33, 47, 3), (33, 47, 4)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_remap(space, c, rng, shape, dtype):
+    image = rng.integers(0, 256, shape).astype(dtype)
+    places = (rng.random((21, 35, 2)) * 50 - 2).astype(np.float32)
+    expected = np.empty((21, 35, *shape[2:]), dtype)
+    c.call("cusRemap", image, places, expected, None)
+    assert np.array_equal(space.get(cusight.remap(space.put(image), space.put(places))), expected)
+
+
 def test_heatmap_and_noise_view(space, c, rng):
     prev, cur = (rng.integers(0, 256, (37, 53, 3), dtype=np.uint8) for _ in range(2))
     expected = np.empty((37, 53, 3), np.uint8)
@@ -241,6 +251,20 @@ def test_stereo_is_the_library_s(space, c, rng, classic, dtype):
     with cusight.ContourMapper((40, 70), options, dtype=dtype, device=space.device) as mapper:
         whole, lines = mapper(space.put(left), space.put(right))
     assert np.array_equal(space.get(whole), space.get(filled)) and np.array_equal(space.get(lines), space.get(contours))
+
+
+def test_stereo_confidence_and_range(space, c, rng):
+    base = rng.integers(0, 256, (40, 120), dtype=np.uint8)
+    options = cusight.StereoOptions(shifts=16, subpixel_bits=4, min_confidence=5)
+    codes = [cusight.stereo_census(space.put(image)) for image in (base, np.roll(base, -9, 1))]
+    elevation, confidence = cusight.stereo_elevation_confidence(*codes, options)
+    native = c.lib.cusStereoDefaults()
+    native.shifts, native.subpixel_bits, native.min_confidence = 16, 4, 5
+    expected = np.empty((40, 120), np.uint16), np.empty((40, 120), np.uint8)
+    c.call("cusStereoElevationConfidence", *(np.ascontiguousarray(space.get(e)) for e in codes), *expected, native, None)
+    assert np.array_equal(space.get(elevation), expected[0]) and np.array_equal(space.get(confidence), expected[1])
+    assert np.array_equal(space.get(cusight.stereo_elevation(*codes, options)), expected[0])
+    assert cusight.stereo_find_shifts(*codes) == 24  # 10, a margin of 1 + 8, and up to a multiple of 8
 
 
 def test_relaxed_elevation_is_float(rng):

@@ -95,7 +95,7 @@ class Calls {
     }
 
   private:
-    enum class Kind { BYTES, WORDS, BOXES, X, Y, TIMES };
+    enum class Kind { BYTES, WORDS, BOXES, X, Y, TIMES, PLACES };
     struct Input {
         cusMat *mat;
         std::vector<uint8_t> contents[CONTENTS];
@@ -134,6 +134,8 @@ class Calls {
         for (size_t i = 0; kind == Kind::BOXES && i < size / 16; ++i)
             for (size_t k = 0; k < 4; ++k)
                 put(bytes, 4 * i + k, static_cast<int32_t>(random_() % 40));
+        for (size_t i = 0; kind == Kind::PLACES && i < size / 4; ++i)
+            put(bytes, i, static_cast<float>(random_() % (16 * COLS)) / 16.0f);
     }
     void add(const char *function, Capture capture, const char *object, std::vector<cusMat *> mats,
              std::function<cusStatus(cusStream)> run) {
@@ -181,6 +183,9 @@ class Calls {
             [=, &other](cusStream s) { return cusIntegral(right_, &other, nullptr, nullptr, s); });
         add("cusBoxSums", Capture::YES, nullptr, {&sum, &boxes, &sums},
             [&sum, &boxes, &sums](cusStream s) { return cusBoxSums(&sum, &boxes, &sums, s); });
+        cusMat &places = input(30, 40, CUS_32FC2, Kind::PLACES), &moved = output();
+        add("cusRemap", Capture::YES, nullptr, {color_, &places, &moved},
+            [=, &places, &moved](cusStream s) { return cusRemap(color_, &places, &moved, s); });
         cusMat &count = output(), &mask = output();
         add("cusHsvCount", Capture::YES, nullptr, {color_, &count, &mask}, [=, &count, &mask](cusStream s) {
             const cusHsvRange range = {{10, 20, 20}, {150, 255, 255}};
@@ -261,17 +266,29 @@ class Calls {
         CUS_EXPECT_OK(cusContourMapperCreate(&mapper, ROWS, COLS, CUS_8UC1, space_, &options));
         cleanup_.push_back([=] { cusContourMapperDestroy(mapper); });
         cusMat &words = input(ROWS, COLS, CUS_16UC1, Kind::WORDS);
-        cusMat *out[9];
+        cusMat *out[14];
         for (cusMat *&mat : out)
             mat = &output();
         cusMat *edges = out[0], *census = out[1], *elevation = out[2], *filled = out[3], *smoothed = out[4],
-               *contours = out[5], *picture = out[6], *heights = out[7], *lines = out[8];
+               *contours = out[5], *picture = out[6], *heights = out[7], *lines = out[8], *fine = out[9], *sure = out[10],
+               *fine_map = out[11], *sure_map = out[12], *fine_lines = out[13];
+        cusStereoOptions refined = options;
+        refined.subpixel_bits = 4;
+        cusContourMapper *refining = nullptr;
+        CUS_EXPECT_OK(cusContourMapperCreate(&refining, ROWS, COLS, CUS_8UC1, space_, &refined));
+        cleanup_.push_back([=] { cusContourMapperDestroy(refining); });
         add("cusStereoEdges", Capture::YES, nullptr, {gray_, edges},
             [=](cusStream s) { return cusStereoEdges(gray_, edges, nullptr, s); });
         add("cusStereoCensus", Capture::YES, nullptr, {gray_, census},
             [=](cusStream s) { return cusStereoCensus(gray_, census, nullptr, s); });
         add("cusStereoElevation", Capture::YES, nullptr, {gray_, right_, elevation},
             [=](cusStream s) { return cusStereoElevation(gray_, right_, elevation, &options, s); });
+        add("cusStereoElevationConfidence", Capture::YES, nullptr, {gray_, right_, fine, sure},
+            [=](cusStream s) { return cusStereoElevationConfidence(gray_, right_, fine, sure, &refined, s); });
+        add("cusStereoFindShifts", Capture::REFUSED, nullptr, {gray_, right_}, [=](cusStream s) {
+            int shifts = 0;
+            return cusStereoFindShifts(gray_, right_, &shifts, &options, s);
+        });
         add("cusStereoFill", Capture::YES, nullptr, {&words, filled},
             [=, &words](cusStream s) { return cusStereoFill(&words, filled, &relax, s); });
         add("cusStereoMedian", Capture::YES, nullptr, {&words, smoothed},
@@ -282,6 +299,10 @@ class Calls {
             [=, &words](cusStream s) { return cusStereoPicture(&words, nullptr, picture, s); });
         add("cusContourMap", Capture::YES, "mapper", {gray_, right_, heights, lines},
             [=](cusStream s) { return cusContourMap(mapper, gray_, right_, heights, lines, s); });
+        add("cusContourMapConfidence", Capture::YES, "mapper", {gray_, right_, fine_map, fine_lines, sure_map},
+            [=](cusStream s) {
+                return cusContourMapConfidence(refining, gray_, right_, fine_map, fine_lines, sure_map, s);
+            });
     }
 
     void events() {

@@ -241,6 +241,14 @@ TEST_P(FaultsOf, Framediff) {
     checkOutput("cusNoiseView", [&](cusMat *dst) { return cusNoiseView(&first.mat, &second.mat, dst, 30, nullptr); });
 }
 
+// ---- Remap
+
+TEST_P(FaultsOf, Remap) {
+    const Mat src = image(20, 30, CUS_8UC3, 1);
+    const Mat map(10, 15, CUS_32FC2, space(), 2);
+    checkOutput("cusRemap", [&](cusMat *out) { return cusRemap(&src.mat, &map.mat, out, nullptr); });
+}
+
 // ---- Stereo
 
 TEST_P(FaultsOf, Stereo) {
@@ -254,6 +262,19 @@ TEST_P(FaultsOf, Stereo) {
                 [&](cusMat *out) { return cusStereoElevation(&left.mat, &right.mat, out, nullptr, nullptr); });
     checkOutput("cusStereoElevation, 60 shifts",
                 [&](cusMat *out) { return cusStereoElevation(&left.mat, &right.mat, out, &many, nullptr); });
+    many.subpixel_bits = 8;
+    check("cusStereoElevationConfidence", [&](Trial &t) {
+        Mat heights, confidence;
+        t.call([&] {
+            return cusStereoElevationConfidence(&left.mat, &right.mat, &heights.mat, &confidence.mat, &many, nullptr);
+        });
+        t.result(heights.bytes());
+        t.result(confidence.bytes());
+    });
+    check("cusStereoFindShifts", [&](Trial &t) {
+        int shifts = 0;
+        t.call([&] { return cusStereoFindShifts(&left.mat, &right.mat, &shifts, nullptr, nullptr); });
+    });
     Mat elevation;
     CUS_ASSERT_OK(cusStereoElevation(&left.mat, &right.mat, &elevation, nullptr, nullptr));
     for (const cusStereoFillRule rule : {CUS_FILL_NONE, CUS_FILL_ONCE, CUS_FILL_RELAX, CUS_FILL_LOWER}) {

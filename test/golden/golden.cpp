@@ -17,7 +17,8 @@ struct Module {
 };
 const Module MODULES[] = {{"integral", integralRows}, {"match", matchRows},   {"framediff", framediffRows},
                           {"hsv", hsvRows},           {"stereo", stereoRows}, {"events", eventsRows},
-                          {"eventgen", eventgenRows}, {"raw", rawRows},       {"motion", motionRows}};
+                          {"eventgen", eventgenRows}, {"raw", rawRows},       {"motion", motionRows},
+                          {"remap", remapRows}};
 
 const char HEADER[] = "function,options,seed,size,type,crc32c";
 

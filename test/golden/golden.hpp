@@ -85,6 +85,7 @@ Row anyEvents(Choices &choices);
 Row anyEventgen(Choices &choices);
 Row anyRaw(Choices &choices);
 Row anyMotion(Choices &choices);
+Row anyRemap(Choices &choices);
 
 std::vector<Row> integralRows();
 std::vector<Row> matchRows();
@@ -95,6 +96,7 @@ std::vector<Row> eventsRows();
 std::vector<Row> eventgenRows();
 std::vector<Row> rawRows();
 std::vector<Row> motionRows();
+std::vector<Row> remapRows();
 
 inline std::string sizeName(int rows, int cols) {
     return std::to_string(rows) + "x" + std::to_string(cols);

@@ -104,6 +104,49 @@ void addElevation(Rows &rows, const Pair &pair, const cusStereoOptions &o, const
         });
 }
 
+// Elevation with a fraction, and its confidence.
+void addRefined(Rows &rows, const Pair &pair, const cusStereoOptions &o, const std::string &name) {
+    const bool census = o.agreement == CUS_STEREO_CENSUS;
+    const auto left = census ? ref::census(pair.left, o) : ref::edges(pair.left, o);
+    const auto right = census ? ref::census(pair.right, o) : ref::edges(pair.right, o);
+    rows.add(
+        "cusStereoElevationConfidence", name, "8UC1",
+        [=] {
+            const ref::Matched matched = ref::match(left, right, o);
+            Data data = bytes(matched.elevation);
+            append(data, matched.confidence.data);
+            return data;
+        },
+        [=](cusSpace space, Layout layout) {
+            Placed<uint8_t> l(left, space, layout), r(right, space, layout);
+            TestMat elevation(left.rows, left.cols, CUS_16UC1, space, layoutFor(CUS_16UC1, layout));
+            TestMat confidence(left.rows, left.cols, CUS_8UC1, space, layout);
+            CUS_EXPECT_OK(cusStereoElevationConfidence(&l.mat, &r.mat, &elevation.mat, &confidence.mat, &o, nullptr));
+            EXPECT_TRUE(elevation.intact() && confidence.intact());
+            Data data = elevation.get();
+            append(data, confidence.get());
+            return data;
+        });
+}
+
+void addRefinements(Rows &rows, const Pair &pair, int cols) {
+    for (const cusStereoAgreement agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_CENSUS})
+        for (const int bits : {0, 4, 8}) {
+            cusStereoOptions o = cusStereoDefaults();
+            o.agreement = agreement;
+            o.border = bits == 4 ? CUS_STEREO_WRAP : CUS_STEREO_ZERO;
+            o.prefer_smaller = bits != 4;
+            o.shifts = std::min(cols, bits == 8 ? 14 : 70);
+            o.subpixel_bits = bits;
+            o.min_confidence = bits == 4 ? 20 : 0;
+            addRefined(rows, pair, o,
+                       std::string(agreement == CUS_STEREO_EQUAL  ? "equal"
+                                   : agreement == CUS_STEREO_EDGE ? "edge"
+                                                                  : "census") +
+                           " bits=" + std::to_string(bits));
+        }
+}
+
 void addElevations(Rows &rows, const Pair &pair, int cols) {
     struct Case {
         const char *name;
@@ -263,13 +306,16 @@ cusStereoOptions anyOptions(Choices &choices, int cols) {
     o.median = choices.yes() ? 3 + 2 * choices.below(2) : 0;
     o.lines = choices.yes() ? CUS_LINES_MODULO : CUS_LINES_CROSSING;
     o.levels = choices.between(1, 300);
+    const int bits = choices.below(10);
+    o.subpixel_bits = bits < 2 || bits > 8 ? 0 : bits;
+    o.min_confidence = choices.yes() ? choices.below(80) : 0;
     return o;
 }
 
 } // namespace
 
 Row anyStereo(Choices &choices) {
-    const int h = choices.between(1, 24), w = choices.between(1, 70), kind = choices.below(6);
+    const int h = choices.between(1, 24), w = choices.between(1, 70), kind = choices.below(7);
     const cusStereoOptions o = anyOptions(choices, w);
     const size_t n = static_cast<size_t>(h * w);
     const Data first = choices.content(n), second = choices.content(n);
@@ -285,6 +331,8 @@ Row anyStereo(Choices &choices) {
         choices.yes() ? addFeatures(rows, left, "32FC1") : addFeatures(rows, pair.left, "8UC1");
     else if (kind == 3)
         choices.yes() ? addEnds(rows, left, "32FC1") : addEnds(rows, elevation, "16UC1");
+    else if (kind == 6)
+        addRefined(rows, pair, o, "any");
     else if (kind == 4)
         addMap(rows, pair.left, pair.right, "8UC1", "any", o);
     else
@@ -305,6 +353,7 @@ std::vector<Row> stereoRows() {
         addFeatures(rows, pair.left, "8UC1");
         addFeatures(rows, left, "32FC1");
         addElevations(rows, pair, w);
+        addRefinements(rows, pair, w);
         addFills(rows, e);
         addEnds(rows, e, "16UC1");
         addEnds(rows, ref::fillRelax(e, o), "32FC1");

@@ -57,7 +57,7 @@ contour 0 "shifts: 0 to 0 pixels" left.pgm left.pgm
 found 1 24
 contour 0 "shifts tried: 80" left.pgm right.pgm --shifts 80
 grep -q found said && fail "a given range is said to be found"
-contour 2 "--shifts is '257', expected an integer from 0 to 256" left.pgm right.pgm --shifts 257
+contour 2 "--shifts is '1025', expected an integer from 0 to 1024" left.pgm right.pgm --shifts 1025
 contour 2 "--shifts is 200, expected at most the 160 columns" left.pgm right.pgm --reduce 2 --shifts 200
 
 echo "-- what is no pair"
@@ -65,6 +65,54 @@ contour 3 "near objects shift to the right: exchange the images, or set --direct
 contour 3 "single.pgm looks like no side-by-side pair" single.pgm
 contour 3 "LEFT and RIGHT look like no rectified pair" left.pgm other.pgm
 [ ! -e c.png ] || fail "a map of no pair is written"
-contour 0 "of the pixels have no shift that both images agree on: try to leave out --shifts" left.pgm other.pgm --shifts 40
+contour 0 "of the pixels have no shift that both images agree on, so the window has 21 x 21 pixels" left.pgm other.pgm --shifts 40
 says 0 "the first frame does not tell how far points shift: trying 30 shifts" "$bin/cusight-contour" synthetic:192x60@3 --device cpu --headless --output c.mp4
+
+echo "-- rectification"
+matrix() { printf '%s: !!opencv-matrix\n   rows: %s\n   cols: %s\n   dt: d\n   data: [ %s ]\n' "$@"; }
+intrinsics() {
+    printf '%%YAML:1.0\n---\n'
+    for k in 1 2; do
+        matrix M$k 3 3 "100., 0., 159.5, 0., 100., 79.5, 0., 0., 1."
+        matrix D$k 1 5 "0., 0., 0., 0., 0."
+    done
+}
+extrinsics() { matrix R 3 3 "1., 0., 0., 0., 1., 0., 0., 0., 1." && matrix T 3 1 "-100., 0., 0."; }
+intrinsics >intrinsics.yml
+{ printf '%%YAML:1.0\n---\n' && extrinsics; } >extrinsics.yml
+{ intrinsics && extrinsics; } >stereo.yml
+camera() { printf 'cam%s:\n  camera_model: %s\n  distortion_coeffs: [0.0, 0.0, 0.0, 0.0]\n  distortion_model: radtan\n  intrinsics: [100.0, 100.0, 159.5, 79.5]\n  resolution: [320, 160]\n' "$@"; }
+camera 0 pinhole >one.yaml
+{ camera 0 pinhole && camera 1 pinhole && printf '  T_cn_cnm1:\n  - [1.0, 0.0, 0.0, -0.1]\n  - [0.0, 1.0, 0.0, 0.0]\n  - [0.0, 0.0, 1.0, 0.0]\n  - [0.0, 0.0, 0.0, 1.0]\n'; } >camchain.yaml
+{ camera 0 omni && camera 1 pinhole; } >omni.yaml
+# distances: the cloud's points lie at 10 / 20 m, or at 10 / 70 m in the middle.
+distances() {
+    python3 - <<'END' || fail "the distances are wrong"
+import struct
+head, data = open("cloud.ply", "rb").read().split(b"end_header\n", 1)
+near = far = n = 0
+for i in range(0, len(data), 15):
+    z = struct.unpack_from("<3f", data, i)[2]
+    n += 1
+    far += abs(z - 10 / 20) < 0.02
+    near += abs(z - 10 / 70) < 0.005
+assert n > 30000 and far > 0.7 * n and near > 0.05 * n, (n, far, near)
+END
+}
+contour 0 "rectified: cameras 0.1 m apart, focal length 100.0 pixels" left.pgm right.pgm --calibration stereo.yml --unit 0.001 --save-cloud cloud.ply --save-depth depth.png --save-confidence confidence.png
+distances
+contour 0 "rectified: cameras 0.1 m apart" left.pgm right.pgm --calibration intrinsics.yml --extrinsics extrinsics.yml --unit 0.001 --save-cloud cloud.ply
+distances
+contour 0 "rectified: cameras 0.1 m apart" left.pgm right.pgm --calibration camchain.yaml --save-cloud cloud.ply
+distances
+contour 3 "intrinsics.yml has no R and T" left.pgm right.pgm --calibration intrinsics.yml
+contour 3 "extrinsics.yml has no camera matrices of two cameras" left.pgm right.pgm --calibration extrinsics.yml
+contour 3 "one.yaml has one camera" left.pgm right.pgm --calibration one.yaml
+contour 3 "cam0 is omni with radtan, expected pinhole" left.pgm right.pgm --calibration omni.yaml
+contour 3 "is no YAML, XML or JSON" left.pgm right.pgm --calibration left.pgm
+contour 3 "missing.yml cannot be read" left.pgm right.pgm --calibration missing.yml
+contour 2 "--rectify and --calibration exclude each other" left.pgm right.pgm --calibration stereo.yml --rectify
+contour 2 "need --calibration: points alone" left.pgm right.pgm --rectify --save-cloud cloud.ply
+contour 3 "points match in both images, expected at least 30" left.pgm other.pgm --rectify
+contour 0 "rectified: from " left.pgm right.pgm --rectify
 finish

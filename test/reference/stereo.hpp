@@ -102,10 +102,10 @@ inline int agree(const uint8_t *l, const uint8_t *r, cusStereoAgreement agreemen
     return equal;
 }
 
-// One shift: the agreement image, then the score of each pixel by summing its whole window.
-inline Elevation elevationOneDirection(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
+// The scores of all shifts at each pixel, [y][x][shift]: one agreement image a shift, whose windows are summed whole.
+inline std::vector<int> scores(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
     const int radius = o.window / 2;
-    Elevation best(left.rows, left.cols), elevation(left.rows, left.cols);
+    std::vector<int> all(left.data.size() * static_cast<size_t>(o.shifts));
     for (int s = 0; s < o.shifts; ++s) {
         Bytes m(left.rows, left.cols);
         for (int y = 0; y < left.rows; ++y)
@@ -119,30 +119,89 @@ inline Elevation elevationOneDirection(const Bytes &left, const Bytes &right, co
                 for (int dy = -radius; dy <= radius; ++dy)
                     for (int dx = -radius; dx <= radius; ++dx)
                         score += m.value(y + dy, x + dx, o.border);
-                if (score > best(y, x) || (score > 0 && score == best(y, x) && !o.prefer_smaller)) {
-                    best(y, x) = static_cast<uint16_t>(score);
-                    elevation(y, x) = static_cast<uint16_t>(1 + s);
-                }
+                all[(static_cast<size_t>(y) * static_cast<size_t>(left.cols) + static_cast<size_t>(x)) *
+                        static_cast<size_t>(o.shifts) +
+                    static_cast<size_t>(s)] = score;
             }
     }
+    return all;
+}
+
+// The best of a pixel's scores; -1 if none is above zero.
+inline int bestShift(const int *score, const cusStereoOptions &o) {
+    int best = -1;
+    for (int s = 0; s < o.shifts; ++s)
+        if (score[s] > 0 && (best < 0 || score[s] > score[best] || (score[s] == score[best] && !o.prefer_smaller)))
+            best = s;
+    return best;
+}
+
+inline Elevation elevationOneDirection(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
+    const auto all = scores(left, right, o);
+    Elevation elevation(left.rows, left.cols);
+    for (size_t i = 0; i < elevation.data.size(); ++i)
+        elevation.data[i] = static_cast<uint16_t>(1 + bestShift(&all[i * static_cast<size_t>(o.shifts)], o));
     return elevation;
 }
 
-inline Elevation elevation(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
-    Elevation result = elevationOneDirection(left, right, o);
-    if (o.left_right_check < 0)
-        return result;
+// An elevation with its fraction: the peak of two lines of equal and opposite slope through three scores.
+inline int withFraction(const int *score, int best, const cusStereoOptions &o) {
+    if (o.subpixel_bits == 0)
+        return 1 + best;
+    const int whole = (1 + best) * (1 << o.subpixel_bits), most = (1 << (o.subpixel_bits - 1)) - 1;
+    if (best == 0 || best == o.shifts - 1)
+        return whole;
+    const int lower = score[best - 1], upper = score[best + 1], slope = score[best] - std::min(lower, upper);
+    if (slope == 0)
+        return whole;
+    // |upper - lower| / (2 slope) pixels, rounded to the nearest fraction
+    const int offset = ((std::abs(upper - lower) << o.subpixel_bits) + slope) / (2 * slope);
+    return whole + (upper > lower ? 1 : -1) * std::min(offset, most);
+}
+
+inline int confidenceOf(const int *score, int best, const cusStereoOptions &o) {
+    int second = 0;
+    for (int s = 0; s < o.shifts; ++s)
+        if (std::abs(s - best) > 1)
+            second = std::max(second, score[s]);
+    return (score[best] - second) * 255 / score[best];
+}
+
+struct Matched {
+    Elevation elevation;
+    Bytes confidence;
+};
+
+inline Matched match(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
+    const auto all = scores(left, right, o);
+    Matched result = {Elevation(left.rows, left.cols), Bytes(left.rows, left.cols)};
     cusStereoOptions reverse = o;
     reverse.direction = -o.direction;
-    const Elevation right_elevation = elevationOneDirection(right, left, reverse);
-    for (int y = 0; y < result.rows; ++y)
-        for (int x = 0; x < result.cols; ++x) {
-            uint16_t &e = result(y, x);
-            const int match = e ? right_elevation.value(y, x + o.direction * (e - 1), o.border) : 0;
-            if (match == 0 || std::abs(match - e) > o.left_right_check)
-                e = 0;
+    const Elevation right_elevation =
+        o.left_right_check < 0 ? Elevation(0, 0) : elevationOneDirection(right, left, reverse);
+    for (int y = 0; y < left.rows; ++y)
+        for (int x = 0; x < left.cols; ++x) {
+            const int *score = &all[(static_cast<size_t>(y) * static_cast<size_t>(left.cols) + static_cast<size_t>(x)) *
+                                    static_cast<size_t>(o.shifts)];
+            const int best = bestShift(score, o);
+            if (best < 0)
+                continue;
+            if (o.left_right_check >= 0) {
+                const int back = right_elevation.value(y, x + o.direction * best, o.border);
+                if (back == 0 || std::abs(back - (1 + best)) > o.left_right_check)
+                    continue;
+            }
+            const int confidence = confidenceOf(score, best, o);
+            if (confidence < o.min_confidence)
+                continue;
+            result.confidence(y, x) = static_cast<uint8_t>(confidence);
+            result.elevation(y, x) = static_cast<uint16_t>(withFraction(score, best, o));
         }
     return result;
+}
+
+inline Elevation elevation(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
+    return match(left, right, o).elevation;
 }
 
 inline Elevation fillOnce(Elevation state, const cusStereoOptions &o) {

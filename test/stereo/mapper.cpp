@@ -29,13 +29,21 @@ void mapperEqualsTheReference(cusSpace space, int rows, int cols, const cusStere
     Placed<T> l(left, space, layout), r(right, space, layout);
     TestMat contours(rows, cols, CUS_8UC1, space, layout);
     TestMat e(rows, cols, o.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, space, {4 * layout.padding, 4 * layout.offset});
+    TestMat confidence(rows, cols, CUS_8UC1, space, layout);
     support::Owned<cusContourMapperDestroy> mapper;
     CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, typeOf<T>(), space, &o));
     for (int run = 0; run < 2; ++run) { // the second runs on what the first left in the scratch
-        CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e.mat, &contours.mat, stream));
+        if (o.subpixel_bits || o.min_confidence) {
+            CUS_ASSERT_OK(cusContourMapConfidence(mapper, &l.mat, &r.mat, &e.mat, &contours.mat, &confidence.mat, stream));
+        } else {
+            CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e.mat, &contours.mat, stream));
+        }
     }
     if (space == CUS_DEVICE)
         CUS_ASSERT_OK(cusStreamSynchronize(stream));
+    if (o.subpixel_bits || o.min_confidence) {
+        ASSERT_TRUE(same(confidence.mat, matchOfPair(left, right, o).confidence)) << describe(o);
+    }
     withFilled(holes, o, [&](auto want) {
         if (o.median)
             want = ref::median(want, o.median);
@@ -201,8 +209,17 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     rejects([](auto &w) { w.window = 20; }, CUS_ERROR_VALUE, "window is 20, expected an odd number");
     rejects([](auto &w) { w.window = 65; }, CUS_ERROR_VALUE, "window is 65, expected 1..63");
     rejects([](auto &w) { w.window = -1; }, CUS_ERROR_VALUE, "window is -1, expected 1..63");
-    rejects([](auto &w) { w.shifts = 0; }, CUS_ERROR_VALUE, "shifts is 0, expected 1..256");
-    rejects([](auto &w) { w.shifts = 257; }, CUS_ERROR_VALUE, "shifts is 257, expected 1..256");
+    rejects([](auto &w) { w.shifts = -1; }, CUS_ERROR_VALUE, "shifts is -1, expected 0..1024");
+    rejects([](auto &w) { w.shifts = 1025; }, CUS_ERROR_VALUE, "shifts is 1025, expected 0..1024");
+    rejects([](auto &w) { w.subpixel_bits = 1; }, CUS_ERROR_VALUE, "subpixel_bits is 1, expected 0 or 2..8");
+    rejects([](auto &w) { w.subpixel_bits = 9; }, CUS_ERROR_VALUE, "subpixel_bits is 9, expected 0..8");
+    rejects(
+        [](auto &w) {
+            w.shifts = 256;
+            w.subpixel_bits = 8;
+        },
+        CUS_ERROR_VALUE, "subpixel_bits is 8, expected fewer: 256 shifts of so many bits exceed 65535");
+    rejects([](auto &w) { w.min_confidence = 256; }, CUS_ERROR_VALUE, "min_confidence is 256, expected 0..255");
     rejects([](auto &w) { w.shifts = 13; }, CUS_ERROR_SIZE, "shifts is 13, expected at most 12 (the columns)");
     rejects([](auto &w) { w.direction = 0; }, CUS_ERROR_VALUE, "direction is 0, expected 1 or -1");
     rejects([](auto &w) { w.threshold = std::nanf(""); }, CUS_ERROR_VALUE,
@@ -217,7 +234,7 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     rejects([](auto &w) { w.levels = 0; }, CUS_ERROR_VALUE, "levels is 0, expected 1..65535");
     rejects([](auto &w) { w.iterations = -1; }, CUS_ERROR_VALUE, "iterations is -1, expected 0..1000000");
     rejects([](auto &w) { w.median = 7; }, CUS_ERROR_VALUE, "median is 7, expected 0, 3 or 5");
-    rejects([](auto &w) { w.left_right_check = -2; }, CUS_ERROR_VALUE, "left_right_check is -2, expected -1..256");
+    rejects([](auto &w) { w.left_right_check = -2; }, CUS_ERROR_VALUE, "left_right_check is -2, expected -1..1024");
     rejects([](auto &w) { w.prefer_smaller = 2; }, CUS_ERROR_VALUE, "prefer_smaller is 2, expected 0..1");
 
     cusStereoOptions wide = o;
@@ -238,6 +255,14 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     CUS_REJECTS(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &out, nullptr), ALIAS,
                 "contours and elevation are the same matrix");
     CUS_REJECTS(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &right.mat, nullptr), ALIAS, "contours overlaps right");
+    CUS_REJECTS(cusStereoElevationConfidence(&bytes.mat, &right.mat, &out, &out, &o, nullptr), ALIAS,
+                "confidence and elevation are the same matrix");
+    CUS_REJECTS(cusStereoElevationConfidence(&bytes.mat, &right.mat, &out, &right.mat, &o, nullptr), ALIAS,
+                "confidence overlaps right");
+    CUS_REJECTS(cusStereoFindShifts(&bytes.mat, &right.mat, nullptr, &o, nullptr), NULL, "shifts is NULL");
+    cusMat confidence = CUS_MAT_INIT;
+    CUS_REJECTS(cusContourMapConfidence(mapper, &bytes.mat, &right.mat, &out, nullptr, &confidence, nullptr), VALUE,
+                "confidence is wanted of a mapper with subpixel_bits 0 and min_confidence 0");
     if (support::haveGpu()) {
         TestMat elsewhere(8, 12, CUS_8UC1, space() == CUS_HOST ? CUS_DEVICE : CUS_HOST);
         CUS_REJECTS(cusStereoElevation(&bytes.mat, &elsewhere.mat, &out, &o, nullptr), SPACE, "right is in");

@@ -78,22 +78,30 @@ std::vector<Pair> aloe(std::initializer_list<int> sizes) {
 }
 
 struct Score {
-    double bad1, bad2, known,
-        ms; // percent of pixels with ground truth; percent of pixels that are not holes before the fill
+    double bad_half, bad1, bad2; // percent of pixels with ground truth that are off by more, after the fill
+    double error;                // mean, in pixels, of those that are known before the fill and off by at most 2
+    double known;                // percent of pixels that are not holes before the fill
+    double ms;
 };
 
-// disparity: negative where unknown.
-Score score(const cv::Mat &disparity, const Pair &p, double known, double ms) {
-    double n = 0, bad1 = 0, bad2 = 0;
-    for (int y = 0; y < disparity.rows; ++y)
-        for (int x = p.shifts; x < disparity.cols; ++x)
+// Disparities, negative where unknown, before and after holes are filled.
+Score score(const cv::Mat &before, const cv::Mat &filled, const Pair &p, double ms) {
+    double n = 0, bad_half = 0, bad1 = 0, bad2 = 0, near = 0, error = 0;
+    for (int y = 0; y < filled.rows; ++y)
+        for (int x = p.shifts; x < filled.cols; ++x)
             if (const float truth = p.truth.at<float>(y, x); truth > 0) {
-                const float off = std::fabs(disparity.at<float>(y, x) - truth);
+                const float off = std::fabs(filled.at<float>(y, x) - truth), known_off = before.at<float>(y, x) - truth;
                 ++n;
+                bad_half += off > 0.5f;
                 bad1 += off > 1;
                 bad2 += off > 2;
+                if (before.at<float>(y, x) >= 0 && std::fabs(known_off) <= 2) {
+                    ++near;
+                    error += std::fabs(known_off);
+                }
             }
-    return {100 * bad1 / n, 100 * bad2 / n, known, ms};
+    const double known = 100.0 * cv::countNonZero(before >= 0) / static_cast<double>(before.total());
+    return {100 * bad_half / n, 100 * bad1 / n, 100 * bad2 / n, error / near, known, ms};
 }
 
 double bestMs(const std::function<void()> &work) {
@@ -111,7 +119,7 @@ Score ofOpenCv(cv::StereoMatcher &matcher, const Pair &p) {
     cv::Mat fixed, d;
     const double ms = bestMs([&] { matcher.compute(p.left, p.right, fixed); });
     fixed.convertTo(d, CV_32F, 1 / 16.0);
-    const double known = 100.0 * cv::countNonZero(d >= 0) / static_cast<double>(d.total());
+    const cv::Mat before = d.clone();
     for (int y = 0; y < d.rows; ++y) {
         float last = -1;
         for (int x = 0; x < d.cols; ++x) {
@@ -120,7 +128,7 @@ Score ofOpenCv(cv::StereoMatcher &matcher, const Pair &p) {
             last = v;
         }
     }
-    return score(d, p, known, ms);
+    return score(before, d, p, ms);
 }
 
 Score ofCusight(const cusStereoOptions &o, const Pair &p) {
@@ -132,16 +140,17 @@ Score ofCusight(const cusStereoOptions &o, const Pair &p) {
     const double ms =
         bestMs([&] { EXPECT_EQ(cusContourMap(mapper, &left, &right, &e, nullptr, nullptr), CUS_OK) << cusLastError(); });
     cv::Mat elevation(e.rows, e.cols, e.type, e.data, e.step), d;
-    elevation.convertTo(d, CV_32F, 1, -1);
+    elevation.convertTo(d, CV_32F, 1.0 / (1 << o.subpixel_bits), -1);
     for (int i = 0; i < 2; ++i)
         EXPECT_EQ(o.agreement == CUS_STEREO_CENSUS ? cusStereoCensus(i ? &right : &left, &codes[i], &o, nullptr)
                                                    : cusStereoEdges(i ? &right : &left, &codes[i], &o, nullptr),
                   CUS_OK);
     cusMat holes = CUS_MAT_INIT;
     EXPECT_EQ(cusStereoElevation(&codes[0], &codes[1], &holes, &o, nullptr), CUS_OK);
-    const double known = 100.0 * cv::countNonZero(cv::Mat(holes.rows, holes.cols, CV_16U, holes.data, holes.step)) /
-                         static_cast<double>(d.total());
-    const Score s = score(d, p, known, ms);
+    cv::Mat before;
+    cv::Mat(holes.rows, holes.cols, CV_16U, holes.data, holes.step)
+        .convertTo(before, CV_32F, 1.0 / (1 << o.subpixel_bits), -1);
+    const Score s = score(before, d, p, ms);
     cusContourMapperDestroy(mapper);
     for (cusMat *m : {&e, &codes[0], &codes[1], &holes})
         cusMatRelease(m);
@@ -157,7 +166,7 @@ Scores row(const std::string &name, const std::vector<Pair> &pairs, const std::f
     for (const Pair &p : pairs) {
         scores.push_back(of(p));
         const Score &s = scores.back();
-        std::printf(" %5.1f | %5.1f | %5.1f | %7.2f |", s.bad1, s.bad2, s.known, s.ms);
+        std::printf(" %5.1f | %5.1f | %5.1f | %5.3f | %5.1f | %7.2f |", s.bad_half, s.bad1, s.bad2, s.error, s.known, s.ms);
     }
     std::printf("\n");
     std::fflush(stdout);
@@ -181,9 +190,9 @@ struct Peers {
 Peers peersOn(const std::vector<Pair> &pairs) {
     std::printf("| %-44s |", "");
     for (const Pair &p : pairs)
-        std::printf(" %s: bad-1 | bad-2 | known | ms |", p.name.c_str());
+        std::printf(" %s: bad-0.5 | bad-1 | bad-2 | error | known | ms |", p.name.c_str());
     std::printf("\n|---|");
-    for (size_t i = 0; i < 4 * pairs.size(); ++i)
+    for (size_t i = 0; i < 6 * pairs.size(); ++i)
         std::printf("---:|");
     std::printf("\n");
     Peers peers;
@@ -253,6 +262,16 @@ TEST(StereoQuality, SmallPairs) {
     ours("SMOOTH, no median", d, [](auto &o) { o.median = 0; });
     ours("SMOOTH, border WRAP", d, [](auto &o) { o.border = CUS_STEREO_WRAP; });
     ours("SMOOTH, larger shift", d, [](auto &o) { o.prefer_smaller = 0; });
+    const auto fine = ours("SMOOTH, subpixel_bits 8", d, [](auto &o) { o.subpixel_bits = 8; });
+    ours("SMOOTH, subpixel_bits 4", d, [](auto &o) { o.subpixel_bits = 4; });
+    ours("SMOOTH, subpixel_bits 8, min_confidence 8", d, [](auto &o) {
+        o.subpixel_bits = 8;
+        o.min_confidence = 8;
+    });
+    for (size_t i = 0; i < all.size(); ++i) {
+        EXPECT_LT(fine[i].error, smooth[i].error) << all[i].name;
+        EXPECT_LT(fine[i].bad_half, smooth[i].bad_half) << all[i].name;
+    }
     for (size_t i = 0; i < all.size(); ++i) {
         for (const auto &scores : peers.block_matcher)
             EXPECT_LT(smooth[i].bad2, scores[i].bad2) << all[i].name << ": block matcher";
@@ -268,7 +287,16 @@ TEST(StereoQuality, LargerPairs) {
     if (all.size() < 3)
         GTEST_SKIP() << "CUSIGHT_TEST_DATA lacks the pairs of SmallPairs";
     const Peers peers = peersOn(all);
-    const Scores smooth = cusightRow("SMOOTH (defaults)", all, cusStereoDefaults());
+    cusStereoOptions o = cusStereoDefaults();
+    const Scores smooth = cusightRow("SMOOTH (defaults)", all, o);
+    o.subpixel_bits = 7; // 144 shifts
+    const Scores fine = cusightRow("SMOOTH, subpixel_bits 7", all, o);
+    o.min_confidence = 8;
+    cusightRow("SMOOTH, subpixel_bits 7, min_confidence 8", all, o);
+    o.window = 9;
+    cusightRow("SMOOTH, the same, window 9", all, o);
+    for (size_t i = 0; i < all.size(); ++i)
+        EXPECT_LT(fine[i].error, smooth[i].error) << all[i].name;
     for (size_t i = 0; i < all.size(); ++i)
         for (const auto &scores : peers.block_matcher)
             EXPECT_LT(smooth[i].bad2, scores[i].bad2) << all[i].name << ": block matcher";

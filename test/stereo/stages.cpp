@@ -104,8 +104,16 @@ void elevationEqualsTheReference(cusSpace space, int rows, int cols, const cusSt
     const auto right = matchOf(left, o.direction, o.shifts, random);
     Placed<uint8_t> l(left, space, layout), r(right, space, layout);
     TestMat e(rows, cols, CUS_16UC1, space, {layout.padding * 2, layout.offset * 2});
-    CUS_ASSERT_OK(cusStereoElevation(&l.mat, &r.mat, &e.mat, &o, nullptr));
-    ASSERT_TRUE(same(e.mat, ref::elevation(left, right, o))) << describe(o);
+    TestMat confidence(rows, cols, CUS_8UC1, space, layout);
+    const ref::Matched want = ref::match(left, right, o);
+    if (o.subpixel_bits || random() & 1) {
+        CUS_ASSERT_OK(cusStereoElevationConfidence(&l.mat, &r.mat, &e.mat, &confidence.mat, &o, nullptr));
+        ASSERT_TRUE(same(confidence.mat, want.confidence)) << describe(o);
+        ASSERT_TRUE(confidence.intact());
+    } else {
+        CUS_ASSERT_OK(cusStereoElevation(&l.mat, &r.mat, &e.mat, &o, nullptr));
+    }
+    ASSERT_TRUE(same(e.mat, want.elevation)) << describe(o);
     ASSERT_TRUE(e.intact());
     ASSERT_TRUE(l.intact() && r.intact());
 }
@@ -124,6 +132,92 @@ TEST_P(Stereo, ElevationEqualsTheReference) {
             elevationEqualsTheReference(space(), rows, cols, o, layout, random);
         }
     }
+}
+
+// Up to 1,024 shifts, and peaks that cross the borders of sets of 16 and groups of 32 shifts.
+TEST_P(Stereo, ElevationEqualsTheReferenceForManyShifts) {
+    auto random = support::generator("many shifts");
+    for (const auto agreement : {CUS_STEREO_EDGE, CUS_STEREO_CENSUS})
+        for (const auto &[window, shifts, rows, cols] : std::vector<std::array<int, 4>>{{1, 1024, 3, 1030},
+                                                                                        {3, 257, 5, 300},
+                                                                                        {5, 511, 5, 520},
+                                                                                        {9, 47, 17, 130},
+                                                                                        {3, 33, 18, 230},
+                                                                                        {17, 300, 4, 310}})
+            for (const int bits : {0, 5}) {
+                cusStereoOptions o = randomOptions(cols, random);
+                o.agreement = agreement;
+                o.window = window;
+                o.shifts = shifts;
+                o.subpixel_bits = bits;
+                elevationEqualsTheReference(space(), rows, cols, o, {}, random);
+            }
+}
+
+// Shifts 1, 2 and 3 score 2, 3 and 0 at column 6, and shift 4 scores 1: a third of a pixel towards 1.
+TEST_P(Stereo, FractionAndConfidenceWorkedByHand) {
+    ref::Bytes left(1, 12), right(1, 12);
+    for (const int x : {4, 5, 6, 7})
+        left(0, x) = 255;
+    for (const int x : {2, 4, 5})
+        right(0, x) = 255;
+    cusStereoOptions o = cusStereoDefaults();
+    o.agreement = CUS_STEREO_EDGE;
+    o.window = 5;
+    o.shifts = 6;
+    o.left_right_check = -1;
+    o.subpixel_bits = 8;
+    Placed<uint8_t> l(left, space()), r(right, space());
+    support::Mat e, confidence;
+    CUS_ASSERT_OK(cusStereoElevationConfidence(&l.mat, &r.mat, &e, &confidence, &o, nullptr));
+    EXPECT_EQ(support::elements<uint16_t>(e)[6], 3 * 256 - 85);
+    EXPECT_EQ(support::elements(confidence)[6], 255 * (3 - 1) / 3);
+    o.subpixel_bits = 0;
+    o.min_confidence = 170;
+    CUS_ASSERT_OK(cusStereoElevation(&l.mat, &r.mat, &e, &o, nullptr));
+    EXPECT_EQ(support::elements<uint16_t>(e)[6], 3);
+    o.min_confidence = 171;
+    CUS_ASSERT_OK(cusStereoElevation(&l.mat, &r.mat, &e, &o, nullptr));
+    EXPECT_EQ(support::elements<uint16_t>(e)[6], 0);
+}
+
+// Noise that shifts by 20 pixels, and by 75 in the middle.
+TEST_P(Stereo, FindsTheRangeOfShifts) {
+    auto random = support::generator("range");
+    ref::Bytes left(120, 400), right(120, 400);
+    for (auto &v : left.data)
+        v = static_cast<uint8_t>(random());
+    for (int y = 0; y < left.rows; ++y)
+        for (int x = 0; x < left.cols; ++x)
+            right(y, x) = left.value(y, x + (x >= 60 && x < 240 ? 75 : 20), CUS_STEREO_WRAP);
+    cusStereoOptions o = cusStereoDefaults();
+    o.shifts = CUS_STEREO_AUTO;
+    Placed<uint8_t> l(left, space()), r(right, space());
+    support::Mat codes[2], found, given;
+    CUS_ASSERT_OK(cusStereoCensus(&l.mat, &codes[0], &o, nullptr));
+    CUS_ASSERT_OK(cusStereoCensus(&r.mat, &codes[1], &o, nullptr));
+    int shifts = 0;
+    CUS_ASSERT_OK(cusStereoFindShifts(&codes[0], &codes[1], &shifts, &o, nullptr));
+    EXPECT_EQ(shifts, 96); // 76, a margin of 9 + 8, and up to a multiple of 8
+    CUS_ASSERT_OK(cusStereoElevation(&codes[0], &codes[1], &found, &o, nullptr));
+    o.shifts = shifts;
+    CUS_ASSERT_OK(cusStereoElevation(&codes[0], &codes[1], &given, &o, nullptr));
+    EXPECT_EQ(support::elements<uint16_t>(found), support::elements<uint16_t>(given));
+    o.shifts = CUS_STEREO_AUTO;
+    support::Owned<cusContourMapperDestroy> automatic, explicit_one;
+    CUS_ASSERT_OK(cusContourMapperCreate(&automatic, left.rows, left.cols, CUS_8UC1, space(), &o));
+    o.shifts = shifts;
+    CUS_ASSERT_OK(cusContourMapperCreate(&explicit_one, left.rows, left.cols, CUS_8UC1, space(), &o));
+    CUS_ASSERT_OK(cusContourMap(automatic, &l.mat, &r.mat, &found, nullptr, nullptr));
+    CUS_ASSERT_OK(cusContourMap(explicit_one, &l.mat, &r.mat, &given, nullptr, nullptr));
+    EXPECT_EQ(support::elements<uint16_t>(found), support::elements<uint16_t>(given));
+    // Images that share nothing: the default.
+    for (auto &v : right.data)
+        v = static_cast<uint8_t>(random());
+    r.set(right.data.data());
+    CUS_ASSERT_OK(cusStereoCensus(&r.mat, &codes[1], &o, nullptr));
+    CUS_ASSERT_OK(cusStereoFindShifts(&codes[0], &codes[1], &shifts, nullptr, nullptr));
+    EXPECT_EQ(shifts, 30);
 }
 
 // Every code path: windows beyond what packed bytes and keys hold, more than one group of shifts.
@@ -146,6 +240,7 @@ TEST_P(Stereo, ElevationEqualsTheReferenceForAllWindowsAndShifts) {
             o.agreement = agreement;
             o.window = window;
             o.shifts = shifts;
+            o.subpixel_bits = shifts < 256 ? o.subpixel_bits : 0;
             elevationEqualsTheReference(space(), rows, cols, o, {}, random);
         }
 }

@@ -17,6 +17,12 @@ enum {
     PIXELS = (TILE_ROWS + REACH) * PITCH + 64 /* loops over several rows run on into the next row */
 };
 
+/* StereoPeaks of a row, field by field. */
+typedef struct PeakRow {
+    uint16_t score[TILE_COLS], shift[TILE_COLS], below[TILE_COLS], above[TILE_COLS], second[TILE_COLS], last[TILE_COLS],
+        earlier[TILE_COLS];
+} PeakRow;
+
 typedef struct Tile {
     _Alignas(64) uint8_t left[PIXELS];
     uint8_t right[PIXELS], agree[PIXELS];
@@ -25,6 +31,7 @@ typedef struct Tile {
      * groups. */
     uint16_t best[2][TILE_ROWS][TILE_COLS], score[2][TILE_ROWS][TILE_COLS];
     uint16_t key[SCORE_COLS + 1], counted[SCORE_COLS + 1]; /* score << bits | shift */
+    PeakRow peaks[TILE_ROWS];                              /* of the left image, if elevations need them */
 } Tile;
 
 CUSI_MULTIVERSION
@@ -120,6 +127,38 @@ static void mergeBest(uint16_t *restrict best, int n, int bits, int first, int l
     }
 }
 
+/* Moves on to the score of shift s, with all shifts below it seen. */
+CUSI_MULTIVERSION
+static void watchPeaks(const uint16_t *restrict key, int n, int bits, int s, int prefer_smaller, PeakRow *restrict p) {
+    const uint16_t handicap = (uint16_t)prefer_smaller, now_at = (uint16_t)s;
+    for (int x = 0; x < n; ++x) {
+        const uint16_t now = (uint16_t)(key[x] >> bits), least = (uint16_t)(p->score[x] + handicap),
+                       needed = least > 1 ? least : 1, after = (uint16_t)(now_at - p->shift[x]), last = p->last[x],
+                       earlier = p->earlier[x], second = p->second[x];
+        const uint16_t larger = second > now ? second : now, kept = after > 1 ? larger : second;
+        p->second[x] = now >= needed ? earlier : kept;
+        p->above[x] = now >= needed ? 0 : after == 1 ? now : p->above[x];
+        p->below[x] = now >= needed ? last : p->below[x];
+        p->shift[x] = now >= needed ? now_at : p->shift[x];
+        p->score[x] = now >= needed ? now : p->score[x];
+        p->earlier[x] = earlier > last ? earlier : last;
+        p->last[x] = now;
+    }
+}
+
+/* Elevations and, if it is not NULL, confidences of a row of peaks. */
+static void finishPeaks(const PeakRow *p, int n, const cusStereoOptions *o, uint16_t *elevation, uint8_t *confidence) {
+    for (int x = 0; x < n; ++x) {
+        const StereoPeak k = {
+            .score = p->score[x], .shift = p->shift[x], .below = p->below[x], .above = p->above[x], .second = p->second[x]};
+        const uint32_t sure = stereo_confidence(&k);
+        const int counts = k.score > 0 && sure >= (uint32_t)o->min_confidence;
+        elevation[x] = (uint16_t)(counts ? stereo_elevationOf(&k, o->shifts, o->subpixel_bits) : 0);
+        if (confidence)
+            confidence[x] = (uint8_t)(counts ? sure : 0);
+    }
+}
+
 /* What all tiles share. */
 typedef struct Matching {
     const cusMat *left, *right;
@@ -128,6 +167,8 @@ typedef struct Matching {
     size_t step[2];
     int bits;  /* bits of a key that hold the shift */
     int bytes; /* whether horizontal sums fit bytes */
+    int refined;
+    cusMat *confidence; /* or NULL */
 } Matching;
 
 /* Clears the agreements with shift s whose left pixel or match lies outside. agree: `rows` rows of n, which start at row
@@ -182,6 +223,8 @@ static void startTile(const Matching *m, const Area *a, Tile *tile) {
     }
     memset(tile->best, 0, sizeof tile->best);
     memset(tile->score, 0, sizeof tile->score);
+    if (m->refined)
+        memset(tile->peaks, 0, sizeof tile->peaks);
     for (int i = 0; i < (m->out[1] ? 2 : 1); ++i)
         for (int r = 0; r < a->rows; ++r)
             memset((char *)m->out[i] + (size_t)(a->y0 + r) * m->step[i] + 2 * (size_t)a->x0, 0, 2 * (size_t)a->cols);
@@ -225,8 +268,11 @@ static void keepBestOfShift(const Matching *m, const Area *a, const ShiftSpan *s
             continue;
         if (binary)
             maskScore(tile->key, tile->agree + (row + radius) * pitch + radius, n, tile->counted);
-        for (int i = 0; i <= both; ++i)
-            keepBest((binary ? tile->counted : tile->key) + span->at[i], a->cols, tile->best[i][row]);
+        const uint16_t *const keys = binary ? tile->counted : tile->key;
+        if (m->refined)
+            watchPeaks(keys + span->at[0], a->cols, m->bits, span->s, m->options->prefer_smaller, &tile->peaks[row]);
+        for (int i = m->refined; i <= both; ++i)
+            keepBest(keys + span->at[i], a->cols, tile->best[i][row]);
     }
 }
 
@@ -243,28 +289,37 @@ static void matchTile(const Matching *m, Tile *tile, int y0, int x0, int rows, i
         keepBestOfShift(m, &a, &span, o->prefer_smaller ? last - s % group : s % group, tile);
         if (s % group != group - 1 && s != more)
             continue;
-        for (int i = 0; i <= both; ++i)
+        for (int i = m->refined; i <= both; ++i)
             for (int r = 0; r < rows; ++r)
                 mergeBest(tile->best[i][r], cols, m->bits, s / group * group, last, o->prefer_smaller, tile->score[i][r],
                           (uint16_t *)(void *)((char *)m->out[i] + (size_t)(y0 + r) * m->step[i]) + x0);
     }
+    for (int r = 0; m->refined && r < rows; ++r)
+        finishPeaks(&tile->peaks[r], cols, o, (uint16_t *)(void *)((char *)m->out[0] + (size_t)(y0 + r) * m->step[0]) + x0,
+                    m->confidence ? stereo_host_rowMutable(m->confidence, y0 + r) + x0 : NULL);
 }
 
 /* ---- Left-right check ------------------------------------------------------------------------------------------------- */
 
 /* An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. */
 
-/* Checks n columns of a row from column x on. near: the right image's row from column x - (shifts - 1) on. */
-static void checkPart(uint16_t *row, const uint16_t *near, int n, const cusStereoOptions *o) {
+/* Checks n columns of a row from column x on. confidence: of these, or NULL. near: the right image's row from column x -
+ * (shifts - 1) on. */
+static void checkPart(uint16_t *row, uint8_t *confidence, const uint16_t *near, int n, const cusStereoOptions *o) {
+    const int bits = o->subpixel_bits, half = bits ? 1 << (bits - 1) : 0;
     for (int x = 0; x < n; ++x) {
-        const int e = row[x], back = near[x + o->shifts - 1 + (e ? o->direction * (e - 1) : 0)];
+        const int e = (row[x] + half) >> bits, back = near[x + o->shifts - 1 + (e ? o->direction * (e - 1) : 0)];
         const int difference = back > e ? back - e : e - back;
-        row[x] = (uint16_t)(e & -((back != 0) & (difference <= o->left_right_check)));
+        const int stays = -((back != 0) & (difference <= o->left_right_check));
+        row[x] = (uint16_t)(row[x] & stays);
+        if (confidence)
+            confidence[x] = (uint8_t)(confidence[x] & stays);
     }
 }
 
 /* Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows. */
-static void leftRightCheck(cusMat *elevation, const uint16_t *right_elevation, const cusStereoOptions *o) {
+static void leftRightCheck(cusMat *elevation, cusMat *confidence, const uint16_t *right_elevation,
+                           const cusStereoOptions *o) {
     enum { MORE = CUS_STEREO_MAX_SHIFTS - 1 };
     const int cols = elevation->cols, more = o->shifts - 1;
 #pragma omp parallel for schedule(static) num_threads(stereo_host_threads(elevation))
@@ -275,7 +330,8 @@ static void leftRightCheck(cusMat *elevation, const uint16_t *right_elevation, c
             const int n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
             stereo_host_loadColumns((const uint8_t *)right, cols, sizeof *near, (int64_t)x - more, n + 2 * more, o->border,
                                     near);
-            checkPart((uint16_t *)(void *)stereo_host_rowMutable(elevation, y) + x, near, n, o);
+            checkPart((uint16_t *)(void *)stereo_host_rowMutable(elevation, y) + x,
+                      confidence ? stereo_host_rowMutable(confidence, y) + x : NULL, near, n, o);
         }
     }
 }
@@ -286,8 +342,8 @@ size_t stereo_host_scratchBytes(int stages, int rows, int threads) {
     return tiles > flags ? tiles : flags;
 }
 
-cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
-                                StereoScratch *scratch) {
+cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
+                                const cusStereoOptions *options, StereoScratch *scratch) {
     const int checked = options->left_right_check >= 0, rows = left->rows, cols = left->cols;
     const int largest = (options->agreement == CUS_STEREO_CENSUS ? 8 : 1) * options->window;
     Matching m = {left,
@@ -296,7 +352,9 @@ cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat 
                   {elevation->data, checked ? scratch->right_elevation : NULL},
                   {elevation->step, 2 * (size_t)cols},
                   0,
-                  largest < 128};
+                  largest < 128,
+                  stereo_isRefined(options, confidence),
+                  confidence};
     while (1 << m.bits < options->shifts && (largest * options->window + 1) << (m.bits + 1) <= 65536)
         ++m.bits;
     Tile *const tiles = scratch->block;
@@ -315,6 +373,6 @@ cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat 
                           cols - x < tile_cols ? (int)(cols - x) : tile_cols);
         }
     if (checked)
-        leftRightCheck(elevation, scratch->right_elevation, options);
+        leftRightCheck(elevation, confidence, scratch->right_elevation, options);
     return CUS_OK;
 }

@@ -1,7 +1,10 @@
 // Elevation: the best disparity of every pixel, by running window sums; agreements and scores never reach memory.
-// A block goes down a strip of 4 * SEGMENT columns, 16 rows (a chunk) at a time; each of its warps has every WARPS-th shift.
-// Down, a lane has four columns; across, rows r and r + 8 of SEGMENT columns. docs/internals/stereo.md has the method.
+// A block goes down a strip of 4 * SEGMENT columns, 16 rows (a chunk) at a time; each of its warps has every WARPS-th
+// shift. Down, a lane has four columns; across, rows r and r + 8 of SEGMENT columns. docs/internals/stereo.md has the
+// method.
 #include "stereo/cuda/state.cuh"
+
+#include <cstring>
 
 namespace cusi::stereo {
 namespace {
@@ -18,6 +21,7 @@ constexpr int BLOCKS_PER_MULTIPROCESSOR = 2; // sets the register limit
 constexpr int STRIP_START_ROWS = 10;         // cost of starting a strip, in rows
 
 constexpr int SHIFTS_PER_WARP = STEREO_GROUP / WARPS, CHUNK = 16;
+constexpr int SET_TIES = 16; // at least WARPS
 constexpr int LEFT_WORDS = 32, RIGHT_WORDS = LEFT_WORDS + STEREO_GROUP / 4 + 2;
 
 struct ElevationParameters {
@@ -30,6 +34,11 @@ struct ElevationParameters {
     int first_shift, shifts; // the shifts of this launch
     int direction;
     bool wrapped, prefer_smaller, first, last, aligned;
+    // Of refined variants:
+    uint4 *peaks; // StereoPeaks; NULL: one group
+    unsigned char *confidence;
+    size_t confidence_step;
+    int all_shifts, subpixel_bits, min_confidence;
 };
 
 // WIDE_KEYS: scores above 2047 need 32-bit keys in registers as well. PLANES 2: eight census bits in windows above 31
@@ -37,7 +46,8 @@ struct ElevationParameters {
 template<int AGREEMENT_, bool WIDE_KEYS_, int PLANES_, int SEGMENT_>
 struct Variant {
     static constexpr int AGREEMENT = AGREEMENT_, PLANES = PLANES_, SEGMENT = SEGMENT_;
-    static constexpr bool WIDE_KEYS = WIDE_KEYS_;
+    static constexpr bool WIDE_KEYS = WIDE_KEYS_, REFINED = false;
+    static constexpr int SHIFT_BITS = 8; // of a key in memory
     static constexpr bool BINARY = AGREEMENT != CUS_STEREO_CENSUS;
     static constexpr int PITCH = SEGMENT == 28 ? 36 : 33; // words; no bank conflicts at 28, few elsewhere
     static constexpr int PLANE = CHUNK * PITCH;
@@ -47,6 +57,22 @@ struct Variant {
     // Shared words of a warp: column sums and, with BINARY, agreements of the centers. At the end of a chunk: its best
     // keys.
     static constexpr int STAGE = PLANE * (PLANES + BINARY) > KEYS ? PLANE *(PLANES + BINARY) : KEYS;
+};
+
+// The same for more than 256 shifts.
+template<class Plain>
+struct Long : Plain {
+    static constexpr int SHIFT_BITS = 10;
+};
+
+// The same with StereoPeaks instead of keys. The stage holds the scores of one set of shifts, one a warp, of two rows in
+// the halves of a word; narrow ones carry the place in the set in the lowest four bits, so that one maximum finds the best.
+template<class Plain>
+struct Refined : Plain {
+    static constexpr bool REFINED = true;
+    static constexpr int BEST = Plain::SEGMENT, KEYS = 8 * 4 * BEST;
+    static constexpr int SCORES = Plain::PLANE * (Plain::PLANES + Plain::BINARY);
+    static constexpr int STAGE = SCORES > KEYS ? SCORES : KEYS;
 };
 
 // A block's part of the image. Column c of `left` is image column x0 - pad + c; of `right`, that plus `right_from`.
@@ -163,8 +189,8 @@ __device__ __forceinline__ void sumFirstRows(const ElevationParameters &p, const
     }
 }
 
-// Down: stores the column sums of each row of a chunk in the warp's stage; with BINARY also the agreement of each center, in
-// bit 7.
+// Down: stores the column sums of each row of a chunk in the warp's stage; with BINARY also the agreement of each center,
+// in bit 7.
 template<class V>
 __device__ __forceinline__ void sumColumns(const ElevationParameters &p, const Strip &strip, int chunk, int chunk_rows,
                                            int lane, int shift, unsigned valid, unsigned (&sums)[V::PLANES],
@@ -220,10 +246,12 @@ __device__ __forceinline__ unsigned sumFirstColumns(const unsigned *upper, const
 template<class V>
 __device__ __forceinline__ void keepBest(unsigned (&best)[V::BEST], int at, unsigned score, unsigned tie,
                                          unsigned wide_tie) {
-    if (V::WIDE_KEYS) {
+    if (V::REFINED) { // one shift at a time
+        best[at] = V::WIDE_KEYS ? score : score * SET_TIES + tie * 0x00010001u;
+    } else if (V::WIDE_KEYS) {
         const unsigned u = score & 0xffffu, d = score >> 16;
-        best[2 * at] = max(best[2 * at], u ? u << 8 | wide_tie : 0u);
-        best[2 * at + 1] = max(best[2 * at + 1], d ? d << 8 | wide_tie : 0u);
+        best[2 * at] = max(best[2 * at], u ? u << V::SHIFT_BITS | wide_tie : 0u);
+        best[2 * at + 1] = max(best[2 * at + 1], d ? d << V::SHIFT_BITS | wide_tie : 0u);
     } else {
         // Keys without a score stay below 32 at any shift.
         best[at] = __vmaxu2(best[at], score * 32 + tie * 0x00010001u);
@@ -236,7 +264,7 @@ __device__ __forceinline__ void storeBest(const unsigned (&best)[V::BEST], int r
 #pragma unroll
     for (int i = 0; i < V::SEGMENT; ++i) {
         const int at = r * V::COLS + segment * V::SEGMENT + i;
-        if (V::WIDE_KEYS) {
+        if (V::WIDE_KEYS && !V::REFINED) {
             stage[at] = best[2 * i];
             stage[8 * V::COLS + at] = best[2 * i + 1];
         } else {
@@ -247,6 +275,7 @@ __device__ __forceinline__ void storeBest(const unsigned (&best)[V::BEST], int r
 
 // Merges the key of a pixel with those of earlier groups of shifts, and writes its elevation or, before the last group, its
 // key.
+template<class V>
 __device__ __forceinline__ void writePixel(const ElevationParameters &p, int x, int y, unsigned k) {
     const size_t at = static_cast<size_t>(y) * p.cols + x;
     if (!p.first)
@@ -254,8 +283,133 @@ __device__ __forceinline__ void writePixel(const ElevationParameters &p, int x, 
     if (!p.last) {
         p.keys[at] = k;
     } else {
-        const unsigned shift = p.prefer_smaller ? 255 - (k & 255) : k & 255;
+        constexpr unsigned ALL = (1u << V::SHIFT_BITS) - 1;
+        const unsigned shift = p.prefer_smaller ? ALL - (k & ALL) : k & ALL;
         rowOf(p.out, p.out_step, y)[x] = static_cast<uint16_t>(k ? 1 + shift : 0);
+    }
+}
+
+// The scores of a set of shifts at one pixel.
+template<class V>
+struct ScoresOfSet {
+    const unsigned *first; // in the stage of the first warp
+    int half;              // of the word: the upper or the lower row
+
+    __device__ __forceinline__ unsigned operator()(int i) const {
+        const unsigned word = first[i * V::STAGE], narrow = half ? word >> 16 : word & 0xffffu;
+        return V::WIDE_KEYS ? narrow : narrow / SET_TIES;
+    }
+    // The largest score outside from..to.
+    __device__ __forceinline__ unsigned mostBut(int from, int to) const {
+        unsigned most = 0;
+        for (int i = 0; i < WARPS; ++i)
+            if (i < from || i > to)
+                most = max(most, (*this)(i));
+        return most;
+    }
+};
+
+// Finds which shift of the set wins at the pixels of both halves.
+template<class V>
+__device__ __forceinline__ void findBest(const unsigned *first, bool prefer_smaller, int (&best)[2]) {
+    unsigned key[2] = {0, 0};
+    if (V::WIDE_KEYS) {
+#pragma unroll
+        for (int i = 0; i < WARPS; ++i) {
+            const unsigned word = first[i * V::STAGE], tie = prefer_smaller ? SET_TIES - 1 - i : i;
+            key[0] = max(key[0], (word & 0xffffu) * SET_TIES + tie);
+            key[1] = max(key[1], (word >> 16) * SET_TIES + tie);
+        }
+    } else {
+        unsigned both = first[0];
+#pragma unroll
+        for (int i = 1; i < WARPS; ++i)
+            both = __vmaxu2(both, first[i * V::STAGE]);
+        key[0] = both & 0xffffu;
+        key[1] = both >> 16;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int tie = static_cast<int>(key[half] % SET_TIES);
+        best[half] = prefer_smaller ? SET_TIES - 1 - tie : tie;
+    }
+}
+
+// Moves a pixel on by the set of shifts from `from` on, whose best is that of index `best`. All sets but the last one are
+// full.
+template<class V>
+__device__ __forceinline__ void watchSet(StereoPeak &k, const ScoresOfSet<V> &scores, int best, int from,
+                                         bool prefer_smaller) {
+    const unsigned now = scores(best);
+    const bool follows = k.score > 0 && k.shift + 1 == from; // the best shift so far is the one before the set
+    if (follows)
+        k.above = static_cast<uint16_t>(scores(0));
+    unsigned second;
+    if (now > 0 && (prefer_smaller ? now > k.score : now >= k.score)) {
+        const unsigned before = best ? max(k.earlier, k.last) : k.earlier;
+        second = max(before, scores.mostBut(best - 1, best + 1));
+        k.below = best ? static_cast<uint16_t>(scores(best - 1)) : k.last;
+        k.above = best + 1 < WARPS ? static_cast<uint16_t>(scores(best + 1)) : 0;
+        k.shift = static_cast<uint16_t>(from + best);
+        k.score = static_cast<uint16_t>(now);
+    } else {
+        second = max(static_cast<unsigned>(k.second), follows && best == 0 ? scores.mostBut(0, 0) : now);
+    }
+    k.second = static_cast<uint16_t>(second);
+    const unsigned but_last = best == WARPS - 1 ? scores.mostBut(WARPS - 1, WARPS - 1) : now;
+    k.earlier = static_cast<uint16_t>(max(static_cast<unsigned>(max(k.earlier, k.last)), but_last));
+    k.last = static_cast<uint16_t>(scores(WARPS - 1));
+}
+
+// Writes a pixel's elevation and confidence or, before the last group of shifts, its peak.
+__device__ __forceinline__ void writePeak(const ElevationParameters &p, int x, int y, const StereoPeak &k) {
+    if (!p.last) {
+        uint4 word;
+        static_assert(sizeof word == sizeof k, "a peak is one vector");
+        memcpy(&word, &k, sizeof word);
+        p.peaks[static_cast<size_t>(y) * p.cols + x] = word;
+        return;
+    }
+    const unsigned sure = stereo_confidence(&k);
+    const bool counts = k.score > 0 && sure >= static_cast<unsigned>(p.min_confidence);
+    rowOf(p.out, p.out_step, y)[x] =
+        static_cast<uint16_t>(counts ? stereo_elevationOf(&k, p.all_shifts, p.subpixel_bits) : 0);
+    if (p.confidence)
+        rowOf(p.confidence, p.confidence_step, y)[x] = static_cast<unsigned char>(counts ? sure : 0);
+}
+
+// Pairs of rows, at one column, that a thread merges.
+template<class V>
+constexpr int PAIRS = (8 * V::COLS + 32 * WARPS - 1) / (32 * WARPS);
+
+// Moves this thread's pixels of a chunk on by the k-th set of shifts of this launch.
+template<class V>
+__device__ __forceinline__ void mergeSet(const ElevationParameters &p, const Strip &strip, const unsigned *stages,
+                                         int chunk, int chunk_rows, int k, StereoPeak (&peaks)[PAIRS<V>][2]) {
+    if (WARPS * k >= p.shifts)
+        return;
+    const bool ends = k + 1 == SHIFTS_PER_WARP || WARPS * (k + 1) >= p.shifts;
+#pragma unroll
+    for (int pair = 0; pair < PAIRS<V>; ++pair) {
+        const int i = threadIdx.x + pair * 32 * WARPS, x = strip.x0 + i % V::COLS;
+        if (i >= 8 * V::COLS || x >= p.cols)
+            continue;
+        int best[2];
+        findBest<V>(stages + i, p.prefer_smaller, best);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int row = i / V::COLS + 8 * half, y = strip.y0 + chunk + row;
+            if (row >= chunk_rows)
+                continue;
+            StereoPeak &peak = peaks[pair][half];
+            if (k == 0) {
+                const uint4 before = p.first ? make_uint4(0, 0, 0, 0) : p.peaks[static_cast<size_t>(y) * p.cols + x];
+                memcpy(&peak, &before, sizeof peak);
+            }
+            watchSet<V>(peak, ScoresOfSet<V>{stages + i, half}, best[half], p.first_shift + WARPS * k, p.prefer_smaller);
+            if (ends)
+                writePeak(p, x, y, peak);
+        }
     }
 }
 
@@ -301,17 +455,20 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
 #pragma unroll
         for (int i = 0; i < V::BEST; ++i)
             best[i] = 0;
+        [[maybe_unused]] StereoPeak peaks[PAIRS<V>][2]; // of the pixels that this thread merges
 #pragma unroll
         for (int k = 0; k < SHIFTS_PER_WARP; ++k) {
             const int shift = warp + WARPS * k;
-            if (shift >= p.shifts)
+            if (shift >= p.shifts && !V::REFINED) // a refined variant's warps merge together; their scores are 0
                 break;
             sumColumns<V>(p, strip, chunk, chunk_rows, lane, shift, valid[k], sums[k], stage);
             __syncwarp();
             unsigned window = sumFirstColumns<V>(upper, lower, out_at, reach);
             const int in_phase = 8 * (in_at % 4), out_phase = 8 * (out_at % 4);
-            const unsigned tie = p.prefer_smaller ? STEREO_GROUP - 1 - shift : shift;
-            const unsigned wide_shift = p.first_shift + shift, wide_tie = p.prefer_smaller ? 255 - wide_shift : wide_shift;
+            constexpr unsigned MOST = (1u << V::SHIFT_BITS) - 1;
+            const unsigned tie = V::REFINED ? (p.prefer_smaller ? SET_TIES - 1 - warp : warp)
+                                            : (p.prefer_smaller ? STEREO_GROUP - 1 - shift : shift);
+            const unsigned wide_shift = p.first_shift + shift, wide_tie = p.prefer_smaller ? MOST - wide_shift : wide_shift;
 #pragma unroll
             for (int g = 0; g < V::SEGMENT / 4; ++g) { // four columns enter the window and four leave it
                 unsigned in[PLANES][2], out[PLANES][2], mask[2] = {0, 0};
@@ -344,7 +501,20 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
                 }
             }
             __syncwarp();
+            if constexpr (V::REFINED) {
+                if (shift >= p.shifts) {
+#pragma unroll
+                    for (int i = 0; i < V::BEST; ++i)
+                        best[i] = 0;
+                }
+                storeBest<V>(best, r, segment, stage);
+                __syncthreads();
+                mergeSet<V>(p, strip, stages, chunk, chunk_rows, k, peaks);
+                __syncthreads();
+            }
         }
+        if (V::REFINED)
+            continue;
         storeBest<V>(best, r, segment, stage);
         __syncthreads();
         for (int i = threadIdx.x; i < 8 * V::COLS; i += 32 * WARPS) {
@@ -367,7 +537,8 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
                 for (int half = 0; half < 2; ++half) {
                     const unsigned narrow = half ? both >> 16 : both & 0xffffu, score = narrow / 32, tie = narrow % 32;
                     const unsigned shift = p.first_shift + (p.prefer_smaller ? STEREO_GROUP - 1 - tie : tie);
-                    key[half] = score ? score << 8 | (p.prefer_smaller ? 255 - shift : shift) : 0;
+                    constexpr unsigned MOST = (1u << V::SHIFT_BITS) - 1;
+                    key[half] = score ? score << V::SHIFT_BITS | (p.prefer_smaller ? MOST - shift : shift) : 0;
                 }
             }
 #pragma unroll
@@ -375,7 +546,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
                 const int row = i / V::COLS + 8 * half, y = y0 + chunk + row;
                 if (row >= chunk_rows || x >= p.cols)
                     continue;
-                writePixel(p, x, y, key[half]);
+                writePixel<V>(p, x, y, key[half]);
             }
         }
         __syncthreads();
@@ -388,30 +559,34 @@ struct Choice {
     int segment, stage_words;
 };
 
-template<int AGREEMENT, bool WIDE_KEYS, int PLANES, int SEGMENT>
+enum Kind { PLAIN, LONG, REFINED };
+
+template<Kind KIND, int AGREEMENT, bool WIDE_KEYS, int PLANES, int SEGMENT>
 Choice variant() {
-    using V = Variant<AGREEMENT, WIDE_KEYS, PLANES, SEGMENT>;
+    using P = Variant<AGREEMENT, WIDE_KEYS, PLANES, SEGMENT>;
+    using V = std::conditional_t<KIND == REFINED, Refined<P>, std::conditional_t<KIND == LONG, Long<P>, P>>;
     return {elevationKernel<V>, SEGMENT, V::STAGE};
 }
 
-template<int AGREEMENT>
+template<Kind KIND, int AGREEMENT>
 Choice binaryVariant(int window) {
-    return window <= 17   ? variant<AGREEMENT, false, 1, 28>()
-           : window <= 33 ? variant<AGREEMENT, false, 1, 24>()
-           : window <= 45 ? variant<AGREEMENT, false, 1, 16>()
-                          : variant<AGREEMENT, true, 1, 16>();
+    return window <= 17   ? variant<KIND, AGREEMENT, false, 1, 28>()
+           : window <= 33 ? variant<KIND, AGREEMENT, false, 1, 24>()
+           : window <= 45 ? variant<KIND, AGREEMENT, false, 1, 16>()
+                          : variant<KIND, AGREEMENT, true, 1, 16>();
 }
 
+template<Kind KIND>
 Choice chooseVariant(const cusStereoOptions &o) {
     switch (o.agreement) {
     case CUS_STEREO_EQUAL:
-        return binaryVariant<CUS_STEREO_EQUAL>(o.window);
+        return binaryVariant<KIND, CUS_STEREO_EQUAL>(o.window);
     case CUS_STEREO_EDGE:
-        return binaryVariant<CUS_STEREO_EDGE>(o.window);
+        return binaryVariant<KIND, CUS_STEREO_EDGE>(o.window);
     default:
-        return o.window <= 15   ? variant<CUS_STEREO_CENSUS, false, 1, 28>()
-               : o.window <= 31 ? variant<CUS_STEREO_CENSUS, true, 1, 24>()
-                                : variant<CUS_STEREO_CENSUS, true, 2, 16>();
+        return o.window <= 15   ? variant<KIND, CUS_STEREO_CENSUS, false, 1, 28>()
+               : o.window <= 31 ? variant<KIND, CUS_STEREO_CENSUS, true, 1, 24>()
+                                : variant<KIND, CUS_STEREO_CENSUS, true, 2, 16>();
     }
 }
 
@@ -436,16 +611,27 @@ int chooseStrip(const ElevationParameters &p, const Choice &chosen, int warps, i
     return best;
 }
 
-// Writes the best disparity of every pixel of `left` to out, without a left-right check. keys: rows * cols words, used above
-// STEREO_GROUP shifts.
+// Writes the best disparity of every pixel of `left` to out, without a left-right check. words: rows * cols keys, or peaks
+// if `refined`, used above STEREO_GROUP shifts. confidence: may be NULL.
 cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
-                      int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream) {
-    const Choice chosen = chooseVariant(options);
+                      cusMat *confidence, bool refined, int direction, const cusStereoOptions &options, void *words,
+                      cudaStream_t stream) {
+    const Choice chosen = refined                ? chooseVariant<REFINED>(options)
+                          : options.shifts > 256 ? chooseVariant<LONG>(options)
+                                                 : chooseVariant<PLAIN>(options);
     ElevationParameters p = {};
     p.left = static_cast<const unsigned char *>(left.data);
     p.right = static_cast<const unsigned char *>(right.data);
     p.out = out;
-    p.keys = keys;
+    p.keys = static_cast<uint32_t *>(words);
+    p.peaks = static_cast<uint4 *>(words);
+    if (confidence) {
+        p.confidence = static_cast<unsigned char *>(confidence->data);
+        p.confidence_step = confidence->step;
+    }
+    p.all_shifts = options.shifts;
+    p.subpixel_bits = options.subpixel_bits;
+    p.min_confidence = options.min_confidence;
     p.left_step = left.step;
     p.right_step = right.step;
     p.out_step = out_step;
@@ -485,24 +671,30 @@ cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &ri
 // An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. right_elevation: tight
 // rows.
 
+// FRACTIONS: elevations may have some, and confidences may be there.
+template<bool FRACTIONS>
 __global__ void __launch_bounds__(256)
     leftRightCheckKernel(uint16_t *elevation, size_t step, const uint16_t *right_elevation, int rows, int cols,
-                         int direction, int max_difference, bool wrapped) {
+                         int direction, int max_difference, bool wrapped, int bits, unsigned char *confidence,
+                         size_t confidence_step) {
     startInOrder();
     const int x = blockIdx.x * 256 + threadIdx.x;
     if (x >= cols)
         return;
     for (int y = blockIdx.y; y < rows; y += gridDim.y) {
         uint16_t *const row = rowOf(elevation, step, y);
-        const int e = row[x];
+        const int e = FRACTIONS && bits ? (row[x] + (1 << (bits - 1))) >> bits : row[x];
         if (e == 0)
             continue;
         int right_x = x + direction * (e - 1);
         const bool inside = right_x >= 0 && right_x < cols;
         right_x = inside ? right_x : wrap(right_x, cols);
         const int back = inside || wrapped ? right_elevation[static_cast<size_t>(y) * cols + right_x] : 0;
-        if (back == 0 || abs(back - e) > max_difference)
+        if (back == 0 || abs(back - e) > max_difference) {
             row[x] = 0;
+            if (FRACTIONS && confidence)
+                rowOf(confidence, confidence_step, y)[x] = 0;
+        }
     }
 }
 
@@ -510,18 +702,23 @@ __global__ void __launch_bounds__(256)
 } // namespace cusi::stereo
 
 cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
-                                cusMat *elevation, const cusStereoOptions *options, StereoScratch *scratch) {
+                                cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
+                                StereoScratch *scratch) {
     using namespace cusi::stereo;
-    uint32_t *const keys = static_cast<uint32_t *>(scratch->words);
-    CUS_TRY(matchShifts(function, *left, *right, static_cast<uint16_t *>(elevation->data), elevation->step,
-                        options->direction, *options, keys, stream));
+    const bool refined = stereo_isRefined(options, confidence) != 0;
+    CUS_TRY(matchShifts(function, *left, *right, static_cast<uint16_t *>(elevation->data), elevation->step, confidence,
+                        refined, options->direction, *options, scratch->words, stream));
     if (options->left_right_check < 0)
         return CUS_OK;
     const size_t step = sizeof(uint16_t) * static_cast<size_t>(left->cols);
-    CUS_TRY(
-        matchShifts(function, *right, *left, scratch->right_elevation, step, -options->direction, *options, keys, stream));
+    CUS_TRY(matchShifts(function, *right, *left, scratch->right_elevation, step, nullptr, false, -options->direction,
+                        *options, scratch->words, stream));
     const dim3 grid(cusi::divUp(elevation->cols, 256), std::min(elevation->rows, 65535));
-    return cusi::launchOverlapped(function, leftRightCheckKernel, grid, 256, 0, stream, elevation->data, elevation->step,
-                                  scratch->right_elevation, elevation->rows, elevation->cols, options->direction,
-                                  options->left_right_check, options->border == CUS_STEREO_WRAP);
+    const auto check = [&](auto *kernel) {
+        return cusi::launchOverlapped(function, kernel, grid, 256, 0, stream, elevation->data, elevation->step,
+                                      scratch->right_elevation, elevation->rows, elevation->cols, options->direction,
+                                      options->left_right_check, options->border == CUS_STEREO_WRAP, options->subpixel_bits,
+                                      confidence ? confidence->data : nullptr, confidence ? confidence->step : 0);
+    };
+    return check(refined ? leftRightCheckKernel<true> : leftRightCheckKernel<false>);
 }
