@@ -55,6 +55,7 @@ inline void viewer(const uint8_t *data, size_t size) {
     Input input(data, size);
     cusViewerOptions options = cusViewerDefaults();
     options.max_frame_bytes = 1 << 16;
+    options.checksums = 1;
     cusViewer *v = nullptr;
     require(cusViewerCreate(&v, &options) == CUS_OK);
     std::vector<uint8_t> before;
@@ -80,7 +81,7 @@ inline void viewer(const uint8_t *data, size_t size) {
         }
         const uint8_t *out = nullptr;
         size_t out_bytes = 0;
-        require(cusViewerOutput(v, &out, &out_bytes) == CUS_OK && out_bytes <= 3 * CUS_WIRE_HEADER_BYTES);
+        require(cusViewerOutput(v, &out, &out_bytes) == CUS_OK && out_bytes <= 4 * CUS_WIRE_HEADER_BYTES);
         require(cusViewerSent(v, out_bytes) == CUS_OK);
     }
     if (status != CUS_OK) {
@@ -114,6 +115,7 @@ inline void peer(const uint8_t *data, size_t size) {
         cusPeerInfo info;
         require(cusPeerQuery(p, &info) == CUS_OK);
         ++frame.sequence;
+        frame.has_checksum = frame.sequence % 3 == 0;
         frame.key_frame = info.wants_key_frame ? message : nullptr;
         frame.key_frame_bytes = info.wants_key_frame ? sizeof message : 0;
         require(cusPeerOffer(p, &frame) == status);

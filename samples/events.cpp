@@ -9,6 +9,7 @@
 #include "common/terminal/progress.hpp"
 #include "common/video/source.hpp"
 #include "common/stages.hpp"
+#include "diffstream/web/options.hpp"
 #include "events/convert.hpp"
 #include "events/info.hpp"
 #include "events/merge.hpp"
@@ -135,6 +136,7 @@ void addOutputOptions(CLI::App &app, Settings &s) {
     group(sample::addNumber(app, "--fps", s.fps, 1, 240, "frames per second of a video file with --events-per-frame"));
     group(sample::addLegend(app, s.common.legend));
     sample::addEncoding(app, s.common.video, false);
+    diffstream::addWeb(app, s.web);
 }
 
 const std::string RECORDING_HELP = "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, "
@@ -168,6 +170,7 @@ bool parse(int argc, char **argv, Settings &s) {
                         "  cusight-events recording.h5 --shard 3/16 --checksum --output frames.raw\n"
                         "  cusight-events recording.raw --save-events recording.h5\n"
                         "  cusight-events video.mp4 --output events.mp4        events generated from video\n"
+                        "  cusight-events recording.raw --web 8080             in a browser, at http://127.0.0.1:8080\n"
                         "  cusight-events info recording.raw\n"
                         "  cusight-events convert recording.raw recording.hdf5\n"
                         "  cusight-events merge part-*.h5 --output frames.h5   of shards\n");
@@ -525,6 +528,7 @@ int run(int argc, char **argv) {
         files.write(s.common, "events.mp4");
     files.write("--save-events", s.events_file);
     files.write("--triggers", s.triggers_file);
+    diffstream::readFiles(files, s.web);
     files.check();
     const std::string type = sample::ending(s.common.output);
     if (!s.common.output.empty() && type != ".raw" && type != ".h5" && type != ".hdf5" &&

@@ -1,5 +1,7 @@
 #include "diffstream/broadcaster.hpp"
 
+#include "diffstream/web/session_file.hpp"
+
 #include <cmath>
 #include <string>
 #include <vector>
@@ -17,13 +19,39 @@ constexpr double DRAIN_SECONDS = 10; // after the last frame, for viewers that s
 } // namespace
 
 Broadcaster::Broadcaster(const SendSettings &settings, cv::Size size, double rate, PackedQueue &packed, cusSender *sender,
-                         SenderStats &stats, const std::function<void(int)> &listening)
+                         SenderStats &stats, const Announce &listening)
     : settings_(settings), size_(size), rate_millihertz_(static_cast<uint32_t>(std::lround(rate * 1000))), packed_(packed),
       sender_(sender), stats_(stats) {
-    if (settings.tls.any())
-        tls_ = std::make_unique<Tls>(settings.tls, true, "");
-    pending_ = std::make_unique<PendingConnections>(settings.address, tls_.get(), settings.max_pending, log_);
-    listening(pending_->port());
+    if (!settings.session.empty())
+        session_ = std::make_unique<SessionFile>(settings.session, size, rate_millihertz_);
+    open();
+    const WebSettings &web = settings.web;
+    const bool native = !settings.address.port.empty();
+    const std::string page =
+        web.any() ? web_rules_->address({web.address.host, std::to_string(pending_->port(native ? 1 : 0))}) : "";
+    listening(native ? pending_->port(0) : 0, page);
+}
+
+Broadcaster::~Broadcaster() = default;
+
+// Opens the native door, if it has a port, then that for browsers.
+void Broadcaster::open() {
+    std::vector<Door> doors;
+    if (settings_.tls.any())
+        tls_ = std::make_unique<Tls>(settings_.tls, true, "");
+    if (!settings_.address.port.empty())
+        doors.push_back({settings_.address, tls_.get(), nullptr});
+    const WebSettings &web = settings_.web;
+    if (web.any()) {
+        if (!webProblem().empty())
+            throw sample::Stop(sample::USAGE, "--web is not available: " + webProblem());
+        if (web.tls())
+            web_tls_ = std::make_unique<Tls>(TlsFiles{"", web.certificate, web.private_key, "", true}, true, "");
+        web_rules_ = std::make_unique<WebRules>(web);
+        web_context_ = makeWebContext();
+        doors.push_back({web.address, web_tls_.get(), web_rules_.get()});
+    }
+    pending_ = std::make_unique<PendingConnections>(doors, settings_.max_pending, log_);
 }
 
 void Broadcaster::run() {
@@ -37,6 +65,8 @@ void Broadcaster::run() {
 // Says bye to all viewers, and gives those that still read the rest of their output.
 void Broadcaster::finish() {
     pending_.reset();
+    if (session_)
+        session_->finish();
     for (Client &c : clients_)
         cusPeerFinish(c.peer);
     const auto end = Clock::now();
@@ -79,6 +109,8 @@ void Broadcaster::sendFrames() {
             check(cusPeerOffer(client.peer, &frame));
             transmit(client);
         });
+        if (session_)
+            session_->write(frame);
         check(cusSenderRelease(sender_));
         packed_.released();
     }
@@ -141,7 +173,11 @@ void Broadcaster::admit(PendingConnections::Admitted &viewer) {
     clients_.emplace_back(std::move(viewer.connection), viewer.since);
     const bool welcome = guarded(clients_.back(), [&](Client &client) {
         check(cusPeerCreate(&client.peer, size_.height, size_.width, CUS_8UC3, rate_millihertz_));
-        check(cusPeerInput(client.peer, viewer.said.data(), viewer.said.size()));
+        if (viewer.web)
+            client.connection = std::make_unique<WebSocket>(web_context_, std::move(client.connection),
+                                                            std::string(viewer.said.begin(), viewer.said.end()));
+        else
+            check(cusPeerInput(client.peer, viewer.said.data(), viewer.said.size()));
     });
     if (!welcome)
         clients_.pop_back();
@@ -160,7 +196,9 @@ void Broadcaster::transmit(Client &client) {
         size_t bytes = 0;
         check(cusPeerOutput(client.peer, &data, &bytes));
         if (bytes == 0) {
-            client.progress = Clock::now();
+            client.waiting = !client.connection->flushed();
+            if (!client.waiting)
+                client.progress = Clock::now();
             return;
         }
         const size_t n = client.connection->write(data, bytes);

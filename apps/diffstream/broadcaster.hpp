@@ -2,6 +2,7 @@
 #pragma once
 
 #include "diffstream/net/pending_connections.hpp"
+#include "diffstream/web/websocket.hpp"
 #include "diffstream/log.hpp"
 #include "diffstream/queues.hpp"
 #include "diffstream/sender.hpp"
@@ -28,21 +29,27 @@ struct SenderStats {
 
 // One admitted viewer. The peer has all memory that depends on the frame size.
 struct Client {
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<Transport> connection;
     cusPeer *peer = nullptr;
     Clock::time_point connected, progress = Clock::now();
     bool waiting = false; // output waits until the connection accepts more
-    Client(std::unique_ptr<Connection> c, Clock::time_point since) : connection(std::move(c)), connected(since) {}
+    Client(std::unique_ptr<Transport> c, Clock::time_point since) : connection(std::move(c)), connected(since) {}
     ~Client() { cusPeerDestroy(peer); }
     Client(const Client &) = delete;
     Client &operator=(const Client &) = delete;
 };
 
+class SessionFile;
+
 // One thread serves all viewers and never blocks on a viewer or the log. A viewer that fails is dropped and logged.
 class Broadcaster {
   public:
     Broadcaster(const SendSettings &settings, cv::Size size, double rate, PackedQueue &packed, cusSender *sender,
-                SenderStats &stats, const std::function<void(int)> &listening);
+                SenderStats &stats, const Announce &listening);
+
+    ~Broadcaster();
+    Broadcaster(const Broadcaster &) = delete;
+    Broadcaster &operator=(const Broadcaster &) = delete;
 
     // Returns when the last frame is out.
     void run();
@@ -56,6 +63,7 @@ class Broadcaster {
     void wait(int milliseconds);
     void serve();
     void finish();
+    void open();
     void sendFrames();
     void checkClients();
     void admitAll();
@@ -74,7 +82,10 @@ class Broadcaster {
     cusSender *sender_;
     SenderStats &stats_;
     Log log_;
-    std::unique_ptr<Tls> tls_;
+    std::unique_ptr<Tls> tls_, web_tls_;
+    std::unique_ptr<WebRules> web_rules_;
+    std::shared_ptr<WebContext> web_context_;
+    std::unique_ptr<SessionFile> session_;
     std::unique_ptr<PendingConnections> pending_;
     std::list<Client> clients_;
     std::atomic<int> connected_{0};

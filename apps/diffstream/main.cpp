@@ -8,11 +8,14 @@
 #include "common/video/source.hpp"
 #include "diffstream/sender.hpp"
 #include "diffstream/viewer.hpp"
+#include "diffstream/web/options.hpp"
+#include "diffstream/web/session_file.hpp"
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -23,6 +26,7 @@
 
 namespace {
 
+using diffstream::addWeb;
 using diffstream::SendSettings;
 using diffstream::ViewSettings;
 
@@ -36,6 +40,12 @@ void addTls(CLI::App &app, diffstream::TlsFiles &tls) {
     file("--cert", tls.certificate, "certificate of this end, PEM; with --cert-key and --ca instead of --key");
     file("--cert-key", tls.private_key, "its private key, PEM");
     file("--ca", tls.authority, "authority that signed the other end's certificate, PEM");
+}
+
+void addSaveWire(CLI::App &app, SendSettings &s) {
+    sample::addText(
+        app, "--save-wire", s.session, "FILE.cusd",
+        "write what a viewer of all frames receives: a session that `cusight-diffstream page` and the page of --web play");
 }
 
 void addSenderOptions(CLI::App &app, SendSettings &s) {
@@ -79,6 +89,8 @@ CLI::App *addSend(CLI::App &app, SendSettings &s, std::string &bind) {
     sample::addText(*send, "--frame-checksums", s.digests, "FILE",
                     "write the CRC-32C of what viewers must see, one line per frame");
     addTls(*send, s.tls);
+    addWeb(*send, s.web);
+    addSaveWire(*send, s);
     return send;
 }
 
@@ -103,16 +115,30 @@ CLI::App *addDemo(CLI::App &app, SendSettings &s, ViewSettings &v) {
     addViewerOptions(*demo, v);
     sample::addText(*demo, "--frame-checksums", v.digests, "FILE",
                     "write the CRC-32C of each picture that the viewer sees, one line per frame");
+    addWeb(*demo, s.web);
+    addSaveWire(*demo, s);
     return demo;
+}
+
+CLI::App *addPage(CLI::App &app, std::string &session, std::string &folder) {
+    CLI::App *page =
+        sample::addCommand(app, "page", "Writes a page that plays a session of --save-wire without a server.",
+                           "  cusight-diffstream send video.mp4 --unpaced --save-wire session.cusd\n"
+                           "  cusight-diffstream page session.cusd session/    then open session/index.html\n");
+    sample::addPositional(*page, "SESSION", session, "what --save-wire has written", true);
+    sample::addPositional(*page, "FOLDER", folder, "where the page's files go; made if it does not exist", true);
+    return page;
 }
 
 // ---- The commands ------------------------------------------------------------------------------------------------------
 
 void runSend(const SendSettings &s) {
-    const auto announce = [&](int port) {
+    const auto announce = [&](int port, const std::string &page) {
         std::fprintf(stderr, "listening on %s%s\n",
                      sample::printable(diffstream::Address{s.address.host, std::to_string(port)}.text()).c_str(),
                      s.tls.any() ? ", TLS" : "");
+        if (!page.empty())
+            std::fprintf(stderr, "in a browser: %s\n", sample::printable(page).c_str());
     };
     diffstream::send(s, announce, [] { return false; });
 }
@@ -138,8 +164,10 @@ void runDemo(SendSettings &s, ViewSettings &v) {
         try {
             diffstream::send(
                 s,
-                [&](int p) {
+                [&](int p, const std::string &page) {
                     listens = true;
+                    if (!page.empty())
+                        std::fprintf(stderr, "in a browser: %s\n", sample::printable(page).c_str());
                     port.set_value(p);
                 },
                 [&] { return viewer_gone.load(); });
@@ -181,6 +209,8 @@ void checkFiles(const SendSettings &s, const ViewSettings &v) {
         files.read("--ca", tls->authority);
     }
     files.write("--output", v.record);
+    readFiles(files, s.web);
+    files.write("--save-wire", s.session);
     files.write("--frame-checksums", s.digests);
     files.write("--frame-checksums", v.digests);
     files.check();
@@ -194,8 +224,9 @@ int run(int argc, char **argv) {
     sample::requireCommand(*app);
     SendSettings s;
     ViewSettings v;
-    std::string bind = s.address.text(), address = v.address.text();
+    std::string bind = s.address.text(), address = v.address.text(), session, folder;
     CLI::App *const send = addSend(*app, s, bind), *const view = addView(*app, v, address);
+    CLI::App *const page = addPage(*app, session, folder);
     addDemo(*app, s, v);
     if (!sample::parse(*app, argc, argv))
         return sample::OK;
@@ -206,6 +237,10 @@ int run(int argc, char **argv) {
     } else if (sample::isParsed(*view)) {
         v.address = diffstream::parseAddress(address, v.address.host, v.address.port);
         diffstream::view(v);
+    } else if (sample::isParsed(*page)) {
+        std::error_code error;
+        std::filesystem::create_directories(folder, error);
+        diffstream::writeSessionPage(session, folder);
     } else {
         runDemo(s, v);
     }

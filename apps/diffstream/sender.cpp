@@ -36,7 +36,7 @@ struct DestroySender {
 
 class Transmission {
   public:
-    Transmission(const SendSettings &settings, const std::function<void(int)> &listening, const std::function<bool()> &stop)
+    Transmission(const SendSettings &settings, const Announce &listening, const std::function<bool()> &stop)
         : settings_(settings), stop_(stop), device_(sample::chooseDevice(settings.device)),
           source_(sample::openSource(settings.input)), size_(source_->size()), name_(source_->name()),
           rate_(settings.rate > 0   ? settings.rate
@@ -291,7 +291,7 @@ class Transmission {
 
 } // namespace
 
-void send(const SendSettings &settings, const std::function<void(int)> &listening, const std::function<bool()> &stop) {
+void send(const SendSettings &settings, const Announce &listening, const std::function<bool()> &stop) {
     Transmission(settings, listening, stop).run();
 }
 

@@ -32,11 +32,13 @@ enum { CUS_WIRE_VERSION = 1, CUS_WIRE_HEADER_BYTES = 48, CUS_WIRE_MAX_SIDE = 327
 
 /* What a message is. */
 typedef enum cusWireType {
-    CUS_WIRE_HELLO = 1,            /* viewer: the version; sender: size and rate of the frames */
-    CUS_WIRE_KEY_FRAME = 2,        /* sender: a whole frame */
-    CUS_WIRE_DIFFERENCE = 3,       /* sender: what changed since frame `base` */
-    CUS_WIRE_BYE = 4,              /* either: an orderly end */
-    CUS_WIRE_REQUEST_KEY_FRAME = 5 /* viewer: it lacks the frame that a difference applies to */
+    CUS_WIRE_HELLO = 1,             /* viewer: the version; sender: size and rate of the frames */
+    CUS_WIRE_KEY_FRAME = 2,         /* sender: a whole frame */
+    CUS_WIRE_DIFFERENCE = 3,        /* sender: what changed since frame `base` */
+    CUS_WIRE_BYE = 4,               /* either: an orderly end */
+    CUS_WIRE_REQUEST_KEY_FRAME = 5, /* viewer: it lacks the frame that a difference applies to */
+    CUS_WIRE_CHECKSUM = 6,          /* sender, on request: checksum of the whole picture after frame `sequence` */
+    CUS_WIRE_REQUEST_CHECKSUMS = 7  /* viewer: it wants these; only if the sender's hello offers them */
 } cusWireType;
 
 /* How its payload is stored. */
@@ -98,6 +100,9 @@ typedef struct cusSentFrame {
     const uint8_t *values;    /* see mask */
     uint32_t count;           /* number of values */
     float encode_ms, pack_ms; /* from submission to the difference in host memory; compression and checksum */
+    int has_checksum;         /* for frames with a key frame, and every hundredth: the next two fields are set */
+    uint32_t checksum;        /* CRC-32C of the reference after this frame: its rows in order, without padding */
+    int error_bound;          /* no byte of the reference differs from the camera's by more, 0..255 */
 } cusSentFrame;
 
 /* space: where the difference is computed. Allocates everything: about 4.3 bytes of host memory for each byte of a frame and
@@ -175,6 +180,7 @@ CUS_API cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info);
 typedef struct cusViewerOptions {
     size_t max_frame_bytes; /* larger frames are refused before anything is allocated; 1..2^30, default 2^28 (8K with 4
                                channels has 133 million bytes) */
+    int checksums;          /* 1: ask the sender for checksums of its pictures, if it offers them; default 0 */
 } cusViewerOptions;
 
 /* The default named above. */
@@ -187,7 +193,8 @@ typedef enum cusViewerUpdate {
     CUS_VIEWER_FRAME = 2,     /* a new frame is available */
     /* A difference whose base is not the current frame was skipped; a key frame is requested. */
     CUS_VIEWER_BASE_MISSING = 3,
-    CUS_VIEWER_ENDED = 4 /* the sender said bye */
+    CUS_VIEWER_ENDED = 4,  /* the sender said bye */
+    CUS_VIEWER_CHECKED = 5 /* the checksum of the current frame has come: cusViewerInfo.exact */
 } cusViewerUpdate;
 
 /* The video, and its current frame. */
@@ -198,6 +205,9 @@ typedef struct cusViewerInfo {
     int is_key_frame;         /* it came as a key frame */
     uint32_t changed;         /* bytes changed by the last difference */
     size_t message_bytes;     /* message of the current frame: header and payload */
+    uint64_t checked;         /* the last frame that was compared with the sender's checksum; 0: none */
+    int exact;                /* that frame is the sender's reference, as far as a CRC-32C can tell */
+    int error_bound;          /* no byte of that frame differs from the camera's by more, if it is exact */
 } cusViewerInfo;
 
 /* The receiving end. */

@@ -9,11 +9,17 @@
 #include <string.h>
 
 enum {
-    HELLO_BYTES = 8,
     MAX_MESSAGES = 64, /* from the viewer, between two frames */
     /* Frames that may wait, a quarter of a second at 60 Hz. More add delay; fewer lose frames in a short stall. */
-    MAX_QUEUED = 16
+    MAX_QUEUED = 16,
+    CHECKSUM_MESSAGE_BYTES = CUS_WIRE_HEADER_BYTES + LIVE_CHECKSUM_BYTES
 };
+
+/* The checksum of a whole picture. */
+typedef struct Checksum {
+    int known, error_bound;
+    uint32_t crc;
+} Checksum;
 
 struct cusPeer {
     CusiGuard guard;
@@ -33,8 +39,9 @@ struct cusPeer {
 
     uint8_t *backlog; /* a mask, followed by the sum of the differences since `sequence` */
     uint64_t backlog_frames, backlog_sequence;
+    Checksum backlog_checksum;
 
-    int connected, wants_key_frame, disconnected, finishing, said_bye;
+    int connected, wants_key_frame, wants_checksums, disconnected, finishing, said_bye;
     uint64_t sequence, coalesced, offered; /* `offered`: number of the last frame offered */
     cusStatus failure;
     char message[256];
@@ -49,7 +56,8 @@ cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t r
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusPeerCreate: out of host memory");
     made->shape = shape;
     made->rate_millihertz = rate_millihertz;
-    made->out_capacity = 2 * (CUS_WIRE_HEADER_BYTES + shape.max_raw_bytes) + 2 * CUS_WIRE_HEADER_BYTES + HELLO_BYTES;
+    made->out_capacity = 2 * (CUS_WIRE_HEADER_BYTES + shape.max_raw_bytes + CHECKSUM_MESSAGE_BYTES) +
+                         2 * CUS_WIRE_HEADER_BYTES + LIVE_HELLO_BYTES;
     made->out = malloc(made->out_capacity);
     made->backlog = malloc(shape.max_raw_bytes);
     cusStatus status = made->out && made->backlog
@@ -88,7 +96,7 @@ static cusStatus keepFailure(cusPeer *peer, cusStatus status) {
 static int hasRoom(const cusPeer *peer, size_t bytes) {
     const size_t waiting = peer->out_end - peer->out_start;
     return peer->ends[peer->next_end % MAX_QUEUED] <= peer->sent && /* fewer than MAX_QUEUED frames wait */
-           bytes <= peer->out_capacity - waiting - CUS_WIRE_HEADER_BYTES;
+           bytes + CHECKSUM_MESSAGE_BYTES <= peer->out_capacity - waiting - CUS_WIRE_HEADER_BYTES;
 }
 
 /* Returns where the next `bytes` bytes go; the caller has checked that they fit. */
@@ -107,18 +115,37 @@ static void append(cusPeer *peer, const uint8_t *message, size_t bytes) {
     peer->appended += bytes;
 }
 
-static void appendFrame(cusPeer *peer, const uint8_t *message, size_t bytes, uint64_t sequence) {
+static Checksum checksumOf(const cusSentFrame *frame) {
+    return (Checksum){.known = frame->has_checksum, .error_bound = frame->error_bound, .crc = frame->checksum};
+}
+
+/* Follows the frame that has just been appended. */
+static void appendChecksum(cusPeer *peer, Checksum checksum) {
+    if (!checksum.known || !peer->wants_checksums)
+        return;
+    uint8_t message[CHECKSUM_MESSAGE_BYTES], *const payload = message + CUS_WIRE_HEADER_BYTES;
+    live_store(payload, checksum.crc, 4);
+    live_store(payload + 4, (uint64_t)checksum.error_bound, 4);
+    cusWireHeader header = live_header(CUS_WIRE_CHECKSUM, NULL);
+    header.payload_bytes = header.raw_bytes = LIVE_CHECKSUM_BYTES;
+    header.sequence = peer->sequence;
+    (void)cusWirePack(&header, payload, message);
+    append(peer, message, sizeof message);
+}
+
+static void appendFrame(cusPeer *peer, const cusSentFrame *frame, const uint8_t *message, size_t bytes) {
     append(peer, message, bytes);
     peer->ends[peer->next_end++ % MAX_QUEUED] = peer->appended;
-    peer->sequence = sequence;
+    peer->sequence = frame->sequence;
+    appendChecksum(peer, checksumOf(frame));
 }
 
 static void appendHello(cusPeer *peer) {
-    uint8_t message[CUS_WIRE_HEADER_BYTES + HELLO_BYTES] = {0}, *const payload = message + CUS_WIRE_HEADER_BYTES;
-    for (int i = 0; i < 4; ++i)
-        payload[i] = (uint8_t)(peer->rate_millihertz >> (8 * i));
+    uint8_t message[CUS_WIRE_HEADER_BYTES + LIVE_HELLO_BYTES], *const payload = message + CUS_WIRE_HEADER_BYTES;
+    live_store(payload, peer->rate_millihertz, 4);
+    live_store(payload + 4, LIVE_OFFERS_CHECKSUMS, 4);
     cusWireHeader hello = live_header(CUS_WIRE_HELLO, &peer->shape);
-    hello.payload_bytes = hello.raw_bytes = HELLO_BYTES;
+    hello.payload_bytes = hello.raw_bytes = LIVE_HELLO_BYTES;
     (void)cusWirePack(&hello, payload, message);
     append(peer, message, sizeof message);
 }
@@ -142,6 +169,9 @@ static cusStatus receive(cusPeer *peer) {
     case CUS_WIRE_REQUEST_KEY_FRAME:
         peer->wants_key_frame = 1;
         peer->backlog_frames = 0;
+        return CUS_OK;
+    case CUS_WIRE_REQUEST_CHECKSUMS:
+        peer->wants_checksums = 1;
         return CUS_OK;
     case CUS_WIRE_BYE:
         peer->disconnected = 1;
@@ -217,6 +247,7 @@ static void flushBacklog(cusPeer *peer) {
     peer->sequence = peer->backlog_sequence;
     peer->coalesced += peer->backlog_frames;
     peer->backlog_frames = 0;
+    appendChecksum(peer, peer->backlog_checksum);
 }
 
 static void addToBacklog(cusPeer *peer, const cusSentFrame *frame) {
@@ -225,6 +256,7 @@ static void addToBacklog(cusPeer *peer, const cusSentFrame *frame) {
         memset(peer->backlog + s->mask_bytes, 0, s->frame_bytes);
     live_addValues(s, frame->mask, frame->values, peer->backlog + s->mask_bytes);
     peer->backlog_sequence = frame->sequence;
+    peer->backlog_checksum = checksumOf(frame);
     ++peer->backlog_frames;
 }
 
@@ -257,14 +289,14 @@ static cusStatus peerOffer(cusPeer *peer, const cusSentFrame *frame) {
     }
     if (peer->wants_key_frame) {
         if (frame->key_frame && hasRoom(peer, frame->key_frame_bytes)) {
-            appendFrame(peer, frame->key_frame, frame->key_frame_bytes, frame->sequence);
+            appendFrame(peer, frame, frame->key_frame, frame->key_frame_bytes);
             peer->wants_key_frame = 0;
         }
         return CUS_OK;
     }
     flushBacklog(peer);
     if (peer->backlog_frames == 0 && hasRoom(peer, frame->message_bytes)) {
-        appendFrame(peer, frame->message, frame->message_bytes, frame->sequence);
+        appendFrame(peer, frame, frame->message, frame->message_bytes);
         return CUS_OK;
     }
     addToBacklog(peer, frame);

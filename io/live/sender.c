@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_IN_FLIGHT = 64 };
+enum { MAX_IN_FLIGHT = 64, CHECKSUM_INTERVAL = 100 /* frames */ };
 
 typedef struct Slot {
     cusMat frame;          /* device: the uploaded frame */
@@ -34,7 +34,7 @@ struct cusSender {
     CusiGuard guard;
     LiveShape shape;
     cusSpace space;
-    int max_in_flight;
+    int max_in_flight, error_bound;
     uint64_t submitted; /* frames so far; frame k uses slot k % max_in_flight */
     _Atomic uint64_t finished, released;
     cusDiffEncoder *encoder;
@@ -116,6 +116,8 @@ cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusS
     made->shape = shape;
     made->space = space;
     made->max_in_flight = chosen.max_in_flight;
+    /* What the noise filter holds back has no bound but that of a byte. */
+    made->error_bound = chosen.diff.min_neighbors > 0 ? 255 : chosen.diff.threshold;
     const cusStatus status = createBuffers(made, &chosen);
     if (status != CUS_OK) {
         cusSenderDestroy(made);
@@ -161,11 +163,20 @@ static int keyFrameMayBeSmaller(const cusSender *sender, uint32_t count) {
     return count > sender->shape.frame_bytes / 2;
 }
 
+static int isChecked(const Slot *slot) {
+    return slot->with_key_frame || slot->sequence % CHECKSUM_INTERVAL == 0;
+}
+
+/* Whether the reference after this frame is needed in host memory: for a key frame or a checksum. */
+static int needsReference(const cusSender *sender, const Slot *slot, uint32_t count) {
+    return isChecked(slot) || keyFrameMayBeSmaller(sender, count);
+}
+
 static cusStatus submitHost(cusSender *sender, Slot *slot, const cusMat *frame) {
     if (sender->submitted == 0)
         CUS_TRY(cusDiffEncoderReset(sender->encoder, frame, NULL));
     CUS_TRY(cusDiffEncode(sender->encoder, frame, &slot->diff, NULL));
-    if (slot->with_key_frame || keyFrameMayBeSmaller(sender, *(const uint32_t *)slot->count.data)) {
+    if (needsReference(sender, slot, *(const uint32_t *)slot->count.data)) {
         cusMat reference = CUS_MAT_INIT;
         CUS_TRY(cusDiffEncoderReference(sender->encoder, &reference));
         CUS_TRY(cusMatCopy(&reference, &slot->host_reference, NULL));
@@ -251,7 +262,7 @@ static cusStatus download(cusSender *sender, Slot *slot, uint32_t *count) {
         CUS_TRY(cusMatRegion(&slot->raw, mask_bytes, 0, (int)*count, 1, &values_host));
         CUS_TRY(cusMatDownload(&values, &values_host, sender->download));
     }
-    if (slot->with_key_frame || keyFrameMayBeSmaller(sender, *count))
+    if (needsReference(sender, slot, *count))
         CUS_TRY(cusMatDownload(&slot->reference, &slot->host_reference, sender->download));
     CUS_TRY(cusStreamSynchronize(sender->download));
     slot->encode_ms = (float)(now() - slot->submitted);
@@ -291,6 +302,11 @@ static cusStatus senderFinish(cusSender *sender, cusSentFrame *packed) {
     const uint8_t *const raw = slot->raw.data;
     cusSentFrame out = {.sequence = slot->sequence, .mask = raw, .values = raw + sender->shape.mask_bytes, .count = count};
     const int maybe_smaller = keyFrameMayBeSmaller(sender, count);
+    if (needsReference(sender, slot, count)) {
+        out.has_checksum = 1;
+        out.checksum = cusCrc32c(0, slot->host_reference.data, sender->shape.frame_bytes);
+        out.error_bound = sender->error_bound;
+    }
     if (slot->with_key_frame || maybe_smaller)
         packKeyFrame(sender, slot, &out);
     if (slot->sequence > 1)

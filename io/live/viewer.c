@@ -11,7 +11,7 @@
 
 struct cusViewer {
     CusiGuard guard;
-    size_t max_frame_bytes;
+    cusViewerOptions options;
     LiveDecompressor *decompressor;
 
     uint8_t header_bytes[CUS_WIRE_HEADER_BYTES];
@@ -21,10 +21,11 @@ struct cusViewer {
 
     LiveShape shape; /* shape of the buffers; all zero before the first connection */
     cusMat frame;
-    uint8_t *payload, *raw; /* room for the largest message of this shape: as received, decompressed */
-    uint8_t hello[8];
+    uint8_t *payload, *raw;          /* room for the largest message of this shape: as received, decompressed */
+    uint8_t small[LIVE_HELLO_BYTES]; /* payload of a hello or a checksum */
 
-    uint8_t out[3 * CUS_WIRE_HEADER_BYTES]; /* hello, request, bye: at most one of each waits */
+    /* Hello, request for checksums, request for a key frame, bye: at most one of each waits. */
+    uint8_t out[4 * CUS_WIRE_HEADER_BYTES];
     size_t out_start, out_end;
 
     int connected, key_frame_requested, ended;
@@ -61,7 +62,7 @@ cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
                  CUS_WIRE_MAX_FRAME_BYTES);
     cusViewer *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusViewerCreate: out of host memory");
-    made->max_frame_bytes = chosen.max_frame_bytes;
+    made->options = chosen;
     const cusStatus status = live_decompressorCreate("cusViewerCreate", &made->decompressor);
     if (status != CUS_OK) {
         cusViewerDestroy(made);
@@ -100,17 +101,18 @@ cusStatus cusViewerReconnect(cusViewer *viewer) {
 
 /* Where the payload of the current message goes. checkHeader has made sure that it fits. */
 static uint8_t *payloadBuffer(cusViewer *viewer) {
-    return viewer->header.type == CUS_WIRE_HELLO ? viewer->hello : viewer->payload;
+    return viewer->header.type == CUS_WIRE_HELLO || viewer->header.type == CUS_WIRE_CHECKSUM ? viewer->small
+                                                                                             : viewer->payload;
 }
 
 static cusStatus checkHello(const cusViewer *viewer, const cusWireHeader *h) {
     CUSI_REQUIRE(!viewer->connected, CUS_ERROR_FORMAT, "live: the sender said hello twice");
-    CUSI_REQUIRE(h->payload_bytes == sizeof viewer->hello, CUS_ERROR_FORMAT,
+    CUSI_REQUIRE(h->payload_bytes == LIVE_HELLO_BYTES, CUS_ERROR_FORMAT,
                  "live: the other end is not a sender: its hello has no frame size");
     const uint64_t bytes = (uint64_t)h->width * h->height * (unsigned)h->channels;
-    CUSI_REQUIRE(bytes <= viewer->max_frame_bytes, CUS_ERROR_SIZE,
+    CUSI_REQUIRE(bytes <= viewer->options.max_frame_bytes, CUS_ERROR_SIZE,
                  "live: the sender's frames of %u x %u with %d channels have %llu bytes, max_frame_bytes is %zu", h->width,
-                 h->height, h->channels, (unsigned long long)bytes, viewer->max_frame_bytes);
+                 h->height, h->channels, (unsigned long long)bytes, viewer->options.max_frame_bytes);
     return CUS_OK;
 }
 
@@ -134,8 +136,8 @@ static cusStatus checkHeader(const cusViewer *viewer) {
     CUSI_REQUIRE(viewer->connected, CUS_ERROR_FORMAT, "live: the sender did not say hello first");
     if (h->type == CUS_WIRE_KEY_FRAME || h->type == CUS_WIRE_DIFFERENCE)
         return checkFrameHeader(viewer, h);
-    CUSI_REQUIRE(h->type == CUS_WIRE_BYE, CUS_ERROR_FORMAT, "live: a sender must not send messages of type %d",
-                 (int)h->type);
+    CUSI_REQUIRE(h->type == CUS_WIRE_BYE || h->type == CUS_WIRE_CHECKSUM, CUS_ERROR_FORMAT,
+                 "live: a sender must not send messages of type %d", (int)h->type);
     return CUS_OK;
 }
 
@@ -172,9 +174,10 @@ static cusStatus acceptHello(cusViewer *viewer) {
     CUS_TRY(live_shape("live", (int)h->height, (int)h->width, type_of_channels[h->channels], &shape));
     CUS_TRY(resizeBuffers(viewer, &shape));
     viewer->info = (cusViewerInfo){.rows = shape.rows, .cols = shape.cols, .type = shape.type};
-    for (int i = 0; i < 4; ++i)
-        viewer->info.rate_millihertz |= (uint32_t)viewer->hello[i] << (8 * i);
+    viewer->info.rate_millihertz = (uint32_t)live_load(viewer->small, 4);
     viewer->connected = 1;
+    if (viewer->options.checksums && viewer->small[4] & LIVE_OFFERS_CHECKSUMS)
+        queueMessage(viewer, CUS_WIRE_REQUEST_CHECKSUMS, 0);
     return CUS_OK;
 }
 
@@ -214,6 +217,17 @@ static cusStatus applyFrame(cusViewer *viewer, cusViewerUpdate *update) {
     return CUS_OK;
 }
 
+/* Compares the current frame with the checksum that has come, if that is of this frame. */
+static void compareChecksum(cusViewer *viewer, cusViewerUpdate *update) {
+    if (viewer->header.sequence != viewer->info.sequence)
+        return;
+    viewer->info.checked = viewer->info.sequence;
+    viewer->info.exact = cusCrc32c(0, viewer->frame.data, viewer->shape.frame_bytes) == live_load(viewer->small, 4);
+    const uint64_t bound = live_load(viewer->small + 4, 4);
+    viewer->info.error_bound = bound < 255 ? (int)bound : 255;
+    *update = CUS_VIEWER_CHECKED;
+}
+
 static cusStatus receive(cusViewer *viewer, cusViewerUpdate *update) {
     const cusWireHeader *h = &viewer->header;
     CUSI_REQUIRE(live_checksumMatches(viewer->header_bytes, payloadBuffer(viewer), h->payload_bytes), CUS_ERROR_FORMAT,
@@ -224,6 +238,8 @@ static cusStatus receive(cusViewer *viewer, cusViewerUpdate *update) {
     } else if (h->type == CUS_WIRE_BYE) {
         viewer->ended = 1;
         *update = CUS_VIEWER_ENDED;
+    } else if (h->type == CUS_WIRE_CHECKSUM) {
+        compareChecksum(viewer, update);
     } else {
         CUS_TRY(applyFrame(viewer, update));
     }

@@ -11,12 +11,12 @@ enum { AT_BASE = 24, AT_WIDTH = 32, AT_HEIGHT = 36, AT_CHANNELS = 40, AT_RESERVE
 
 static const uint8_t MAGIC[4] = {'C', 'U', 'S', 'D'};
 
-static void store(uint8_t *at, uint64_t value, int bytes) {
+void live_store(uint8_t *at, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; ++i)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-static uint64_t load(const uint8_t *at, int bytes) {
+uint64_t live_load(const uint8_t *at, int bytes) {
     uint64_t value = 0;
     for (int i = 0; i < bytes; ++i)
         value |= (uint64_t)at[i] << (8 * i);
@@ -30,22 +30,22 @@ cusStatus cusWirePack(const cusWireHeader *header, const void *payload, uint8_t 
     CUSI_REQUIRE(payload || header->payload_bytes == 0, CUS_ERROR_NULL, "cusWirePack: payload is NULL");
     memset(out, 0, CUS_WIRE_HEADER_BYTES);
     memcpy(out + AT_MAGIC, MAGIC, sizeof MAGIC);
-    store(out + AT_VERSION, CUS_WIRE_VERSION, 2);
+    live_store(out + AT_VERSION, CUS_WIRE_VERSION, 2);
     out[AT_TYPE] = (uint8_t)header->type;
     out[AT_ENCODING] = (uint8_t)header->encoding;
-    store(out + AT_PAYLOAD, header->payload_bytes, 4);
-    store(out + AT_RAW, header->raw_bytes, 4);
-    store(out + AT_SEQUENCE, header->sequence, 8);
-    store(out + AT_BASE, header->base, 8);
-    store(out + AT_WIDTH, header->width, 4);
-    store(out + AT_HEIGHT, header->height, 4);
+    live_store(out + AT_PAYLOAD, header->payload_bytes, 4);
+    live_store(out + AT_RAW, header->raw_bytes, 4);
+    live_store(out + AT_SEQUENCE, header->sequence, 8);
+    live_store(out + AT_BASE, header->base, 8);
+    live_store(out + AT_WIDTH, header->width, 4);
+    live_store(out + AT_HEIGHT, header->height, 4);
     out[AT_CHANNELS] = (uint8_t)header->channels;
-    store(out + AT_CRC, cusCrc32c(cusCrc32c(0, out, AT_CRC), payload, header->payload_bytes), 4);
+    live_store(out + AT_CRC, cusCrc32c(cusCrc32c(0, out, AT_CRC), payload, header->payload_bytes), 4);
     return CUS_OK;
 }
 
 int live_checksumMatches(const uint8_t header[CUS_WIRE_HEADER_BYTES], const void *payload, size_t bytes) {
-    return cusCrc32c(cusCrc32c(0, header, AT_CRC), payload, bytes) == (uint32_t)load(header + AT_CRC, 4);
+    return cusCrc32c(cusCrc32c(0, header, AT_CRC), payload, bytes) == (uint32_t)live_load(header + AT_CRC, 4);
 }
 
 /* Magic, version, type, encoding and reserved bytes. */
@@ -54,14 +54,14 @@ static cusStatus checkPreamble(const uint8_t in[CUS_WIRE_HEADER_BYTES]) {
                  "live: the message starts with %02x %02x %02x %02x instead of \"CUSD\": the other end speaks another "
                  "protocol",
                  in[0], in[1], in[2], in[3]);
-    const int version = (int)load(in + AT_VERSION, 2), type = in[AT_TYPE], encoding = in[AT_ENCODING];
+    const int version = (int)live_load(in + AT_VERSION, 2), type = in[AT_TYPE], encoding = in[AT_ENCODING];
     CUSI_REQUIRE(version == CUS_WIRE_VERSION, CUS_ERROR_UNSUPPORTED,
                  "live: the other end speaks version %d of the format, this program version %d", version, CUS_WIRE_VERSION);
-    CUSI_REQUIRE(type >= CUS_WIRE_HELLO && type <= CUS_WIRE_REQUEST_KEY_FRAME, CUS_ERROR_FORMAT,
+    CUSI_REQUIRE(type >= CUS_WIRE_HELLO && type <= CUS_WIRE_REQUEST_CHECKSUMS, CUS_ERROR_FORMAT,
                  "live: message of unknown type %d", type);
     CUSI_REQUIRE(encoding == CUS_WIRE_RAW || encoding == CUS_WIRE_ZSTD, CUS_ERROR_FORMAT,
                  "live: message of unknown encoding %d", encoding);
-    CUSI_REQUIRE(load(in + AT_RESERVED, 3) == 0, CUS_ERROR_FORMAT, "live: reserved bytes of the header are not zero");
+    CUSI_REQUIRE(live_load(in + AT_RESERVED, 3) == 0, CUS_ERROR_FORMAT, "live: reserved bytes of the header are not zero");
     return CUS_OK;
 }
 
@@ -106,8 +106,13 @@ static cusStatus checkType(const cusWireHeader *h) {
                      (unsigned long long)h->base);
         break;
     case CUS_WIRE_HELLO: /* the viewer's is empty, the sender's has a size and 8 bytes */
-        CUSI_REQUIRE(h->raw_bytes == (hasSize(h) ? 8u : 0u) && h->sequence == 0 && h->base == 0, CUS_ERROR_FORMAT,
-                     "live: a hello of %u bytes", h->raw_bytes);
+        CUSI_REQUIRE(h->raw_bytes == (hasSize(h) ? (uint32_t)LIVE_HELLO_BYTES : 0u) && h->sequence == 0 && h->base == 0,
+                     CUS_ERROR_FORMAT, "live: a hello of %u bytes", h->raw_bytes);
+        break;
+    case CUS_WIRE_CHECKSUM:
+        CUSI_REQUIRE(h->raw_bytes == LIVE_CHECKSUM_BYTES && h->sequence >= 1 && h->base == 0 && !hasSize(h),
+                     CUS_ERROR_FORMAT, "live: a checksum of %u bytes for frame %llu, expected %d bytes", h->raw_bytes,
+                     (unsigned long long)h->sequence, LIVE_CHECKSUM_BYTES);
         break;
     default:
         CUSI_REQUIRE(h->raw_bytes == 0 && h->base == 0 && !hasSize(h), CUS_ERROR_FORMAT,
@@ -123,14 +128,14 @@ cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireHeader *h
     CUS_TRY(checkPreamble(in));
     const cusWireHeader h = {.type = (cusWireType)in[AT_TYPE],
                              .encoding = (cusWireEncoding)in[AT_ENCODING],
-                             .payload_bytes = (uint32_t)load(in + AT_PAYLOAD, 4),
-                             .raw_bytes = (uint32_t)load(in + AT_RAW, 4),
-                             .sequence = load(in + AT_SEQUENCE, 8),
-                             .base = load(in + AT_BASE, 8),
-                             .width = (uint32_t)load(in + AT_WIDTH, 4),
-                             .height = (uint32_t)load(in + AT_HEIGHT, 4),
+                             .payload_bytes = (uint32_t)live_load(in + AT_PAYLOAD, 4),
+                             .raw_bytes = (uint32_t)live_load(in + AT_RAW, 4),
+                             .sequence = live_load(in + AT_SEQUENCE, 8),
+                             .base = live_load(in + AT_BASE, 8),
+                             .width = (uint32_t)live_load(in + AT_WIDTH, 4),
+                             .height = (uint32_t)live_load(in + AT_HEIGHT, 4),
                              .channels = in[AT_CHANNELS],
-                             .crc = (uint32_t)load(in + AT_CRC, 4)};
+                             .crc = (uint32_t)live_load(in + AT_CRC, 4)};
     CUS_TRY(checkSizes(&h));
     CUS_TRY(checkType(&h));
     *header = h;
@@ -173,8 +178,8 @@ cusStatus live_shape(const char *function, int rows, int cols, int type, LiveSha
 static uint64_t maskWord(const uint8_t *mask_row, size_t at, size_t mask_row_bytes) {
     const size_t left = mask_row_bytes - at;
     if (left < 8)
-        return load(mask_row + at, (int)left);
-    return load(mask_row + at, 8);
+        return live_load(mask_row + at, (int)left);
+    return live_load(mask_row + at, 8);
 }
 
 void live_addValues(const LiveShape *shape, const uint8_t *mask, const uint8_t *values, uint8_t *sum) {

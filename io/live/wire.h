@@ -4,6 +4,9 @@
 
 #include "cusight/live.h"
 
+/* Payloads that are not those of frames, and what the sender's hello offers. */
+enum { LIVE_HELLO_BYTES = 8, LIVE_CHECKSUM_BYTES = 8, LIVE_OFFERS_CHECKSUMS = 1 };
+
 /* The shape of the frames, and the sizes that follow from it. Rows are not padded. */
 typedef struct LiveShape {
     int rows, cols, type;
@@ -17,6 +20,10 @@ cusStatus live_shape(const char *function, int rows, int cols, int type, LiveSha
 
 /* An otherwise zero header of this type with the sizes of `shape` (NULL: none). */
 cusWireHeader live_header(cusWireType type, const LiveShape *shape);
+
+/* Little-endian numbers of up to 8 bytes. */
+void live_store(uint8_t *at, uint64_t value, int bytes);
+uint64_t live_load(const uint8_t *at, int bytes);
 
 /* Whether the header's checksum is that of header and payload. */
 int live_checksumMatches(const uint8_t header[CUS_WIRE_HEADER_BYTES], const void *payload, size_t bytes);

@@ -5,6 +5,7 @@
 
 #include "common/app.hpp"
 #include "common/events/view.hpp"
+#include "diffstream/web/sink.hpp"
 
 #include "cusight/live.h"
 
@@ -159,7 +160,7 @@ void FrameOutput::open(double fps) {
     }
     const bool frames_only = isRaw(name) || isHdf5(name);
     const bool other_output = settings_.checksum || !settings_.events_file.empty() || !settings_.triggers_file.empty();
-    paced_ = !settings_.common.headless && sample::displayProblem().empty();
+    paced_ = settings_.web.any() || (!settings_.common.headless && sample::displayProblem().empty());
     if (!paced_ && (frames_only || (name.empty() && other_output)))
         return;
     sample::Common common = settings_.common;
@@ -168,6 +169,16 @@ void FrameOutput::open(double fps) {
     legend_ = common.legend ? sample::legendHeight(size_.width) : 0;
     sample::Playback playback;
     playback.fps = fps;
+    if (settings_.web.any()) {
+        if (!common.output.empty())
+            throw sample::Stop(sample::USAGE,
+                               "--output is '" + common.output + "', expected frames (NAME.raw, NAME.h5) beside --web");
+        playback.timed = true;
+        playback.speed = common.speed;
+        playback.live = sample::isStandard(settings_.input);
+        sink_ = diffstream::openWebSink(settings_.web, {size_.width, size_.height + legend_}, playback);
+        return;
+    }
     sink_ = sample::openSink(common, "cusight-events: " + settings_.input, "events.mp4",
                              {size_.width, size_.height + legend_}, playback);
 }

@@ -3,6 +3,7 @@
 
 #include "common/terminal/options.hpp"
 #include "common/events/windows.hpp"
+#include "diffstream/web/visit.hpp"
 
 #include "cusight/eventio.h"
 
@@ -37,6 +38,7 @@ struct Settings : FrameSettings {
     std::string triggers_file;       // --triggers
     cusEventFormat events_format = CUS_EVENTS_M3ED;
     double fps = 30;
+    diffstream::WebSettings web; // --web
 };
 
 } // namespace events

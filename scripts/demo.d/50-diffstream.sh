@@ -9,3 +9,11 @@ video "$OUT/diffstream.$ENDING" "People walk across a courtyard; numbers in the 
 
 run "Threshold 0: the viewer's picture equals the camera's bit for bit" cusight-diffstream demo "$film" --unpaced --frames 100 --threshold 0
 note_below "Without --output, a viewer that is slower than the sender gets several frames as one difference; a recording has all of them."
+
+# The same page that --web serves, with a session of 60 frames: about 4 MB.
+if "$BIN/cusight-diffstream" send "$film" --device "$DEVICE" --unpaced --frames 60 --bind 127.0.0.1:0 --save-wire "$WORK/session.cusd" >"$WORK/session.log" 2>&1 &&
+    "$BIN/cusight-diffstream" page "$WORK/session.cusd" "$OUT/session" 2>>"$WORK/session.log"; then
+    link "$OUT/session/index.html" "Watch a recorded session in this browser" "decoded by the library's own code compiled to WebAssembly, as with cusight-diffstream send --web"
+else
+    note_below "No recorded session: $(tail -n 1 "$WORK/session.log")"
+fi

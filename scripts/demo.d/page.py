@@ -10,6 +10,7 @@ Records, by kind:
     picture  file, alt, caption              files are relative to PAGE
     video    file, alt, caption, width       width: "wide" for all of the page's, else ""
     note     text                            below the table
+    link     file, text, rest                below the table: text links to file, a page relative to PAGE; rest follows it
     skip     reason
 All values are plain text.
 """
@@ -25,7 +26,8 @@ from string import Template
 
 FRAGMENTS = {kind: Template(text) for kind, text in {
     "section": '<section id="$anchor">\n<h2>$title</h2>\n<p>$text</p>\n$body</section>\n',
-    "link": '<li><a href="#$anchor">$title</a></li>',
+    "section link": '<li><a href="#$anchor">$title</a></li>',
+    "link": '<p class="note"><a href="$file">$text</a>: $rest.</p>\n',
     "picture": '<figure><a href="$file"><img src="$file" alt="$alt" loading="lazy"></a><figcaption>$caption</figcaption></figure>\n',
     "video": '<figure class="$width"><video src="$file" aria-label="$alt" controls loop muted playsinline preload="metadata"></video>'
              '<figcaption>$caption</figcaption></figure>\n',
@@ -162,12 +164,12 @@ def table(runs):
 
 
 def render_section(head, records):
-    kinds = {kind: [record for record in records if record["kind"] == kind] for kind in ("run", "picture", "video", "note", "skip")}
+    kinds = {kind: [record for record in records if record["kind"] == kind] for kind in ("run", "picture", "video", "note", "link", "skip")}
     shown = "".join(fill(**record) for record in records if record["kind"] in ("picture", "video"))
     body = f'<div class="figures">\n{shown}</div>\n' if shown else ""
     body += "".join(fill("failed", label=record["label"], code=record["code"]) for record in kinds["run"] if record["code"] != "0")
     body += table(kinds["run"]) if kinds["run"] else ""
-    return body + "".join(fill(**record) for record in kinds["note"] + kinds["skip"])
+    return body + "".join(fill(**record) for record in kinds["note"] + kinds["link"] + kinds["skip"])
 
 
 def render_sections(records):
@@ -183,7 +185,7 @@ def render_sections(records):
         anchor = re.sub(r"\W+", "-", head["title"].lower()).strip("-")
         names = {"anchor": anchor, "title": html.escape(head["title"])}
         pages.append(FRAGMENTS["section"].substitute(names, text=html.escape(head["text"]), body=render_section(head, body)))
-        links.append(FRAGMENTS["link"].substitute(names))
+        links.append(FRAGMENTS["section link"].substitute(names))
     return "\n".join(pages), "\n".join(links)
 
 

@@ -2,9 +2,10 @@
 """Attacks a running `cusight-diffstream send` with connections that say nothing, while viewers come in.
 
     test/live/attack.py PORT [--rate 250] [--viewers 25] [--seconds 10] [--kind silent] [--cert C --cert-key K --ca A]
+                        [--web [--token T]]
 
 For `--seconds` it opens `--rate` connections per second and holds each until the sender closes it. Meanwhile `--viewers` viewers
-arrive, evenly spread; each connects (with TLS if --cert is given), says hello and waits for its first frame, tries again as
+arrive, evenly spread; each connects (with TLS if --ca is given, as a browser's page does with --web), says hello and waits for its first frame, tries again as
 `cusight-diffstream view` does, and stays. Prints how many got in and exits with 1 unless all did.
 
 --kind   silent: sends nothing. partial: sends the first bytes of a valid beginning and stops. mixed: both.
@@ -50,6 +51,73 @@ def read_exactly(connection, size):
     return data
 
 
+class WebConnection:
+    """A viewer in a browser, as a socket: the stream in a WebSocket (RFC 6455)."""
+    MASK = b"\x11\x22\x33\x44"
+    ACKNOWLEDGE = 32768  # bytes
+
+    def __init__(self, connection, port, token=None, tls=False):
+        self.socket, self.raw, self.left = connection, b"", 0  # received; bytes of the message that are still to come
+        self.received = self.acknowledged = 0
+        origin = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+        connection.sendall((f"GET /live{'?token=' + token if token else ''} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: {origin}\r\n"
+                            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                            "Sec-WebSocket-Version: 13\r\n\r\n").encode())
+        while b"\r\n\r\n" not in self.raw:
+            piece = connection.recv(4096)
+            if not piece:
+                raise ConnectionError("closed")
+            self.raw += piece
+        head, self.raw = self.raw.split(b"\r\n\r\n", 1)
+        if not head.startswith(b"HTTP/1.1 101 "):
+            raise ConnectionError(head.split(b"\r\n")[0].decode())
+
+    def send(self, first, data):
+        assert len(data) < 126
+        self.socket.sendall(bytes([first, 0x80 | len(data)]) + self.MASK + bytes(b ^ self.MASK[i % 4] for i, b in enumerate(data)))
+
+    def sendall(self, data):
+        self.send(0x82, data)
+
+    def payload(self, most):
+        """What has come of the stream, up to `most` bytes."""
+        if self.left == 0 and len(self.raw) >= 2:
+            length = self.raw[1]
+            head = {126: 4, 127: 10}.get(length, 2)
+            if self.raw[0] != 0x82 or length > 127:
+                raise ConnectionError("the sender closed a connection")
+            if len(self.raw) >= head:
+                self.left = int.from_bytes(self.raw[2:head], "big") if head > 2 else length
+                self.raw = self.raw[head:]
+        n = min(self.left, len(self.raw), most)
+        data, self.raw = self.raw[:n], self.raw[n:]
+        self.left -= n
+        self.received += n
+        if self.received - self.acknowledged >= self.ACKNOWLEDGE:
+            self.acknowledged = self.received
+            self.send(0x81, str(self.received).encode())
+        return data
+
+    def recv(self, most):
+        while True:
+            data = self.payload(most)
+            if data:
+                return data
+            piece = self.socket.recv(65536)
+            if not piece:
+                return b""
+            self.raw += piece
+
+    def setblocking(self, blocking):
+        self.socket.setblocking(blocking)
+
+    def fileno(self):
+        return self.socket.fileno()
+
+    def close(self):
+        self.socket.close()
+
+
 def first_frame(connection):
     """Says hello and returns once the key frame is here."""
     connection.sendall(HELLO)
@@ -71,6 +139,8 @@ class Viewer(threading.Thread):
                                               source_address=(self.options.viewers_from, 0))
         if self.context:
             connection = self.context.wrap_socket(connection)
+        if self.options.web:
+            connection = WebConnection(connection, self.options.port, self.options.token, self.context is not None)
         first_frame(connection)
         self.connection = connection
 
@@ -101,7 +171,8 @@ class Flood(threading.Thread):
         self.stop = False
 
     def run(self):
-        beginning = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" if self.options.cert else HELLO[:20]
+        beginning = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" if self.options.ca else \
+            b"GET /live HTTP/1.1\r\nHost: a\r\n" if self.options.web else HELLO[:20]
         held = selectors.DefaultSelector()
         due = time.monotonic()
         while not self.stop:
@@ -147,6 +218,8 @@ def main():
     parser.add_argument("--kind", choices=("silent", "partial", "mixed"), default="silent")
     parser.add_argument("--flood-from", default="127.0.0.1", help="address of the attacker")
     parser.add_argument("--viewers-from", default="127.0.0.1", help="address of the viewers")
+    parser.add_argument("--web", action="store_true", help="viewers come as browsers do")
+    parser.add_argument("--token", help="of the page")
     parser.add_argument("--cert")
     parser.add_argument("--cert-key")
     parser.add_argument("--ca")
@@ -154,11 +227,12 @@ def main():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     context = None
-    if options.cert:
+    if options.ca:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False
-        context.load_cert_chain(options.cert, options.cert_key)
+        if options.cert:
+            context.load_cert_chain(options.cert, options.cert_key)
         context.load_verify_locations(options.ca)
 
     flood = Flood(options)

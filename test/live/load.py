@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Loads `cusight-diffstream send` with many viewers for a long time and watches its memory and descriptors.
 
-    test/live/load.py PROGRAM [--viewers 30] [--slow 10] [--seconds 3600] [--size 1280x720] [--fps 30]
+    test/live/load.py PROGRAM [--viewers 30] [--slow 10] [--seconds 3600] [--size 1280x720] [--fps 30] [--web]
 
 Starts a sender of a generated clip. Of `--viewers` viewers, `--slow` read only a few hundred kilobytes a second, in bursts; one of
 them leaves every `--swap` seconds and another comes in its place. Every fast viewer must get every frame: the sequence numbers of its
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-from attack import HEADER, HELLO
+from attack import HEADER, HELLO, WebConnection
 
 HELLO_TYPE, KEY_FRAME, DIFFERENCE = 1, 2, 3
 
@@ -26,13 +26,15 @@ HELLO_TYPE, KEY_FRAME, DIFFERENCE = 1, 2, 3
 class Viewer:
     """Reads messages without decoding them."""
 
-    def __init__(self, port, slow):
+    def __init__(self, port, slow, web):
         self.slow, self.header, self.skip = slow, b"", 0
         self.sequence, self.frames, self.missed, self.bytes, self.key_frames = 0, 0, 0, 0, 0
         self.next_read = 0.0
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
         if slow:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        if web:
+            self.socket = WebConnection(self.socket, port)
         self.socket.sendall(HELLO)
         self.socket.setblocking(False)
 
@@ -90,17 +92,20 @@ def main():
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--fps", type=float, default=30)
+    parser.add_argument("--web", action="store_true", help="viewers come as browsers do")
     parser.add_argument("--swap", type=float, default=10, help="seconds between slow viewers that leave")
     options = parser.parse_args()
 
     sender = subprocess.Popen(
-        [options.program, "send", f"synthetic:{options.size}@1000000", "--fps", str(options.fps), "--bind", "127.0.0.1:0"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        [options.program, "send", f"synthetic:{options.size}@1000000", "--fps", str(options.fps), "--bind", "127.0.0.1:0"]
+        + ["--web", "0"] * options.web, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     port = int(re.match(r"listening on 127\.0\.0\.1:(\d+)", sender.stderr.readline()).group(1))
+    if options.web:
+        port = int(re.match(r"in a browser: http://127\.0\.0\.1:(\d+)/", sender.stderr.readline()).group(1))
     selector = selectors.DefaultSelector()
 
     def join(slow):
-        viewer = Viewer(port, slow)
+        viewer = Viewer(port, slow, options.web)
         if not slow:
             selector.register(viewer.socket, selectors.EVENT_READ, viewer)
         return viewer

@@ -149,7 +149,8 @@ class LivePendingConnections : public testing::Test {
             ::unlink(file.c_str());
     }
     void open(int max_pending, const Tls *tls = nullptr) {
-        pending = std::make_unique<PendingConnections>(Address{"127.0.0.1", "0"}, tls, max_pending, log);
+        pending =
+            std::make_unique<PendingConnections>(std::vector<Door>{{{"127.0.0.1", "0"}, tls, nullptr}}, max_pending, log);
     }
     // Connects from 127.0.0.N and sends the first bytes of a viewer.
     int connect(int n, const Bytes &first = {'C'}) {
@@ -159,7 +160,7 @@ class LivePendingConnections : public testing::Test {
         address.sin_addr.s_addr = htonl(0x7f000000u + static_cast<uint32_t>(n));
         EXPECT_EQ(::bind(s, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        address.sin_port = htons(static_cast<uint16_t>(pending->port()));
+        address.sin_port = htons(static_cast<uint16_t>(pending->port(0)));
         EXPECT_EQ(::connect(s, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
         if (!first.empty())
             EXPECT_EQ(::send(s, first.data(), first.size(), 0), static_cast<ssize_t>(first.size()));
@@ -297,7 +298,7 @@ TEST_F(LivePendingConnections, TheRightKeyIsAdmitted) {
     right.key = writeFile("right", digits(1), 0600);
     const Tls server(right, true, ""), client(right, false, "127.0.0.1");
     open(16, &server);
-    const Address address{"127.0.0.1", std::to_string(pending->port())};
+    const Address address{"127.0.0.1", std::to_string(pending->port(0))};
     Connection viewer(connectTo(address, true, std::chrono::seconds(5)), "sender", &client);
     std::vector<PendingConnections::Admitted> in;
     EXPECT_TRUE(within(5, [&] {
@@ -316,7 +317,7 @@ TEST_F(LivePendingConnections, TheWrongKeyIsARefusalAndABrokenHandshakeIsNot) {
     wrong.key = writeFile("wrong", digits(2), 0600);
     const Tls server(right, true, ""), client(wrong, false, "127.0.0.1");
     open(16, &server);
-    const Address address{"127.0.0.1", std::to_string(pending->port())};
+    const Address address{"127.0.0.1", std::to_string(pending->port(0))};
     Connection refused(connectTo(address, true, std::chrono::seconds(5)), "sender", &client);
     EXPECT_THROW(shakeHands(refused), NotAuthenticated);
     EXPECT_TRUE(pending->take().empty());
@@ -442,7 +443,7 @@ TEST_F(LivePendingConnections, KeysAreWipedAfterUse) {
         const Tls server(key, true, ""), client(key, false, "127.0.0.1");
         EXPECT_EQ(copiesOfKey(seed), 2); // one each, and none of the digits
         open(16, &server);
-        Connection viewer(connectTo({"127.0.0.1", std::to_string(pending->port())}, true, std::chrono::seconds(5)),
+        Connection viewer(connectTo({"127.0.0.1", std::to_string(pending->port(0))}, true, std::chrono::seconds(5)),
                           "sender", &client);
         EXPECT_TRUE(within(5, [&] {
             viewer.handshake();

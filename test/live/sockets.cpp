@@ -166,7 +166,8 @@ class RunningSender {
             bool listens = false;
             try {
                 diffstream::send(
-                    settings_, [&](int p) { listens = true, listening.set_value(p); }, [this] { return stop_.load(); });
+                    settings_, [&](int p, const std::string &) { listens = true, listening.set_value(p); },
+                    [this] { return stop_.load(); });
             } catch (const std::exception &error) {
                 problem_ = error.what();
                 if (!listens)

@@ -31,6 +31,8 @@ inline bool haveZstd() {
 struct Packed {
     uint64_t sequence = 0;
     Bytes message, key_frame, mask, values;
+    int has_checksum = 0, error_bound = 0;
+    uint32_t checksum = 0;
     cusSentFrame frame() const {
         cusSentFrame f = {};
         f.sequence = sequence;
@@ -41,6 +43,9 @@ struct Packed {
         f.mask = mask.data();
         f.values = values.data();
         f.count = static_cast<uint32_t>(values.size());
+        f.has_checksum = has_checksum;
+        f.error_bound = error_bound;
+        f.checksum = checksum;
         return f;
     }
 };
@@ -54,6 +59,9 @@ inline Packed copyOf(const cusSentFrame &f, reference::Shape s) {
         p.key_frame.assign(f.key_frame, f.key_frame + f.key_frame_bytes);
     p.mask.assign(f.mask, f.mask + mask_bytes);
     p.values.assign(f.values, f.values + f.count);
+    p.has_checksum = f.has_checksum;
+    p.error_bound = f.error_bound;
+    p.checksum = f.checksum;
     return p;
 }
 
@@ -112,9 +120,10 @@ struct Peer {
 };
 
 struct Viewer {
-    explicit Viewer(size_t max_frame_bytes = size_t{1} << 28) {
+    explicit Viewer(size_t max_frame_bytes = size_t{1} << 28, int checksums = 0) {
         cusViewerOptions options = cusViewerDefaults();
         options.max_frame_bytes = max_frame_bytes;
+        options.checksums = checksums;
         CUS_EXPECT_OK(cusViewerCreate(&viewer, &options));
     }
     // Passes the data on, n bytes at a time; onUpdate runs after each update.

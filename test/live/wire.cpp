@@ -78,7 +78,7 @@ TEST(LiveWire, BadHeadersAreNamed) {
     rejects(0, {'H', 'T', 'T', 'P'}, CUS_ERROR_FORMAT, "another protocol");
     rejects(4, {2, 0}, CUS_ERROR_UNSUPPORTED, "the other end speaks version 2 of the format, this program version 1");
     rejects(6, {0}, CUS_ERROR_FORMAT, "unknown type 0");
-    rejects(6, {6}, CUS_ERROR_FORMAT, "unknown type 6");
+    rejects(6, {8}, CUS_ERROR_FORMAT, "unknown type 8");
     rejects(7, {2}, CUS_ERROR_FORMAT, "unknown encoding 2");
     rejects(41, {1}, CUS_ERROR_FORMAT, "reserved");
     rejects(43, {1}, CUS_ERROR_FORMAT, "reserved");

@@ -28,6 +28,18 @@ start_viewer good; good=$viewer
 until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
 attack plain --rate 20 --viewers 10
 
+timeout 20 "$program" send synthetic:64x48@1 --bind 127.0.0.1:0 --web 0 > web.out 2> web.err
+if grep -q "not available" web.err; then
+    echo "   no --web: the page's door is skipped"
+else
+    echo "-- 20 silent or half-finished connections a second at the page's door"
+    start_sender web synthetic:160x120@1000000 --fps 25 --web 0
+    start_viewer good; good=$viewer
+    until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
+    port=$(sed -n 's/^in a browser: http:.*:\([0-9]*\)\/$/\1/p' web.err)
+    attack web --rate 20 --viewers 10 --kind mixed --web
+fi
+
 (umask 077; printf '%064d' 0 > a.key)
 timeout 20 "$program" send synthetic:64x48@1 --key a.key > tls.out 2> tls.err
 if grep -q "no OpenSSL" tls.err || ! command -v openssl > /dev/null; then
@@ -52,6 +64,16 @@ else
     done
     says "other end" other.err
     attack secret --rate 250 --viewers 25 "${one[@]}"
+
+    if ! grep -q "not available" web.err; then
+        echo "-- 250 silent connections a second, the page's door with TLS"
+        echo 0123456789abcdef > token; chmod 600 token
+        start_sender page synthetic:160x120@1000000 --fps 25 --web 127.0.0.1:0 --web-cert one.pem --web-cert-key one.key --web-token token
+        start_viewer good; good=$viewer
+        until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
+        port=$(sed -n 's/^in a browser: https:.*:\([0-9]*\)\/#token=.*/\1/p' page.err)
+        attack page --rate 250 --viewers 25 --web --token 0123456789abcdef --ca one.pem
+    fi
 
     echo "-- a key that others can read"
     chmod 640 one.key

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int ACCEPTED_AT_ONCE = 64;                                 // before waiting connections are served again
 constexpr auto WITHOUT_DESCRIPTORS = std::chrono::milliseconds(200); // before the next accept()
-constexpr auto TO_READ_WHY = std::chrono::seconds(2);                // for a rejected viewer
+constexpr auto TO_READ_WHY = std::chrono::seconds(2); // for a rejected viewer, or one whose answer is complete
 
 // Whether there are bytes to read.
 bool hasInput(int socket) {
@@ -66,8 +66,10 @@ void PendingConnections::Event::clear() const {
 
 // ---- The thread --------------------------------------------------------------------------------------------------------
 
-PendingConnections::PendingConnections(const Address &address, const Tls *tls, int max_pending, Log &log)
-    : tls_(tls), max_pending_(static_cast<size_t>(max_pending)), log_(log), listener_(address, tls != nullptr) {
+PendingConnections::PendingConnections(const std::vector<Door> &doors, int max_pending, Log &log)
+    : max_pending_(static_cast<size_t>(max_pending)), log_(log) {
+    for (const Door &door : doors)
+        entrances_.push_back(std::make_unique<Entrance>(door));
     const SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
 }
@@ -105,10 +107,12 @@ void PendingConnections::turn() {
 
 void PendingConnections::wait() {
     std::vector<pollfd> files = {{stop_event_.file(), POLLIN, 0}};
-    if (Clock::now() >= accept_again_)
-        files.push_back({listener_.socket(), POLLIN, 0});
+    for (const auto &entrance : entrances_)
+        if (Clock::now() >= accept_again_)
+            files.push_back({entrance->listener.socket(), POLLIN, 0});
     for (const Pending &p : pending_)
-        files.push_back({p.connection->socket(), p.refused ? short{POLLIN} : p.connection->events(false), 0});
+        files.push_back(
+            {p.connection->socket(), p.answered ? short{POLLIN} : p.connection->events(p.visit && p.visit->writing()), 0});
     ::poll(files.data(), files.size(), 100);
 }
 
@@ -116,8 +120,11 @@ void PendingConnections::servePending() {
     const auto now = Clock::now();
     for (auto p = pending_.begin(); p != pending_.end();) {
         const State state = serve(*p);
-        if (state == State::PENDING && now >= p->deadline && !p->refused)
-            log_.line("viewer " + p->connection->name(), sample::text("did not say hello within %.0f s", HELLO_SECONDS));
+        if (state == State::PENDING && now >= p->deadline && !p->answered)
+            log_.line("viewer " + p->connection->name(),
+                      sample::text(p->visit ? "sent no request, or did not read its answer, within %.0f s"
+                                            : "did not say hello within %.0f s",
+                                   HELLO_SECONDS));
         if (state == State::PENDING && now < p->deadline)
             ++p;
         else
@@ -127,21 +134,18 @@ void PendingConnections::servePending() {
 
 // Does what can be done without waiting.
 PendingConnections::State PendingConnections::serve(Pending &pending) {
-    if (pending.refused)
+    if (pending.answered)
         return discard(pending.connection->socket()) ? State::PENDING : State::OVER;
     pending.heard = pending.heard || hasInput(pending.connection->socket());
     try {
-        const State state = advance(pending);
+        const State state = pending.visit ? visit(pending) : advance(pending, pending.tls);
         if (state == State::ADMITTED)
             admit(pending);
         return state;
     } catch (const NotAuthenticated &error) {
         // Do not close it yet: closing a connection with unread input discards the alert that is on its way and says why.
         log_.line("viewer " + pending.connection->name(), error.what());
-        ::shutdown(pending.connection->socket(), SHUT_WR);
-        pending.refused = true;
-        pending.deadline = Clock::now() + TO_READ_WHY;
-        return State::PENDING;
+        return awaitReader(pending);
     } catch (const NetError &error) {
         log_.line("viewer " + pending.connection->name(), error.what());
     } catch (const cusight::Error &) {
@@ -150,8 +154,30 @@ PendingConnections::State PendingConnections::serve(Pending &pending) {
     return State::OVER;
 }
 
-PendingConnections::State PendingConnections::advance(Pending &pending) const {
-    if (tls_)
+PendingConnections::State PendingConnections::awaitReader(Pending &pending) {
+    pending.connection->shutdown();
+    pending.answered = true;
+    pending.deadline = Clock::now() + TO_READ_WHY;
+    return State::PENDING;
+}
+
+// A browser's request.
+PendingConnections::State PendingConnections::visit(Pending &pending) {
+    const Visit::State state = pending.visit->advance(*pending.connection);
+    if (state == Visit::State::PENDING)
+        return State::PENDING;
+    if (state == Visit::State::ANSWERED) {
+        if (!pending.visit->refusal().empty())
+            log_.line("viewer " + pending.connection->name(), "refused, " + pending.visit->refusal());
+        return awaitReader(pending);
+    }
+    const std::string &request = pending.visit->request();
+    pending.said.assign(request.begin(), request.end());
+    return State::ADMITTED;
+}
+
+PendingConnections::State PendingConnections::advance(Pending &pending, bool tls) {
+    if (tls)
         return pending.connection->handshake() ? State::ADMITTED : State::PENDING;
     uint8_t bytes[CUS_WIRE_HEADER_BYTES];
     const size_t n = pending.connection->read(bytes, sizeof bytes - pending.said.size());
@@ -168,7 +194,8 @@ PendingConnections::State PendingConnections::advance(Pending &pending) const {
 void PendingConnections::admit(Pending &pending) {
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        admitted_.push_back({std::move(pending.connection), std::move(pending.said), pending.since});
+        admitted_.push_back(
+            {std::move(pending.connection), std::move(pending.said), pending.visit != nullptr, pending.since});
     }
     admitted_event_.set();
 }
@@ -178,33 +205,42 @@ void PendingConnections::admit(Pending &pending) {
 void PendingConnections::acceptAll() {
     if (Clock::now() < accept_again_)
         return;
-    for (int i = 0; i < ACCEPTED_AT_ONCE; ++i) {
-        Listener::Accepted accepted;
-        const Listener::Result result = listener_.accept(accepted);
-        if (result == Listener::Result::NONE)
-            return;
-        if (result == Listener::Result::EXHAUSTED) {
-            // poll() would report the connection again at once, so ignore it for a while.
-            if (!dropSilent()) {
-                log_.line("connections", std::string("cannot be accepted at present: ") + std::strerror(accepted.error));
-                accept_again_ = Clock::now() + WITHOUT_DESCRIPTORS;
-            }
-            return;
+    for (const auto &entrance : entrances_)
+        for (int i = 0; i < ACCEPTED_AT_ONCE && acceptOne(*entrance); ++i) {
         }
-        try {
-            Pending pending;
-            pending.connection = std::make_unique<Connection>(accepted.socket, accepted.name, tls_);
-            pending.address = accepted.address;
-            pending.deadline =
-                pending.since + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(HELLO_SECONDS));
-            if (serve(pending) != State::PENDING)
-                continue;
+}
+
+// Returns false if none waits, or none can be accepted.
+bool PendingConnections::acceptOne(Entrance &entrance) {
+    Listener::Accepted accepted;
+    const Listener::Result result = entrance.listener.accept(accepted);
+    if (result == Listener::Result::NONE)
+        return false;
+    if (result == Listener::Result::EXHAUSTED) {
+        // poll() would report the connection again at once, so ignore it for a while.
+        if (!dropSilent()) {
+            log_.line("connections", std::string("cannot be accepted at present: ") + std::strerror(accepted.error));
+            accept_again_ = Clock::now() + WITHOUT_DESCRIPTORS;
+        }
+        return false;
+    }
+    try {
+        Pending pending;
+        pending.tls = entrance.door.tls != nullptr;
+        pending.connection = std::make_unique<Connection>(accepted.socket, accepted.name, entrance.door.tls);
+        if (entrance.door.web)
+            pending.visit = std::make_unique<Visit>(*entrance.door.web);
+        pending.address = accepted.address;
+        pending.deadline =
+            pending.since + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(HELLO_SECONDS));
+        if (serve(pending) == State::PENDING) {
             makeRoom(pending.address);
             pending_.push_back(std::move(pending));
-        } catch (const NetError &error) {
-            log_.line("viewer " + accepted.name, error.what());
         }
+    } catch (const NetError &error) {
+        log_.line("viewer " + accepted.name, error.what());
     }
+    return true;
 }
 
 // Drops a pending connection if there is no room for one more of this address.
@@ -220,7 +256,7 @@ void PendingConnections::makeRoom(const std::string &address) {
     for (const auto &count : counts)
         most = std::max(most, count.second);
     auto victim = pending_.end();
-    const auto rank = [](const Pending &p) { return p.refused ? 0 : p.heard ? 2 : 1; };
+    const auto rank = [](const Pending &p) { return p.answered ? 0 : p.heard ? 2 : 1; };
     for (auto p = pending_.begin(); p != pending_.end(); ++p) {
         const bool candidate = crowded ? p->address == address : counts[p->address] == most;
         if (candidate && (victim == pending_.end() || rank(*p) < rank(*victim)))
@@ -234,7 +270,7 @@ void PendingConnections::makeRoom(const std::string &address) {
 }
 
 void PendingConnections::drop(std::list<Pending>::iterator which, const std::string &why) {
-    if (!which->refused) // those are already in the log
+    if (!which->answered) // those are already in the log
         log_.line("viewer " + which->connection->name(), why);
     pending_.erase(which);
 }
@@ -242,7 +278,7 @@ void PendingConnections::drop(std::list<Pending>::iterator which, const std::str
 // Frees a descriptor by dropping a connection that has said nothing. Returns false if there is none.
 bool PendingConnections::dropSilent() {
     const auto silent =
-        std::find_if(pending_.begin(), pending_.end(), [](const Pending &p) { return p.refused || !p.heard; });
+        std::find_if(pending_.begin(), pending_.end(), [](const Pending &p) { return p.answered || !p.heard; });
     if (silent == pending_.end())
         return false;
     drop(silent, "dropped before its hello, no file descriptors are left");

@@ -3,6 +3,7 @@
 
 #include "diffstream/log.hpp"
 #include "diffstream/net/sockets.hpp"
+#include "diffstream/web/visit.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -19,26 +20,35 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double HELLO_SECONDS = 5; // to say hello, before a viewer is dropped
 
+// Where viewers come in. A browser's request takes the place of the hello.
+struct Door {
+    Address address;
+    const Tls *tls = nullptr;      // nullptr without TLS
+    const WebRules *web = nullptr; // nullptr: viewers of the library
+};
+
 // Serves each connection on a thread of its own until the TLS handshake or, without TLS, the hello is complete, so that
-// frames and handshakes never delay each other. Pending connections have a quota, in total and for each address. A further
-// connection evicts one that has said nothing yet or, if all have, the oldest.
+// frames and handshakes never delay each other. Pending connections of all doors share a quota, in total and for each address.
+// A further connection evicts one that has said nothing yet or, if all have, the oldest.
 class PendingConnections {
   public:
     static constexpr int PER_ADDRESS = 4;
 
     struct Admitted {
         std::unique_ptr<Connection> connection;
-        std::vector<uint8_t> said; // without TLS: the hello
+        std::vector<uint8_t> said; // without TLS: the hello; of a browser: its request
+        bool web = false;          // a browser
         Clock::time_point since;   // when it connected
     };
 
-    // Throws like Listener. tls: nullptr without TLS.
-    PendingConnections(const Address &address, const Tls *tls, int max_pending, Log &log);
+    // Throws like Listener.
+    PendingConnections(const std::vector<Door> &doors, int max_pending, Log &log);
     ~PendingConnections();
     PendingConnections(const PendingConnections &) = delete;
     PendingConnections &operator=(const PendingConnections &) = delete;
 
-    int port() const { return listener_.port(); }
+    // Of the door with this number.
+    int port(size_t door) const { return entrances_[door]->listener.port(); }
     // Becomes readable when a viewer has been admitted.
     int wakeup() const { return admitted_event_.file(); }
     // Returns the viewers admitted since the last call.
@@ -59,12 +69,19 @@ class PendingConnections {
       private:
         int file_;
     };
+    struct Entrance {
+        explicit Entrance(const Door &d) : door(d), listener(d.address, d.tls != nullptr) {}
+        Door door;
+        Listener listener;
+    };
     struct Pending {
         std::unique_ptr<Connection> connection;
-        std::string address; // without the port; the network for IPv6
+        std::unique_ptr<Visit> visit; // a browser's
+        std::string address;          // without the port; the network for IPv6
+        bool tls = false;
         Clock::time_point since = Clock::now(), deadline;
-        bool heard = false;   // has sent something
-        bool refused = false; // waits only for the other end to read why
+        bool heard = false;    // has sent something
+        bool answered = false; // waits only for the other end to read the answer, or why it is refused
         std::vector<uint8_t> said;
     };
     enum class State { PENDING, ADMITTED, OVER };
@@ -74,17 +91,19 @@ class PendingConnections {
     void wait();
     void servePending();
     void acceptAll();
+    bool acceptOne(Entrance &entrance);
+    State visit(Pending &pending);
+    static State awaitReader(Pending &pending);
     void makeRoom(const std::string &address);
     void drop(std::list<Pending>::iterator which, const std::string &why);
     bool dropSilent();
     State serve(Pending &pending);
-    State advance(Pending &pending) const;
+    static State advance(Pending &pending, bool tls);
     void admit(Pending &pending);
 
-    const Tls *tls_;
     const size_t max_pending_;
     Log &log_;
-    Listener listener_;
+    std::vector<std::unique_ptr<Entrance>> entrances_;
     Event admitted_event_, stop_event_;
     std::list<Pending> pending_; // oldest first
     Clock::time_point accept_again_ = Clock::now();

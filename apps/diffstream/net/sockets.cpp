@@ -180,7 +180,7 @@ void requireSafe(const addrinfo &found, const Address &address, bool with_tls) {
     if (!with_tls && !isLoopback(found.ai_addr))
         throw Stop(sample::USAGE, address.text() +
                                       " is beyond loopback: that needs TLS, with --key FILE (a shared key) or with "
-                                      "--cert, --cert-key and --ca");
+                                      "--cert, --cert-key and --ca; for browsers with --web-cert and --web-cert-key");
 }
 
 // Data that the kernel buffers for a slow connection adds delay that cannot be recovered, so the buffers are small.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "diffstream/net/tls.hpp"
+#include "diffstream/net/transport.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -10,28 +11,22 @@
 
 namespace diffstream {
 
-// One end of a connection. Reading and writing also drive the TLS handshake; no data passes before it is complete.
-class Connection {
+// A socket, with TLS or without. Reading and writing also drive the TLS handshake; no data passes before it is complete.
+class Connection : public Transport {
   public:
     Connection(int socket, std::string name, const Tls *tls);
-    ~Connection();
-    Connection(const Connection &) = delete;
-    Connection &operator=(const Connection &) = delete;
+    ~Connection() override;
 
-    // Return the number of bytes transferred; 0: none at present. Throw NetError, also at the end of the connection.
-    size_t read(void *data, size_t bytes);
-    size_t write(const void *data, size_t bytes);
+    size_t read(void *data, size_t bytes) override;
+    size_t write(const void *data, size_t bytes) override;
 
     // Continues the TLS handshake. True once the other end is authenticated; always true without TLS.
     bool handshake();
 
-    // Announces the end of the data, if that is possible without waiting.
-    void shutdown();
-
-    int socket() const { return socket_; }
-    // The events to poll() for. writing: there is data to write.
-    short events(bool writing) const;
-    const std::string &name() const { return name_; }
+    void shutdown() override;
+    int socket() const override { return socket_; }
+    short events(bool writing) const override;
+    const std::string &name() const override { return name_; }
 
   private:
     size_t result(int done, size_t moved);

@@ -1,3 +1,4 @@
+#include "diffstream/net/secret.hpp"
 #include "diffstream/net/tls_session.hpp"
 
 #include "common/app.hpp"
@@ -42,59 +43,6 @@ struct Tls::Context {
 namespace {
 
 constexpr const char *IDENTITY = "cusight-diffstream";
-
-// ---- Secrets in files --------------------------------------------------------------------------------------------------
-
-// A secret from a file. It is never copied, and wiped at the end.
-class Secret {
-  public:
-    // Throws Stop(USAGE) if the file cannot be read, has more than max_bytes, is open to others, or is no regular file.
-    Secret(const std::string &option, const std::string &file, size_t max_bytes) : bytes_(max_bytes + 1) {
-        const std::string name = option + " " + file;
-        const int descriptor = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); // a pipe must not wait
-        if (descriptor < 0)
-            throw Stop(sample::USAGE, name + ": " + std::strerror(errno));
-        const std::string problem = read(descriptor, max_bytes);
-        ::close(descriptor);
-        if (problem.empty())
-            return;
-        OPENSSL_cleanse(bytes_.data(), bytes_.size());
-        throw Stop(sample::USAGE, name + problem);
-    }
-    ~Secret() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
-    Secret(const Secret &) = delete;
-    Secret &operator=(const Secret &) = delete;
-
-    const char *begin() const { return bytes_.data(); }
-    const char *end() const { return bytes_.data() + size_; }
-    size_t size() const { return size_; }
-
-  private:
-    // Returns the problem, or "".
-    std::string read(int descriptor, size_t max_bytes) {
-        struct stat status = {};
-        if (::fstat(descriptor, &status) != 0)
-            return std::string(": ") + std::strerror(errno);
-        if (!S_ISREG(status.st_mode))
-            return ": expected a regular file";
-        if (status.st_mode & 077)
-            return sample::text(" is open to others (mode %04o), expected mode 0600: chmod 600 FILE",
-                                static_cast<unsigned>(status.st_mode & 07777));
-        while (size_ <= max_bytes) {
-            const ssize_t n = ::read(descriptor, bytes_.data() + size_, max_bytes + 1 - size_);
-            if (n == 0)
-                return "";
-            if (n > 0)
-                size_ += static_cast<size_t>(n);
-            else if (errno != EINTR)
-                return std::string(": ") + std::strerror(errno);
-        }
-        return sample::text(" is longer than %zu bytes", max_bytes);
-    }
-
-    std::vector<char> bytes_; // never grows, which would leave a copy
-    size_t size_ = 0;
-};
 
 int digitValue(char c) {
     if (c >= '0' && c <= '9')
@@ -166,13 +114,13 @@ struct Free {
     void operator()(EVP_PKEY *key) const { EVP_PKEY_free(key); }
 };
 
-void loadPrivateKey(SSL_CTX *ssl, const std::string &file) {
-    const Secret text("--cert-key", file, 65536);
+void loadPrivateKey(SSL_CTX *ssl, const std::string &option, const std::string &file) {
+    const Secret text(option, file, 65536);
     const std::unique_ptr<BIO, Free> memory(BIO_new_mem_buf(text.begin(), static_cast<int>(text.size())));
     const std::unique_ptr<EVP_PKEY, Free> key(memory ? PEM_read_bio_PrivateKey(memory.get(), nullptr, nullptr, nullptr)
                                                      : nullptr);
     if (!key || SSL_CTX_use_PrivateKey(ssl, key.get()) != 1 || SSL_CTX_check_private_key(ssl) != 1)
-        throw Stop(sample::USAGE, "--cert-key " + file + ": " + tlsReason());
+        throw Stop(sample::USAGE, option + " " + file + ": " + tlsReason());
 }
 
 void requireRegular(const std::string &option, const std::string &file) {
@@ -182,11 +130,16 @@ void requireRegular(const std::string &option, const std::string &file) {
 }
 
 void loadCertificates(SSL_CTX *ssl, const TlsFiles &files) {
-    requireRegular("--cert", files.certificate);
-    requireRegular("--ca", files.authority);
+    const std::string option = files.browsers ? "--web-cert" : "--cert";
+    requireRegular(option, files.certificate);
     if (SSL_CTX_use_certificate_chain_file(ssl, files.certificate.c_str()) != 1)
-        throw Stop(sample::USAGE, "--cert " + files.certificate + ": " + tlsReason());
-    loadPrivateKey(ssl, files.private_key);
+        throw Stop(sample::USAGE, option + " " + files.certificate + ": " + tlsReason());
+    loadPrivateKey(ssl, option + "-key", files.private_key);
+    if (files.browsers) {
+        SSL_CTX_set_verify(ssl, SSL_VERIFY_NONE, nullptr);
+        return;
+    }
+    requireRegular("--ca", files.authority);
     if (SSL_CTX_load_verify_locations(ssl, files.authority.c_str(), nullptr) != 1)
         throw Stop(sample::USAGE, "--ca " + files.authority + ": " + tlsReason());
 }
@@ -261,7 +214,10 @@ bool isRefusal(unsigned long code, bool complete) {
 }
 
 Tls::Tls(const TlsFiles &files, bool server, const std::string &host) : context_(std::make_unique<Context>()) {
-    const bool certificates = !files.certificate.empty() && !files.private_key.empty() && !files.authority.empty();
+    const bool certificates =
+        !files.certificate.empty() && !files.private_key.empty() && files.authority.empty() == files.browsers;
+    if (files.browsers && !certificates)
+        throw Stop(sample::USAGE, "TLS for browsers needs --web-cert and --web-cert-key together");
     if (files.key.empty() != certificates || (certificates && !files.key.empty()))
         throw Stop(sample::USAGE, "TLS needs either --key, or --cert, --cert-key and --ca together");
     Context &c = *context_;

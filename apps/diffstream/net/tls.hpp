@@ -25,6 +25,7 @@ struct TlsFiles {
     std::string certificate; // --cert: PEM
     std::string private_key; // --cert-key: PEM
     std::string authority;   // --ca: PEM, the authority that must have signed the other end's certificate
+    bool browsers = false;   // the other ends are browsers: only this end has a certificate
     bool any() const { return !key.empty() || !certificate.empty() || !private_key.empty() || !authority.empty(); }
 };
 

@@ -1,0 +1,15 @@
+// The options of programs that serve a page.
+#pragma once
+
+#include "common/terminal/files.hpp"
+#include "common/terminal/options.hpp"
+#include "diffstream/web/visit.hpp"
+
+namespace diffstream {
+
+// --web, --web-token, --web-cert and --web-cert-key.
+void addWeb(CLI::App &app, WebSettings &web);
+// Their files, for sample::Files.
+void readFiles(sample::Files &files, const WebSettings &web);
+
+} // namespace diffstream

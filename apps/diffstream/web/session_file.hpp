@@ -1,0 +1,36 @@
+// A recorded session: what a viewer of all frames receives, in a file that the page plays without a server.
+#pragma once
+
+#include "common/output.hpp"
+
+#include "cusight/live.h"
+
+#include <opencv2/core.hpp>
+
+#include <string>
+
+namespace diffstream {
+
+class SessionFile {
+  public:
+    // Throws like OutputFile.
+    SessionFile(const std::string &path, cv::Size size, uint32_t rate_millihertz);
+    ~SessionFile();
+    SessionFile(const SessionFile &) = delete;
+    SessionFile &operator=(const SessionFile &) = delete;
+
+    void write(const cusSentFrame &frame);
+    // Ends the session and gives the file its name.
+    void finish();
+
+  private:
+    void drain();
+
+    sample::OutputFile file_;
+    cusPeer *peer_ = nullptr;
+};
+
+// Writes the page and the session to `folder`, which must exist: its index.html plays the session without a server.
+void writeSessionPage(const std::string &session, const std::string &folder);
+
+} // namespace diffstream

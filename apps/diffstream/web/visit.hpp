@@ -1,0 +1,73 @@
+// A browser's connection until its viewer is admitted: one HTTP request, for a file of the page or for the stream.
+#pragma once
+
+#include "diffstream/net/sockets.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace diffstream {
+
+// The settings of --web, and what its requests must have.
+struct WebSettings {
+    Address address{"127.0.0.1", ""};     // no port: no browsers
+    std::string certificate, private_key; // --web-cert, --web-cert-key: PEM; both empty: no TLS
+    std::string token_file;               // --web-token
+    bool any() const { return !address.port.empty(); }
+    bool tls() const { return !certificate.empty() || !private_key.empty(); }
+};
+
+// Who may watch: the token, if there is one. Without it, only pages that came from a loopback name may, since any site can send
+// a browser to 127.0.0.1.
+class WebRules {
+  public:
+    // Reads or makes the token. Throws sample::Stop.
+    explicit WebRules(const WebSettings &settings);
+    // "http://127.0.0.1:8080/", with the token if there is one.
+    std::string address(const Address &listening) const;
+
+    // "" or why a request for the stream is refused. The values are those of the headers.
+    std::string refusal(std::string_view target, std::string_view host, std::string_view origin) const;
+
+  private:
+    bool tls_;
+    std::string token_;
+};
+
+// One file of the page, compiled into the program.
+struct WebFile {
+    std::string_view name, type, content;
+};
+const std::vector<WebFile> &webFiles();
+
+// Whether this build has the page; otherwise why not.
+std::string webProblem();
+
+class Visit {
+  public:
+    enum class State { PENDING, WATCHING, ANSWERED };
+    static constexpr size_t MAX_REQUEST = 8192; // bytes of the header
+
+    explicit Visit(const WebRules &rules) : rules_(rules) {}
+
+    // Reads the request and writes the answer, as far as that is possible without waiting. WATCHING: the request was for the
+    // stream, and request() is what a WebSocket needs. Throws NetError for what is no HTTP.
+    State advance(Transport &connection);
+    bool writing() const { return !answer_.empty(); }
+    // Bytes of the request as received.
+    const std::string &request() const { return received_; }
+    // Why the request was refused, for the log; "" if it was not.
+    const std::string &refusal() const { return refusal_; }
+
+  private:
+    bool complete();
+    void answer(unsigned status, std::string_view type, std::string_view body, bool head);
+
+    const WebRules &rules_;
+    std::string received_, answer_, refusal_;
+    size_t sent_ = 0;
+    bool watching_ = false;
+};
+
+} // namespace diffstream
