@@ -46,7 +46,7 @@ class Reader {
     AVRational tick() const;  // the unit of their times, in seconds
     long long frames() const; // as its header says; 0 if unknown
     bool hasSound() const;
-    bool live() const; // comes from the network, and nothing tells when it ends
+    bool live() const;                             // comes from the network, and nothing tells when it ends
     long long damaged() const { return damaged_; } // packets that could not be decoded
 
   private:
