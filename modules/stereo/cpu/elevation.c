@@ -127,22 +127,29 @@ static void mergeBest(uint16_t *restrict best, int n, int bits, int first, int l
     }
 }
 
-/* Moves on to the score of shift s, with all shifts below it seen. */
+#define SELECT(mask, a, b) ((uint16_t)(((a) & (mask)) | ((b) & (uint16_t) ~(mask))))
+
+/* Moves on to the score of shift s, with all shifts below it seen. All choices are masks, or compilers branch. */
 CUSI_MULTIVERSION
 static void watchPeaks(const uint16_t *restrict key, int n, int bits, int s, int prefer_smaller, PeakRow *restrict p) {
-    const uint16_t handicap = (uint16_t)prefer_smaller, now_at = (uint16_t)s;
+    const uint16_t handicap = (uint16_t)prefer_smaller, at = (uint16_t)s;
+    uint16_t *const restrict scores = p->score, *const restrict shifts = p->shift, *const restrict belows = p->below,
+                             *const restrict aboves = p->above, *const restrict seconds = p->second,
+                             *const restrict lasts = p->last, *const restrict earliers = p->earlier;
     for (int x = 0; x < n; ++x) {
-        const uint16_t now = (uint16_t)(key[x] >> bits), least = (uint16_t)(p->score[x] + handicap),
-                       needed = least > 1 ? least : 1, after = (uint16_t)(now_at - p->shift[x]), last = p->last[x],
-                       earlier = p->earlier[x], second = p->second[x];
-        const uint16_t larger = second > now ? second : now, kept = after > 1 ? larger : second;
-        p->second[x] = now >= needed ? earlier : kept;
-        p->above[x] = now >= needed ? 0 : after == 1 ? now : p->above[x];
-        p->below[x] = now >= needed ? last : p->below[x];
-        p->shift[x] = now >= needed ? now_at : p->shift[x];
-        p->score[x] = now >= needed ? now : p->score[x];
-        p->earlier[x] = earlier > last ? earlier : last;
-        p->last[x] = now;
+        const uint16_t now = (uint16_t)(key[x] >> bits), score = scores[x], shift = shifts[x], below = belows[x],
+                       above = aboves[x], second = seconds[x], last = lasts[x], earlier = earliers[x];
+        const uint16_t least = (uint16_t)(score + handicap), needed = least > 1 ? least : 1;
+        const uint16_t after = (uint16_t)(at - shift), larger = second > now ? second : now;
+        const uint16_t wins = (uint16_t) - (now >= needed), next = (uint16_t) - (after == 1),
+                       far = (uint16_t) - (after > 1);
+        seconds[x] = SELECT(wins, earlier, SELECT(far, larger, second));
+        aboves[x] = SELECT(wins, 0, SELECT(next, now, above));
+        belows[x] = SELECT(wins, last, below);
+        shifts[x] = SELECT(wins, at, shift);
+        scores[x] = SELECT(wins, now, score);
+        earliers[x] = earlier > last ? earlier : last;
+        lasts[x] = now;
     }
 }
 
