@@ -43,7 +43,7 @@ std::vector<uint8_t> street(int camera, int frame) {
 }
 
 struct Cameras {
-    Cameras(int count, cusSpace space) : count(count) {
+    Cameras(int cameras, cusSpace space) : count(cameras) {
         cusMotionOptions options = cusMotionDefaults();
         options.space = space;
         options.warmup = 0;
