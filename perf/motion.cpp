@@ -106,8 +106,9 @@ void motion(const std::string &id, int cameras) {
         }
 #endif
         row.report();
-        if (row.measured())
+        if (row.measured()) {
             EXPECT_GE(all.boxes(), 2);
+        }
         if (space == CUS_DEVICE && cameras == 1)
             perf::latency("motion/" + FRAME.text(), step);
     });
