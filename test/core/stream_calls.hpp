@@ -335,6 +335,11 @@ class Calls {
             const cusEventWindow windows[] = {{0, 300}, {100, 550}, {7, 7}};
             return cusEventStack(stacker, &arrays, windows, 3, eventFrames_, s);
         });
+        add("cusEventStackSpans", Capture::YES, "stacker", {}, [=](cusStream s) {
+            const cusEventWindow windows[] = {{0, 300}, {100, 550}, {7, 7}};
+            const cusEventSpan spans[] = {{0, 1 << 20}, {0, 1 << 20}, {0, 1 << 20}};
+            return cusEventStackSpans(stacker, &arrays, windows, spans, 3, eventFrames_, s);
+        });
         add("cusEventStackerSkipped", Capture::REFUSED, "stacker", {}, [=](cusStream s) {
             uint64_t skipped = 0;
             return cusEventStackerSkipped(stacker, &skipped, s);

@@ -40,6 +40,8 @@ constexpr Setting SETTINGS[] = {{5, 300, 256, 3}, {3, 256, 256, 1}, {6, 40, 10, 
 cusStereoOptions optionsOf(const Setting &setting, std::mt19937_64 &random) {
     cusStereoOptions o = randomOptions(setting.cols, random);
     o.shifts = setting.shifts;
+    while (o.subpixel_bits > 0 && o.shifts << o.subpixel_bits > 65535)
+        --o.subpixel_bits;
     o.window = setting.window;
     o.left_right_check = random() % 3 ? -1 : 1;
     o.fill = static_cast<cusStereoFillRule>(random() % 4);
