@@ -184,9 +184,9 @@ events recording.txt --sensor-size 100x100 --skip-bad --checksum --events-per-fr
 printf '%% evt 5.0\n%% end\n' >new.raw
 expect 3 "EVT 5.0" new.raw --checksum
 printf '%% evt 2.0\n%% geometry 640x480\n%% end\n\001\000\000\200\001\010\000\020\002' >cut.raw
-expect 3 "the file ends at byte" cut.raw --checksum --events-per-frame 1
+expect 3 "ends at byte" cut.raw --checksum --events-per-frame 1
 grep -q "^frames: 1 " out.txt || fail "frames before the end of the file are missing"
-runs 3 "the file ends at byte" "$program" convert cut.raw cut.dat
+runs 3 "ends at byte" "$program" convert cut.raw cut.dat
 [ "$("$program" info cut.dat | value events)" = 1 ] || fail "events before the end of the file are missing"
 expect 4 "cannot be written" recording.txt --output none/there.raw
 finish

@@ -227,7 +227,7 @@ offered() { # EXPECTED PROGRAM WORD...
     got=$(complete_with "$@")
     [ "$got" = "$expected" ] || fail "completion of '$*' is '$got', expected '$expected'"
 }
-offered "heatmap noise side" cusight-heatmap --view ""
+offered "heatmap motion noise side" cusight-heatmap --view ""
 offered "noise" cusight-heatmap --view n
 offered "auto" cusight-match x.png --device a
 offered "--json --json-frames" cusight-contour --json
