@@ -180,14 +180,15 @@ static size_t likelyToFit(const cusEventPipeline *s, size_t left) {
 static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
     struct EventsBytes *b = s->bytes;
     cusEventDecoded done;
-    for (size_t used = 0; used < size; used += (size_t)done.used) {
+    for (size_t used = 0, piece; used < size; used += done.status == CUS_OK ? piece : (size_t)done.used) {
         const Slot *slot = &s->slots[s->current];
         const cusEventBuffers to = {.x = (uint16_t *)slot->events[0].data + s->held,
                                     .y = (uint16_t *)slot->events[1].data + s->held,
                                     .p = (uint8_t *)slot->events[2].data + s->held,
                                     .t = s->with_times ? (int64_t *)slot->events[3].data + s->held : NULL,
                                     .capacity = s->capacity + EVENTS_ROOM - s->held};
-        CUS_TRY(cusEventDecoderRun(b->decoder, bytes + used, likelyToFit(s, size - used), &to, NULL, s->compute));
+        piece = likelyToFit(s, size - used);
+        CUS_TRY(cusEventDecoderRun(b->decoder, bytes + used, piece, &to, NULL, s->compute));
         const cusStatus status = cusEventDecoderCheck(b->decoder, &done, s->compute);
         if (status != CUS_OK && status != CUS_ERROR_CAPACITY && status != CUS_ERROR_FORMAT)
             return status;

@@ -267,13 +267,14 @@ TEST_P(FaultsWith, Pipeline) {
 TEST_P(FaultsWith, PipelineOfBytes) {
     std::vector<uint32_t> words;
     for (uint32_t i = 0; i < 3000; ++i)
-        words.push_back(i % 10 == 0 ? 8u << 28 | i : (i & 1) << 28 | (i & 63) << 22 | (i * 7 % 64) << 11 | i % 48);
+        words.push_back(i % 10 == 0 ? 8u << 28 | i : (i & 1) << 28 | (i % 10) << 22 | (i * 7 % 64) << 11 | i % 48);
     const size_t size = words.size() * sizeof words[0];
     cusEventDecoderOptions decoder = cusEventDecoderDefaults();
     decoder.format = CUS_EVENTS_EVT2;
     cusEventPipelineOptions options = cusEventPipelineDefaults();
     options.windowing.unit = CUS_WINDOW_DURATION;
     options.windowing.length = 6400;
+    options.max_events = 10000;
     options.compute = space();
     options.decoder = &decoder;
     const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);

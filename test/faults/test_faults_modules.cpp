@@ -300,6 +300,18 @@ TEST_P(FaultsOf, Stereo) {
             t.result(contours.bytes());
         });
     }
+    cusStereoOptions fine = cusStereoDefaults();
+    fine.subpixel_bits = 4;
+    support::Owned<cusContourMapperDestroy> mapper;
+    CUS_ASSERT_OK(cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, space(), &fine));
+    check("cusContourMapConfidence", [&](Trial &t) {
+        Mat heights, contours, confidence;
+        t.call([&] {
+            return cusContourMapConfidence(mapper, &left.mat, &right.mat, &heights, &contours, &confidence, nullptr);
+        });
+        t.result(heights.bytes());
+        t.result(confidence.bytes());
+    });
 }
 
 } // namespace
