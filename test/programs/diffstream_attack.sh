@@ -36,6 +36,7 @@ else
     start_sender web synthetic:160x120@1000000 --fps 25 --web 0
     start_viewer good; good=$viewer
     until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
+    until_ 20 grep -qs "in a browser" web.err
     port=$(sed -n 's/^in a browser: http:.*:\([0-9]*\)\/$/\1/p' web.err)
     attack web --rate 20 --viewers 10 --kind mixed --web
 fi
@@ -71,6 +72,7 @@ else
         start_sender page synthetic:160x120@1000000 --fps 25 --web 127.0.0.1:0 --web-cert one.pem --web-cert-key one.key --web-token token
         start_viewer good; good=$viewer
         until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
+        until_ 20 grep -qs "in a browser" page.err
         port=$(sed -n 's/^in a browser: https:.*:\([0-9]*\)\/#token=.*/\1/p' page.err)
         attack page --rate 250 --viewers 25 --web --token 0123456789abcdef --ca one.pem
     fi

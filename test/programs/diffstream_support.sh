@@ -27,6 +27,7 @@ lines() { [ -f "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ]; }
 # start_sender NAME ARGUMENTS...: in the background on a free port, $port.
 start_sender() {
     local name=$1; shift
+    rm -f "$name.err" # of an earlier one, which says listening too
     timeout 300 "$program" send "$@" --bind 127.0.0.1:0 > "$name.out" 2> "$name.err" &
     sender=$!
     started+=("$sender")
@@ -37,6 +38,7 @@ start_sender() {
 # start_viewer NAME ARGUMENTS...: in the background, of the sender on $port; $viewer.
 start_viewer() {
     local name=$1; shift
+    rm -f "$name.seen"
     timeout 300 "$program" view 127.0.0.1:$port --headless --frame-checksums "$name.seen" "$@" > "$name.out" 2> "$name.err" &
     viewer=$!
     started+=("$viewer")
