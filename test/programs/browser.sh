@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A page of cusight-diffstream in headless Chromium and Firefox: bit-exact pictures, late and slow viewers, a lost connection, 30 tabs,
+# A page of cusight-diffstream in headless Chromium and Firefox: bit-exact pictures, late and slow viewers, a lost connection, many tabs,
 # wrong tokens and origins, a session without a server. Skipped where there is no browser or no --web.
 set -u
 build=$1 source=$2
