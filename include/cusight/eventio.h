@@ -283,18 +283,16 @@ CUS_API void cusEventWriterDiscard(cusEventWriter *writer);
 
 /* What a filter keeps, in this order; an event that one step drops is unknown to the next. */
 typedef struct cusEventFilterOptions {
-    int width, height;  /* of the sensor, 1..65536; events outside are dropped */
-    int64_t begin, end; /* microseconds: only events with begin <= t < end; default: all */
-    /* Hot pixels: only the first hot_events of each pixel in each hot_period microseconds from the first event on. 0 (default):
-     * all; default period 1000000. */
-    uint64_t hot_events;
-    int64_t hot_period;
+    int width, height;   /* of the sensor, 1..65536; events outside are dropped */
+    int64_t begin, end;  /* microseconds: only events with begin <= t < end; default: all */
+    uint64_t hot_events; /* hot pixels: only so many of each pixel in each hot_period; 0 (default): all */
+    int64_t hot_period;  /* microseconds, from the first event on; default 1000000 */
     /* Background activity: only events with another at most so many microseconds before at one of the eight pixels around, which
      * need not be kept itself (Delbruck 2008). 0 (default): all. */
     int64_t activity;
-    /* A region, whose upper left pixel becomes 0, 0. All 0 (default): the sensor. */
-    int x, y, region_width, region_height;
-    int flip_x, flip_y; /* mirror its columns, its rows; default 0 */
+    int x, y;                        /* upper left pixel of a region; it becomes 0, 0 */
+    int region_width, region_height; /* of the region; 0, 0 (default): the sensor */
+    int flip_x, flip_y;              /* mirror its columns, its rows; default 0 */
 } cusEventFilterOptions;
 
 /* The defaults named above; the sensor is to be set. */

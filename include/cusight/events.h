@@ -185,7 +185,7 @@ CUS_API cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *
 
 /* The bounds of a window in time, in microseconds: begin <= end. */
 typedef struct cusEventSpan {
-    int64_t begin, end;
+    int64_t begin, end; /* microseconds */
 } cusEventSpan;
 
 /* As cusEventStack, for representations with `window_times`: spans has the bounds of each window, in host memory. */

@@ -137,8 +137,8 @@ typedef struct cusMotionResults {
     const cusMotionStatus *status; /* of each camera */
     const cusMotionBox *boxes;     /* those of camera c begin at c * max_boxes */
     const cusMotionTrack *tracks;  /* likewise, by increasing id */
-    int cameras, max_boxes;
-    cusSpace space;
+    int cameras, max_boxes;        /* of the detector */
+    cusSpace space;                /* of the arrays */
 } cusMotionResults;
 
 /* Waits for nothing. Errors: NULL. */

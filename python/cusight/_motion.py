@@ -139,11 +139,18 @@ class MotionDetector(Closeable):
 
     def found(self, camera: int = 0, *, stream: Stream | None = None) -> Motion:
         """What the camera's last step has found. Waits for the stream."""
-        (time, steps, state, *counts), boxes, tracks = self._core.found(
-            integer("MotionDetector.found", "camera", camera), stream
-        )
+        status, boxes, tracks = self._core.found(integer("MotionDetector.found", "camera", camera), stream)
+        time, steps, state, moving, components, threshold, noise = status
         return Motion(
-            time, steps, _STATES[state], *counts, [MotionBox(*b) for b in boxes], [MotionTrack(*t) for t in tracks]
+            time,
+            steps,
+            _STATES[state],
+            moving,
+            components,
+            threshold,
+            noise,
+            [MotionBox(*b) for b in boxes],
+            [MotionTrack(*t) for t in tracks],
         )
 
     def mask(self, camera: int = 0, *, stream: Stream | None = None) -> Any:

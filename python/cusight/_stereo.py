@@ -125,7 +125,7 @@ def stereo_elevation_confidence(
 ) -> tuple[Array, Array]:
     """The same, and the confidence: (rows, cols) uint8, 255 (best - second) / best of the scores, where the second best is no
     neighbor of the best; 0 at holes."""
-    return _core.stereo_elevation_confidence(left, right, _numbers(options), out, confidence, stream)  # type: ignore[return-value]
+    return _core.stereo_elevation_confidence(left, right, _numbers(options), out, confidence, stream)
 
 
 def stereo_find_shifts(left: Array, right: Array, options: StereoOptions | None = None, *, stream: Stream | None = None) -> int:

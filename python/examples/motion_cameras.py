@@ -47,7 +47,7 @@ def main() -> int:
                 torch.cuda.synchronize()  # the decoders reuse their memory
             steps += 1
         torch.cuda.synchronize()
-        return (time.perf_counter() - start) / max(1, steps * options.cameras)
+        return float((time.perf_counter() - start) / max(1, steps * options.cameras))
 
     first = torch.from_dlpack(next(frames_of_one()))
     with cusight.MotionDetector(tuple(first.shape), options.cameras, device="cuda") as detector:

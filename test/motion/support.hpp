@@ -90,7 +90,7 @@ inline Options plainOptions() {
 class Detector {
   public:
     Detector(int cameras, int rows, int cols, int channels, Options options, cusSpace space)
-        : cameras_(cameras), rows_(rows), cols_(cols), type_(CUS_MAKETYPE(CUS_8U, channels)), space_(space),
+        : rows_(rows), cols_(cols), type_(CUS_MAKETYPE(CUS_8U, channels)), space_(space),
           max_boxes_(options.max_boxes) {
         options.space = space;
         CUS_EXPECT_OK(cusMotionDetectorCreate(&detector_, cameras, rows, cols, type_, &options));
@@ -142,7 +142,7 @@ class Detector {
     }
 
   private:
-    int cameras_, rows_, cols_, type_;
+    int rows_, cols_, type_;
     cusSpace space_;
     int max_boxes_;
     support::Owned<cusMotionDetectorDestroy> detector_;
