@@ -143,11 +143,13 @@ class Symbols:
 
     def __init__(self, xml):
         self.headers, self.anonymous, self.enumerators = {}, {}, set()
-        for path in sorted(xml.glob("*.xml")):
-            if path.name in ("index.xml", "Doxyfile.xml"):
-                continue
-            compound = ElementTree.parse(path).getroot().find("compounddef")
+        paths = [path for path in sorted(xml.glob("*.xml")) if path.name not in ("index.xml", "Doxyfile.xml")]
+        compounds = [ElementTree.parse(path).getroot().find("compounddef") for path in paths]
+        classes = {compound.findtext("compoundname") for compound in compounds if compound.get("kind") in ("class", "struct")}
+        for compound in compounds:
             kind, name = compound.get("kind"), compound.findtext("compoundname")
+            if name.rpartition("::")[0] in classes: # shown with its class
+                continue
             if kind in ("struct", "class", "union") and "<" not in name and compound.get("prot") != "private":
                 self.add(compound, f"doxygen{kind}", name, "   :members:\n")
             elif kind == "file" or kind == "namespace":

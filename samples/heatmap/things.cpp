@@ -38,6 +38,7 @@ void Collector::draw(cv::Mat &picture, const std::vector<cusMotionBox> &boxes, i
             continue;
         const cv::Scalar color = colorOf(b.track);
         std::vector<cv::Point> path;
+        path.reserve(seen.size());
         for (const Seen &s : seen)
             path.emplace_back(s.box.center_x / 256, s.box.center_y / 256);
         cv::polylines(picture, path, false, color, 1, cv::LINE_AA);

@@ -90,8 +90,7 @@ inline Options plainOptions() {
 class Detector {
   public:
     Detector(int cameras, int rows, int cols, int channels, Options options, cusSpace space)
-        : rows_(rows), cols_(cols), type_(CUS_MAKETYPE(CUS_8U, channels)), space_(space),
-          max_boxes_(options.max_boxes) {
+        : rows_(rows), cols_(cols), type_(CUS_MAKETYPE(CUS_8U, channels)), space_(space), max_boxes_(options.max_boxes) {
         options.space = space;
         CUS_EXPECT_OK(cusMotionDetectorCreate(&detector_, cameras, rows, cols, type_, &options));
     }

@@ -58,7 +58,7 @@ static void joinRows(MotionRun *runs, size_t above, size_t here, size_t end) {
 
 /* Adds a run to its component. */
 static void addRun(const MotionPlanes *planes, size_t words, int y, const MotionRun *run, MotionComponent *component) {
-    const uint64_t length = (uint64_t)(run->last - run->first + 1);
+    const uint64_t length = (uint64_t)run->last - (uint64_t)run->first + 1;
     component->sum_x += length * (uint64_t)(run->first + run->last) / 2;
     component->sum_y += length * (uint64_t)y;
     component->left = run->first < component->left ? run->first : component->left;
