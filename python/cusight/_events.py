@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union, overload
 
 from . import _core
 from ._columns import TimeUnit, four_columns, split, unit_number
-from ._errors import choice, device_text, integers, invalid, wrong_type
+from ._errors import choice, device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
 from ._types import ArrayLike, Column, EventsLike, Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from .events import Recording
 
 Kind = Literal[
     "histogram",
@@ -400,12 +402,28 @@ class FrameBatch:
 
 
 @dataclass(frozen=True)
+class ReaderCounts:
+    """What was read since a Recording was opened or last sought."""
+
+    events: int
+    triggers_rising: int
+    triggers_falling: int
+    bad_coordinates: int
+    bad_polarity: int
+    bad_time: int
+    untimed: int
+    bad_words: int
+
+
+@dataclass(frozen=True)
 class PipelineCounts:
-    """Events pushed, windows delivered, events skipped because they lie outside the frame."""
+    """Events pushed, windows delivered, events skipped because they lie outside the frame, and of a pipeline with a recording what
+    its decoder has read."""
 
     events: int
     windows: int
     skipped: int
+    decoded: ReaderCounts | None = field(default=None, repr=False)
 
 
 class EventPipeline(Closeable):
@@ -420,9 +438,11 @@ class EventPipeline(Closeable):
     max_events: largest number of events in a window; 0: 4 Mi, or the length of windows by count. batch_windows: at most so many
         windows per batch; 0: 16 MiB of frames.
     max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
+    recording: of EVT2, EVT2.1, EVT3, EVT4 or DAT: `push_recording` instead of `push`. Its raw bytes are decoded from the beginning, where
+        frames are made: a GPU is sent 2 to 4 bytes an event, not 13. `Recording.frames` does so by itself.
 
     Raises ValueError (status CAPACITY) if a window by duration has more than max_events events, or if more than max_gap in a row
-    have none.
+    have none; NotImplementedError for a recording of another format.
     """
 
     def __init__(
@@ -441,6 +461,7 @@ class EventPipeline(Closeable):
         max_events: int = 0,
         batch_windows: int = 0,
         max_gap: int = 0,
+        recording: Recording | None = None,
     ) -> None:
         numbers, many = representations("EventPipeline", representation, bins)
         if not callable(sink):
@@ -458,6 +479,11 @@ class EventPipeline(Closeable):
                 raise wrong_type("EventPipeline", name, value, "an integer")
             if not 0 <= value < 1 << 63:
                 raise invalid("EventPipeline", name, value, "at least 0")
+
+        reader = getattr(recording, "_core", None)
+        if recording is not None and not isinstance(reader, _core.EventReader):
+            raise wrong_type("EventPipeline", "recording", recording, "a Recording")
+        self._decodes = recording is not None
 
         def receive(first: int, rows: bytearray, frames: list[Any]) -> None:
             import numpy
@@ -482,6 +508,7 @@ class EventPipeline(Closeable):
             max_events,
             batch_windows,
             max_gap,
+            reader,
         )
 
     def push(
@@ -497,10 +524,19 @@ class EventPipeline(Closeable):
         """Adds the next events, in host memory, as `stack_events` takes them. The arrays may be reused afterwards."""
         self._core.push(*four_columns("EventPipeline.push", x, y, p, t, columns), unit_number("EventPipeline.push", time_unit))
 
+    def push_recording(self, count: int = 1 << 22) -> bool:
+        """Decodes the next bytes of the recording, at most `count` of them (2^25 at once), and returns whether there were any. Raises
+        ValueError that names the file's byte if it is damaged there; the events before it have been pushed, and `flush` delivers them.
+        """
+        if integer("EventPipeline.push_recording", "count", count) < 1:
+            raise invalid("EventPipeline.push_recording", "count", count, "at least 1")
+        return self._core.push_recording(count)  # type: ignore[no-any-return]
+
     def flush(self) -> None:
-        """Ends the recording and delivers its last frames."""
+        """Ends the recording and delivers its last frames. Raises EOFError, after that, if a recording's bytes end within a word."""
         self._core.flush()
 
     def counts(self) -> PipelineCounts:
         """What was pushed, delivered and skipped since creation."""
-        return PipelineCounts(*self._core.counts())
+        events, windows, skipped, decoded = self._core.counts()
+        return PipelineCounts(events, windows, skipped, ReaderCounts(*decoded) if self._decodes else None)

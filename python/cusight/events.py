@@ -7,18 +7,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, TypedDict, Union
 
 from . import _core
 from ._columns import TimeUnit, four_columns, unit_number
-from ._errors import InputOutputError, MissingFileError, Status, choice, integer, invalid, wrong_type
+from ._errors import Error, InputOutputError, MissingFileError, Status, choice, integer, invalid, wrong_type
 from ._events import (
     EventPipeline,
     EventStacker,
     FrameBatch,
     PipelineCounts,
+    ReaderCounts,
     Representation,
     Representations,
     Windowing,
@@ -70,6 +70,8 @@ Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1",
 _FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6, "EVT2.1": 7, "Metavision": 8, "HDF5": 9,
             "MVSEC": 10, "EVT4": 11, "AEDAT4": 12, "bag": 13, "MCAP": 14}
 _PIECE = 1 << 20  # events read at once
+_WORDS = ("EVT2", "EVT2.1", "EVT3", "EVT4", "DAT")  # formats whose raw bytes a pipeline decodes
+_LEAST_BYTES, _MOST_BYTES = 1 << 16, 1 << 25  # of them at once
 
 
 class OpenOptions(TypedDict, total=False):
@@ -112,20 +114,6 @@ class Triggers(NamedTuple):
         return f"Triggers({len(self.t):,} triggers{times})"
 
 
-@dataclass(frozen=True)
-class ReaderCounts:
-    """What was read since a Recording was opened or last sought."""
-
-    events: int
-    triggers_rising: int
-    triggers_falling: int
-    bad_coordinates: int
-    bad_polarity: int
-    bad_time: int
-    untimed: int
-    bad_words: int
-
-
 class Recording(Closeable):
     """A recording of an event camera, opened by `cusight.events.open`.
 
@@ -157,6 +145,7 @@ class Recording(Closeable):
         self.last_time: int | None = int(last) if last >= 0 else None
         self._start = 0
         self._triggers: Triggers | None = None
+        self._counted: ReaderCounts | None = None  # by the decoder of the last iteration of frames, if there was one
         place = repr(self._source) if isinstance(self._source, str) else f"{memoryview(self._source).nbytes:,} bytes in memory"
         size = f"{height} x {width} pixels" if height else "pixels not known"
         self._about = f"{place}, {self.format}, {size}"
@@ -170,6 +159,7 @@ class Recording(Closeable):
         and the next call raises (EOFError, ValueError, OSError)."""
         if integer("Recording.read", "count", count) < 1:
             raise invalid("Recording.read", "count", count, "at least 1")
+        self._counted = None
         x, y, p, t, n = self._core.read(count)
         if n == count:
             return Events(x, y, p, t)
@@ -185,13 +175,13 @@ class Recording(Closeable):
     def seek(self, time: int) -> int:
         """The next event read will be the first with t >= `time` (microseconds). Returns its index. `frames` starts there too."""
         index = int(self._core.seek_time(time))
-        self._start = index
+        self._start, self._counted = index, None
         return index
 
     def seek_index(self, index: int) -> None:
         """The next event read will be number `index`, from 0."""
         self._core.seek_index(index)
-        self._start = index
+        self._start, self._counted = index, None
 
     @property
     def triggers(self) -> Triggers:
@@ -202,8 +192,8 @@ class Recording(Closeable):
         return self._triggers
 
     def counts(self) -> ReaderCounts:
-        """What was read, and what was skipped, since the recording was opened or last sought."""
-        return ReaderCounts(*self._core.counts())
+        """What was read, and what was skipped, since the recording was opened or last sought, or by the last iteration of frames."""
+        return self._counted or ReaderCounts(*self._core.counts())
 
     def frames(
         self,
@@ -230,6 +220,9 @@ class Recording(Closeable):
         first_window, end_window: only these windows (a shard of the recording); 0: no end.
         max_events: largest number of events in a window by duration; 0: 4 Mi.
         max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
+
+        EVT2, EVT2.1, EVT3, EVT4 and DAT from the beginning are decoded where frames are made, from the file's bytes. If the recording is
+        damaged, iterating gives the frames before the damage, then raises.
         """
         size = frame_size("Recording.frames", self.shape if shape is None else shape)
         if integer("Recording.frames", "batch", batch) < 1:
@@ -296,18 +289,47 @@ class Frames:
 
     def batches(self) -> Iterator[FrameBatch]:
         """The batches as FrameBatch: frames with the indices of their windows and events."""
-        ready: list[FrameBatch] = []
-        recording = self._recording
+        recording, ready = self._recording, list[FrameBatch]()
         recording._core.seek_index(self._start)
-        with EventPipeline(self._size, sink=ready.append, **self._arguments) as pipeline:
+        recording._counted = None
+        decodes = recording.format in _WORDS and not self._start
+        source = recording if decodes else None
+        with EventPipeline(self._size, sink=ready.append, recording=source, **self._arguments) as pipeline:
+            pieces = self._push_bytes(pipeline, ready) if decodes else self._push_events(pipeline)
             held: list[FrameBatch] = []
-            for events in recording:
-                pipeline.push(*events)
+            failure: Error | None = None
+            while failure is None:
+                try:
+                    next(pieces)
+                except StopIteration:
+                    break
+                except Error as error:  # what came before it first
+                    failure = error
                 yield from self._regroup(held, ready)
-            pipeline.flush()
+            try:
+                pipeline.flush()
+            except Error as error:
+                failure = failure or error
+            if decodes:
+                recording._counted = pipeline.counts().decoded
             yield from self._regroup(held, ready)
             if held:
                 yield _join(held)
+            if failure:
+                raise failure
+
+    def _push_events(self, pipeline: EventPipeline) -> Iterator[None]:
+        for events in self._recording:
+            pipeline.push(*events)
+            yield None
+
+    def _push_bytes(self, pipeline: EventPipeline, ready: list[FrameBatch]) -> Iterator[None]:
+        """Pieces of so many bytes that each makes a few batches, which wait in memory."""
+        count = _LEAST_BYTES
+        while pipeline.push_recording(count):
+            made = sum(map(len, ready))
+            count = max(_LEAST_BYTES, count // 2) if made > 4 * self._batch else min(_MOST_BYTES, 2 * count)
+            yield None
 
     def _regroup(self, held: list[FrameBatch], ready: list[FrameBatch]) -> Iterator[FrameBatch]:
         """Batches of exactly the length that was asked for; what is left stays in `held`."""

@@ -1,7 +1,6 @@
 // Event recordings: reader, writers. Host only. Events from video, on either device.
 #include "events.hpp"
 #include "frameworks.hpp"
-#include "handle.hpp"
 #include "modules.hpp"
 
 #include <algorithm>
@@ -15,16 +14,6 @@ namespace cuspy {
 
 // Ctrl-C is checked after pieces of this many events.
 static constexpr size_t PIECE = size_t{1} << 20;
-
-static void checkSignals() {
-    if (PyErr_CheckSignals() != 0)
-        throw nb::python_error();
-}
-
-struct Reader {
-    Array memory; // of a recording in memory
-    Handle<cusEventReader> handle;
-};
 
 static Reader *openReader(nb::handle source, int width, int height, const std::optional<std::string> &camera, int format,
                           bool skip_bad, int threads, size_t max_memory, size_t max_chunk, bool plugins) {
@@ -63,12 +52,16 @@ static nb::tuple info(Reader &self) {
                           fields.last_time, camera);
 }
 
+nb::tuple countsOf(const cusEventCounts &c) {
+    return nb::make_tuple(c.events, c.triggers_rising, c.triggers_falling, c.bad_coordinates, c.bad_polarity, c.bad_time,
+                          c.untimed, c.bad_words);
+}
+
 static nb::tuple counts(Reader &self) {
     const Use<cusEventReader> reader(self.handle);
     cusEventCounts c = {};
     check(cusEventReaderCounts(reader, &c));
-    return nb::make_tuple(c.events, c.triggers_rising, c.triggers_falling, c.bad_coordinates, c.bad_polarity, c.bad_time,
-                          c.untimed, c.bad_words);
+    return countsOf(c);
 }
 
 // Reads up to `capacity` events as (x, y, p, t, count). If the recording is damaged, returns the events before the damage;

@@ -1,6 +1,5 @@
 // Frames from events in memory.
 #include "events.hpp"
-#include "handle.hpp"
 #include "modules.hpp"
 
 #include <algorithm>

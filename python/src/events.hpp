@@ -1,7 +1,7 @@
 // Events, windows and representations as the event functions share them.
 #pragma once
 
-#include "arrays.hpp"
+#include "handle.hpp"
 
 #include <vector>
 
@@ -34,5 +34,19 @@ cusWindowing windowingOf(const nb::tuple &numbers);
 // clip), ...]
 std::vector<cusRepresentation> representationsOf(const nb::list &list);
 int typeOf(const cusRepresentation &representation);
+
+struct Reader {
+    Array memory; // of a recording in memory
+    Handle<cusEventReader> handle;
+    uint64_t pipelines = 0; // that have been given its bytes; the last one reads them
+};
+// Numbers as Python's ReaderCounts has them.
+nb::tuple countsOf(const cusEventCounts &counts);
+
+// Ctrl-C.
+inline void checkSignals() {
+    if (PyErr_CheckSignals() != 0)
+        throw nb::python_error();
+}
 
 } // namespace cuspy

@@ -1,6 +1,5 @@
-// Recordings of any length, pushed in pieces; frames go to a Python function.
+// Recordings of any length, pushed in pieces, as events or as a file's raw bytes; frames go to a Python function.
 #include "events.hpp"
-#include "handle.hpp"
 #include "modules.hpp"
 
 #include <exception>
@@ -19,7 +18,13 @@ struct Pipeline {
     std::unique_ptr<State> state; // before the handle, so that the pipeline dies first
     Handle<cusEventPipeline> handle;
     Device compute;
+    // A recording whose bytes the pipeline decodes, or None.
+    nb::object recording;
+    uint64_t number = 0; // among the recording's pipelines
+    std::shared_ptr<cusMat> bytes;
 };
+
+static constexpr int PIECE_BYTES = 32 << 20; // of a recording, at most
 
 // Frames of a batch as a new array of the framework. The consumer's stream and the batch's wait for each other.
 static nb::object copyOf(Call &call, const cusMat &mat, int64_t count, const Pipeline::State &state, cusStream source) {
@@ -52,8 +57,7 @@ static cusStatus deliver(void *user, const cusFrameBatch *batch) {
     auto *state = static_cast<Pipeline::State *>(user);
     const nb::gil_scoped_acquire acquire;
     try {
-        if (PyErr_CheckSignals() != 0)
-            throw nb::python_error();
+        checkSignals();
         Call call("EventPipeline");
         call.assume(state->deliver, state->framework);
         nb::list frames;
@@ -71,7 +75,8 @@ static cusStatus deliver(void *user, const cusFrameBatch *batch) {
 
 static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sink, const nb::tuple &windowing,
                         uint64_t first_window, uint64_t end_window, const char *device, const char *deliver_to,
-                        nb::handle framework, size_t max_events, size_t batch_windows, uint64_t max_gap) {
+                        nb::handle framework, size_t max_events, size_t batch_windows, uint64_t max_gap,
+                        nb::object recording) {
     const std::vector<cusRepresentation> representations = representationsOf(list);
     Call call("EventPipeline");
     call.assume(parseDevice("EventPipeline", device), Framework::NumPy);
@@ -90,12 +95,39 @@ static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sin
     options.max_events = max_events;
     options.batch_windows = batch_windows;
     options.max_gap = max_gap;
+    cusEventDecoderOptions decoder = {};
+    cusEventDecoderState start = {};
+    Reader *const reader = recording.is_none() ? nullptr : nb::cast<Reader *>(recording);
+    std::shared_ptr<cusMat> bytes;
+    if (reader) {
+        const Use<cusEventReader> use(reader->handle);
+        options.decoder = &decoder;
+        bytes.reset(new cusMat(CUS_MAT_INIT), [](cusMat *mat) {
+            cusMatRelease(mat);
+            delete mat;
+        });
+        call.run([&]() -> cusStatus {
+            CUS_TRY(cusEventReaderDecoder(use, &decoder, &start));
+            return call.space() == CUS_DEVICE ? cusMatCreatePinned(bytes.get(), 1, PIECE_BYTES, CUS_8UC1)
+                                              : cusMatCreate(bytes.get(), 1, PIECE_BYTES, CUS_8UC1, CUS_HOST);
+        });
+    }
     cusEventPipeline *pipeline = nullptr;
     call.run([&] {
         return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(),
                                       static_cast<int>(representations.size()), &options, deliver, state.get());
     });
-    return new Pipeline{std::move(state), {"EventPipeline", pipeline, cusEventPipelineDestroy}, call.device()};
+    std::unique_ptr<Pipeline> made(new Pipeline{std::move(state),
+                                                {"EventPipeline", pipeline, cusEventPipelineDestroy},
+                                                call.device(),
+                                                std::move(recording),
+                                                0,
+                                                bytes});
+    if (reader) {
+        made->number = ++reader->pipelines;
+        call.run([&] { return cusEventDecoderSetState(cusEventPipelineDecoder(pipeline), &start); });
+    }
+    return made.release();
 }
 
 // Runs `work`; an exception of the sink is passed on unchanged.
@@ -130,9 +162,29 @@ static void push(Pipeline &self, nb::handle x, nb::handle y, nb::handle p, nb::h
             piece.t += first;
         piece.count = std::min(PIECE, in.events.count - first);
         runWithSink(self, call, [&] { return cusEventPipelinePush(pipeline, &piece); });
-        if (PyErr_CheckSignals() != 0)
-            throw nb::python_error();
+        checkSignals();
     }
+}
+
+// Decodes the next bytes of the recording, at most `count`; false: there was none.
+static bool pushRecording(Pipeline &self, size_t count) {
+    const Use<cusEventPipeline> pipeline(self.handle);
+    if (self.recording.is_none())
+        fail(CUS_ERROR_VALUE, "EventPipeline.push_recording: the pipeline takes events, expected one with a recording");
+    Reader &recording = *nb::cast<Reader *>(self.recording);
+    const Use<cusEventReader> reader(recording.handle);
+    if (self.number != recording.pipelines)
+        fail(CUS_ERROR_VALUE,
+             "EventPipeline.push_recording: a later pipeline or iteration has started the recording again, "
+             "expected one at a time");
+    Call call("EventPipeline.push_recording");
+    call.assume(self.compute, Framework::NumPy);
+    size_t got = 0;
+    call.run([&] { return cusEventReaderReadBytes(reader, std::min<size_t>(count, PIECE_BYTES), self.bytes->data, &got); });
+    if (got)
+        runWithSink(self, call, [&] { return cusEventPipelinePushBytes(pipeline, self.bytes->data, got); });
+    checkSignals();
+    return got > 0;
 }
 
 static void flush(Pipeline &self) {
@@ -148,7 +200,7 @@ static nb::tuple counts(Pipeline &self) {
     call.assume(self.compute, Framework::NumPy);
     cusEventPipelineCounts counts = {};
     call.run([&] { return cusEventPipelineQuery(pipeline, &counts); });
-    return nb::make_tuple(counts.events, counts.windows, counts.skipped);
+    return nb::make_tuple(counts.events, counts.windows, counts.skipped, countsOf(counts.decoded));
 }
 
 // The sink may refer back to the object, so Python's collector must see it.
@@ -157,13 +209,16 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
     if (nb::inst_ready(self)) {
         Pipeline *pipeline = nb::inst_ptr<Pipeline>(self);
         Py_VISIT(pipeline->state->sink.ptr());
+        Py_VISIT(pipeline->recording.ptr());
     }
     return 0;
 }
 
 static int clear(PyObject *self) {
-    if (nb::inst_ready(self))
+    if (nb::inst_ready(self)) {
         nb::inst_ptr<Pipeline>(self)->state->sink.reset();
+        nb::inst_ptr<Pipeline>(self)->recording = nb::none();
+    }
     return 0;
 }
 
@@ -174,10 +229,11 @@ void addPipeline(nb::module_ &module) {
     nb::class_<Pipeline>(module, "EventPipeline", nb::type_slots(slots))
         .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("sink"),
              nb::arg("windowing"), nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), nb::arg("deliver"),
-             none("framework"), nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"))
+             none("framework"), nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"), none("recording"))
         .def("close", [](Pipeline &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Pipeline &self) { return self.handle.closed(); })
         .def("push", &push, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))
+        .def("push_recording", &pushRecording, nb::arg("count"))
         .def("flush", &flush)
         .def("counts", &counts);
 }

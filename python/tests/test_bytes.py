@@ -1,0 +1,175 @@
+"""Frames from a recording's raw bytes: those of its events, in every format that has them."""
+
+from __future__ import annotations
+
+import cusight
+import numpy as np
+import pytest
+
+SHAPE = (48, 64)
+FORMATS = ["EVT2", "EVT2.1", "EVT2.1 legacy", "EVT3", "EVT4", "DAT"]
+WINDOWS = [700, "7ms", cusight.Windowing(500, 300, keep_incomplete=True), cusight.Windowing(9000, 4000, "duration", True)]
+
+
+def words_of(e, high, word):
+    """Each event's word, behind a time word where the upper part of its time is another than before."""
+    parts = []
+    last = -1
+    for x, y, p, t in zip(*(column.tolist() for column in e)):
+        if t >> 6 != last:
+            last = t >> 6
+            parts.append(high(last))
+        parts.append(word(x, y, p, t & 63))
+    return parts
+
+
+def encoded(tmp_path, e, format):
+    """The events as a recording of the format."""
+    if format in ("EVT2", "EVT3", "DAT"):
+        with cusight.events.EventWriter(tmp_path / "recording", SHAPE, format=format) as writer:
+            writer.write(*e)
+        return (tmp_path / "recording").read_bytes()
+    if format == "EVT4":
+        words = words_of(e, lambda t: 0xE << 28 | t, lambda x, y, p, t: 0xA + p << 28 | t << 22 | x << 11 | y)
+        return b"% evt 4.0\n% geometry 64x48\n% end\n" + np.array(words, "<u4").tobytes()
+    words = np.array(
+        words_of(e, lambda t: 8 << 60 | t << 32, lambda x, y, p, t: p << 60 | t << 54 | x << 43 | y << 32 | 1), "<u8"
+    )
+    header = b"% evt 2.1\n% geometry 64x48\n"
+    if format == "EVT2.1 legacy":
+        return header + b"% format EVT21;endianness=legacy\n% end\n" + words.view("<u4").reshape(-1, 2)[:, ::-1].tobytes()
+    return header + b"% end\n" + words.tobytes()
+
+
+@pytest.fixture(params=FORMATS)
+def recording(request, events, tmp_path):
+    """A recording of the format, and its events."""
+    keep = (events.x < 64) & (events.y < 48)
+    clean = cusight.events.Events(*(column[keep] for column in events))
+    data = encoded(tmp_path, clean, request.param)
+    with cusight.events.open(data) as opened:
+        yield opened, clean, data
+
+
+def by_events(recording, **options):
+    """Its frames through a pipeline that takes events."""
+    batches = []
+    recording.seek_index(0)
+    with cusight.EventPipeline(recording.shape, sink=batches.append, **options) as pipeline:
+        for piece in recording:
+            pipeline.push(piece)
+        pipeline.flush()
+    return np.concatenate([b.frames for b in batches]), np.concatenate([b.windows for b in batches])
+
+
+@pytest.mark.parametrize("windows", WINDOWS, ids=str)
+def test_frames_are_those_of_the_events(recording, monkeypatch, windows):
+    opened, clean, _ = recording
+    assert len(opened.read(len(clean.t) + 1).t) == len(clean.t)
+    options = {"windows": windows, "representation": "voxel_grid"}
+    frames, listed = by_events(opened, **options)
+    whole = cusight.stack_events(clean, SHAPE, **options)
+    assert np.array_equal(frames, whole)
+    counts = opened.counts()
+    monkeypatch.setattr(cusight.events.Recording, "read", None)  # no event is read
+    opened.seek_index(0)
+    batches = list(opened.frames(batch=3, **options).batches())
+    assert [len(b) for b in batches[:-1]] == [3] * (len(batches) - 1)
+    assert np.array_equal(np.concatenate([b.frames for b in batches]), whole)
+    assert np.array_equal(np.concatenate([b.windows for b in batches]), listed)
+    assert opened.counts() == counts and counts.events == len(clean.t)
+    shard = np.concatenate(list(opened.frames(first_window=2, end_window=5, **options)))
+    assert np.array_equal(shard, whole[2:5])
+
+
+@pytest.mark.parametrize("count", [1, 7, 1000, 1 << 30])
+def test_pieces_of_any_size(recording, count):
+    opened, clean, _ = recording
+    batches = []
+    with cusight.EventPipeline(SHAPE, "mdes", batches.append, windows=1000, recording=opened) as pipeline:
+        while pipeline.push_recording(count):
+            pass
+        assert not pipeline.push_recording()
+        pipeline.flush()
+        counts = pipeline.counts()
+    whole = cusight.stack_events(clean, SHAPE, windows=1000, representation="mdes")
+    assert np.array_equal(np.concatenate([b.frames for b in batches]), whole)
+    assert (counts.events, counts.windows, counts.skipped) == (len(clean.t), len(whole), 0)
+    assert counts.decoded is not None and counts.decoded.events == len(clean.t)
+
+
+def test_on_a_device(recording, space):
+    opened, clean, _ = recording
+    frames = opened.frames(windows="7ms", device=space.device, framework=space.framework)
+    whole = cusight.stack_events(clean, SHAPE, windows="7ms")
+    assert np.array_equal(np.concatenate([space.get(batch) for batch in frames]), whole)
+
+
+def narrower(data, cols):
+    """The same recording of a sensor with fewer columns, of which its header tells."""
+    for words in (b"64x48", b"width=64", b"Width 64"):
+        data = data.replace(words, words.replace(b"64", b"%d" % cols))
+    return data
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_damage_comes_after_the_frames_before_it(events, tmp_path, monkeypatch, format):
+    """An event outside the sensor in the middle, and an end within a word: by bytes as by events."""
+    keep = (events.x < 60) & (events.y < 48)
+    clean = cusight.events.Events(*(column[keep] for column in events))
+    middle = len(clean.t) // 2
+    clean.x[middle] = 63
+    data = encoded(tmp_path, clean, format)
+    cut = cusight.Windowing(10, keep_incomplete=True)
+    whole = cusight.stack_events(clean, SHAPE, windows=cut)
+    for damaged, error, least in ((narrower(data, 60), ValueError, -(-middle // 10)), (data[:-1], EOFError, len(whole) - 4)):
+        results = []
+        for formats in (cusight.events._WORDS, ()):  # none: all are read by events
+            monkeypatch.setattr(cusight.events, "_WORDS", formats)
+            got = []
+            with pytest.raises(error, match="byte|event [0-9]"):
+                for batch in cusight.events.open(damaged).frames(windows=cut, batch=4, shape=SHAPE).batches():
+                    got.append(batch)
+            assert [len(batch) for batch in got[:-1]] == [4] * (len(got) - 1)
+            results.append(np.concatenate([batch.frames for batch in got]))
+        assert np.array_equal(*results)
+        assert least <= len(results[0]) <= (least if error is ValueError else len(whole))
+        assert np.array_equal(results[0][:-1], whole[: len(results[0]) - 1])
+        monkeypatch.undo()
+
+
+def test_bad_events_are_skipped_and_counted(recording):
+    opened, clean, data = recording
+    small = cusight.events.open(narrower(data, 32), skip_bad=True)
+    options = {"windows": 100, "representation": "histogram"}
+    frames, _ = by_events(small, **options)
+    counts = small.counts()
+    small.seek_index(0)
+    assert np.array_equal(np.concatenate(list(small.frames(**options))), frames)
+    assert small.counts() == counts and counts.bad_coordinates == np.count_nonzero(clean.x >= 32)
+    assert counts.events == np.count_nonzero(clean.x < 32)
+
+
+def test_refusals(recording, tmp_path):
+    opened, _, _ = recording
+    pipeline = cusight.EventPipeline(SHAPE, "mdes", print, recording=opened)
+    with pytest.raises(ValueError, match="cusEventPipelinePush: the pipeline takes bytes, expected one without a decoder"):
+        pipeline.push([1], [1], [1], [1])
+    with pytest.raises(ValueError, match="EventPipeline.push_recording: count is 0, expected at least 1"):
+        pipeline.push_recording(0)
+    later = cusight.EventPipeline(SHAPE, "mdes", print, recording=opened)
+    with pytest.raises(ValueError, match="a later pipeline or iteration has started the recording again, expected one at a time"):
+        pipeline.push_recording()
+    assert later.push_recording(8)
+    opened.close()
+    with pytest.raises(ValueError, match="Recording is closed"):
+        later.push_recording()
+    of_events = cusight.EventPipeline(SHAPE, "mdes", print)
+    with pytest.raises(ValueError, match="the pipeline takes events, expected one with a recording"):
+        of_events.push_recording()
+    assert of_events.counts().decoded is None
+    with pytest.raises(TypeError, match="EventPipeline: recording is 'a.raw', expected a Recording"):
+        cusight.EventPipeline(SHAPE, "mdes", print, recording="a.raw")
+    text = cusight.events.open(b"64 48\n10 1 1 1\n")
+    with pytest.raises(NotImplementedError, match="the file is text, expected EVT2, EVT2.1, EVT3, EVT4 or DAT"):
+        cusight.EventPipeline(SHAPE, "mdes", print, recording=text)
