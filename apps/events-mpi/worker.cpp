@@ -3,6 +3,7 @@
 #include "cusight/live.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 namespace events_mpi {
@@ -46,22 +47,24 @@ void Worker::take(const cusFrameBatch &batch) {
         result_.checksum_bytes += rows * row;
     }
     if (store_)
-        store_->put(base_ + batch.first, data, batch.count);
+        store_->put(batch.first, data, batch.count);
     delivered_ += batch.count;
     result_.frames += batch.count;
 }
 
 // ---- Events ------------------------------------------------------------------------------------------------------------
 
-void Worker::open(const Interval &interval) {
+// Creates the pipeline of an interval. `first_event`: the number of the event that is pushed first. decoder: null if events are pushed.
+void Worker::open(const Interval &interval, uint64_t first_event, const cusEventDecoderOptions *decoder) {
     cusEventPipelineOptions options = cusEventPipelineDefaults();
     options.windowing = plan_.windowing;
     options.compute = compute_;
     options.max_gap = static_cast<uint64_t>(options_.max_gap);
-    // Windows by count are numbered from this rank's start, if it can start there.
-    base_ = plan_.byCount() && recording_.indexed() ? interval.first : 0;
-    options.first_window = interval.first - base_;
-    options.end_window = interval.end - base_;
+    options.first_window = interval.first;
+    options.end_window = interval.end;
+    options.first_event = first_event;
+    options.origin = plan_.origin;
+    options.decoder = decoder;
     cusEventPipelineDestroy(pipeline_);
     pipeline_ = nullptr;
     check(cusEventPipelineCreate(&pipeline_, shape_.rows, shape_.cols, &representation_, 1, &options, receive, this));
@@ -70,23 +73,45 @@ void Worker::open(const Interval &interval) {
 
 // Moves to the interval's first event, or before it.
 void Worker::start(const Interval &interval) {
+    const uint64_t first = interval.first * plan_.windowing.stride;
     if (!recording_.indexed()) {
         recording_.rewind();
     } else if (plan_.byCount()) {
-        recording_.seek(plan_.first_event + interval.first * plan_.windowing.stride);
+        recording_.seek(plan_.first_event + first);
     } else if (interval.first == 0) {
         recording_.seek(plan_.first_event);
     } else {
-        // An event at the origin, outside all windows that are made, tells the pipeline where time starts.
-        const uint16_t zero = 0;
-        const uint8_t none = 0;
-        const cusEventArrays origin = {&zero, &zero, &none, &plan_.origin, 1, CUS_HOST};
-        check(cusEventPipelinePush(pipeline_, &origin));
-        recording_.seekMark(
-            recording_.markBeforeTime(plan_.origin + static_cast<int64_t>(interval.first * plan_.windowing.stride)));
+        recording_.seekMark(recording_.markBeforeTime(plan_.origin + static_cast<int64_t>(first)));
         if (recording_.position() < plan_.first_event)
             recording_.seek(plan_.first_event);
     }
+    open(interval, recording_.indexed() ? recording_.position() - plan_.first_event : 0, nullptr);
+}
+
+// The same for the recording's bytes, if nothing but the pipeline needs the events: it decodes them then, on a GPU many times faster.
+// Returns false if it cannot. *end: the byte up to which the interval needs them, about.
+bool Worker::startBytes(const Interval &interval, uint64_t *end) {
+    if (options_.from > 0 || options_.to >= 0)
+        return false;
+    const auto markAt = [this](uint64_t at) { // in events or microseconds from the origin
+        return plan_.byCount() ? recording_.markBefore(at)
+                               : recording_.markBeforeTime(plan_.origin + static_cast<int64_t>(at));
+    };
+    *end = UINT64_MAX;
+    if (recording_.indexed() && interval.end < plan_.windows)
+        *end = recording_.marks()[std::min(markAt(endOf(interval)) + 1, recording_.marks().size() - 1)].offset;
+    if (recording_.indexed() && interval.first > 0)
+        recording_.seekMark(markAt(interval.first * plan_.windowing.stride));
+    else
+        recording_.rewind();
+    cusEventDecoderOptions options = {};
+    cusEventDecoderState state = {};
+    if (!recording_.decoder(options, state))
+        return false;
+    open(interval, state.index, &options);
+    check(cusEventDecoderSetState(cusEventPipelineDecoder(pipeline_), &state));
+    start_ = state.index;
+    return true;
 }
 
 // The events within --range, if events have no numbers.
@@ -106,31 +131,45 @@ void Worker::push(const cusEventArrays &events) {
     pushed_ += events.count;
 }
 
-// Whether the interval needs no later events. Each rank reads on to the first event of the next rank's first window, so
-// that together they check every event.
+// Where an interval's last window and the first event of the next rank's first window are over, in events or microseconds from the
+// origin. Each rank reads that far, so that together they check every event.
+uint64_t Worker::endOf(const Interval &interval) const {
+    const cusWindowing &w = plan_.windowing;
+    return std::max((interval.end - 1) * w.stride + w.length, interval.end * w.stride + 1);
+}
+
+// Whether the interval needs no later events.
 bool Worker::isPast(const Interval &interval, const cusEventArrays &e) const {
     if (interval.end == plan_.windows)
         return !recording_.indexed() && e.count && e.t[e.count - 1] >= plan_.to_time;
-    const cusWindowing &w = plan_.windowing;
-    const uint64_t end = std::max((interval.end - 1) * w.stride + w.length, interval.end * w.stride + 1);
+    const uint64_t end = endOf(interval);
     if (!plan_.byCount())
         return e.count && e.t[e.count - 1] >= plan_.origin + static_cast<int64_t>(end);
     return (recording_.indexed() ? recording_.position() - plan_.first_event : pushed_) >= end;
 }
 
+void Worker::report(Watch &watch, sample::Progress *progress) {
+    watch.report(read_, result_.frames);
+    if (!progress)
+        return;
+    const Watch::Totals sum = watch.totals();
+    progress->update(static_cast<long long>(std::min(sum.events, plan_.events)),
+                     sample::text("%llu frames", static_cast<unsigned long long>(sum.frames)));
+}
+
 // Returns false if the recording is damaged or another rank has failed.
 bool Worker::make(const Interval &interval, Watch &watch, sample::Progress *progress) {
-    open(interval);
+    uint64_t end = 0;
+    if (startBytes(interval, &end))
+        return makeOfBytes(interval, end, watch, progress);
     start(interval);
     uint64_t last = UINT64_MAX; // the number of the event after those that may be read
     bool past = false;          // the windows are complete; later events are other ranks' business
     if (recording_.indexed()) {
-        const cusWindowing &w = plan_.windowing;
         // One more than there are, to see whether the recording ends with a whole event.
         last = plan_.end_event + (plan_.end_event == recording_.events() && interval.end == plan_.windows);
         if (plan_.byCount() && interval.end < plan_.windows)
-            last = std::min(last, plan_.first_event +
-                                      std::max((interval.end - 1) * w.stride + w.length, interval.end * w.stride + 1));
+            last = std::min(last, plan_.first_event + endOf(interval));
     }
     cusEventArrays e;
     while (recording_.position() < last) {
@@ -139,25 +178,60 @@ bool Worker::make(const Interval &interval, Watch &watch, sample::Progress *prog
             break;
         read_ += e.count;
         push(selected(e));
-        watch.report(read_, result_.frames);
-        if (progress) {
-            const Watch::Totals sum = watch.totals();
-            progress->update(static_cast<long long>(std::min(sum.events, plan_.events)),
-                             sample::text("%llu frames", static_cast<unsigned long long>(sum.frames)));
-        }
+        report(watch, progress);
         if (watch.stopped())
             return false;
         past = isPast(interval, e);
         if (past)
             break;
     }
-    const bool damaged = !past && !recording_.problem().empty();
+    return finish(interval, !past && !recording_.problem().empty(), past);
+}
+
+// The same by bytes, up to number `end` of the file or further.
+bool Worker::makeOfBytes(const Interval &interval, uint64_t end, Watch &watch, sample::Progress *progress) {
+    const uint64_t before = read_;
+    bool past = false;
+    cusEventPipelineCounts counts = {};
+    auto asked = std::chrono::steady_clock::now(); // the query waits for the device
+    const void *bytes = nullptr;
+    for (size_t size = 0; !past && recording_.nextBytes(end, bytes, size);) {
+        const cusStatus status = cusEventPipelinePushBytes(pipeline_, bytes, size);
+        if (status == CUS_ERROR_FORMAT)
+            recording_.damaged();
+        if (error_)
+            std::rethrow_exception(error_);
+        if (status != CUS_ERROR_FORMAT)
+            check(status);
+        const auto now = std::chrono::steady_clock::now();
+        if (recording_.nextByte() < end && status == CUS_OK && now - asked < std::chrono::milliseconds(100))
+            continue;
+        asked = now;
+        check(cusEventPipelineQuery(pipeline_, &counts));
+        read_ = before + counts.events;
+        report(watch, progress);
+        if (watch.stopped())
+            return false;
+        if (interval.end < plan_.windows)
+            past = plan_.byCount() ? start_ + counts.events >= endOf(interval)
+                                   : counts.last_time >= plan_.origin + static_cast<int64_t>(endOf(interval));
+    }
+    cusEventDecoderState state = {};
+    const bool cut = cusEventDecoderGetState(cusEventPipelineDecoder(pipeline_), &state) == CUS_OK && state.carried;
+    return finish(interval, !past && (cut || !recording_.problem().empty()), past);
+}
+
+// Delivers the last windows. Returns false if the recording is damaged.
+bool Worker::finish(const Interval &interval, bool damaged, bool past) {
     if (damaged && store_)
         store_->endJournal();
     const cusStatus status = cusEventPipelineFlush(pipeline_);
     if (error_)
         std::rethrow_exception(error_);
-    check(status);
+    if (status != CUS_ERROR_TRUNCATED)
+        check(status);
+    else if (!past)
+        recording_.damaged();
     cusEventPipelineCounts counts = {};
     check(cusEventPipelineQuery(pipeline_, &counts));
     result_.outside += counts.skipped;

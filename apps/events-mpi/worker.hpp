@@ -43,8 +43,13 @@ class Worker {
     static cusStatus receive(void *user, const cusFrameBatch *batch);
     void take(const cusFrameBatch &batch);
     bool make(const Interval &interval, Watch &watch, sample::Progress *progress);
-    void open(const Interval &interval);
+    bool makeOfBytes(const Interval &interval, uint64_t end, Watch &watch, sample::Progress *progress);
+    bool finish(const Interval &interval, bool damaged, bool past);
+    void report(Watch &watch, sample::Progress *progress);
+    void open(const Interval &interval, uint64_t first_event, const cusEventDecoderOptions *decoder);
     void start(const Interval &interval);
+    bool startBytes(const Interval &interval, uint64_t *end);
+    uint64_t endOf(const Interval &interval) const;
     void push(const cusEventArrays &events);
     bool isPast(const Interval &interval, const cusEventArrays &events) const;
     cusEventArrays selected(const cusEventArrays &events) const;
@@ -57,7 +62,7 @@ class Worker {
     Store *const store_;
     const cusRepresentation representation_;
     cusEventPipeline *pipeline_ = nullptr;
-    uint64_t base_ = 0;      // number of the pipeline's first window
+    uint64_t start_ = 0;     // bytes: the number of the first event decoded
     uint64_t delivered_ = 0; // windows of this interval
     uint64_t pushed_ = 0, read_ = 0;
     std::vector<char> frames_; // a packed batch, if its rows have gaps

@@ -150,8 +150,9 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
 
 /* ---- Bytes, for a decoder elsewhere ---------------------------------------------------------------------------------- */
 
-/* How a cusEventDecoder decodes the recording, on the GPU for example, and the state to start from; cusEventReaderReadBytes starts
- * at the first event then. The options' space is CUS_HOST. A cusEventPipeline takes both (cusight/events.h).
+/* How a cusEventDecoder decodes the recording, on the GPU for example, and the state to start from, at the recording's first event or
+ * at the mark to which cusEventReaderSeekMark has moved since the last other seek; cusEventReaderReadBytes starts there too. The
+ * options' space is CUS_HOST. A cusEventPipeline takes both (cusight/events.h).
  * Errors: NULL; UNSUPPORTED: not EVT2, EVT2.1, EVT3, EVT4 or DAT. */
 CUS_API cusStatus cusEventReaderDecoder(cusEventReader *reader, cusEventDecoderOptions *options,
                                         cusEventDecoderState *state);

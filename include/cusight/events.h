@@ -206,7 +206,7 @@ typedef struct cusFrameBatch {
     int representations;           /* number of them */
     uint64_t first;                /* index of the first window in the recording, from 0 */
     size_t count;                  /* windows */
-    const cusEventWindow *windows; /* event indices count from the first event pushed */
+    const cusEventWindow *windows; /* event indices count from the first event pushed, which has the number first_event */
     /* Device frames: ready in the order of this stream, and reused after the work that the sink queues there. Host frames:
      * NULL; they are ready. */
     cusStream stream;
@@ -230,6 +230,10 @@ typedef struct cusEventPipelineOptions {
     /* Maximum number of windows in a row, by duration, that lie between two consecutive events: a damaged or hostile time may
      * ask for billions of empty frames. 0 (default): 1000; UINT64_MAX: no limit. */
     uint64_t max_gap;
+    /* The number of the first event that is pushed, if the recording is read from a place within it, at or before the first event of
+     * first_window: windows and their event indices are those of the whole recording. 0 (default): its start. */
+    uint64_t first_event;
+    int64_t origin; /* first_event above 0, by duration: the time of the recording's first event */
     /* NULL (default): events are pushed. Otherwise the recording comes as raw bytes (cusEventPipelinePushBytes), which a decoder
      * with these options decodes where the pipeline computes; its space and max_bytes are ignored. Read by Create only. */
     const cusEventDecoderOptions *decoder;
@@ -282,6 +286,7 @@ typedef struct cusEventPipelineCounts {
     uint64_t windows;       /* delivered */
     uint64_t skipped;       /* as cusEventStackerSkipped, over all windows delivered or queued */
     cusEventCounts decoded; /* with a decoder: of this recording, or the last one after a flush */
+    int64_t last_time;      /* windows by duration: of the last event pushed; -1: none, or after a flush */
 } cusEventPipelineCounts;
 
 /* Counts since creation. On the device waits for queued work. Errors: NULL, CUDA. */

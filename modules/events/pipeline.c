@@ -82,6 +82,14 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
     return s->options.decoder ? eventsBytesCreate(s) : CUS_OK;
 }
 
+/* Before the first event of a recording. */
+static void restart(cusEventPipeline *s) {
+    s->pushed = s->options.first_event;
+    s->origin = s->newest = s->options.origin; /* the first event's unless it has a number */
+    s->held = 0;
+    s->next = s->options.first_window;
+}
+
 cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,
                                  int count, const cusEventPipelineOptions *options, cusFrameSink sink, void *user) {
     CUSI_TRACE;
@@ -94,6 +102,12 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
     CUSI_REQUIRE(chosen.end_window == 0 || chosen.end_window >= chosen.first_window, CUS_ERROR_VALUE,
                  "%s: end_window is %llu, expected 0 or at least first_window = %llu", function,
                  (unsigned long long)chosen.end_window, (unsigned long long)chosen.first_window);
+    const uint64_t stride = eventsStride(windowing),
+                   first_full = chosen.first_event / stride + (chosen.first_event % stride > 0);
+    CUSI_REQUIRE(windowing->unit == CUS_WINDOW_DURATION || chosen.first_window >= first_full, CUS_ERROR_VALUE,
+                 "%s: first_window is %llu, expected at least %llu, the first window after first_event = %llu", function,
+                 (unsigned long long)chosen.first_window, (unsigned long long)first_full,
+                 (unsigned long long)chosen.first_event);
     CUSI_REQUIRE(chosen.deliver == CUS_HOST || (chosen.deliver == CUS_DEVICE && chosen.compute == CUS_DEVICE),
                  CUS_ERROR_VALUE, "%s: deliver is CUS_DEVICE, expected compute CUS_DEVICE too", function);
     const uint64_t length = windowing->unit == CUS_WINDOW_COUNT ? windowing->length : 1;
@@ -113,7 +127,7 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
     made->user = user;
     made->capacity = (size_t)capacity;
     made->resident = resident;
-    made->next = chosen.first_window;
+    restart(made);
     const cusStatus status = create(made, representations, count);
     if (status != CUS_OK) {
         cusEventPipelineDestroy(made);
@@ -523,9 +537,7 @@ static cusStatus flush(cusEventPipeline *s) {
     CUS_TRY(eventsSubmitStaged(s, 1));
     for (int k = 0; k < s->slot_count; ++k)
         CUS_TRY(nextSlot(s));
-    s->pushed = 0;
-    s->held = 0;
-    s->next = s->options.first_window;
+    restart(s);
     return CUS_OK;
 }
 
@@ -545,6 +557,8 @@ static cusStatus query(cusEventPipeline *pipeline, cusEventPipelineCounts *count
     CUSI_NOT_NULL("cusEventPipelineQuery", counts);
     CUS_TRY(cusEventStackerSkipped(pipeline->stacker, &pipeline->counts.skipped, pipeline->compute));
     *counts = pipeline->counts;
+    const int any = eventsByDuration(pipeline) && pipeline->pushed > pipeline->options.first_event;
+    counts->last_time = any ? pipeline->newest : -1;
     return CUS_OK;
 }
 

@@ -40,7 +40,7 @@ struct cusEventPipeline {
     int resident;              /* events are decoded into the slots' device arrays, which are then the staging */
 
     /* The recording */
-    uint64_t pushed; /* events so far */
+    uint64_t pushed; /* the number of the next event */
     uint64_t next;   /* the next window to make */
     size_t held;     /* events in the current slot's staging: the last ones pushed */
     int64_t origin, newest;

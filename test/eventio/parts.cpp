@@ -50,6 +50,46 @@ TEST(EventParts, ReadingFromEachMarkGivesTheSameEvents) {
     }
 }
 
+// A decoder elsewhere starts at the mark sought last, and at the first event after any other seek.
+TEST(EventParts, ADecoderStartsAtAMark) {
+    auto random = support::generator();
+    const Events events = randomEvents(9000 / support::SLOWER, random, int64_t(random() % 20000000));
+    for (const auto &[name, bytes] : files(events)) {
+        Reader r(bytes);
+        cusEventDecoderOptions options;
+        cusEventDecoderState state;
+        if (cusEventReaderDecoder(r.reader, &options, &state) != CUS_OK)
+            continue;
+        const Events all = Reader(bytes).all();
+        std::vector<cusEventMark> marks = marksOf(bytes, 1 + random() % 40);
+        marks.insert(marks.begin(), cusEventMark{});
+        for (const cusEventMark &mark : marks) {
+            size_t count = 0;
+            if (&mark != &marks[0])
+                CUS_ASSERT_OK(cusEventReaderSeekMark(r.reader, &mark));
+            r.read(random() % 50); // changes nothing
+            if (&mark == &marks[0])
+                CUS_ASSERT_OK(random() % 2 ? cusEventReaderSeekIndex(r.reader, 7)
+                                           : cusEventReaderSeekTime(r.reader, 9, nullptr));
+            CUS_ASSERT_OK(cusEventReaderDecoder(r.reader, &options, &state));
+            EXPECT_EQ(state.index, mark.index) << name;
+            support::Owned<cusEventDecoderDestroy> decoder;
+            CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
+            CUS_ASSERT_OK(cusEventDecoderSetState(decoder, &state));
+            Bytes rest(bytes.size());
+            CUS_ASSERT_OK(cusEventReaderReadBytes(r.reader, rest.size(), rest.data(), &count));
+            Events e;
+            const size_t most = events.size() + 1;
+            e.x.resize(most), e.y.resize(most), e.p.resize(most), e.t.resize(most);
+            const cusEventBuffers to = {e.x.data(), e.y.data(), e.p.data(), e.t.data(), most, nullptr, 0};
+            cusEventDecoded done = {};
+            CUS_ASSERT_OK(cusEventDecoderRun(decoder, rest.data(), count, &to, &done, nullptr));
+            EXPECT_TRUE(e.part(0, done.count) == all.part(mark.index, all.size() - mark.index))
+                << name << ", " << mark.index;
+        }
+    }
+}
+
 TEST(EventParts, MorePartsThanEvents) {
     auto random = support::generator();
     for (const size_t n : {1, 2, 5}) {

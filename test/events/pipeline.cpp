@@ -291,6 +291,49 @@ TEST_P(EventPipeline, BoundsEmptyWindowsInARow) {
     CUS_EXPECT_OK(push(o, {INT64_MIN, INT64_MAX}));
 }
 
+// A rank of many starts within the recording: windows, their numbers and those of events are the whole's.
+TEST_P(EventPipeline, FromAPlaceWithinARecording) {
+    std::mt19937_64 random = support::generator();
+    const int rows = 12, cols = 17;
+    const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
+    for (int round = 0; round < 60 / support::SLOWER; ++round) {
+        const Events events = randomEvents(1 + random() % 3000, rows, cols, 10, random, round % 2 ? 3 : 40);
+        cusEventPipelineOptions o = options(randomWindowing(random));
+        o.batch_windows = 1 + random() % 9;
+        const std::vector<cusEventWindow> all = reference::windows(events, o.windowing);
+        if (all.empty())
+            continue;
+        o.first_window = random() % all.size();
+        o.end_window = o.first_window + 1 + random() % 9;
+        Collected whole, part;
+        const Pipeline from_start(rows, cols, r, o, &whole);
+        pushInPieces(from_start.object, events, 700, random);
+        o.first_event = random() % (all[o.first_window].first + 1);
+        o.origin = events.t.front();
+        const size_t left = events.size() - o.first_event;
+        const Pipeline pipeline(rows, cols, r, o, &part);
+        for (int again = 0; again < 2; ++again) {
+            part = Collected();
+            const cusEventArrays rest = slice(events, o.first_event, left);
+            CUS_ASSERT_OK(cusEventPipelinePush(pipeline.object, &rest));
+            cusEventPipelineCounts counts = {};
+            CUS_ASSERT_OK(cusEventPipelineQuery(pipeline.object, &counts));
+            EXPECT_EQ(counts.last_time, o.windowing.unit == CUS_WINDOW_DURATION && left ? events.t.back() : -1);
+            CUS_ASSERT_OK(cusEventPipelineFlush(pipeline.object));
+            CUS_ASSERT_OK(cusEventPipelineQuery(pipeline.object, &counts));
+            EXPECT_EQ(counts.last_time, -1);
+            EXPECT_EQ(counts.events, static_cast<size_t>(again + 1) * left);
+            ASSERT_EQ(part.windows.size(), whole.windows.size());
+            EXPECT_EQ(part.first, whole.first);
+            for (size_t k = 0; k < whole.windows.size(); ++k) {
+                EXPECT_EQ(part.windows[k].first, whole.windows[k].first) << "window " << k;
+                EXPECT_EQ(part.windows[k].last, whole.windows[k].last) << "window " << k;
+            }
+            EXPECT_TRUE(part.values == whole.values);
+        }
+    }
+}
+
 TEST(EventPipelineCreate, Rejects) {
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
     cusEventPipeline *pipeline = nullptr;
@@ -306,6 +349,11 @@ TEST(EventPipelineCreate, Rejects) {
     o.first_window = 5;
     o.end_window = 4;
     CUS_REJECTS(create(), VALUE, "end_window is 4");
+    o = cusEventPipelineDefaults();
+    o.windowing.stride = 100;
+    o.first_event = 101;
+    o.first_window = 1;
+    CUS_REJECTS(create(), VALUE, "first_window is 1, expected at least 2, the first window after first_event = 101");
     EXPECT_EQ(pipeline, nullptr);
     cusEventPipelineDestroy(nullptr);
 }

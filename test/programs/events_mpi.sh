@@ -117,9 +117,23 @@ for recording in "${CUSIGHT_TEST_DATA_EVENTS:-/none}"/*.{raw,txt,h5,dat}; do
 done
 rm -f whole.raw part.raw
 
+# ---- Raw bytes, which pipelines decode where events are needed for nothing else; --resize needs them ------------------------
+head -c 90001 r.evt2 >cut.evt2
+for how in "3 r.evt3 --events-per-frame 7000 --stride 5000" "2 r.dat --us-per-frame 1900000 --stride 5000000 --keep-incomplete" \
+    "4 r.evt2 --events-per-frame 8000 --skip-bad" "3 cut.evt2 --us-per-frame 2000000 --representation tencode"; do
+    "$one" --device cpu --headless ${how#* } --output whole.raw >/dev/null 2>one.txt
+    mpi $how --output part.raw
+    [ $? -eq $(($(wc -l <one.txt) ? 3 : 0)) ] && cmp whole.raw part.raw || fail "$how, by bytes: $(cat err.txt)"
+    [ ! -s one.txt ] || grep -q "$(sed 's/^cusight-events: //' one.txt)" err.txt || fail "$how: by bytes it says $(cat err.txt)"
+    mpi $how --resize 1280x720 --output part.raw
+    cmp whole.raw part.raw || fail "$how, by events: $(cat err.txt)"
+done
+grep -q "the file ends at byte 90001, within an event" err.txt || fail "by events it says $(cat err.txt)"
+expect 3 "the recording ends at byte 90001, within a word" 2 cut.evt2 --us-per-frame 2000000 --checksum # bytes were decoded
+rm -f whole.raw part.raw
+
 # ---- Bad days ------------------------------------------------------------------------------------------------------------
 # A file that ends early, and an event that is not one: the frames before that, one message, exit code 3.
-head -c 90001 r.evt2 >cut.evt2
 awk 'NR == 19000 { $2 = 5000 } { print }' r.text >bad.text
 for input in cut.evt2 bad.text; do
     for how in "--events-per-frame 1500 --stride 500 --keep-incomplete" "--us-per-frame 700000"; do

@@ -35,7 +35,7 @@ void check(cusStatus status) {
                events::inOptions(cusLastError()));
 }
 
-Recording::Recording(const Options &o, bool pinned) : path_(o.input), indexed_(!o.skip_bad) {
+Recording::Recording(const Options &o, bool pinned) : path_(o.input), indexed_(!o.skip_bad), pinned_(pinned) {
     cusEventReaderOptions options = cusEventReaderDefaults();
     options.width = o.sensor.width;
     options.height = o.sensor.height;
@@ -56,6 +56,7 @@ Recording::~Recording() {
     cusEventReaderClose(reader_);
     for (cusMat &m : column_)
         cusMatRelease(&m);
+    cusMatRelease(&bytes_);
 }
 
 // ---- Marks -------------------------------------------------------------------------------------------------------------
@@ -203,6 +204,30 @@ bool Recording::next(size_t most, cusEventArrays &events) {
         }
     events = {x, y, p, t, got, CUS_HOST};
     return got > 0;
+}
+
+// ---- Bytes -------------------------------------------------------------------------------------------------------------
+
+bool Recording::decoder(cusEventDecoderOptions &options, cusEventDecoderState &state) {
+    if (!to_column_.empty() || cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
+        return false;
+    if (!bytes_.data)
+        check(pinned_ ? cusMatCreatePinned(&bytes_, 1, PIECE_BYTES, CUS_8UC1)
+                      : cusMatCreate(&bytes_, 1, PIECE_BYTES, CUS_8UC1, CUS_HOST));
+    next_byte_ = state.offset;
+    return true;
+}
+
+bool Recording::nextBytes(uint64_t end, const void *&bytes, size_t &size) {
+    const uint64_t wanted = end > next_byte_ ? end - next_byte_ : PART_BYTES / 8;
+    bytes = bytes_.data;
+    size = 0;
+    if (!problem_.empty())
+        return false;
+    note(
+        cusEventReaderReadBytes(reader_, static_cast<size_t>(std::min<uint64_t>(wanted, PIECE_BYTES)), bytes_.data, &size));
+    next_byte_ += size;
+    return size > 0;
 }
 
 } // namespace events_mpi

@@ -18,6 +18,7 @@ void check(cusStatus status);
 class Recording {
   public:
     static constexpr int PIECE = 800000; // events; whole chunks of M3ED and DSEC
+    static constexpr int PIECE_BYTES = 32 << 20;
 
     // Throws Stop(INPUT). `pinned`: events are read into page-locked memory.
     Recording(const Options &options, bool pinned);
@@ -49,6 +50,16 @@ class Recording {
     // Gets up to `most` of the next events, on the grid of the frames, valid until the next call. Returns false at the end.
     // A damaged recording ends there, and problem() says why.
     bool next(size_t most, cusEventArrays &events);
+
+    // Bytes instead of events, for a decoder with these options that starts from the state: from the last mark sought, or from the
+    // start after rewind(). Returns false if the recording has none, or its events go to another grid.
+    bool decoder(cusEventDecoderOptions &options, cusEventDecoderState &state);
+    // Gets the next ones, up to `end`, a byte of the file, or some more if it has been reached. Returns false at the end.
+    bool nextBytes(uint64_t end, const void *&bytes, size_t &size);
+    uint64_t nextByte() const { return next_byte_; }
+    // What the decoder said of them.
+    void damaged() { note(CUS_ERROR_FORMAT); }
+
     uint64_t position() const { return position_; } // the number of the next event
     const std::string &problem() const { return problem_; }
 
@@ -62,6 +73,9 @@ class Recording {
     std::vector<cusEventMark> marks_;
     std::vector<int64_t> times_; // at marks, as far as requested; -1: not yet
     cusMat column_[4] = {};
+    cusMat bytes_ = {};      // of a recording that a decoder elsewhere decodes
+    uint64_t next_byte_ = 0; // of the file
+    const bool pinned_;
     std::vector<uint16_t> to_column_, to_row_; // from the sensor's to the grid's coordinates; empty: the same
     uint64_t position_ = 0;
     std::string problem_;

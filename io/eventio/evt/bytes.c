@@ -20,7 +20,7 @@ static cusStatus startBytes(cusEventReader *reader, cusEventDecoderOptions *opti
     options->width = info->width;
     options->height = info->height;
     options->bad_events = reader->options.bad_events;
-    *state = *eventio_wordsStart(reader);
+    *state = *eventio_wordsPlace(reader);
     reader->next_byte = state->offset;
     return CUS_OK;
 }

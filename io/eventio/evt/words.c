@@ -24,6 +24,7 @@ typedef struct WordReader {
     uint8_t *buffer;        /* `filled` bytes of the file, from `start` on */
     uint64_t start;
     size_t filled;
+    cusEventDecoderState place;        /* what a decoder elsewhere starts from: a mark, or the first event */
     cusEventDecoderState *checkpoints; /* the first is the state before the first event */
     size_t checkpoint_count, checkpoint_capacity;
 } WordReader;
@@ -153,18 +154,27 @@ const cusEventDecoderState *eventio_wordsStart(const cusEventReader *reader) {
     return &words->checkpoints[0];
 }
 
+const cusEventDecoderState *eventio_wordsPlace(const cusEventReader *reader) {
+    const WordReader *words = reader->state;
+    return &words->place;
+}
+
 size_t eventio_wordsUpperHalf(const cusEventReader *reader) {
     const WordReader *words = reader->state;
     return words->legacy ? 0 : 4;
 }
 
 cusStatus eventio_wordsRestore(cusEventReader *reader, const cusEventDecoderState *state) {
-    return restore(reader->state, state);
+    WordReader *words = reader->state;
+    CUS_TRY(restore(words, state));
+    words->place = *state;
+    return CUS_OK;
 }
 
 /* Decodes forward from the nearest checkpoint, or from the current state if that is nearer. */
 static cusStatus seekWords(cusEventReader *reader, uint64_t index) {
     WordReader *words = reader->state;
+    words->place = words->checkpoints[0];
     size_t k = words->checkpoint_count - 1;
     while (k > 0 && words->checkpoints[k].index > index)
         --k;
@@ -183,6 +193,7 @@ static cusStatus seekWords(cusEventReader *reader, uint64_t index) {
 
 static cusStatus findTimeInWords(cusEventReader *reader, int64_t time, uint64_t *index) {
     WordReader *words = reader->state;
+    words->place = words->checkpoints[0];
     size_t k = words->checkpoint_count - 1;
     while (k > 0 && words->checkpoints[k].time >= time)
         --k;
@@ -274,5 +285,6 @@ cusStatus eventio_openWords(cusEventReader *reader) {
         CUS_TRY(eventio_createDecoder(reader, "cusEventReaderOpen", &words->decoder));
     CUS_TRY(addCheckpoint(words));
     CUS_TRY(restore(words, &words->checkpoints[0]));
+    words->place = words->checkpoints[0];
     return findFirstTime(reader, words);
 }

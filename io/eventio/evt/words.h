@@ -13,6 +13,9 @@ int eventio_isWords(const cusEventReader *reader);
 /* The state before the first event. */
 const cusEventDecoderState *eventio_wordsStart(const cusEventReader *reader);
 
+/* The state at the mark that was sought last; the same where none was. */
+const cusEventDecoderState *eventio_wordsPlace(const cusEventReader *reader);
+
 /* EVT2.1: the byte of a word at which its upper half starts. */
 size_t eventio_wordsUpperHalf(const cusEventReader *reader);
 
