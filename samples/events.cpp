@@ -383,8 +383,7 @@ class Run {
                        sample::text("no frame: --shard is %llu/%llu, but all shards have %llu frames together",
                                     settings_.shard, settings_.shards, static_cast<unsigned long long>(all_windows_)));
         if (pushed_ == 0 && settings_.shards == 1)
-            throw Stop(sample::INPUT, selection_.whole() ? "no frame: " + settings_.input + " contains no events"
-                                                         : std::string("no frame: --range contains no events"));
+            throw Stop(sample::INPUT, "no frame: " + selection_.whyEmpty());
         throw Stop(sample::INPUT,
                    sample::text(
                        "no frame: %s is %d, more than there is%s; make it smaller, or add --keep-incomplete", unit, length,

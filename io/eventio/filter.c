@@ -16,6 +16,7 @@ struct cusEventFilter {
     uint64_t *hits;
     int started;
     int64_t origin; /* time of the first event in the window */
+    int64_t newest; /* time of the last event so far */
 };
 
 cusEventFilterOptions cusEventFilterDefaults(void) {
@@ -48,6 +49,7 @@ cusStatus cusEventFilterCreate(cusEventFilter **filter, const cusEventFilterOpti
     cusEventFilter *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     made->options = *options;
+    made->newest = INT64_MIN;
     if (!options->region_width) {
         made->options.region_width = options->width;
         made->options.region_height = options->height;
@@ -128,15 +130,17 @@ static size_t keep(cusEventFilter *f, size_t n, uint16_t *x, uint16_t *y, uint8_
 }
 
 static cusStatus checkTimes(const char *function, const cusEventFilter *f, size_t n, const int64_t *t) {
-    (void)f;
-    for (size_t i = 1; i < n; ++i)
-        CUSI_REQUIRE(t[i] >= t[i - 1], CUS_ERROR_VALUE, "%s: event %zu has time %lld us, expected %lld or more", function,
-                     i, (long long)t[i], (long long)t[i - 1]);
+    for (size_t i = 0; i < n; ++i) {
+        const int64_t before = i ? t[i - 1] : f->newest;
+        CUSI_REQUIRE(t[i] >= before, CUS_ERROR_VALUE, "%s: event %zu has time %lld us, expected %lld or more", function, i,
+                     (long long)t[i], (long long)before);
+    }
     return CUS_OK;
 }
 
 static cusStatus run(cusEventFilter *f, size_t n, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t, size_t *kept) {
     CUS_TRY(checkTimes("cusEventFilterRun", f, n, t));
+    f->newest = n ? t[n - 1] : f->newest;
     *kept = keep(f, n, x, y, p, t);
     return CUS_OK;
 }

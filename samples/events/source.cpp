@@ -181,8 +181,9 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
 }
 
 Selection::Selection(EventSource &source, const Settings &s)
-    : grid(s.resize), source_(source), from_(microseconds(s.from)), to_(s.to < 0 ? -1 : microseconds(s.to)),
-      filter_options_(cusEventFilterDefaults()), filters_(s.crop[2] || s.flip != "none" || s.hot_events || s.activity) {
+    : grid(s.resize), source_(source), input_(s.input), from_(microseconds(s.from)),
+      to_(s.to < 0 ? -1 : microseconds(s.to)), filter_options_(cusEventFilterDefaults()),
+      filters_(s.crop[2] || s.flip != "none" || s.hot_events || s.activity) {
     if (!source.sensor.width)
         measureSensor(source, s.input);
     const cv::Size kept = s.crop[2] ? cv::Size(s.crop[2], s.crop[3]) : source.sensor;
@@ -193,6 +194,11 @@ Selection::Selection(EventSource &source, const Settings &s)
     o.flip_y = s.flip == "y" || s.flip == "both";
     o.hot_events = static_cast<uint64_t>(s.hot_events);
     o.activity = s.activity;
+    for (const auto &[is_given, name] : {std::pair<bool, const char *>{s.crop[2] > 0, "--crop"},
+                                         {s.hot_events > 0, "--hot-pixels"},
+                                         {s.activity > 0, "--activity"}})
+        if (is_given)
+            dropping_ += (dropping_.empty() ? "" : " and ") + std::string(name);
     if (grid.width) {
         column_ = scaleTable(kept.width, grid.width);
         row_ = scaleTable(kept.height, grid.height);
@@ -212,6 +218,12 @@ void Selection::rewind() {
     start_ = -1;
     if (from_ && source_.first_time >= 0 && source_.seekTime(source_.first_time + from_))
         start_ = source_.first_time;
+}
+
+std::string Selection::whyEmpty() const {
+    if (is_filtered_)
+        return dropping_ + " keep none of those that are there";
+    return from_ || to_ >= 0 ? "--range contains no events" : input_ + " contains no events";
 }
 
 bool Selection::next(cusEventArrays &events) {
@@ -239,6 +251,7 @@ bool Selection::next(cusEventArrays &events) {
 void Selection::filter(cusEventArrays &events) {
     if (!filters_)
         return;
+    is_filtered_ = true;
     const size_t n = events.count;
     x_.assign(events.x, events.x + n);
     y_.assign(events.y, events.y + n);

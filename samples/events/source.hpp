@@ -96,6 +96,9 @@ class Selection {
     // Whether it is all events of the source, so that the source's count and times apply.
     bool whole() const { return !from_ && to_ < 0 && !filters_; }
 
+    // Why there was no event.
+    std::string whyEmpty() const;
+
     cv::Size grid;
 
   private:
@@ -107,11 +110,14 @@ class Selection {
     };
 
     EventSource &source_;
+    const std::string input_;
     const int64_t from_, to_;                    // microseconds from the first event
     int64_t start_ = -1;                         // time of the first event
     std::vector<uint16_t> column_, row_, x_, y_; // from the sensor's to the grid's coordinates; empty: no resize
     cusEventFilterOptions filter_options_;
     bool filters_;
+    bool is_filtered_ = false; // there were events for the filters
+    std::string dropping_;     // the options by which they drop events
     std::unique_ptr<cusEventFilter, Destroy> filter_;
     std::vector<uint8_t> p_;
     std::vector<int64_t> t_;

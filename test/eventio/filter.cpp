@@ -111,6 +111,13 @@ TEST(EventFilter, Rejects) {
     size_t kept = 9;
     CUS_REJECTS(cusEventFilterRun(made, 2, x, y, p, t, &kept), VALUE,
                 "cusEventFilterRun: event 1 has time 4 us, expected 5 or more");
+    t[1] = 5;
+    CUS_EXPECT_OK(cusEventFilterRun(made, 2, x, y, p, t, &kept));
+    EXPECT_EQ(kept, 2u);
+    t[0] = 4; // also across calls
+    CUS_REJECTS(cusEventFilterRun(made, 1, x, y, p, t, &kept), VALUE,
+                "cusEventFilterRun: event 0 has time 4 us, expected 5 or more");
+    kept = 9;
     CUS_REJECTS(cusEventFilterRun(made, 2, x, nullptr, p, t, &kept), NULL, "y is NULL");
     CUS_REJECTS(cusEventFilterRun(made, 0, nullptr, nullptr, nullptr, nullptr, nullptr), NULL, "kept is NULL");
     CUS_REJECTS(cusEventFilterRun(nullptr, 0, nullptr, nullptr, nullptr, nullptr, &kept), NULL, "filter is NULL");

@@ -146,6 +146,12 @@ kept=$(value events <out.txt)
 [ "$kept" -gt 30000 ] && [ "$kept" -lt 40000 ] || fail "--hot-pixels keeps $kept of 40000 events"
 "$program" convert recording.txt f.raw --activity 10 >out.txt 2>err.txt || fail "convert --activity: $(cat err.txt)"
 [ "$(value events <out.txt)" -lt 40000 ] || fail "--activity keeps all"
+# What left no event is named.
+for how in "--crop 0,0,1,1 --activity 1" "--crop 0,0,1,1 --activity 1 --range 0.01:"; do
+    runs 3 "no event: --crop and --activity keep none of those that are there" "$program" convert recording.txt none.raw $how
+    runs 3 "no frame: --crop and --activity keep none of those that are there" "$program" recording.txt --headless --device cpu --checksum $how
+done
+runs 3 "no frame: --range contains no events" "$program" recording.txt --headless --device cpu --checksum --range 5000: --crop 0,0,1,1
 
 # With noise: more events, the same in every run with one seed, others with another.
 noisy() { events synthetic:96x64@30 --events-per-frame 800 --checksum --shot-rate 20 --leak-rate 1 --refractory 500 "$@" | value checksum; }
