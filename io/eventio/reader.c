@@ -43,8 +43,11 @@ static cusStatus openReader(cusEventReader *reader) {
 /* Reads a file if path is not NULL, otherwise memory. */
 static cusStatus createReader(cusEventReader **reader, const char *path, const void *data, size_t size,
                               const cusEventReaderOptions *options) {
-    const cusEventReaderOptions chosen = options ? *options : cusEventReaderDefaults();
+    const cusEventReaderOptions defaults = cusEventReaderDefaults();
+    cusEventReaderOptions chosen = options ? *options : defaults;
     CUS_TRY(eventio_checkOptions(&chosen));
+    chosen.max_memory = chosen.max_memory ? chosen.max_memory : defaults.max_memory;
+    chosen.max_chunk = chosen.max_chunk ? chosen.max_chunk : defaults.max_chunk;
     cusEventReader *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
     made->options = chosen;

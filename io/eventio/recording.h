@@ -8,6 +8,7 @@
  *   evt/words.c             formats without an index: buffer, checkpoints, seeking. cusEventDecoder decodes all but text
  *   evt/header.c            "% " headers; chooses the decoder
  *   text.c                  the decoder of text
+ *   forward.c               reading on to an event or a time
  *   validate.c              checks of options, formats and events
  *   source.c                the bytes: a regular file or memory
  *
@@ -64,5 +65,11 @@ struct cusEventReader {
     EventFailure failure; /* until the next seek */
     EventFailure trigger_failure;
 };
+
+/* Reads on to event `index`, or to the end if that comes first, and sets reader->index. *next: the number of the event that the method
+ * `read` gives next. */
+cusStatus eventio_readOn(cusEventReader *reader, const uint64_t *next, uint64_t index);
+/* Reads on to the first event that is not before `time`; *index: its number, or that of the end. */
+cusStatus eventio_readToTime(cusEventReader *reader, const uint64_t *next, int64_t time, uint64_t *index);
 
 #endif

@@ -10,7 +10,7 @@ enum { LEAST_MEMORY = 64 << 20 }; /* the least that the option max_memory takes 
 
 cusEventReaderOptions cusEventReaderDefaults(void) {
     return (cusEventReaderOptions){
-        .bad_events = CUS_BAD_EVENTS_STOP, .max_memory = (size_t)EVENTIO_MAX_MEMORY, .max_chunk = EVENTIO_MAX_CHUNK};
+        .bad_events = CUS_BAD_EVENTS_STOP, .max_memory = (size_t)1 << 30, .max_chunk = (size_t)64 << 20};
 }
 
 cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {

@@ -4,8 +4,6 @@
 
 #include "eventio/recording.h"
 
-enum { EVENTIO_MAX_MEMORY = 1 << 30, EVENTIO_MAX_CHUNK = 64 << 20 }; /* defaults of the options */
-
 cusStatus eventio_checkOptions(const cusEventReaderOptions *options);
 
 /* Whether the format found is the one that the options ask for. */

@@ -180,15 +180,7 @@ static cusStatus seekWords(cusEventReader *reader, uint64_t index) {
         --k;
     if (words->lost || words->state.index > index || words->checkpoints[k].index > words->state.index)
         CUS_TRY(restore(words, &words->checkpoints[k]));
-    while (words->state.index < index) {
-        const uint64_t left = index - words->state.index;
-        size_t got = 0;
-        CUS_TRY(readWords(reader, left < EVENTIO_SCRATCH ? (size_t)left : EVENTIO_SCRATCH, reader->scratch, &got));
-        if (!got)
-            break;
-    }
-    reader->index = words->state.index;
-    return CUS_OK;
+    return eventio_readOn(reader, &words->state.index, index);
 }
 
 static cusStatus findTimeInWords(cusEventReader *reader, int64_t time, uint64_t *index) {
@@ -198,18 +190,7 @@ static cusStatus findTimeInWords(cusEventReader *reader, int64_t time, uint64_t 
     while (k > 0 && words->checkpoints[k].time >= time)
         --k;
     CUS_TRY(restore(words, &words->checkpoints[k]));
-    for (;;) {
-        const uint64_t first = words->state.index;
-        size_t got = 0, i = 0;
-        const cusStatus status = readWords(reader, EVENTIO_SCRATCH, reader->scratch, &got);
-        while (i < got && reader->scratch.t[i] < time)
-            ++i;
-        *index = first + i;
-        if (i < got)
-            return CUS_OK;
-        if (status != CUS_OK || !got)
-            return status;
-    }
+    return eventio_readToTime(reader, &words->state.index, time, index);
 }
 
 static void closeWords(cusEventReader *reader) {

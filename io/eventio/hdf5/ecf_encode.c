@@ -66,11 +66,13 @@ static void putPacked(Output *o) {
     }
 }
 
-static void putRows(Output *o) {
+/* Runs of equal values at `offset`: a value and its count in `bytes` bytes, of which `bits` are the count's; all ones: it follows. */
+static void putRuns(Output *o, size_t offset, unsigned bits, int bytes) {
+    const size_t limit = ((size_t)1 << bits) - 1;
     for (size_t i = 0; i < o->count;) {
-        const size_t n = runOf(o, i, Y);
-        put(o, field(o, i, Y) << 5 | (n < 31 ? n : 31), 2);
-        put(o, n, n < 31 ? 0 : 2);
+        const size_t n = runOf(o, i, offset);
+        put(o, field(o, i, offset) << bits | (n < limit ? n : limit), bytes);
+        put(o, n, n < limit ? 0 : 2);
         i += n;
     }
 }
@@ -107,17 +109,9 @@ static void putMasks(Output *o) {
         put(o, maskAt(o, i, &n), 2);
 }
 
-static void putPolarities(Output *o) {
-    for (size_t i = 0; i < o->count;) {
-        const size_t n = runOf(o, i, P);
-        put(o, field(o, i, P) << 7 | (n < 127 ? n : 127), 1);
-        put(o, n, n < 127 ? 0 : 2);
-        i += n;
-    }
-}
-
 /* The bytes that runs of the values at `offset` take. */
-static size_t runBytes(const Output *o, size_t offset, size_t limit, size_t bytes) {
+static size_t runBytes(const Output *o, size_t offset, unsigned bits, size_t bytes) {
+    const size_t limit = ((size_t)1 << bits) - 1;
     size_t all = 0, n;
     for (size_t i = 0; i < o->count; i += n) {
         n = runOf(o, i, offset);
@@ -136,8 +130,8 @@ static size_t maskBytes(const Output *o) {
 size_t eventio_ecfEncode(const uint8_t *in, size_t in_size, uint8_t *out) {
     enum { XP_PACKED = 1, ALL_PACKED = 2 };
     Output o = {in, in_size / ROW, out};
-    const size_t fours = (o.count + 3) / 4, rows = runBytes(&o, Y, 31, 2), packed_xp = 6 * fours,
-                 masks = maskBytes(&o) + runBytes(&o, P, 127, 1);
+    const size_t fours = (o.count + 3) / 4, rows = runBytes(&o, Y, 5, 2), packed_xp = 6 * fours,
+                 masks = maskBytes(&o) + runBytes(&o, P, 7, 1);
     const size_t by_rows = rows + (packed_xp < masks ? packed_xp : masks);
     const unsigned how = 12 * fours <= by_rows ? ALL_PACKED : packed_xp < masks ? XP_PACKED : 0;
     put(&o, (uint64_t)o.count << 2 | how, 4);
@@ -145,12 +139,12 @@ size_t eventio_ecfEncode(const uint8_t *in, size_t in_size, uint8_t *out) {
     if (how == ALL_PACKED) {
         putPacked(&o);
     } else {
-        putRows(&o);
+        putRuns(&o, Y, 5, 2);
         if (how == XP_PACKED) {
             putPackedXp(&o);
         } else {
             putMasks(&o);
-            putPolarities(&o);
+            putRuns(&o, P, 7, 1);
         }
     }
     return (size_t)(o.at - out);

@@ -207,8 +207,8 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
     reader->state = h;
     reader->methods = &hdf5_methods;
     CUS_TRY(createJobs(h, reader->options.threads ? reader->options.threads : cusi_maxThreads()));
-    h->max_memory = (reader->options.max_memory ? reader->options.max_memory : EVENTIO_MAX_MEMORY) - METADATA_BYTES;
-    h->max_chunk = reader->options.max_chunk ? reader->options.max_chunk : EVENTIO_MAX_CHUNK;
+    h->max_memory = reader->options.max_memory - METADATA_BYTES;
+    h->max_chunk = reader->options.max_chunk;
     h->plugins = reader->options.plugins;
     CUS_TRY(eventio_openHdf5File(&h->file, &reader->source, base, "cusEventReaderOpen"));
     CUS_TRY(eventio_openDatasets(reader, h));

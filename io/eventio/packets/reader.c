@@ -114,31 +114,7 @@ static cusStatus seekPackets(cusEventReader *reader, uint64_t index) {
     const PacketPlace *from = &p->checkpoints[lastBefore(p, UINT64_MAX, index)];
     if (p->lost || p->place.index > index || from->index > p->place.index)
         CUS_TRY(eventio_restorePlace(p, from));
-    while (p->place.index < index) {
-        const uint64_t left = index - p->place.index;
-        size_t got = 0;
-        CUS_TRY(readPackets(reader, left < EVENTIO_SCRATCH ? (size_t)left : EVENTIO_SCRATCH, reader->scratch, &got));
-        if (!got)
-            break;
-    }
-    reader->index = p->place.index;
-    return CUS_OK;
-}
-
-/* The number of the first event from here on that is not before `time`. */
-static cusStatus walkToTime(cusEventReader *reader, PacketReader *p, int64_t time, uint64_t *index) {
-    for (;;) {
-        const uint64_t first = p->place.index;
-        size_t got = 0, i = 0;
-        const cusStatus status = readPackets(reader, EVENTIO_SCRATCH, reader->scratch, &got);
-        while (i < got && reader->scratch.t[i] < time)
-            ++i;
-        *index = first + i;
-        if (i < got)
-            return CUS_OK;
-        if (status != CUS_OK || !got)
-            return status;
-    }
+    return eventio_readOn(reader, &p->place.index, index);
 }
 
 /* If the first event of the walk is late enough already, the one wanted may precede it: times in a file's own table may be wrong. */
@@ -149,7 +125,7 @@ static cusStatus findTimeInPackets(cusEventReader *reader, int64_t time, uint64_
         --k;
     for (size_t step = 1;; step *= 2) {
         CUS_TRY(eventio_restorePlace(p, &p->checkpoints[k]));
-        CUS_TRY(walkToTime(reader, p, time, index));
+        CUS_TRY(eventio_readToTime(reader, &p->place.index, time, index));
         if (k == 0 || *index > p->checkpoints[k].index)
             return CUS_OK;
         k = k > step ? k - step : 0;
@@ -263,8 +239,8 @@ cusStatus eventio_openPackets(cusEventReader *reader) {
     p->format = format;
     p->stride = 1;
     p->block_offset = UINT64_MAX;
-    p->max_memory = (reader->options.max_memory ? reader->options.max_memory : EVENTIO_MAX_MEMORY) - RESERVED_BYTES;
-    p->max_chunk = reader->options.max_chunk ? reader->options.max_chunk : EVENTIO_MAX_CHUNK;
+    p->max_memory = reader->options.max_memory - RESERVED_BYTES;
+    p->max_chunk = reader->options.max_chunk;
     p->place.time = -1;
     CUS_TRY(format->open(reader, p));
     CUS_TRY(eventio_checkFormat(reader));
