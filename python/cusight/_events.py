@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union, overl
 
 from . import _core
 from ._columns import TimeUnit, four_columns, split, unit_number
-from ._errors import choice, device_text, integer, integers, invalid, wrong_type
+from ._errors import Shown, choice, device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
 from ._types import ArrayLike, Column, EventsLike, Stream
 
@@ -130,6 +130,8 @@ class Representation:
     lower, upper: "event_diff", "mdes_diff": bounds of the values, -128 to 0 and 0 to 127.
     clip_each_event: "event_diff": after each event, not at the end.
     scale, clip: "event_cube": values are `scale` times the sums of weights, at most `clip`.
+    map: "voxel_grid": a rectification map, (rows, cols, 2) float32 on the device where frames are made: x and y of each pixel's events,
+        whose weights are split between the four pixels around it (DSEC's `rectify_map`).
     """
 
     kind: Kind
@@ -146,6 +148,7 @@ class Representation:
     clip_each_event: bool = False
     scale: float = 1.0
     clip: float = float("inf")
+    map: ArrayLike | None = field(default=None, compare=False, repr=False)
 
     def _numbers(self) -> tuple[Any, ...]:
         kind = choice("Representation", "kind", self.kind, _KINDS)
@@ -160,8 +163,18 @@ class Representation:
         return (
             *(kind, channels, depth, int(self.swap_channels), int(self.cutoff), normalize, float(self.tau)),
             *(surface, int(self.window_times), int(self.lower), int(self.upper), int(self.clip_each_event)),
-            *(float(self.scale), float(self.clip)),
+            *(float(self.scale), float(self.clip), self._checked_map()),
         )
+
+    def _checked_map(self) -> Any:
+        if self.map is None:
+            return None
+        if self.kind != "voxel_grid":
+            raise invalid("Representation", "map", Shown("an array"), f"None for {self.kind}")
+        shape, dtype = tuple(getattr(self.map, "shape", ())), str(getattr(self.map, "dtype", "")).rpartition(".")[2]
+        if len(shape) != 3 or shape[2] != 2 or dtype != "float32":
+            raise invalid("Representation", "map", Shown(f"{shape} {dtype}"), "(rows, cols, 2) float32")
+        return self.map
 
 
 Representations = Union[Kind, Representation, Sequence[Union[Kind, Representation]]]

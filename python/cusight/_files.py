@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import glob
+import importlib
 import os
-from typing import Sequence, Union
+from typing import Any, Sequence, Union
 
-from ._errors import MissingFileError, Status, invalid, wrong_type
+from ._errors import MissingFileError, Status, UnsupportedError, invalid, wrong_type
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
@@ -30,3 +31,28 @@ def list_files(function: str, paths: Paths) -> list[str]:
 
 def is_pattern(path: str) -> bool:
     return glob.has_magic(path) and not os.path.exists(path)
+
+
+def optional(function: str, module: str, package: str, purpose: str) -> Any:
+    """A module that only some uses need."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise UnsupportedError(Status.UNSUPPORTED, f"{function}: {purpose} need {module}: pip install {package}") from None
+
+
+def h5py(function: str) -> Any:
+    """h5py, with the filters of hdf5plugin if that is installed."""
+    try:
+        importlib.import_module("hdf5plugin")
+    except ImportError:
+        pass
+    return optional(function, "h5py", "h5py", "maps and ground truth in HDF5")
+
+
+def existing(function: str, *candidates: str) -> str:
+    """The first of these paths that exists."""
+    for path in candidates:
+        if os.path.exists(path):
+            return path
+    raise MissingFileError(Status.IO, f"{function}: there is no {' or '.join(candidates)}")

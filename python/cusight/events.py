@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, 
 
 from . import _core
 from ._columns import TimeUnit, four_columns, unit_number
-from ._errors import Error, InputOutputError, MissingFileError, Status, choice, integer, invalid, wrong_type
+from ._errors import Error, InputOutputError, MissingFileError, Status, choice, integer, integers, invalid, wrong_type
 from ._events import (
     EventPipeline,
     EventStacker,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "EventFilter",
     "EventGenerator",
     "EventPipeline",
     "EventStacker",
@@ -468,6 +469,66 @@ def open(
         "plugins": plugins,
     }
     return Recording(source, options)
+
+
+class EventFilter(Closeable):
+    """Drops and moves events of a recording that comes in pieces, on the CPU. What one step drops the next does not know.
+
+    shape: (rows, cols) of the sensor; events outside are dropped.
+    begin, end: only events with begin <= t < end, microseconds.
+    hot_events, hot_period: only so many events of each pixel in each period of microseconds, from the first event on; 0: all.
+    activity: only events with another at most so many microseconds before at one of the eight pixels around; 0: all.
+    region: (x, y, cols, rows), whose upper left pixel becomes 0, 0. `shape` is then that of the region.
+    flip_x, flip_y: mirror its columns, its rows.
+
+        quiet = cusight.events.EventFilter(recording.shape, activity=5000)
+        for piece in recording:
+            pipeline.push(quiet(piece))
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        *,
+        begin: int | None = None,
+        end: int | None = None,
+        hot_events: int = 0,
+        hot_period: int = 1_000_000,
+        activity: int = 0,
+        region: Sequence[int] | None = None,
+        flip_x: bool = False,
+        flip_y: bool = False,
+    ) -> None:
+        rows, cols = frame_size("EventFilter", shape)
+        times = {"begin": -(1 << 63) if begin is None else begin, "end": (1 << 63) - 1 if end is None else end}
+        for name, value in {**times, "hot_events": hot_events, "hot_period": hot_period, "activity": activity}.items():
+            if not hasattr(value, "__index__"):
+                raise wrong_type("EventFilter", name, value, "an integer")
+            if not (0 if name not in times else -(1 << 63)) <= value < 1 << 63:
+                raise invalid("EventFilter", name, value, "at least 0" if name not in times else "microseconds in 64 bits")
+        part = (0, 0, 0, 0) if region is None else integers("EventFilter", "region", region, "(x, y, cols, rows)")
+        if len(part) != 4 or (region is not None and 0 in part[2:]):
+            raise invalid("EventFilter", "region", region, "(x, y, cols, rows)")
+        self.shape = (rows, cols) if region is None else (part[3], part[2])
+        self._about = f"{rows} x {cols} pixels"
+        numbers = (*times.values(), hot_events, hot_period, activity, *part, int(bool(flip_x)), int(bool(flip_y)))
+        self._core = _core.EventFilter((cols, rows, *numbers))
+
+    def __call__(
+        self,
+        x: Column | EventsLike,
+        y: Column | None = None,
+        p: Column | None = None,
+        t: Column | None = None,
+        *,
+        columns: str | None = None,
+        time_unit: TimeUnit | None = None,
+    ) -> Events:
+        """The next events, as `stack_events` takes them, that stay: new arrays. The sizes of calls do not matter. Raises ValueError if
+        times decrease."""
+        taken = four_columns("EventFilter", x, y, p, t, columns)
+        *kept, n = self._core.run(*taken, unit_number("EventFilter", time_unit))
+        return Events(*(column[:n] for column in kept))
 
 
 class _Writer(Closeable):

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence, TypedDict
 
 from . import _core
 from . import events as _events
@@ -48,6 +48,19 @@ def __dir__() -> list[str]:
 
 _OPEN = 16  # recordings that a process keeps open
 _PIECE = 1 << 16  # events read at once
+
+
+class DatasetOptions(TypedDict, total=False):
+    """What the data sets of `cusight.datasets` pass on to EventDataset."""
+
+    shape: Sequence[int] | None
+    channels_first: bool
+    transform: Callable[[Any], Any] | None
+    cache: int | str | os.PathLike[str] | None
+    skip_bad: bool
+    threads: int
+    max_memory: int
+    max_chunk: int
 
 
 class EventDataset(_Base):
@@ -203,11 +216,18 @@ class EventDataset(_Base):
     def _key(self, file: _File, bounds: tuple[bool, int, int]) -> str:
         """All that a frame depends on."""
         about = os.stat(file.path)
-        parts = (_core.version(), file.path, about.st_size, about.st_mtime_ns, sorted(self._options.items()), bounds, self._kinds, self.shape)
+        kinds = [(*numbers[:-1], numbers[-1] is not None and _hash_of(numbers[-1])) for numbers in self._kinds]
+        parts = (_core.version(), file.path, about.st_size, about.st_mtime_ns, sorted(self._options.items()), bounds, kinds, self.shape)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_process": _Process()}
+
+
+def _hash_of(map: Any) -> str:
+    import numpy
+
+    return hashlib.sha256(numpy.ascontiguousarray(map).tobytes()).hexdigest()
 
 
 class _File:

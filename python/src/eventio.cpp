@@ -1,4 +1,4 @@
-// Event recordings: reader, writers. Host only. Events from video, on either device.
+// Event recordings: reader, filters, writers. Host only. Events from video, on either device.
 #include "events.hpp"
 #include "frameworks.hpp"
 #include "modules.hpp"
@@ -158,6 +158,58 @@ static int64_t seekTime(Reader &self, int64_t time) {
     int64_t index = 0;
     call.run([&] { return cusEventReaderSeekTime(reader, time, &index); });
     return index;
+}
+
+// ---- Filters ------------------------------------------------------------------------------------------------------------
+
+struct Filter {
+    Handle<cusEventFilter> handle;
+};
+
+// numbers: the options in the order of the struct.
+static Filter *createFilter(const nb::tuple &numbers) {
+    Call call("EventFilter");
+    cusEventFilterOptions options = cusEventFilterDefaults();
+    const auto number = [&numbers](size_t i) { return nb::cast<int64_t>(numbers[i]); };
+    options.width = static_cast<int>(number(0)), options.height = static_cast<int>(number(1));
+    options.begin = number(2), options.end = number(3);
+    options.hot_events = static_cast<uint64_t>(number(4)), options.hot_period = number(5);
+    options.activity = number(6);
+    int *const rest[] = {&options.x,      &options.y,     &options.region_width, &options.region_height,
+                         &options.flip_x, &options.flip_y};
+    for (size_t i = 0; i < std::size(rest); ++i)
+        *rest[i] = static_cast<int>(number(7 + i));
+    cusEventFilter *filter = nullptr;
+    call.run([&] { return cusEventFilterCreate(&filter, &options); });
+    return new Filter{{"EventFilter", filter, cusEventFilterDestroy}};
+}
+
+// Filters copies; returns (x, y, p, t, kept).
+static nb::tuple runFilter(Filter &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit) {
+    const Use<cusEventFilter> filter(self.handle);
+    Call call("EventFilter");
+    call.expect({CUS_HOST, -1}, "the filter, which takes events in host memory");
+    const EventsIn in = eventsIn(call, x, y, p, t, static_cast<TimeUnit>(unit));
+    if (!in.events.t && in.events.count)
+        fail(CUS_ERROR_NULL, "EventFilter: t is None, expected times");
+    Call made("EventFilter");
+    made.assume({CUS_HOST, -1}, Framework::NumPy);
+    const size_t n = in.events.count;
+    const auto copy = [&](const char *name, int dtype, const void *from) {
+        Array array = made.out(nb::none(), name, {static_cast<int64_t>(n)}, dtype);
+        if (n)
+            std::memcpy(array.data, from, n * dtypeSize(dtype));
+        return array;
+    };
+    const Array columns[] = {copy("x", U16, in.events.x), copy("y", U16, in.events.y), copy("p", U8, in.events.p),
+                             copy("t", I64, in.events.t)};
+    size_t kept = 0;
+    call.run([&] {
+        return cusEventFilterRun(filter, n, static_cast<uint16_t *>(columns[0].data),
+                                 static_cast<uint16_t *>(columns[1].data), static_cast<uint8_t *>(columns[2].data),
+                                 static_cast<int64_t *>(columns[3].data), &kept);
+    });
+    return nb::make_tuple(columns[0].object, columns[1].object, columns[2].object, columns[3].object, kept);
 }
 
 // ---- Writers ------------------------------------------------------------------------------------------------------------
@@ -379,6 +431,11 @@ void addEventio(nb::module_ &module) {
         .def("triggers", &triggers)
         .def("seek_index", &seekIndex, nb::arg("index"))
         .def("seek_time", &seekTime, nb::arg("time"));
+    nb::class_<Filter>(module, "EventFilter")
+        .def(nb::new_(&createFilter), nb::arg("numbers"))
+        .def("close", [](Filter &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](Filter &self) { return self.handle.closed(); })
+        .def("run", &runFilter, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"));
     nb::class_<Writer>(module, "EventWriter")
         .def(nb::new_(&createWriter), nb::arg("path"), nb::arg("width"), nb::arg("height"), none("camera"),
              nb::arg("chunk"), nb::arg("compress"), nb::arg("threads"), nb::arg("format"))

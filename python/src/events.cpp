@@ -20,8 +20,8 @@ cusWindowing windowingOf(const nb::tuple &numbers) {
     return windowing;
 }
 
-std::vector<cusRepresentation> representationsOf(const nb::list &list) {
-    std::vector<cusRepresentation> all;
+Representations representationsOf(Call &call, const nb::list &list) {
+    Representations all;
     for (nb::handle item : list) {
         const nb::tuple numbers = nb::cast<nb::tuple>(item);
         cusRepresentation one = cusRepresentationDefaults(static_cast<cusRepresentationKind>(nb::cast<int>(numbers[0])));
@@ -38,7 +38,14 @@ std::vector<cusRepresentation> representationsOf(const nb::list &list) {
         one.clip_each_event = nb::cast<int>(numbers[11]);
         one.scale = nb::cast<double>(numbers[12]);
         one.clip = nb::cast<double>(numbers[13]);
-        all.push_back(one);
+        if (!numbers[14].is_none()) {
+            all.maps.push_back(std::make_unique<Representations::Map>());
+            Representations::Map &map = *all.maps.back();
+            map.array = call.in(numbers[14], "representation's map");
+            map.mat = map.array.matrix();
+            one.map = &map.mat;
+        }
+        all.list.push_back(one);
     }
     return all;
 }
@@ -131,8 +138,8 @@ static std::vector<cusEventSpan> spansOf(Call &call, const cusEventArrays &event
     return spans;
 }
 
-static bool usesSpans(const std::vector<cusRepresentation> &representations) {
-    return std::any_of(representations.begin(), representations.end(),
+static bool usesSpans(const Representations &representations) {
+    return std::any_of(representations.list.begin(), representations.list.end(),
                        [](const cusRepresentation &one) { return one.window_times != 0; });
 }
 
@@ -205,6 +212,7 @@ static nb::object eventTimes(const std::string &function, const std::string &arg
 // ---- Stackers -----------------------------------------------------------------------------------------------------------
 
 struct Stacker {
+    Representations representations; // before the handle, so that the stacker dies first
     Handle<cusEventStacker> handle;
     Device device;
     Framework framework;
@@ -213,36 +221,37 @@ struct Stacker {
     bool uses_spans;
 };
 
-static cusEventStacker *makeStacker(Call &call, int rows, int cols, const std::vector<cusRepresentation> &representations) {
+static cusEventStacker *makeStacker(Call &call, int rows, int cols, const Representations &representations) {
     cusEventStacker *stacker = nullptr;
     call.run([&] {
-        return cusEventStackerCreate(&stacker, rows, cols, call.space(), representations.data(),
-                                     static_cast<int>(representations.size()));
+        return cusEventStackerCreate(&stacker, rows, cols, call.space(), representations.data(), representations.count());
     });
     return stacker;
 }
 
-static std::vector<int> typesOf(const std::vector<cusRepresentation> &representations) {
+static std::vector<int> typesOf(const Representations &representations) {
     std::vector<int> types;
-    types.reserve(representations.size());
-    for (const cusRepresentation &one : representations)
+    types.reserve(representations.list.size());
+    for (const cusRepresentation &one : representations.list)
         types.push_back(typeOf(one));
     return types;
 }
 
 static Stacker *createStacker(int rows, int cols, const nb::list &list, const char *device) {
-    const std::vector<cusRepresentation> representations = representationsOf(list);
     Call call("EventStacker");
     call.assume(parseDevice("EventStacker", device), Framework::NumPy);
+    Representations representations = representationsOf(call, list);
+    const bool uses_spans = usesSpans(representations);
     std::vector<int> types = typesOf(representations);
     cusEventStacker *stacker = makeStacker(call, rows, cols, representations);
-    return new Stacker{{"EventStacker", stacker, cusEventStackerDestroy},
+    return new Stacker{std::move(representations),
+                       {"EventStacker", stacker, cusEventStackerDestroy},
                        call.device(),
                        call.framework(),
                        rows,
                        cols,
                        std::move(types),
-                       usesSpans(representations)};
+                       uses_spans};
 }
 
 static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit,
@@ -262,7 +271,7 @@ struct Idle {
     int rows, cols;
     Device device;
     cusStream stream;
-    std::vector<cusRepresentation> representations;
+    Representations representations;
     cusEventStacker *stacker;
 };
 
@@ -275,7 +284,7 @@ static bool equal(const cusRepresentation &a, const cusRepresentation &b) {
     return a.kind == b.kind && a.channels == b.channels && a.depth == b.depth && a.swap_channels == b.swap_channels &&
            a.cutoff == b.cutoff && a.normalize == b.normalize && a.tau == b.tau && a.surface == b.surface &&
            a.window_times == b.window_times && a.lower == b.lower && a.upper == b.upper &&
-           a.clip_each_event == b.clip_each_event && a.scale == b.scale && a.clip == b.clip;
+           a.clip_each_event == b.clip_each_event && a.scale == b.scale && a.clip == b.clip && a.map == b.map;
 }
 
 static cusEventStacker *takeIdle(const Idle &wanted) {
@@ -283,8 +292,8 @@ static cusEventStacker *takeIdle(const Idle &wanted) {
     const auto found = std::find_if(list.begin(), list.end(), [&wanted](const Idle &one) {
         return one.rows == wanted.rows && one.cols == wanted.cols && one.device.space == wanted.device.space &&
                one.device.index == wanted.device.index && one.stream == wanted.stream &&
-               std::equal(one.representations.begin(), one.representations.end(), wanted.representations.begin(),
-                          wanted.representations.end(), equal);
+               std::equal(one.representations.list.begin(), one.representations.list.end(),
+                          wanted.representations.list.begin(), wanted.representations.list.end(), equal);
     });
     if (found == list.end())
         return nullptr;
@@ -307,7 +316,7 @@ static nb::list stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle
                             nb::handle windows, const nb::list &list, nb::handle outs, nb::handle stream) {
     Call call("stack_events", stream);
     const EventsIn in = eventsIn(call, x, y, p, t, static_cast<TimeUnit>(unit));
-    Idle one{rows, cols, call.device(), call.stream(), representationsOf(list), nullptr};
+    Idle one{rows, cols, call.device(), call.stream(), representationsOf(call, list), nullptr};
     const std::vector<int> types = typesOf(one.representations);
     one.stacker = takeIdle(one);
     if (!one.stacker)
@@ -317,7 +326,10 @@ static nb::list stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle
         const auto spans =
             usesSpans(one.representations) ? spansOf(call, in.events, windows, listed.size()) : std::vector<cusEventSpan>();
         nb::list frames = stack(call, one.stacker, rows, cols, types, in, listed, spans, outs);
-        keepIdle(std::move(one));
+        if (one.representations.maps.empty())
+            keepIdle(std::move(one));
+        else // its map is the caller's
+            cusEventStackerDestroy(one.stacker);
         return frames;
     } catch (...) {
         cusEventStackerDestroy(one.stacker);

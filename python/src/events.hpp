@@ -31,8 +31,19 @@ TimesIn timesIn(Call &call, nb::handle t, const char *argument, TimeUnit unit);
 // (unit, length, stride, keep_incomplete)
 cusWindowing windowingOf(const nb::tuple &numbers);
 // [(kind, channels, depth, swap_channels, cutoff, normalize, tau, surface, window_times, lower, upper, clip_each_event, scale,
-// clip), ...]
-std::vector<cusRepresentation> representationsOf(const nb::list &list);
+// clip, map), ...]
+struct Representations {
+    struct Map {
+        Array array;
+        cusMat mat;
+    };
+    std::vector<cusRepresentation> list;
+    std::vector<std::unique_ptr<Map>> maps; // must outlive what the representations are for
+    const cusRepresentation *data() const { return list.data(); }
+    int count() const { return static_cast<int>(list.size()); }
+};
+// Maps must be on the call's device.
+Representations representationsOf(Call &call, const nb::list &list);
 int typeOf(const cusRepresentation &representation);
 
 struct Reader {

@@ -16,6 +16,7 @@ struct Pipeline {
         std::exception_ptr error;
     };
     std::unique_ptr<State> state; // before the handle, so that the pipeline dies first
+    Representations representations;
     Handle<cusEventPipeline> handle;
     Device compute;
     // A recording whose bytes the pipeline decodes, or None.
@@ -77,9 +78,9 @@ static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sin
                         uint64_t first_window, uint64_t end_window, const char *device, const char *deliver_to,
                         nb::handle framework, size_t max_events, size_t batch_windows, uint64_t max_gap,
                         nb::object recording) {
-    const std::vector<cusRepresentation> representations = representationsOf(list);
     Call call("EventPipeline");
     call.assume(parseDevice("EventPipeline", device), Framework::NumPy);
+    Representations representations = representationsOf(call, list);
     auto state = std::make_unique<Pipeline::State>();
     state->sink = std::move(sink);
     state->deliver = parseDevice("EventPipeline", deliver_to);
@@ -114,10 +115,11 @@ static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sin
     }
     cusEventPipeline *pipeline = nullptr;
     call.run([&] {
-        return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(),
-                                      static_cast<int>(representations.size()), &options, deliver, state.get());
+        return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(), representations.count(), &options,
+                                      deliver, state.get());
     });
     std::unique_ptr<Pipeline> made(new Pipeline{std::move(state),
+                                                std::move(representations),
                                                 {"EventPipeline", pipeline, cusEventPipelineDestroy},
                                                 call.device(),
                                                 std::move(recording),

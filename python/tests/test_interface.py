@@ -8,12 +8,13 @@ import re
 import types
 
 import cusight
+import cusight.datasets
 import cusight.ray
 import cusight.torch
 import numpy as np
 import pytest
 
-MODULES = [cusight, cusight.events, cusight.torch, cusight.ray]
+MODULES = [cusight, cusight.events, cusight.datasets, cusight.torch, cusight.ray]
 IMAGE = np.zeros((20, 30), np.uint8)
 
 
