@@ -59,6 +59,24 @@ inline void readTriggers(cusEventReader *reader, size_t capacity, size_t size) {
     require(total <= 1100 * (size / 2 + 1) + (size_t(1) << 26)); // packets give what one chunk may have in addition
 }
 
+// Reading from a mark gives what reading from the start gives after it: at least, since nothing compares the times before and after
+// the mark. `total`: events from the start.
+inline void readParts(cusEventReader *reader, const cusEventInfo &info, bool skip, size_t total, size_t max_events) {
+    const uint64_t parts = 1 + total % 5;
+    std::vector<cusEventPart> summaries(parts);
+    std::vector<cusEventMark> marks(parts + 1);
+    for (uint64_t k = 0; k < parts; ++k)
+        if (cusEventReaderScan(reader, k, parts, &summaries[k]) != CUS_OK)
+            return;
+    if (cusEventReaderMarks(reader, summaries.data(), parts, marks.data()) != CUS_OK)
+        return;
+    for (const cusEventMark &mark : marks)
+        if (cusEventReaderSeekMark(reader, &mark) == CUS_OK) {
+            const size_t rest = readAll(reader, info, skip, 500, max_events);
+            require(skip || mark.index >= total || rest >= total - mark.index);
+        }
+}
+
 // The first byte chooses: 0..5 a reader (odd: bad events are skipped; 0 and 1: with bit 3 small chunks and the camera "left"; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, with
 // bit 3 as EVT4, if the header does not name the encoding), 6 LZF, 7 Blosc or with bit 3 ECF.
 inline void eventInput(const uint8_t *data, size_t size) {
@@ -118,6 +136,8 @@ inline void eventInput(const uint8_t *data, size_t size) {
         require(readAll(reader, info, skip, 1000, max_events) == total);
     cusEventReaderSeekIndex(reader, static_cast<int64_t>(total / 2));
     readAll(reader, info, skip, 7, max_events);
+    if (total < 100000)
+        readParts(reader, info, skip, total, max_events);
     int64_t index = 0;
     if (cusEventReaderSeekTime(reader, info.first_time / 2 + 1000, &index) == CUS_OK)
         require(index >= 0);

@@ -89,6 +89,11 @@ class OpenOptions(TypedDict, total=False):
     plugins: bool
 
 
+def _extent(what: str, t: NDArray[numpy.int64]) -> str:
+    times = f", {t[0]} .. {t[-1]} us" if len(t) else ""
+    return f"{len(t):,} {what}{times}"
+
+
 class Events(NamedTuple):
     """Events as parallel NumPy arrays: x, y uint16 (pixels), p uint8 (0 negative, 1 positive), t int64 (microseconds)."""
 
@@ -98,8 +103,7 @@ class Events(NamedTuple):
     t: NDArray[numpy.int64]
 
     def __repr__(self) -> str:
-        times = f", {self.t[0]} .. {self.t[-1]} us" if len(self.t) else ""
-        return f"Events({len(self.t):,} events{times})"
+        return f"Events({_extent('events', self.t)})"
 
 
 class Triggers(NamedTuple):
@@ -111,8 +115,7 @@ class Triggers(NamedTuple):
     value: NDArray[numpy.uint8]
 
     def __repr__(self) -> str:
-        times = f", {self.t[0]} .. {self.t[-1]} us" if len(self.t) else ""
-        return f"Triggers({len(self.t):,} triggers{times})"
+        return f"Triggers({_extent('triggers', self.t)})"
 
 
 class Recording(Closeable):

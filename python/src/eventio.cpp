@@ -201,15 +201,14 @@ static nb::tuple runFilter(Filter &self, nb::handle x, nb::handle y, nb::handle 
             std::memcpy(array.data, from, n * dtypeSize(dtype));
         return array;
     };
-    const Array columns[] = {copy("x", U16, in.events.x), copy("y", U16, in.events.y), copy("p", U8, in.events.p),
-                             copy("t", I64, in.events.t)};
+    const Array x_out = copy("x", U16, in.events.x), y_out = copy("y", U16, in.events.y),
+                p_out = copy("p", U8, in.events.p), t_out = copy("t", I64, in.events.t);
     size_t kept = 0;
     call.run([&] {
-        return cusEventFilterRun(filter, n, static_cast<uint16_t *>(columns[0].data),
-                                 static_cast<uint16_t *>(columns[1].data), static_cast<uint8_t *>(columns[2].data),
-                                 static_cast<int64_t *>(columns[3].data), &kept);
+        return cusEventFilterRun(filter, n, static_cast<uint16_t *>(x_out.data), static_cast<uint16_t *>(y_out.data),
+                                 static_cast<uint8_t *>(p_out.data), static_cast<int64_t *>(t_out.data), &kept);
     });
-    return nb::make_tuple(columns[0].object, columns[1].object, columns[2].object, columns[3].object, kept);
+    return nb::make_tuple(x_out.object, y_out.object, p_out.object, t_out.object, kept);
 }
 
 // ---- Writers ------------------------------------------------------------------------------------------------------------
