@@ -115,6 +115,57 @@ TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
     }
 }
 
+// A rank of many continues from the state that another decoder left, with the numbers of the whole recording.
+TEST_P(EventBytes, FromAPlaceWithinARecording) {
+    auto random = support::generator();
+    int some = 0;
+    for (int round = 0; round < 60 / support::SLOWER; ++round) {
+        const Kind &kind = KINDS[size_t(round) % std::size(KINDS)];
+        const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
+        const Bytes bytes = raw_test::randomStream(kind, 1 + random() % 2000, {}, random, COLS, ROWS);
+        reference::Raw stream(decoder);
+        stream.run(bytes);
+        const auto &t = stream.events.t;
+        cusEventPipelineOptions o = options(randomWindowing(random), &decoder);
+        const bool by_duration = o.windowing.unit == CUS_WINDOW_DURATION;
+        const uint64_t stride = o.windowing.stride ? o.windowing.stride : o.windowing.length;
+        if (t.empty() || (by_duration && uint64_t(t.back() - t[0]) / stride > 300))
+            continue;
+        o.max_gap = UINT64_MAX;
+        o.max_events = by_duration ? t.size() + 1 : o.windowing.length;
+        const size_t at = random() % (bytes.size() + 1);
+        support::Owned<cusEventDecoderDestroy> before;
+        CUS_ASSERT_OK(cusEventDecoderCreate(&before, &decoder));
+        const cusEventBuffers counted = {nullptr, nullptr, nullptr, nullptr, t.size() + 1, nullptr, 0};
+        cusEventDecoded done = {};
+        CUS_ASSERT_OK(cusEventDecoderRun(before, bytes.data(), at, &counted, &done, nullptr));
+        cusEventDecoderState state = {};
+        CUS_ASSERT_OK(cusEventDecoderGetState(before, &state));
+        const uint64_t n = done.count;
+        o.first_window = random() % 3 + (n == 0        ? 0
+                                         : by_duration ? uint64_t(t[n - 1] - t[0]) / stride + 1
+                                                       : (n - 1) / stride + 1);
+        const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
+        const Collected expected = expectedOf(stream.events, o, r, ROWS, COLS);
+        o.first_event = n;
+        o.origin = t[0];
+        Collected got;
+        const Pipeline pipeline(ROWS, COLS, r, o, &got);
+        CUS_ASSERT_OK(cusEventDecoderSetState(cusEventPipelineDecoder(pipeline.object), &state));
+        const Bytes rest(bytes.begin() + ptrdiff_t(at), bytes.end());
+        CUS_ASSERT_OK(pushBytes(pipeline.object, rest, 1 + random() % 700, random));
+        cusEventPipelineCounts counts = {};
+        CUS_ASSERT_OK(cusEventPipelineQuery(pipeline.object, &counts));
+        EXPECT_EQ(counts.events, t.size() - n);
+        EXPECT_EQ(counts.last_time, by_duration && n < t.size() ? t.back() : -1);
+        const cusStatus ended = cusEventPipelineFlush(pipeline.object);
+        EXPECT_EQ(ended, stream.status == CUS_ERROR_TRUNCATED ? CUS_ERROR_TRUNCATED : CUS_OK);
+        ASSERT_NO_FATAL_FAILURE(expectSame(got, expected)) << kind.name << ", round " << round;
+        some += n > 0 && !got.windows.empty();
+    }
+    EXPECT_GT(some, 3 / support::SLOWER);
+}
+
 TEST_P(EventBytes, DamageStopsThemAndWhatIsCompleteIsDelivered) {
     auto random = support::generator();
     for (int round = 0; round < 40 / support::SLOWER; ++round) {
