@@ -75,7 +75,8 @@ class Browser:
 
     def new_chromium(self, port, profile):
         # Few processes for the tabs, as a browser of little memory does: 30 processes take longer to start than to decode.
-        flags = ["--headless=new", "--renderer-process-limit=2", "--no-sandbox", "--disable-dev-shm-usage", f"--user-data-dir={profile}", "--no-first-run",
+        flags = ["--headless=new", "--renderer-process-limit=2", "--hide-scrollbars", "--no-sandbox", "--disable-dev-shm-usage",
+                 f"--user-data-dir={profile}", "--no-first-run",
                  f"--blink-settings=preferredColorScheme={0 if self.dark else 1}"]
         body = {"capabilities": {"alwaysMatch": {"webSocketUrl": True, "acceptInsecureCerts": True, "goog:chromeOptions": {"args": flags}}}}
         request = urllib.request.Request(f"http://127.0.0.1:{port}/session", json.dumps(body).encode(), {"Content-Type": "application/json"})
