@@ -26,14 +26,15 @@ import urllib.request
 from pathlib import Path
 
 try:
-    import websockets
-except ImportError:
-    print("python3-websockets is missing: skipped")
+    import browsers
+    from browsers import Browser, stop, until
+except ImportError as missing:
+    print(f"{missing}: skipped")
     sys.exit(77)
+from attack import crc32c
 
 FILES = {"/", "/style.css", "/icon.svg", "/player.js", "/page.js", "/worker.js", "/decoder.wasm", "/live"}
 failures = []
-patience = 1.0  # factor of all time-outs
 
 
 def expect(holds, what):
@@ -43,139 +44,9 @@ def expect(holds, what):
     return holds
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def checksums(file):
     """The lines of --frame-checksums; the last may not be complete."""
     return {int(number): int(crc, 16) for number, crc in re.findall(r"^(\d+) ([0-9a-f]{8})$", file.read_text(), re.MULTILINE)}
-
-
-def stop(process):
-    """Ends a process that this test has started, with its children."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-async def until(seconds, condition):
-    end = time.monotonic() + patience * seconds
-    while time.monotonic() < end:
-        value = condition()
-        if asyncio.iscoroutine(value):
-            value = await value
-        if value:
-            return value
-        await asyncio.sleep(0.1)
-    return None
-
-
-# ---- Browsers ----------------------------------------------------------------------------------------------------------------
-
-class Browser:
-    """A headless browser; commands are those of WebDriver BiDi."""
-
-    def __init__(self, name, folder, dark=False):
-        self.name, self.folder, self.dark = name, Path(folder), dark
-        self.number, self.waiting, self.requests = 0, {}, []
-
-    async def start(self):
-        port = free_port()
-        profile = self.folder / f"profile-{self.name}-{port}"
-        profile.mkdir()
-        if self.name == "chromium":
-            command = ["chromedriver", f"--port={port}"]
-        else:
-            (profile / "user.js").write_text('user_pref("ui.systemUsesDarkTheme", %d);\n' % self.dark)
-            command = ["firefox-esr", "--headless", f"--remote-debugging-port={port}", "--profile", str(profile)]
-        log = open(self.folder / f"{self.name}.log", "w")
-        self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        address = f"ws://127.0.0.1:{port}/session"
-        if self.name == "chromium":
-            address = await until(30, lambda: self.new_chromium(port, profile))
-        self.socket = None
-        end = time.monotonic() + 60 * patience
-        while self.socket is None and time.monotonic() < end:
-            with contextlib.suppress(OSError, websockets.WebSocketException):
-                self.socket = await websockets.connect(address, max_size=None, ping_interval=None)
-            await asyncio.sleep(0.1)
-        self.listener = asyncio.create_task(self.listen())
-        if self.name == "firefox":
-            await self.call("session.new", capabilities={})
-        await self.call("session.subscribe", events=["network.beforeRequestSent"])
-
-    def new_chromium(self, port, profile):
-        flags = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--user-data-dir={profile}", "--no-first-run",
-                 f"--blink-settings=preferredColorScheme={0 if self.dark else 1}"]
-        body = {"capabilities": {"alwaysMatch": {"webSocketUrl": True, "goog:chromeOptions": {"args": flags}}}}
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/session", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=60 * patience) as answer:
-                return json.load(answer)["value"]["capabilities"]["webSocketUrl"]
-        except OSError:
-            return None
-
-    async def listen(self):
-        async for text in self.socket:
-            message = json.loads(text)
-            if message.get("method") == "network.beforeRequestSent":
-                self.requests.append(message["params"]["request"]["url"])
-            elif message.get("id") in self.waiting:
-                self.waiting.pop(message["id"]).set_result(message)
-
-    async def call(self, method, **params):
-        self.number += 1
-        future = self.waiting[self.number] = asyncio.get_running_loop().create_future()
-        await self.socket.send(json.dumps({"id": self.number, "method": method, "params": params}))
-        answer = await asyncio.wait_for(future, 60 * patience)
-        if answer.get("type") == "error":
-            raise RuntimeError(f"{self.name}: {method}: {answer.get('error')}: {answer.get('message')}")
-        return answer["result"]
-
-    async def open(self, address):
-        tab = Tab(self, (await self.call("browsingContext.create", type="tab"))["context"])
-        await tab.go(address)
-        return tab
-
-    async def close(self):
-        self.listener.cancel()
-        with contextlib.suppress(Exception):
-            await self.socket.close()
-        stop(self.process)
-
-
-class Tab:
-    def __init__(self, browser, context):
-        self.browser, self.context = browser, context
-
-    async def go(self, address):
-        await self.browser.call("browsingContext.navigate", context=self.context, url=address, wait="complete")
-
-    async def run(self, expression):
-        """The value of a JavaScript expression, through JSON."""
-        result = await self.browser.call("script.evaluate", expression=f"JSON.stringify({expression})", target={"context": self.context},
-                                         awaitPromise=True)
-        if result["type"] != "success":
-            raise RuntimeError(f"{self.browser.name}: {expression}: {result['exceptionDetails']['text']}")
-        return json.loads(result["result"]["value"]) if "value" in result["result"] else None
-
-    async def text(self, element):
-        return await self.run(f"document.getElementById('{element}').textContent")
-
-    async def frames(self):
-        return await self.run("window.viewer.frames")
-
-    async def screenshot(self, path, width, height):
-        await self.browser.call("browsingContext.setViewport", context=self.context, viewport={"width": width, "height": height})
-        await asyncio.sleep(0.7)
-        data = await self.browser.call("browsingContext.captureScreenshot", context=self.context, origin="document")
-        Path(path).write_bytes(base64.b64decode(data["data"]))
-
-    async def close(self):
-        await self.browser.call("browsingContext.close", context=self.context)
 
 
 # ---- Senders -----------------------------------------------------------------------------------------------------------------
@@ -186,7 +57,7 @@ class Page:
     def __init__(self, folder, name, *command):
         self.log = Path(folder) / f"{name}.err"
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=open(self.log, "w"), start_new_session=True)
-        end = time.monotonic() + 30 * patience
+        end = time.monotonic() + 30 * browsers.patience
         while "in a browser" not in self.said() and self.process.poll() is None and time.monotonic() < end:
             time.sleep(0.05)
         found = re.search(r"in a browser: (\S+)", self.said())
@@ -213,7 +84,7 @@ class Sender(Page):
     def interrupt(self):
         """Ctrl-C, which lets the viewers have what is on its way."""
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(60 * patience)
+        self.process.wait(60 * browsers.patience)
 
     def truth(self):
         if not self.truth_file.exists():
@@ -230,12 +101,12 @@ def check_frames(frames, truth, who, least):
 
 # ---- What is tested ----------------------------------------------------------------------------------------------------------
 
-async def exact_and_late(program, folder, browsers):
+async def exact_and_late(program, folder, opened):
     """300 pictures bit for bit, a late viewer, requests for nothing but the page's files."""
-    sender = Sender(program, folder, "exact", "synthetic:320x240@100000", "--fps", "50", "--min-viewers", str(len(browsers)))
-    tabs = [await browser.open(sender.page + "#checksums") for browser in browsers]
+    sender = Sender(program, folder, "exact", "synthetic:320x240@100000", "--fps", "50", "--min-viewers", str(len(opened)))
+    tabs = [await browser.open(sender.page + "#checksums") for browser in opened]
     await until(30, lambda: len(sender.truth()) > 100)
-    late = [await browser.open(sender.page + "#checksums") for browser in browsers]
+    late = [await browser.open(sender.page + "#checksums") for browser in opened]
     for tab, least in [(tab, 320) for tab in tabs] + [(tab, 60) for tab in late]:
         await until(30, lambda: tab.run(f"window.viewer.frames.length > {least} && window.viewer.exact > 0"))
     sender.interrupt()
@@ -253,7 +124,7 @@ async def exact_and_late(program, folder, browsers):
         check_frames(frames, truth, f"{tab.browser.name}, late", 50)
         expect(frames and frames[0][0] > 100, f"{tab.browser.name}: the late viewer begins with {frames[:1]}")
     own = f"127.0.0.1:{sender.port}"
-    for browser in browsers:
+    for browser in opened:
         foreign = [url for url in browser.requests if not url.startswith(("about:", "data:", "blob:", "chrome"))
                    and (url.split("/")[2] != own or "/" + url.split("/")[3].split("?")[0].split("#")[0] not in FILES)]
         expect(not foreign, f"{browser.name} requests {foreign[:3]}")
@@ -262,17 +133,29 @@ async def exact_and_late(program, folder, browsers):
         await tab.close()
 
 
+async def speed(program, folder, browser):
+    """1080p60 in one worker, as people watch it: the checksum of a picture only where the sender sends one."""
+    sender = Sender(program, folder, "speed", "synthetic:1920x1080@100000", "--fps", "60", "--threshold", "0")
+    tab = await browser.open(sender.page)
+    await until(20, lambda: tab.run("window.viewer.exact > 0"))
+    await asyncio.sleep(3)
+    decode, paint = await tab.run("[window.viewer.decodeMs, window.viewer.paintMs]")
+    expect(0 < decode + paint < 1000 / 60 * browsers.patience, f"{browser.name}: {decode:.2f} + {paint:.2f} ms for a frame of 1920 x 1080")
+    print(f"   {browser.name}, 1920 x 1080: {decode:.2f} ms to decode a frame, {paint:.2f} ms to paint it, {await tab.text('rate')}")
+    sender.stop()
+    await tab.close()
+
+
 async def slow_tab(program, folder, browser):
-    """1080p: what a picture costs, and a tab that is too busy for 80 frames while another is not."""
+    """A tab that is too busy for 40 frames of 1080p while another is not."""
     sender = Sender(program, folder, "slow", "synthetic:1920x1080@100000", "--fps", "30", "--min-viewers", "2", "--threshold", "0")
     quick, slow = [await browser.open(sender.page + "#checksums") for _ in range(2)]
     await until(20, lambda: len(sender.truth()) > 10)
     before, start = len(sender.truth()), time.monotonic()
     await asyncio.sleep(1)
-    seconds = 80 * (time.monotonic() - start) / max(1, len(sender.truth()) - before)  # of 80 frames, on this machine
+    seconds = 40 * (time.monotonic() - start) / max(1, len(sender.truth()) - before)  # of 40 frames, on this machine
     await slow.run(f"post({{kind: 'stall', milliseconds: {1000 * seconds}}}) ?? 0")
     await asyncio.sleep(1.2 * seconds)
-    decode, paint = await quick.run("[window.viewer.decodeMs, window.viewer.paintMs]")
     sender.interrupt()
     truth = sender.truth()
     for tab in (quick, slow):
@@ -281,19 +164,18 @@ async def slow_tab(program, folder, browser):
     check_frames(seen, truth, f"{browser.name}, quick tab", 60)
     check_frames(slow_seen, truth, f"{browser.name}, slow tab", 10)
     expect(len(slow_seen) < len(seen), f"{browser.name}: the slow tab saw {len(slow_seen)} pictures, the quick one {len(seen)}")
-    print(f"   {browser.name}, 1920 x 1080: {decode:.2f} ms to decode a frame with its checksum, {paint:.2f} ms to paint it; "
-          f"of {len(truth)} frames the quick tab saw {len(seen)}, the slow one {len(slow_seen)}")
+    print(f"   {browser.name}: of {len(truth)} frames the quick tab saw {len(seen)}, the slow one {len(slow_seen)}")
     for tab in (quick, slow):
         await tab.close()
 
 
 async def lost_connection(program, folder, browser):
-    sender = Sender(program, folder, "first", "synthetic:160x120@100000", "--fps", "30")
+    sender = Sender(program, folder, "first-" + browser.name, "synthetic:160x120@100000", "--fps", "30")
     tab = await browser.open(sender.page + "#checksums")
     await until(10, lambda: tab.run("window.viewer.frames.length > 10"))
     sender.stop()
     expect(await until(10, lambda: tab.run("document.getElementById('state').textContent.includes('ying again')")), f"{browser.name} does not notice that the sender has gone")
-    second = Sender(program, folder, "second", "synthetic:160x120@100000", "--fps", "30", port=sender.port)
+    second = Sender(program, folder, "second-" + browser.name, "synthetic:160x120@100000", "--fps", "30", port=sender.port)
     before = len(await tab.frames())
     expect(await until(15, lambda: tab.run(f"window.viewer.frames.length > {before + 10}")), f"{browser.name} does not come back")
     frames, truth = (await tab.frames())[before + 2:], second.truth()
@@ -302,10 +184,9 @@ async def lost_connection(program, folder, browser):
     await tab.close()
 
 
-async def many_tabs(program, folder, browser):
-    """30 tabs, or 4 for each processor if those are fewer: a browser starts processes for each."""
-    count = min(30, 4 * os.cpu_count())
-    sender = Sender(program, folder, "many", "synthetic:160x120@100000", "--fps", "20")
+async def many_tabs(program, folder, browser, count=30):
+    """30 tabs at once. A headless browser paints all of them, without a GPU: a few frames a second are what two cores bear."""
+    sender = Sender(program, folder, "many", "synthetic:160x120@100000", "--fps", "3")
     tabs = [await browser.open(sender.page) for _ in range(count)]
     exact = 0
     for tab in tabs:
@@ -315,6 +196,80 @@ async def many_tabs(program, folder, browser):
         await tab.close()
     sender.stop()
     print(f"   {browser.name}: {count} tabs, {exact} exact")
+
+
+def certificate(folder, name):
+    """Paths of a certificate that its owner has signed, and of its key."""
+    files = [str(Path(folder) / (name + ending)) for ending in (".pem", ".key")]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+                    "/CN=page", "-addext", "subjectAltName=IP:127.0.0.1", "-out", files[0], "-keyout", files[1]], check=True, stderr=subprocess.DEVNULL)
+    os.chmod(files[1], 0o600)
+    return files
+
+
+async def encrypted(program, folder, browser):
+    """A page with TLS, and the token that the program makes."""
+    if not shutil.which("openssl"):
+        print("   no openssl: skipped")
+        return
+    cert, key = certificate(folder, "tls-" + browser.name)
+    sender = Sender(program, folder, "tls-" + browser.name, "synthetic:160x120@100000", "--fps", "20", "--web-cert", cert, "--web-cert-key", key)
+    expect(re.match(r"https://127\.0\.0\.1:\d+/#token=[0-9a-f]{32}$", sender.page), f"the address with TLS is {sender.page}")
+    tab = await browser.open(sender.page + "&checksums")
+    expect(await until(15, lambda: tab.run("window.viewer.frames.length > 20 && window.viewer.exact > 0 && window.viewer.painted > 0")),
+           f"{browser.name}, TLS: no exact pictures: {await tab.text('state')}")
+    frames, truth = await tab.frames(), sender.truth()
+    expect(all(truth.get(number, crc) == crc for number, crc in frames), f"{browser.name}: wrong pictures over TLS")
+    for wrong in (sender.page.split("#")[0], sender.page[:-1] + ("1" if sender.page[-1] == "0" else "0")):
+        other = await browser.open(wrong)
+        expect(await until(10, lambda: other.run("document.getElementById('state').textContent.includes('refuses')")),
+               f"{browser.name}, TLS: a wrong token is not refused")
+        await other.close()
+    await tab.close()
+    sender.stop()
+
+
+SAVED_PIXELS = """(async () => {
+    const bitmap = await createImageBitmap(saved[0][0], {colorSpaceConversion: "none"});
+    const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext("2d");
+    context.drawImage(bitmap, 0, 0);
+    return Array.from(context.getImageData(0, 0, bitmap.width, bitmap.height).data);
+})()"""
+NAMELESS = """[...document.querySelectorAll("button, input, canvas, section, [role]")].filter(
+    e => !(e.getAttribute("aria-label") || e.textContent.trim() || e.labels?.length) && e.getAttribute("role") !== "status").map(e => e.outerHTML)"""
+
+
+async def controls(program, folder, browser):
+    """Keys, names for screen readers, a saved picture that is the sender's bit for bit, a recording."""
+    sender = Sender(program, folder, "controls-" + browser.name, "synthetic:64x48@100000", "--fps", "20")
+    tab, right_arrow = await browser.open(sender.page), "\ue014"
+    expect(await until(10, lambda: tab.run("window.viewer.painted > 5")), f"{browser.name} paints nothing")
+    expect(not (nameless := await tab.run(NAMELESS)), f"{browser.name}: controls without a name: {nameless}")
+    for key, view in (("3", "both"), ("2", "heatmap"), ("1", "picture")):
+        await tab.key(key)
+        pressed = await tab.run("[...document.querySelectorAll('[data-view][aria-pressed=true]')].map(b => b.dataset.view)")
+        expect(pressed == [view] and await tab.run("window.viewer.view") == view, f"{browser.name}: key {key} shows {pressed}")
+    await tab.key(" ")
+    await asyncio.sleep(0.3)
+    paused_at = await tab.run("window.viewer.sequence")
+    await asyncio.sleep(0.5)
+    expect(await tab.run("window.viewer.sequence") == paused_at, f"{browser.name}: the space bar does not pause")
+    await tab.key(right_arrow)
+    expect(await until(5, lambda: tab.run(f"window.viewer.sequence > {paused_at}")), f"{browser.name}: the right arrow does not step")
+    await asyncio.sleep(0.5)  # until the page has what the worker has painted
+    await tab.run("(window.saved = [], download = (...blob_and_name) => saved.push(blob_and_name)) && 0")
+    await tab.key("s")
+    expect(await until(10, lambda: tab.run("saved.length === 1")), f"{browser.name}: s saves nothing")
+    pixels, number = await tab.run(SAVED_PIXELS), int(re.fullmatch(r"frame-(\d+)\.png", await tab.run("saved[0][1]"))[1])
+    bgr = bytes(pixels[i + c] for i in range(0, len(pixels), 4) for c in (2, 1, 0))
+    expect(len(bgr) == 64 * 48 * 3 and crc32c(bgr) == sender.truth().get(number), f"{browser.name}: the saved picture is not frame {number}")
+    await tab.key(" ")
+    await tab.key("r")
+    await asyncio.sleep(1)
+    await tab.key("r")
+    expect(await until(10, lambda: tab.run("saved.length === 2 && saved[1][0].size > 500")), f"{browser.name}: r records nothing")
+    sender.stop()
+    await tab.close()
 
 
 class Empty(http.server.BaseHTTPRequestHandler):
@@ -334,7 +289,7 @@ async def refusals(program, folder, browser):
     token = Path(folder) / "token"
     token.write_text("0123456789abcdef0123")
     token.chmod(0o600)
-    sender = Sender(program, folder, "secret", "synthetic:64x48@100000", "--fps", "20", "--web-token", str(token))
+    sender = Sender(program, folder, "secret-" + browser.name, "synthetic:64x48@100000", "--fps", "20", "--web-token", str(token))
     plain = sender.page.split("#")[0]
     wrong = await browser.open(plain + "#token=0123456789abcdef0124")
     expect(await until(10, lambda: wrong.run("document.getElementById('state').textContent.includes('refuses')")),
@@ -356,14 +311,17 @@ async def refusals(program, folder, browser):
     sender.stop()
 
 
+def record(program, folder):
+    """Makes a page that plays a session without a server."""
+    session, page, truth = (Path(folder) / f"session{ending}" for ending in (".cusd", "", ".truth"))
+    subprocess.run([program, "send", "synthetic:160x120@120", "--unpaced", "--bind", "127.0.0.1:0", "--save-wire", session,
+                    "--frame-checksums", truth], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([program, "page", session, page], check=True)
+
+
 async def recorded(program, folder, browser):
     """A session is played without a server."""
-    session, page = Path(folder) / "session.cusd", Path(folder) / f"session-{browser.name}"
-    truth_file = Path(folder) / "session.truth"
-    subprocess.run([program, "send", "synthetic:160x120@120", "--fps", "60", "--bind", "127.0.0.1:0", "--save-wire", session,
-                    "--frame-checksums", truth_file], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    subprocess.run([program, "page", session, page], check=True)
-    truth = checksums(truth_file)
+    page, truth = Path(folder) / "session", checksums(Path(folder) / "session.truth")
     tab = await browser.open(f"file://{page}/index.html#checksums")
     expect(await until(20, lambda: tab.run("window.viewer.frames.length >= 120")), f"{browser.name}: the session is not played to its end")
     check_frames(await tab.frames(), truth, f"{browser.name}, recorded", 120)
@@ -405,23 +363,25 @@ async def main():
     parser.add_argument("--tests", default="", help="only those whose names contain this")
     parser.add_argument("--patience", type=float, default=1, help="factor of all time-outs, for a busy machine")
     options = parser.parse_args()
-    global patience
-    patience = options.patience
+    browsers.patience = options.patience
     names = [name for name, command in (("chromium", "chromedriver"), ("firefox", "firefox-esr"))
              if shutil.which(command) and options.only in (None, name)]
     if not names:
         print("neither chromedriver nor firefox-esr is here: skipped")
         return 77
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        browsers = [Browser(name, folder) for name in names]
-        for browser in browsers:
+        opened = [Browser(name, folder) for name in names]
+        for browser in opened:
             await browser.start()
+        first = opened[:1]
+        each = [(f"{name}, {browser.name}", test, [browser]) for browser in opened for name, test in (
+            ("session without a server", recorded), ("lost connection", lost_connection), ("wrong token, wrong origin", refusals),
+            ("TLS", encrypted), ("controls", controls))]
+        tests = [("300 pictures, bit for bit, and a late viewer", exact_and_late, [opened]), *each,
+                 ("frames of events", events, first), ("speed of 1080p60", speed, first), ("slow tab at 1080p", slow_tab, first),
+                 ("many tabs", many_tabs, first)]
         try:
-            tests = [("300 pictures, bit for bit, and a late viewer", exact_and_late, [browsers])]
-            for browser in browsers:
-                tests += [("a session without a server", recorded, [browser]), ("a lost connection", lost_connection, [browser]),
-                          ("wrong token, wrong origin", refusals, [browser])]
-            tests += [("frames of events", events, browsers[:1]), ("a slow tab at 1080p", slow_tab, browsers[:1]), ("many tabs", many_tabs, browsers[:1])]
+            await asyncio.to_thread(record, options.program, folder)
             for name, test, arguments in (t for t in tests if options.tests in t[0]):
                 start = time.monotonic()
                 print("--", name, flush=True)
@@ -430,10 +390,10 @@ async def main():
                 except (RuntimeError, OSError, asyncio.TimeoutError, subprocess.SubprocessError) as error:
                     expect(False, f"{name}: {error!r}")
                 print(f"   {time.monotonic() - start:.1f} s", flush=True)
-            for browser in browsers if options.screenshots else []:
+            for browser in opened if options.screenshots else []:
                 await take_screenshots(options.program, folder, browser, options.screenshots)
         finally:
-            for browser in browsers:
+            for browser in opened:
                 await browser.close()
         for name in names if options.screenshots else []:
             browser = Browser(name, folder, dark=True)

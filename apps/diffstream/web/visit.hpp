@@ -67,7 +67,6 @@ class Visit {
     const WebRules &rules_;
     std::string received_, answer_, refusal_;
     size_t sent_ = 0;
-    bool watching_ = false;
 };
 
 } // namespace diffstream

@@ -21,6 +21,16 @@ function decodeBase64(text) {
   return Uint8Array.from(atob(text), c => c.charCodeAt(0));
 }
 
+function load(script) {
+  return new Promise((loaded, failed) => {
+    const element = document.createElement("script");
+    element.onload = loaded;
+    element.onerror = () => failed(new Error(`${script} cannot be loaded`));
+    element.src = script;
+    document.head.append(element);
+  });
+}
+
 async function start() {
   const wasm = recorded ? decodeBase64(recorded.decoder) : await (await fetch("decoder.wasm")).arrayBuffer();
   const options = {checksums: Boolean(settings.checksums)};
@@ -32,6 +42,7 @@ async function start() {
     const offscreen = Object.fromEntries(Object.entries(canvases).map(([name, canvas]) => [name, canvas.transferControlToOffscreen()]));
     post({kind: "start", wasm, canvases: offscreen, settings: options}, Object.values(offscreen));
   } else {
+    await load("player.js");
     const player = new Player(await Decoder.create(wasm), canvases, options, receive);
     post = message => player.receive(message);
   }
@@ -64,9 +75,6 @@ function reconnectLater(text) {
 
 function playSession(bytes, name) {
   live = false;
-  viewer.broken = null;
-  viewer.exact = 0;
-  setBadge();
   setState("Playing " + name);
   post({kind: "play", bytes});
 }
@@ -82,6 +90,9 @@ function receive(message) {
   case "connected":
     retry = 0;
     viewer.info = message.info;
+    viewer.broken = null; // of an earlier stream
+    viewer.exact = 0;
+    setBadge();
     element("size").textContent = `${message.info.cols} × ${message.info.rows}`;
     if (live)
       setState("Live" + (message.info.millihertz ? `, ${message.info.millihertz / 1000} frames/s at the source` : ""));
@@ -115,7 +126,7 @@ function check(info) {
   else
     viewer.broken = viewer.broken ?? info.checked;
   errors.push({time: performance.now() / 1000, value: info.exact ? info.errorBound : 255, exact: info.exact});
-  element("error").textContent = info.exact ? `at most ${info.errorBound} of 255` : "unknown";
+  element("error").textContent = !info.exact ? "unknown" : info.errorBound < 255 ? `at most ${info.errorBound} of 255` : "no bound";
   setBadge();
 }
 
@@ -125,6 +136,8 @@ function setBadge() {
     : viewer.exact ? [`exact, checked at frame ${viewer.exact}`, "exact"] : ["not checked yet", "unknown"];
   if (badge.textContent !== text)
     badge.textContent = text;
+  if (badge.className !== "badge " + kind) // screen readers hear of changes, not of each check
+    element("spoken").textContent = {exact: "The picture is exact", broken: "The picture is " + text}[kind] ?? "";
   badge.className = "badge " + kind;
 }
 
@@ -207,7 +220,7 @@ function setView(view) {
   viewer.view = view;
   element("stage").className = view;
   for (const button of document.querySelectorAll("[data-view]"))
-    button.setAttribute("aria-checked", String(button.dataset.view === view));
+    button.setAttribute("aria-pressed", String(button.dataset.view === view));
   post({kind: "view", view});
 }
 
@@ -236,7 +249,7 @@ function save() {
   const from = shown(), copy = document.createElement("canvas");
   [copy.width, copy.height] = [viewer.info.cols, viewer.info.rows];
   copy.getContext("2d").drawImage(from, 0, 0);
-  copy.toBlob(blob => download(blob, `${viewer.view === "heatmap" ? "heatmap" : "frame"}-${viewer.info.sequence}.png`));
+  copy.toBlob(blob => download(blob, `${viewer.view === "heatmap" ? "heatmap" : "frame"}-${viewer.sequence}.png`));
 }
 
 let recorder = null;
@@ -264,7 +277,7 @@ const actions = {
   pause: () => setPaused(!viewer.paused),
   step: () => viewer.paused && post({kind: "step"}),
   fullscreen: () => document.fullscreenElement ? document.exitFullscreen() : element("stage").requestFullscreen(),
-  save: () => viewer.info && viewer.info.sequence && save(),
+  save: () => viewer.sequence && save(),
   record: () => typeof MediaRecorder === "function" && viewer.info && record(),
 };
 const keys = {" ": "pause", ArrowRight: "step", f: "fullscreen", s: "save", r: "record"};
