@@ -12,6 +12,7 @@
 #include "live.h"
 #include "match.h"
 #include "motion.h"
+#include "pose.h"
 #include "raw.h"
 #include "remap.h"
 #include "stereo.h"

@@ -1,0 +1,124 @@
+/* cusight/pose.h: template matching under rotation and scale, with the exact best match.
+ *
+ * The template is resampled for every angle and every scale of a grid, and each such pose is compared with the picture at every
+ * position where its window fits. The answer is that of this loop, without running it in full: poses and positions are ruled
+ * out by proven bounds, and those that remain are computed exactly (docs/internals/pose.md).
+ *
+ * A pose. Angles are degrees, counterclockwise as in cv::getRotationMatrix2D; scale 2 looks for an object twice as large as the
+ * template. Cosine and sine are integers of 2^-40, the same on every machine, and so are coordinates in the template: 16.16
+ * fixed-point numbers, the center of the template at the center of the pose. Pixels are bilinear with weights of 1/32 pixel,
+ * half rounded up. Only pixels count whose sources, the up to four template pixels with a weight above 0, all lie in the template
+ * and in its mask. The window is their bounding box. At 0 degrees and scale 1 a pose is the template.
+ *
+ * Scores are those of match.h over the n pixels that count, so that poses compare:
+ *
+ *   method                   score                                       best
+ *   CUS_MATCH_SQDIFF         sum (I - T)^2 / n                           smallest; compared as exact fractions
+ *   CUS_MATCH_SQDIFF_NORMED  as match.h                                  smallest
+ *   CUS_MATCH_CCORR_NORMED   as match.h                                  largest
+ *   CUS_MATCH_CCOEFF_NORMED  as match.h; 1 for a pose with one color     largest
+ *
+ * Sums are exact integers; a normed score is a / sqrt(b c) in double, with one rounding for each of b c, the root and the quotient: the
+ * same bits on every machine, within 2^-51 of the exact number, and exactly 1 for a copy (CCORR_NORMED, CCOEFF_NORMED). Equal scores are ties, of which the first
+ * in the order angle, scale, row, column is taken. CUS_MATCH_CCORR and CUS_MATCH_CCOEFF grow with the brightness and the contrast of
+ * the picture, and do not compare poses.
+ *
+ * Method: branch and bound over cells of positions. By Jensen's inequality the squared difference of block means bounds that of the
+ * pixels (Gharavi-Alkhansari, "A fast globally optimal algorithm for template matching using low-resolution pruning", 2001); for
+ * normed scores this library bounds 1 - score^2, the distance of the template to the nearest multiple of the window, in the same way.
+ */
+#ifndef CUSIGHT_POSE_H
+#define CUSIGHT_POSE_H
+
+#include "match.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The values of a grid: first, first + step, ... up to last (a thousandth of a step beyond it counts as last), or a list. */
+typedef struct cusPoseRange {
+    double first;       /* the first value */
+    double last;        /* at least first */
+    double step;        /* above 0; ignored if first is last */
+    const double *list; /* default NULL. `count` values in any order, instead of first, last and step */
+    int count;          /* of the list */
+} cusPoseRange;
+
+/* What to look for. */
+typedef struct cusPoseOptions {
+    cusMatchMethod method; /* default SQDIFF; not CCORR or CCOEFF */
+    cusPoseRange angles;   /* degrees, -360..360; default 0 alone */
+    cusPoseRange scales;   /* 1/16..16; default 1 alone */
+    const cusMat *mask;    /* default NULL. 8UC1, of the template's size, not all zero: where it is not 0, pixels count */
+    int max_matches;       /* 1..1024, default 1: matches to find, best first */
+    int min_distance;      /* at least 1, default 1 */
+    double
+        min_angle; /* 0..360, default 360. The centers of any two matches differ by at least min_distance in x or in y, or their
+                              angles by at least min_angle, the shorter way around (non-maximum suppression) */
+    double score_limit; /* default NaN, no limit. A match must be at least this good: score <= score_limit for
+                              SQDIFF and SQDIFF_NORMED, >= for the others */
+    int refine; /* default 0. 1: move x, y, angle and scale to the vertices of parabolas through neighboring scores */
+} cusPoseOptions;
+
+/* The defaults named above. */
+CUS_API cusPoseOptions cusPoseDefaults(void);
+
+/* One match: 64 bytes. */
+typedef struct cusPoseMatch {
+    double x;            /* the center of the template in the picture, in pixels; 0 is the center of the first column */
+    double y;            /* the same of rows */
+    double angle;        /* degrees */
+    double scale;        /* of the grid, or refined */
+    double score;        /* in the units of the method, of the pose of the grid */
+    int32_t col;         /* first column of the pose's window in the picture */
+    int32_t row;         /* first row of the window */
+    int32_t angle_index; /* of the grid, from 0 */
+    int32_t scale_index; /* of the grid, from 0 */
+    int32_t pixels;      /* that count towards the score: n */
+    int32_t reserved;    /* 0 */
+} cusPoseMatch;
+
+/* A template in all its poses, and the matches of the last frame. */
+typedef struct cusPoseMatcher cusPoseMatcher;
+
+/* Creates a matcher of a template for frames of rows x cols. Everything is allocated here, and each pose is resampled and summed once. The
+ * template and the mask are not needed afterwards. A pose whose window does not fit into the frames, or without pixels that count,
+ * has no positions.
+ * templ: 8UC1 in host memory. There is no device backend yet: device memory is UNSUPPORTED.
+ * Limits: template sides, also when scaled, are at most 8192 pixels, the scaled template has at most 2^24 pixels, frames have at
+ * most 2^30 pixels; 65536 poses.
+ * Memory: about 5 bytes for each pixel of the frame, 3 for each pixel of the largest pose and thread, and 8 for each block of pixels of a pose.
+ * One call at a time may use a matcher (else BUSY); others are independent.
+ * Errors: NULL, VALUE, TYPE, SIZE, SPACE, UNSUPPORTED, NO_MEMORY. */
+CUS_API cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, int rows, int cols,
+                                       const cusPoseOptions *options);
+/* Safe on NULL. */
+CUS_API void cusPoseMatcherDestroy(cusPoseMatcher *matcher);
+
+/* Finds the template in a frame, 8UC1 in host memory. The matches are ready when the call returns, and stay in the matcher until its next run.
+ * stream: ignored on the host.
+ * Cost: a pass over the frame for its block means, then a search for each match wanted, whose time depends on the picture: a search
+ * is short where the best match stands out. At worst (nothing stands out: flat or periodic pictures, or a template that is not
+ * there) every window is computed.
+ * Errors: NULL, TYPE, SIZE, UNSUPPORTED (device memory), BUSY. */
+CUS_API cusStatus cusPoseMatcherRun(cusPoseMatcher *matcher, const cusMat *frame, cusStream stream);
+
+/* Copies the matches of the last run, best first, to `matches`, which has room for `capacity`; *found becomes their number, at most
+ * max_matches. CAPACITY if they do not all fit; then none is copied. Errors: NULL, VALUE, CAPACITY, BUSY. */
+CUS_API cusStatus cusPoseMatcherGet(cusPoseMatcher *matcher, cusPoseMatch *matches, int capacity, int *found);
+
+/* The window of a pose as it is compared: templ becomes the resampled template, 0 where no pixel counts, and mask 255 where one
+ * counts and 0 elsewhere. Both are 8UC1 in host memory, created as needed. Either may be NULL, and they must not overlap. cusMatcherCreate takes them. A pose without
+ * pixels that count is a VALUE error. Errors: NULL (matcher), VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, BUSY. */
+CUS_API cusStatus cusPoseMatcherTemplate(cusPoseMatcher *matcher, int angle_index, int scale_index, cusMat *templ,
+                                         cusMat *mask);
+
+/* The size of the grid. angles, scales: become the numbers of angles and scales; either may be NULL. Errors: NULL (matcher). */
+CUS_API cusStatus cusPoseMatcherGrid(const cusPoseMatcher *matcher, int *angles, int *scales);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CUSIGHT_POSE_H */

@@ -1,0 +1,210 @@
+/* Bounds of cells and positions by the means of blocks. */
+#include "pose/cpu/state.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Sums over a chunk of blocks ----------------------------------------------------------------------------------------- */
+
+/* Squares of how far the template's means lie outside what the frame's means may be, added to sums. */
+CUSI_MULTIVERSION
+static void addDistances(const int16_t *low, const int16_t *high, const PoseBlock *blocks, int count, int lanes,
+                         int32_t *restrict sums) {
+    for (int k = 0; k < count; ++k) {
+        const int16_t *const l = low + blocks[k].offset, *const h = high ? high + blocks[k].offset : NULL;
+        const int16_t t = blocks[k].mean, above = (int16_t)(t + 1);
+        for (int x = 0; x < lanes; x += POSE_GROUP)
+            for (int i = x; i < x + POSE_GROUP; ++i) {
+                const int16_t under = (int16_t)(l[i] - above), over = (int16_t)(t - (h ? h[i] : (int16_t)(l[i] + 1)));
+                const int16_t more = under > over ? under : over, d = more > 0 ? more : 0;
+                sums[i] += (int32_t)d * d;
+            }
+    }
+}
+
+/* Sums for lanes of c, c^2, c t, and of squared radii r, where the frame's mean is within r of c. */
+typedef struct Moments {
+    int32_t s1[POSE_STRIP], s2[POSE_STRIP], st[POSE_STRIP], sr[POSE_STRIP];
+} Moments;
+
+CUSI_MULTIVERSION
+static void addMoments(const int16_t *low, const int16_t *high, const PoseBlock *blocks, int count, int lanes,
+                       Moments *restrict sums) {
+    for (int k = 0; k < count; ++k) {
+        const int16_t *const l = low + blocks[k].offset, *const h = high ? high + blocks[k].offset : NULL;
+        const int16_t t = blocks[k].value;
+        for (int x = 0; x < lanes; x += POSE_GROUP)
+            for (int i = x; i < x + POSE_GROUP; ++i) {
+                const int16_t end = h ? h[i] : (int16_t)(l[i] + 1), c = (int16_t)(l[i] + end), r = (int16_t)(end - l[i]);
+                sums->s1[i] += c;
+                sums->s2[i] += (int32_t)c * c;
+                sums->st[i] += (int32_t)c * t;
+                sums->sr[i] += (int32_t)r * r;
+            }
+    }
+}
+
+/* ---- Tests --------------------------------------------------------------------------------------------------------------- */
+
+/* The cone about the template that holds every window whose score is `score` or better. */
+static void makeCone(const cusPoseMatcher *m, const Pose *p, int block, double score, double t1, double t2, PoseTest *t) {
+    const int centered = m->options.method == CUS_MATCH_CCOEFF_NORMED;
+    const double n = t->count, square = centered ? t2 - t1 * t1 / n : t2, error = 0.5 * sqrt(n);
+    const double energy = (double)p->t2 - (centered ? (double)p->t1 * (double)p->t1 / (double)p->n : 0);
+    t->t1 = centered ? t1 / n : 0;
+    t->norm = sqrt(square > 0 ? square : 0);
+    t->cosine = -1;
+    const double least = (t->norm - error) / 16;
+    if (!(least > 0) || !(energy > 0) || !(score > 0))
+        return;
+    /* the part of the template's energy that block means hold, rounded down */
+    const double part = block * block * least * least / energy * (1 - 0x1p-30);
+    const double q2 = 1 - (1 - score * score) / part;
+    if (!(part > 0) || !(q2 > 0))
+        return;
+    const double angle = acos(sqrt(q2 < 1 ? q2 : 1)) + asin(error / t->norm) + 0x1p-24;
+    if (angle >= 1.57)
+        return;
+    t->cosine = cos(angle) * (1 - 0x1p-30);
+    t->sine = sin(angle) * (1 + 0x1p-30);
+    t->rounding = 0x1p-40 * (sqrt(t2) / t->norm + 1);
+}
+
+int pose_tests(const cusPoseMatcher *m, int pose, int level, const PoseBest *best, double limit_cost, PoseTest *tests) {
+    const PoseHost *const host = m->state;
+    const PoseBlocks *const blocks = &host->blocks[pose * host->levels + level];
+    const Pose *const p = &m->poses[pose];
+    const int block = host->planes[level].block;
+    const cusMatchMethod method = m->options.method;
+    /* exact scores are rounded, so what they show is taken a little less strictly */
+    const double cost = best->pose >= 0 && best->cost < limit_cost ? best->cost : limit_cost;
+    const double score = (method == CUS_MATCH_SQDIFF_NORMED ? (cost < 1 ? 1 - cost / 2 : 0) : 0 - cost) - 0x1p-40;
+    double most = limit_cost * (double)p->n;
+    if (best->pose >= 0) {
+        const double known = (double)best->ssd * (double)p->n / (double)best->n;
+        most = known < most ? known : most;
+    }
+    double t1 = 0, t2 = 0;
+    int chunks = 0;
+    for (int k = 0; k < blocks->count; ++chunks) {
+        const int end = k + POSE_CHUNK < blocks->count ? k + POSE_CHUNK : blocks->count;
+        for (; k < end; ++k) {
+            const double v = blocks->at[k].value;
+            t1 += v;
+            t2 += v * v;
+        }
+        tests[chunks] = (PoseTest){.count = end};
+        if (method == CUS_MATCH_SQDIFF)
+            tests[chunks].most = (most * (1 + 0x1p-40) + 1) * (POSE_UNIT * POSE_UNIT) / (block * block);
+        else
+            makeCone(m, p, block, score, t1, t2, &tests[chunks]);
+    }
+    return chunks;
+}
+
+/* Sums of all chunks so far. */
+typedef struct Totals {
+    double s1[POSE_STRIP], s2[POSE_STRIP], st[POSE_STRIP], sr[POSE_STRIP];
+} Totals;
+
+CUSI_MULTIVERSION
+static void addTotals(Totals *restrict to, const Moments *restrict from) {
+    for (int i = 0; i < POSE_STRIP; ++i) {
+        to->s1[i] += from->s1[i];
+        to->s2[i] += from->s2[i];
+        to->st[i] += from->st[i];
+        to->sr[i] += from->sr[i];
+    }
+}
+
+/* A lane is ruled out if its ball of windows does not meet the cone. */
+CUSI_MULTIVERSION
+static void testCone(const Totals *restrict sums, const PoseTest *t, int centered, int lanes, uint8_t *restrict alive) {
+    for (int i = 0; i < lanes; ++i) {
+        const double mean = centered ? sums->s1[i] / t->count : 0;
+        const double along = (sums->st[i] - sums->s1[i] * t->t1) / t->norm;
+        const double rest = sums->s2[i] - mean * sums->s1[i] - along * along - t->rounding * sums->s2[i];
+        const double distance = t->cosine * sqrt(rest > 0 ? rest : 0) - t->sine * along;
+        const double reach = sqrt(sums->sr[i]) + t->rounding * sqrt(sums->s2[i]);
+        alive[i] = (uint8_t)(alive[i] & (distance <= reach));
+    }
+}
+
+static int countAlive(const uint8_t *alive, int lanes) {
+    int n = 0;
+    for (int i = 0; i < lanes; ++i)
+        n += alive[i];
+    return n;
+}
+
+int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tests, int row, int col, int lanes,
+               uint8_t *alive) {
+    const PoseHost *const host = m->state;
+    const PoseBlocks *const blocks = &host->blocks[pose * host->levels + level];
+    const PosePlane *const plane = &host->planes[level];
+    const size_t at = (size_t)row * plane->step + (size_t)col;
+    const int16_t *const low = plane->low + at, *const high = plane->high ? plane->high + at : NULL;
+    const int differs = m->options.method == CUS_MATCH_SQDIFF, centered = m->options.method == CUS_MATCH_CCOEFF_NORMED;
+    Totals totals;
+    memset(&totals, 0, sizeof totals);
+    int left = countAlive(alive, lanes);
+    for (int k = 0, chunk = 0; k < blocks->count && left > 0; ++chunk) {
+        const int count = tests[chunk].count - k;
+        if (differs) {
+            int32_t sums[POSE_STRIP] = {0}; /* up to 2^26 */
+            addDistances(low, high, blocks->at + k, count, lanes, sums);
+            for (int i = 0; i < lanes; ++i) {
+                totals.s1[i] += sums[i];
+                alive[i] = (uint8_t)(alive[i] & (totals.s1[i] <= tests[chunk].most));
+            }
+        } else {
+            Moments sums;
+            memset(&sums, 0, sizeof sums);
+            addMoments(low, high, blocks->at + k, count, lanes, &sums);
+            addTotals(&totals, &sums);
+            if (tests[chunk].cosine > 0)
+                testCone(&totals, &tests[chunk], centered, lanes, alive);
+        }
+        left = countAlive(alive, lanes);
+        k += count;
+    }
+    return left;
+}
+
+/* ---- Guesses ------------------------------------------------------------------------------------------------------------- */
+
+PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, int row0, int row1, int col0, int col1,
+                     int (*skip)(const void *about, int row, int col), const void *about) {
+    const PoseHost *const host = m->state;
+    const PoseBlocks *const blocks = &host->blocks[pose * host->levels + level];
+    const PosePlane *const plane = &host->planes[level];
+    const int count = blocks->count < POSE_GUIDES ? blocks->count : POSE_GUIDES;
+    PoseGuess guess = {INFINITY, pose, -1, -1};
+    double t1 = 0, t2 = 0, constant = 0;
+    for (int k = 0; k < count; ++k) {
+        t1 += blocks->at[k].value;
+        t2 += (double)blocks->at[k].value * blocks->at[k].value;
+    }
+    constant = count > 0 ? t1 / count : 0;
+    const int centered = m->options.method == CUS_MATCH_CCOEFF_NORMED, differs = m->options.method == CUS_MATCH_SQDIFF;
+    for (int y = row0; y < row1 && count > 0; ++y)
+        for (int x0 = col0; x0 < col1; x0 += POSE_STRIP) {
+            const size_t at = (size_t)y * plane->step + (size_t)x0;
+            Moments sums;
+            memset(&sums, 0, sizeof sums);
+            addMoments(plane->low + at, plane->high ? plane->high + at : NULL, blocks->at, count, POSE_STRIP, &sums);
+            const int lanes = col1 - x0 < POSE_STRIP ? col1 - x0 : POSE_STRIP;
+            for (int i = 0; i < lanes; ++i) {
+                const double s1 = sums.s1[i], s2 = sums.s2[i], st = sums.st[i];
+                const double energy = centered ? s2 - s1 * s1 / count : s2, product = centered ? st - s1 * constant : st;
+                const double cost = differs      ? (s2 - 2 * st + t2) / count
+                                    : energy > 0 ? 0 - product * fabs(product) / energy
+                                                 : 0;
+                if (cost < guess.cost && !skip(about, y, x0 + i))
+                    guess = (PoseGuess){cost, pose, y, x0 + i};
+            }
+        }
+    if (!differs && t2 > 0) /* so that poses compare */
+        guess.cost /= centered ? t2 - t1 * constant + 1 : t2;
+    return guess;
+}

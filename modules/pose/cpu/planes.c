@@ -1,0 +1,68 @@
+/* Means of all blocks of the frame. */
+#include "pose/cpu/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Adds row `in` to the sums of columns and takes `out` away. */
+CUSI_MULTIVERSION
+static void slide(uint32_t *sums, const uint8_t *in, const uint8_t *out, int cols) {
+    if (out)
+        for (int x = 0; x < cols; ++x)
+            sums[x] += (uint32_t)in[x] - out[x];
+    else
+        for (int x = 0; x < cols; ++x)
+            sums[x] += in[x];
+}
+
+/* Widens the cells of a row by the means of blocks that begin in it. */
+static void addRow(const PosePlane *p, const uint32_t *sums, int positions, int16_t *low, int16_t *high) {
+    const uint32_t area = (uint32_t)(p->block * p->block);
+    uint32_t sum = 0;
+    for (int x = 0; x < p->block; ++x)
+        sum += sums[x];
+    for (int x = 0; x < positions; ++x) {
+        const int16_t down = (int16_t)(sum * POSE_UNIT / area);
+        if (p->cell == 1) {
+            low[x] = down;
+        } else {
+            const int at = x / p->cell;
+            low[at] = down < low[at] ? down : low[at];
+            high[at] = down + 1 > high[at] ? (int16_t)(down + 1) : high[at];
+        }
+        if (x + 1 < positions)
+            sum += sums[x + p->block] - sums[x];
+    }
+}
+
+static const uint8_t *rowOf(const cusMat *frame, int y) {
+    return (const uint8_t *)frame->data + (size_t)y * frame->step;
+}
+
+/* Rows of cells first..last - 1. */
+static void fillRows(PosePlane *p, const cusMat *frame, uint32_t *sums, int first, int last) {
+    const int positions = frame->rows - p->block + 1;
+    memset(sums, 0, (size_t)frame->cols * sizeof *sums);
+    for (int y = first * p->cell; y < first * p->cell + p->block - 1; ++y)
+        slide(sums, rowOf(frame, y), NULL, frame->cols);
+    for (int y = first * p->cell; y < last * p->cell && y < positions; ++y) {
+        slide(sums, rowOf(frame, y + p->block - 1), y > first * p->cell ? rowOf(frame, y - 1) : NULL, frame->cols);
+        addRow(p, sums, frame->cols - p->block + 1, p->low + (size_t)(y / p->cell) * p->step,
+               p->high ? p->high + (size_t)(y / p->cell) * p->step : NULL);
+    }
+}
+
+void pose_fillPlane(PosePlane *p, const cusMat *frame, uint32_t *sums, int threads) {
+    const size_t all = (size_t)p->rows * p->step;
+    for (size_t i = 0; p->high && i < all; ++i) {
+        p->low[i] = 255 * POSE_UNIT;
+        p->high[i] = 0;
+    }
+    const int share = p->rows / threads + 1;
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int t = 0; t < threads; ++t) {
+        const int first = t * share, last = first + share < p->rows ? first + share : p->rows;
+        if (first < last)
+            fillRows(p, frame, sums + (size_t)t * (size_t)frame->cols, first, last);
+    }
+}

@@ -1,0 +1,254 @@
+/* Poses, their blocks, and all memory. */
+#include "check.h"
+#include "pose/cpu/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- A pose -------------------------------------------------------------------------------------------------------------- */
+
+/* Finds the window and sums its pixels. */
+static void measure(const cusPoseMatcher *m, Pose *p) {
+    const PoseTransform *const t = &p->transform;
+    int left = t->cols, right = -1, top = -1, bottom = -1;
+    for (int y = 0; y < t->rows; ++y)
+        for (int x = 0; x < t->cols; ++x) {
+            const int v = pose_pixel(t, m->templ, m->mask, x, y);
+            if (v < 0)
+                continue;
+            ++p->n;
+            p->t1 += v;
+            p->t2 += v * v;
+            left = x < left ? x : left;
+            right = x > right ? x : right;
+            top = top < 0 ? y : top;
+            bottom = y;
+        }
+    p->left = left;
+    p->top = top;
+    p->cols = right - left + 1;
+    p->rows = bottom - top + 1;
+}
+
+void pose_resample(const cusPoseMatcher *m, const Pose *p, uint8_t *pixels, uint8_t *mask) {
+    for (int y = 0; y < p->rows; ++y)
+        for (int x = 0; x < p->cols; ++x) {
+            const int v = pose_pixel(&p->transform, m->templ, m->mask, p->left + x, p->top + y);
+            *pixels++ = (uint8_t)(v < 0 ? 0 : v);
+            *mask++ = v < 0 ? 0 : 255;
+        }
+}
+
+void pose_load(const cusPoseMatcher *m, PoseScratch *s, int pose) {
+    const Pose *const p = &m->poses[pose];
+    pose_resample(m, p, s->pixels, s->mask);
+    for (int y = 0; y < p->rows; ++y) {
+        const uint8_t *const mask = s->mask + (size_t)y * (size_t)p->cols;
+        int first = 0, last = p->cols;
+        while (first < last && !mask[first])
+            ++first;
+        while (last > first && !mask[last - 1])
+            --last;
+        s->first[y] = first;
+        s->last[y] = last;
+    }
+    s->pose = pose;
+}
+
+/* ---- Blocks -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Summed {
+    int32_t offset, sum;
+    double contrast;
+} Summed;
+
+static int byContrast(const void *a, const void *b) {
+    const double x = ((const Summed *)a)->contrast, y = ((const Summed *)b)->contrast;
+    return (x < y) - (x > y);
+}
+
+/* Sum of a block, or -1 if not all of it counts. */
+static int32_t sumBlock(const PoseScratch *s, int cols, int block, int x0, int y0) {
+    int32_t sum = 0;
+    for (int y = y0; y < y0 + block; ++y)
+        for (int x = x0; x < x0 + block; ++x) {
+            const size_t at = (size_t)y * (size_t)cols + (size_t)x;
+            if (!s->mask[at])
+                return -1;
+            sum += s->pixels[at];
+        }
+    return sum;
+}
+
+/* Lists blocks that do not overlap, at multiples of the plane's cells; found has room for all that fit. */
+static int listBlocks(const Pose *p, const PoseScratch *s, const PosePlane *plane, Summed *found) {
+    const int b = plane->block, cell = plane->cell;
+    const double mean = (double)p->t1 / (double)p->n;
+    int count = 0;
+    for (int y = 0; y + b <= p->rows; y += b)
+        for (int x = 0; x + b <= p->cols;) {
+            const int32_t sum = sumBlock(s, p->cols, b, x, y);
+            if (sum < 0) {
+                x += cell;
+                continue;
+            }
+            found[count++] =
+                (Summed){(int32_t)((size_t)(y / cell) * plane->step) + x / cell, sum, fabs(sum / (double)(b * b) - mean)};
+            x += b;
+        }
+    qsort(found, (size_t)count, sizeof *found, byContrast);
+    return count;
+}
+
+static int makeBlocks(const cusPoseMatcher *m, const Pose *p, const PoseScratch *s, const PosePlane *plane,
+                      PoseBlocks *out) {
+    const int b = plane->block, area = b * b;
+    const size_t room = (size_t)(p->rows / b) * (size_t)(p->cols / b);
+    if (room == 0)
+        return 1;
+    Summed *const found = malloc(room * sizeof *found);
+    out->count = found ? listBlocks(p, s, plane, found) : 0;
+    out->at = malloc(((size_t)out->count + 1) * sizeof *out->at);
+    const double mean = m->options.method == CUS_MATCH_CCOEFF_NORMED ? (double)p->t1 / (double)p->n : 0;
+    for (int i = 0; out->at && i < out->count; ++i)
+        out->at[i] = (PoseBlock){found[i].offset, (int16_t)(found[i].sum * POSE_UNIT / area),
+                                 (int16_t)floor(16 * ((double)found[i].sum / area - mean) + 0.5)};
+    free(found);
+    return found && out->at;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------------------------------------- */
+
+/* Blocks of about a hundredth of the template, then single positions, then blocks of a sixteenth of that. */
+static void choosePlanes(const cusPoseMatcher *m, PoseHost *host) {
+    int64_t n = INT64_MAX;
+    for (int i = 0; i < pose_count(m); ++i)
+        if (m->poses[i].n > 0 && m->poses[i].n < n)
+            n = m->poses[i].n;
+    int block = 4;
+    while (block < 64 && n < INT64_MAX && n / (4 * block * block) >= 96)
+        block *= 2;
+    const int cell = block / 4;
+    const int sizes[POSE_LEVELS][2] = {{block, cell}, {block, 1}, {cell < 4 ? 4 : cell, 1}};
+    host->levels = cell == 1 ? 1 : POSE_LEVELS;
+    for (int l = 0; l < host->levels; ++l) {
+        PosePlane *const p = &host->planes[l];
+        p->block = sizes[l][0];
+        p->cell = sizes[l][1];
+        p->rows = m->rows >= p->block ? (m->rows - p->block) / p->cell + 1 : 0;
+        p->cols = m->cols >= p->block ? (m->cols - p->block) / p->cell + 1 : 0;
+        p->step = (size_t)p->cols + 2 * POSE_STRIP;
+    }
+}
+
+static int allocatePlanes(PoseHost *host) {
+    int ok = 1;
+    for (int l = 0; l < host->levels; ++l) {
+        PosePlane *const p = &host->planes[l];
+        const size_t room = (size_t)p->rows * p->step + 2 * POSE_STRIP;
+        p->low = calloc(room, sizeof *p->low);
+        p->high = p->cell > 1 ? calloc(room, sizeof *p->high) : NULL;
+        ok &= p->low && (p->high || p->cell == 1);
+    }
+    return ok;
+}
+
+static int allocateScratch(const cusPoseMatcher *m, PoseHost *host) {
+    size_t area = 1, rows = 1;
+    for (int i = 0; i < pose_count(m); ++i) {
+        const Pose *const p = &m->poses[i];
+        if (pose_positionRows(m, p) == 0)
+            continue;
+        const size_t own = (size_t)p->rows * (size_t)p->cols;
+        area = own > area ? own : area;
+        rows = (size_t)p->rows > rows ? (size_t)p->rows : rows;
+    }
+    host->scratch = calloc((size_t)host->threads, sizeof *host->scratch);
+    for (int t = 0; host->scratch && t < host->threads; ++t) {
+        PoseScratch *const s = &host->scratch[t];
+        s->pose = -1;
+        s->pixels = malloc(area);
+        s->mask = malloc(area);
+        s->first = malloc(rows * sizeof *s->first);
+        s->last = malloc(rows * sizeof *s->last);
+        if (!s->pixels || !s->mask || !s->first || !s->last)
+            return 0;
+    }
+    return host->scratch != NULL;
+}
+
+/* The most tests that a pose needs, for each thread. */
+static int allocateTests(const cusPoseMatcher *m, PoseHost *host) {
+    host->chunks = 1;
+    for (int i = 0; i < pose_count(m) * host->levels; ++i) {
+        const size_t chunks = (size_t)host->blocks[i].count / POSE_CHUNK + 1;
+        host->chunks = chunks > host->chunks ? chunks : host->chunks;
+    }
+    host->tests = malloc((size_t)host->threads * (size_t)host->levels * host->chunks * sizeof *host->tests);
+    return host->tests != NULL;
+}
+
+static int prepareAll(cusPoseMatcher *m, PoseHost *host) {
+    int ok = 1;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
+    for (int i = 0; i < pose_count(m); ++i) {
+        const Pose *const p = &m->poses[i];
+        if (pose_positionRows(m, p) == 0)
+            continue;
+        PoseScratch *const s = &host->scratch[cusi_threadNumber()];
+        pose_load(m, s, i);
+        int made = 1;
+        for (int l = 0; l < host->levels; ++l)
+            made &= makeBlocks(m, p, s, &host->planes[l], &host->blocks[i * host->levels + l]);
+        if (!made) {
+#pragma omp atomic write
+            ok = 0;
+        }
+    }
+    return ok;
+}
+
+cusStatus pose_host_create(const char *function, cusPoseMatcher *m) {
+    PoseHost *const host = calloc(1, sizeof *host);
+    CUSI_REQUIRE(host, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    m->state = host;
+    host->threads = cusi_maxThreads();
+#pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
+    for (int i = 0; i < pose_count(m); ++i)
+        measure(m, &m->poses[i]);
+    choosePlanes(m, host);
+    host->blocks = calloc((size_t)(pose_count(m) * host->levels), sizeof *host->blocks);
+    host->guesses = malloc((size_t)pose_count(m) * sizeof *host->guesses);
+    host->sums = malloc((size_t)host->threads * (size_t)m->cols * sizeof *host->sums);
+    host->picks = malloc((size_t)m->options.max_matches * sizeof *host->picks);
+    const int ok = host->blocks && host->guesses && host->sums && host->picks && allocatePlanes(host) &&
+                   allocateScratch(m, host) && prepareAll(m, host) && allocateTests(m, host);
+    CUSI_REQUIRE(ok, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    return CUS_OK;
+}
+
+void pose_host_destroy(cusPoseMatcher *m) {
+    PoseHost *const host = m->state;
+    if (!host)
+        return;
+    for (int l = 0; l < host->levels; ++l) {
+        free(host->planes[l].low);
+        free(host->planes[l].high);
+    }
+    for (int i = 0; host->blocks && i < pose_count(m) * host->levels; ++i)
+        free(host->blocks[i].at);
+    for (int t = 0; host->scratch && t < host->threads; ++t) {
+        free(host->scratch[t].pixels);
+        free(host->scratch[t].mask);
+        free(host->scratch[t].first);
+        free(host->scratch[t].last);
+    }
+    free(host->blocks);
+    free(host->guesses);
+    free(host->scratch);
+    free(host->sums);
+    free(host->tests);
+    free(host->picks);
+    free(host);
+}

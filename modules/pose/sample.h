@@ -1,0 +1,55 @@
+/* How a pose is resampled, in integers: the same on every backend. */
+#ifndef CUSI_POSE_SAMPLE_H
+#define CUSI_POSE_SAMPLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define POSE_FN __host__ __device__ static inline
+#else
+#define POSE_FN static inline
+#endif
+
+/* From pixels of a canvas that holds the whole pose to those of the template. */
+typedef struct PoseTransform {
+    int64_t cosine, sine;  /* divided by the scale, in units of 2^-32 */
+    int32_t width, height; /* of the template */
+    int32_t cols, rows;    /* of the canvas */
+} PoseTransform;
+
+/* The sources of a pixel: (x, y) and the next column and row, with weights of 1/32. */
+typedef struct PoseSource {
+    int64_t x, y;
+    int32_t fx, fy;
+} PoseSource;
+
+/* From a coordinate in units of 2^-33 to 16.16, then to 1/32 pixel; each half up. */
+POSE_FN int64_t pose_round(int64_t v) {
+    const int64_t fixed = (v + (INT64_C(1) << 16)) >> 17;
+    return (fixed + (INT64_C(1) << 10)) >> 11;
+}
+
+POSE_FN PoseSource pose_source(const PoseTransform *t, int32_t col, int32_t row) {
+    const int64_t dx = 2 * (int64_t)col - (t->cols - 1), dy = 2 * (int64_t)row - (t->rows - 1);
+    const int64_t u = pose_round(t->cosine * dx - t->sine * dy + (int64_t)(t->width - 1) * (INT64_C(1) << 32));
+    const int64_t v = pose_round(t->sine * dx + t->cosine * dy + (int64_t)(t->height - 1) * (INT64_C(1) << 32));
+    const PoseSource source = {u >> 5, v >> 5, (int32_t)(u & 31), (int32_t)(v & 31)};
+    return source;
+}
+
+/* Resamples one pixel. templ and mask are tight; mask may be NULL. Returns -1 where the pixel does not count. */
+POSE_FN int pose_pixel(const PoseTransform *t, const uint8_t *templ, const uint8_t *mask, int32_t col, int32_t row) {
+    const PoseSource s = pose_source(t, col, row);
+    const int right = s.fx > 0, below = s.fy > 0;
+    if (s.x < 0 || s.y < 0 || s.x + right >= t->width || s.y + below >= t->height)
+        return -1;
+    const size_t at = (size_t)s.y * (size_t)t->width + (size_t)s.x, next = (size_t)below * (size_t)t->width;
+    if (mask && !(mask[at] && mask[at + (size_t)right] && mask[at + next] && mask[at + next + (size_t)right]))
+        return -1;
+    const int upper = (32 - s.fx) * templ[at] + s.fx * templ[at + (size_t)right];
+    const int lower = (32 - s.fx) * templ[at + next] + s.fx * templ[at + next + (size_t)right];
+    return ((32 - s.fy) * upper + s.fy * lower + 512) >> 10;
+}
+
+#endif
