@@ -18,10 +18,10 @@
  *   CUS_MATCH_CCORR_NORMED   as match.h                                  largest
  *   CUS_MATCH_CCOEFF_NORMED  as match.h; 1 for a pose with one color     largest
  *
- * Sums are exact integers; a normed score is a / sqrt(b c) in double, with one rounding for each of b c, the root and the quotient: the
- * same bits on every machine, within 2^-51 of the exact number, and exactly 1 for a copy (CCORR_NORMED, CCOEFF_NORMED). Equal scores are ties, of which the first
- * in the order angle, scale, row, column is taken. CUS_MATCH_CCORR and CUS_MATCH_CCOEFF grow with the brightness and the contrast of
- * the picture, and do not compare poses.
+ * Sums are exact integers; a normed score is a / sqrt(b c) in double, with one rounding for each of b c, the root and the
+ * quotient: the same bits on every machine, within 2^-51 of the exact number, and exactly 1 for a copy (CCORR_NORMED,
+ * CCOEFF_NORMED). Equal scores are ties, of which the first in the order angle, scale, row, column is taken. CUS_MATCH_CCORR
+ * and CUS_MATCH_CCOEFF grow with the brightness and the contrast of the picture, and do not compare poses.
  *
  * Method: branch and bound over cells of positions. By Jensen's inequality the squared difference of block means bounds that of the
  * pixels (Gharavi-Alkhansari, "A fast globally optimal algorithm for template matching using low-resolution pruning", 2001); for
@@ -53,12 +53,11 @@ typedef struct cusPoseOptions {
     const cusMat *mask;    /* default NULL. 8UC1, of the template's size, not all zero: where it is not 0, pixels count */
     int max_matches;       /* 1..1024, default 1: matches to find, best first */
     int min_distance;      /* at least 1, default 1 */
-    double
-        min_angle; /* 0..360, default 360. The centers of any two matches differ by at least min_distance in x or in y, or their
-                              angles by at least min_angle, the shorter way around (non-maximum suppression) */
-    double score_limit; /* default NaN, no limit. A match must be at least this good: score <= score_limit for
+    double min_angle;      /* 0..360, default 360. The centers of any two matches differ by at least min_distance in x or
+                              in y, or their angles by at least min_angle, the shorter way around */
+    double score_limit;    /* default NaN, no limit. A match must be at least this good: score <= score_limit for
                               SQDIFF and SQDIFF_NORMED, >= for the others */
-    int refine; /* default 0. 1: move x, y, angle and scale to the vertices of parabolas through neighboring scores */
+    int refine;            /* default 0. 1: move x, y, angle and scale to the vertices of parabolas through neighbors */
 } cusPoseOptions;
 
 /* The defaults named above. */
@@ -82,13 +81,14 @@ typedef struct cusPoseMatch {
 /* A template in all its poses, and the matches of the last frame. */
 typedef struct cusPoseMatcher cusPoseMatcher;
 
-/* Creates a matcher of a template for frames of rows x cols. Everything is allocated here, and each pose is resampled and summed once. The
- * template and the mask are not needed afterwards. A pose whose window does not fit into the frames, or without pixels that count,
- * has no positions.
+/* Creates a matcher of a template for frames of rows x cols. Everything is allocated here, and each pose is resampled and
+ * summed once. The template and the mask are not needed afterwards. A pose whose window does not fit into the frames, or without
+ * pixels that count, has no positions.
  * templ: 8UC1 in host memory. There is no device backend yet: device memory is UNSUPPORTED.
  * Limits: template sides, also when scaled, are at most 8192 pixels, the scaled template has at most 2^24 pixels, frames have at
  * most 2^30 pixels; 65536 poses.
- * Memory: about 5 bytes for each pixel of the frame, 3 for each pixel of the largest pose and thread, and 8 for each block of pixels of a pose.
+ * Memory: about 5 bytes for each pixel of the frame, 3 for each pixel of the largest pose and thread, and 8 for each block of
+ * pixels of a pose.
  * One call at a time may use a matcher (else BUSY); others are independent.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, UNSUPPORTED, NO_MEMORY. */
 CUS_API cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, int rows, int cols,
@@ -96,7 +96,8 @@ CUS_API cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *t
 /* Safe on NULL. */
 CUS_API void cusPoseMatcherDestroy(cusPoseMatcher *matcher);
 
-/* Finds the template in a frame, 8UC1 in host memory. The matches are ready when the call returns, and stay in the matcher until its next run.
+/* Finds the template in a frame, 8UC1 in host memory. The matches are ready when the call returns, and stay in the matcher until
+ * its next run.
  * stream: ignored on the host.
  * Cost: a pass over the frame for its block means, then a search for each match wanted, whose time depends on the picture: a search
  * is short where the best match stands out. At worst (nothing stands out: flat or periodic pictures, or a template that is not
@@ -109,8 +110,8 @@ CUS_API cusStatus cusPoseMatcherRun(cusPoseMatcher *matcher, const cusMat *frame
 CUS_API cusStatus cusPoseMatcherGet(cusPoseMatcher *matcher, cusPoseMatch *matches, int capacity, int *found);
 
 /* The window of a pose as it is compared: templ becomes the resampled template, 0 where no pixel counts, and mask 255 where one
- * counts and 0 elsewhere. Both are 8UC1 in host memory, created as needed. Either may be NULL, and they must not overlap. cusMatcherCreate takes them. A pose without
- * pixels that count is a VALUE error. Errors: NULL (matcher), VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, BUSY. */
+ * counts and 0 elsewhere. Both are 8UC1 in host memory, created as needed. Either may be NULL, and they must not overlap.
+ * cusMatcherCreate takes them. A pose without pixels that count is a VALUE error. Errors: NULL (matcher), VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, BUSY. */
 CUS_API cusStatus cusPoseMatcherTemplate(cusPoseMatcher *matcher, int angle_index, int scale_index, cusMat *templ,
                                          cusMat *mask);
 

@@ -5,6 +5,7 @@
 #include "cusight/matrix.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -30,7 +31,7 @@ namespace sample {
 
 namespace {
 
-volatile std::sig_atomic_t interrupts = 0;
+std::atomic<int> interrupts{0}; // read by other threads than the one that the signal interrupts
 
 // An interrupted program waits for something if it has twice computed less than BUSY_NS in CHECK_US and is storing no file.
 constexpr suseconds_t CHECK_US = 400000;

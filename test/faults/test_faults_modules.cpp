@@ -99,6 +99,35 @@ TEST_P(FaultsOf, Motion) {
     checkOutput("cusMotionDetectorMask", [&](cusMat *mask) { return cusMotionDetectorMask(detector, 0, mask, nullptr); });
 }
 
+// ---- Rotation and scale, on the host
+
+TEST_P(FaultsOf, Pose) {
+    if (GetParam() != HOST)
+        GTEST_SKIP() << "cusPoseMatcher has only host memory";
+    const Mat templ = image(9, 11, CUS_8UC1), frame = image(40, 50, CUS_8UC1, 2);
+    cusPoseOptions options = cusPoseDefaults();
+    options.angles = {-20, 20, 10, nullptr, 0};
+    options.max_matches = 2;
+    const auto create = [&](cusPoseMatcher **matcher) {
+        return cusPoseMatcherCreate(matcher, &templ.mat, 40, 50, &options);
+    };
+    checkCreate<cusPoseMatcherDestroy>("cusPoseMatcherCreate", [&](auto *matcher) { return create(matcher); });
+    support::Owned<cusPoseMatcherDestroy> matcher;
+    CUS_ASSERT_OK(create(&matcher));
+    check("cusPoseMatcherRun", [&](Trial &t) {
+        cusPoseMatch matches[2] = {};
+        int found = 0, angles = 0;
+        t.call([&] {
+            CUS_TRY(cusPoseMatcherRun(matcher, &frame.mat, nullptr));
+            CUS_TRY(cusPoseMatcherGrid(matcher, &angles, nullptr));
+            return cusPoseMatcherGet(matcher, matches, 2, &found);
+        });
+        t.value(matches[0].score);
+        t.value(found + angles);
+    });
+    checkOutput("cusPoseMatcherTemplate", [&](cusMat *pose) { return cusPoseMatcherTemplate(matcher, 1, 0, pose, nullptr); });
+}
+
 // ---- Template matching
 
 TEST_P(FaultsOf, Match) {

@@ -474,7 +474,8 @@ static uint64_t sumRectified(const Band *band, const cusMat *map, int bins, int6
             continue;
         const Weights weights = voxelWeights(&times, events, i);
         for (int corner = 0; corner < 4; ++corner) {
-            const size_t r = (size_t)row + (size_t)corner / 2 - band->row0, c = (size_t)col + (size_t)corner % 2; /* -1 + 0 is large */
+            const size_t r = (size_t)row + (size_t)corner / 2 - band->row0; /* what is below 0 is large */
+            const size_t c = (size_t)col + (size_t)corner % 2;
             if (r >= band->rows || c >= (size_t)cols)
                 continue;
             int64_t *voxel = voxels + (r * (size_t)cols + c) * (size_t)bins + weights.bin;
