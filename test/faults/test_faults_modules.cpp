@@ -125,7 +125,8 @@ TEST_P(FaultsOf, Pose) {
         t.value(matches[0].score);
         t.value(found + angles);
     });
-    checkOutput("cusPoseMatcherTemplate", [&](cusMat *pose) { return cusPoseMatcherTemplate(matcher, 1, 0, pose, nullptr); });
+    checkOutput("cusPoseMatcherTemplate",
+                [&](cusMat *pose) { return cusPoseMatcherTemplate(matcher, 1, 0, pose, nullptr); });
 }
 
 // ---- Template matching
