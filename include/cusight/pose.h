@@ -23,9 +23,10 @@
  * CCOEFF_NORMED). Equal scores are ties, of which the first in the order angle, scale, row, column is taken. CUS_MATCH_CCORR
  * and CUS_MATCH_CCOEFF grow with the brightness and the contrast of the picture, and do not compare poses.
  *
- * Method: branch and bound over cells of positions. By Jensen's inequality the squared difference of block means bounds that of the
- * pixels (Gharavi-Alkhansari, "A fast globally optimal algorithm for template matching using low-resolution pruning", 2001); for
- * normed scores this library bounds 1 - score^2, the distance of the template to the nearest multiple of the window, in the same way.
+ * Method: branch and bound over cells of positions. By Jensen's inequality the squared difference of block means bounds that
+ * of the pixels (Gharavi-Alkhansari, "A fast globally optimal algorithm for template matching using low-resolution pruning",
+ * 2001); for normed scores this library bounds 1 - score^2, the distance of the template to the nearest multiple of the window,
+ * in the same way.
  */
 #ifndef CUSIGHT_POSE_H
 #define CUSIGHT_POSE_H
@@ -57,7 +58,9 @@ typedef struct cusPoseOptions {
                               in y, or their angles by at least min_angle, the shorter way around */
     double score_limit;    /* default NaN, no limit. A match must be at least this good: score <= score_limit for
                               SQDIFF and SQDIFF_NORMED, >= for the others */
-    int refine;            /* default 0. 1: move x, y, angle and scale to the vertices of parabolas through neighbors */
+    int refine; /* default 0. 1: move x, y, angle and scale, each alone, to the vertex of the parabola through the
+                              score and those of both neighbors: at most half a step, and none at the edge of the frame
+                              or the grid */
 } cusPoseOptions;
 
 /* The defaults named above. */
@@ -84,7 +87,7 @@ typedef struct cusPoseMatcher cusPoseMatcher;
 /* Creates a matcher of a template for frames of rows x cols. Everything is allocated here, and each pose is resampled and
  * summed once. The template and the mask are not needed afterwards. A pose whose window does not fit into the frames, or without
  * pixels that count, has no positions.
- * templ: 8UC1 in host memory. There is no device backend yet: device memory is UNSUPPORTED.
+ * templ: 8UC1 in host memory, as the mask. There is no CUDA backend yet: device memory is UNSUPPORTED.
  * Limits: template sides, also when scaled, are at most 8192 pixels, the scaled template has at most 2^24 pixels, frames have at
  * most 2^30 pixels; 65536 poses.
  * Memory: about 5 bytes for each pixel of the frame, 3 for each pixel of the largest pose and thread, and 8 for each block of
@@ -111,7 +114,8 @@ CUS_API cusStatus cusPoseMatcherGet(cusPoseMatcher *matcher, cusPoseMatch *match
 
 /* The window of a pose as it is compared: templ becomes the resampled template, 0 where no pixel counts, and mask 255 where one
  * counts and 0 elsewhere. Both are 8UC1 in host memory, created as needed. Either may be NULL, and they must not overlap.
- * cusMatcherCreate takes them. A pose without pixels that count is a VALUE error. Errors: NULL (matcher), VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, BUSY. */
+ * cusMatcherCreate takes them. A pose without pixels that count is a VALUE error.
+ * Errors: NULL (matcher), VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, BUSY. */
 CUS_API cusStatus cusPoseMatcherTemplate(cusPoseMatcher *matcher, int angle_index, int scale_index, cusMat *templ,
                                          cusMat *mask);
 
