@@ -58,9 +58,7 @@ typedef struct cusPoseOptions {
                               in y, or their angles by at least min_angle, the shorter way around */
     double score_limit;    /* default NaN, no limit. A match must be at least this good: score <= score_limit for
                               SQDIFF and SQDIFF_NORMED, >= for the others */
-    int refine; /* default 0. 1: move x, y, angle and scale, each alone, to the vertex of the parabola through the
-                              score and those of both neighbors: at most half a step, and none at the edge of the frame
-                              or the grid */
+    int refine;            /* default 0. 1: move x, y, angle and scale to the vertices of parabolas through neighbors */
 } cusPoseOptions;
 
 /* The defaults named above. */
@@ -102,6 +100,9 @@ CUS_API void cusPoseMatcherDestroy(cusPoseMatcher *matcher);
 /* Finds the template in a frame, 8UC1 in host memory. The matches are ready when the call returns, and stay in the matcher until
  * its next run.
  * stream: ignored on the host.
+ * refine: x, y, angle and scale move each alone, by at most half a step, to the vertex of the parabola through the match's score
+ * and those of its two neighbors, a pixel or a pose away (about the same center, or half a pixel less). Where one is missing, at
+ * the edge of the frame or the grid, nothing moves.
  * Cost: a pass over the frame for its block means, then a search for each match wanted, whose time depends on the picture: a search
  * is short where the best match stands out. At worst (nothing stands out: flat or periodic pictures, or a template that is not
  * there) every window is computed.

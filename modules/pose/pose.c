@@ -107,7 +107,7 @@ static cusStatus fill(const char *f, cusPoseMatcher *m, const cusMat *templ, con
         int any = 0;
         for (size_t i = 0; i < pixels; ++i)
             any |= m->mask[i];
-        CUSI_REQUIRE(any, CUS_ERROR_VALUE, "%s: mask is all zero", f);
+        CUSI_REQUIRE(any, CUS_ERROR_VALUE, "%s: mask is all zero, expected a pixel that counts", f);
     }
     for (int a = 0; a < m->angle_count; ++a)
         for (int s = 0; s < m->scale_count; ++s)
