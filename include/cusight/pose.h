@@ -23,9 +23,10 @@
  * CCOEFF_NORMED). Equal scores are ties, of which the first in the order angle, scale, row, column is taken. CUS_MATCH_CCORR
  * and CUS_MATCH_CCOEFF grow with the brightness and the contrast of the picture, and do not compare poses.
  *
- * Method: branch and bound over cells of positions. By Jensen's inequality the squared difference of block means bounds that of the
- * pixels (Gharavi-Alkhansari, "A fast globally optimal algorithm for template matching using low-resolution pruning", 2001); for
- * normed scores this library bounds 1 - score^2, the distance of the template to the nearest multiple of the window, in the same way.
+ * Method: branch and bound over cells of positions. By Jensen's inequality the squared difference of block means bounds that
+ * of the pixels (Gharavi-Alkhansari, "A fast globally optimal algorithm for template matching using low-resolution pruning",
+ * 2001); for normed scores this library bounds 1 - score^2, the distance of the template to the nearest multiple of the window,
+ * in the same way.
  */
 #ifndef CUSIGHT_POSE_H
 #define CUSIGHT_POSE_H
@@ -84,7 +85,7 @@ typedef struct cusPoseMatcher cusPoseMatcher;
 /* Creates a matcher of a template for frames of rows x cols. Everything is allocated here, and each pose is resampled and
  * summed once. The template and the mask are not needed afterwards. A pose whose window does not fit into the frames, or without
  * pixels that count, has no positions.
- * templ: 8UC1 in host memory. There is no device backend yet: device memory is UNSUPPORTED.
+ * templ: 8UC1 in host memory, as the mask. There is no CUDA backend yet: device memory is UNSUPPORTED.
  * Limits: template sides, also when scaled, are at most 8192 pixels, the scaled template has at most 2^24 pixels, frames have at
  * most 2^30 pixels; 65536 poses.
  * Memory: about 5 bytes for each pixel of the frame, 3 for each pixel of the largest pose and thread, and 8 for each block of
@@ -99,6 +100,9 @@ CUS_API void cusPoseMatcherDestroy(cusPoseMatcher *matcher);
 /* Finds the template in a frame, 8UC1 in host memory. The matches are ready when the call returns, and stay in the matcher until
  * its next run.
  * stream: ignored on the host.
+ * refine: x, y, angle and scale move each alone, by at most half a step, to the vertex of the parabola through the match's score
+ * and those of its two neighbors, a pixel or a pose away (about the same center, or half a pixel less). Where one is missing, at
+ * the edge of the frame or the grid, nothing moves.
  * Cost: a pass over the frame for its block means, then a search for each match wanted, whose time depends on the picture: a search
  * is short where the best match stands out. At worst (nothing stands out: flat or periodic pictures, or a template that is not
  * there) every window is computed.
@@ -111,7 +115,8 @@ CUS_API cusStatus cusPoseMatcherGet(cusPoseMatcher *matcher, cusPoseMatch *match
 
 /* The window of a pose as it is compared: templ becomes the resampled template, 0 where no pixel counts, and mask 255 where one
  * counts and 0 elsewhere. Both are 8UC1 in host memory, created as needed. Either may be NULL, and they must not overlap.
- * cusMatcherCreate takes them. A pose without pixels that count is a VALUE error. Errors: NULL (matcher), VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, BUSY. */
+ * cusMatcherCreate takes them. A pose without pixels that count is a VALUE error.
+ * Errors: NULL (matcher), VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, BUSY. */
 CUS_API cusStatus cusPoseMatcherTemplate(cusPoseMatcher *matcher, int angle_index, int scale_index, cusMat *templ,
                                          cusMat *mask);
 

@@ -24,10 +24,9 @@ static void series(double degrees, int64_t *cosine, int64_t *sine) {
 
 /* Rounded to 2^-40. Reductions to 0..45 degrees are exact. */
 static void cosineAndSine(double angle, double *cosine, double *sine) {
-    double a = fabs(fmod(angle, 360));
-    int quarters = 0;
-    for (; a >= 90; a -= 90)
-        ++quarters;
+    const double whole = fabs(fmod(angle, 360));
+    const int quarters = (whole >= 90) + (whole >= 180) + (whole >= 270);
+    const double a = whole - 90 * quarters;
     const int swapped = a > 45;
     int64_t c, s;
     series(swapped ? 90 - a : a, &c, &s);
@@ -35,7 +34,7 @@ static void cosineAndSine(double angle, double *cosine, double *sine) {
     double values[2];
     values[swapped] = (double)((c + half) >> 22) * 0x1p-40;
     values[1 - swapped] = (double)((s + half) >> 22) * 0x1p-40;
-    for (; quarters > 0; --quarters) {
+    for (int i = 0; i < quarters; ++i) {
         const double turned = -values[1];
         values[1] = values[0];
         values[0] = turned;

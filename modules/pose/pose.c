@@ -43,6 +43,14 @@ static cusStatus countRange(const char *f, const char *name, const cusPoseRange 
     return CUS_OK;
 }
 
+/* An 8UC1 matrix in host memory. */
+static cusStatus checkPicture(const char *f, const char *name, const cusMat *mat) {
+    CUS_TRY(cusi_checkFields(f, name, mat));
+    CUSI_REQUIRE(mat->space == CUS_HOST, CUS_ERROR_UNSUPPORTED,
+                 "%s: %s is in device memory, expected host memory: pose has no CUDA backend yet", f, name);
+    return cusi_checkInput(f, name, mat, CUSI_TYPES(CUS_8UC1));
+}
+
 static cusStatus checkOptions(const char *f, const cusPoseOptions *o, const cusMat *templ) {
     CUSI_REQUIRE(o->method == CUS_MATCH_SQDIFF || o->method == CUS_MATCH_SQDIFF_NORMED ||
                      o->method == CUS_MATCH_CCORR_NORMED || o->method == CUS_MATCH_CCOEFF_NORMED,
@@ -56,17 +64,8 @@ static cusStatus checkOptions(const char *f, const cusPoseOptions *o, const cusM
                  o->min_angle);
     if (!o->mask)
         return CUS_OK;
-    CUS_TRY(cusi_checkInput(f, "mask", o->mask, CUSI_TYPES(CUS_8UC1)));
-    CUS_TRY(cusi_checkSameSpace(f, "mask", o->mask, "templ", templ));
+    CUS_TRY(checkPicture(f, "mask", o->mask));
     return cusi_checkSameSize(f, "mask", o->mask, "templ", templ);
-}
-
-/* An 8UC1 matrix in host memory. */
-static cusStatus checkPicture(const char *f, const char *name, const cusMat *mat) {
-    CUS_TRY(cusi_checkInput(f, name, mat, CUSI_TYPES(CUS_8UC1)));
-    CUSI_REQUIRE(mat->space == CUS_HOST, CUS_ERROR_UNSUPPORTED, "%s: %s is in device memory, expected host memory", f,
-                 name);
-    return CUS_OK;
 }
 
 static cusStatus checkScales(const char *f, const cusMat *templ, const double *scales, int count) {
@@ -108,7 +107,7 @@ static cusStatus fill(const char *f, cusPoseMatcher *m, const cusMat *templ, con
         int any = 0;
         for (size_t i = 0; i < pixels; ++i)
             any |= m->mask[i];
-        CUSI_REQUIRE(any, CUS_ERROR_VALUE, "%s: mask is all zero", f);
+        CUSI_REQUIRE(any, CUS_ERROR_VALUE, "%s: mask is all zero, expected a pixel that counts", f);
     }
     for (int a = 0; a < m->angle_count; ++a)
         for (int s = 0; s < m->scale_count; ++s)
@@ -125,6 +124,8 @@ cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, in
     CUSI_NOT_NULL(f, matcher);
     const cusPoseOptions o = options ? *options : cusPoseDefaults();
     CUS_TRY(checkPicture(f, "templ", templ));
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frames are %d x %d (rows x cols), expected at least 1 x 1", f,
+                 rows, cols);
     CUS_TRY(cusi_checkSides(f, "rows x cols", rows, cols));
     CUSI_REQUIRE((int64_t)rows * cols <= 1 << 30, CUS_ERROR_SIZE,
                  "%s: frames are %d x %d (rows x cols), expected at most 2^30 pixels", f, rows, cols);

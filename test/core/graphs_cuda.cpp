@@ -30,7 +30,7 @@ std::string textOf(const std::string &path) {
 std::set<std::string> streamFunctions() {
     std::set<std::string> found;
     for (const char *header : {"core", "dlpack", "eventgen", "eventio", "events", "framediff", "hsv", "integral", "live",
-                               "match", "motion", "raw", "remap", "stereo"}) {
+                               "match", "motion", "pose", "raw", "remap", "stereo"}) {
         const std::string text = textOf(std::string("include/cusight/") + header + ".h");
         const std::regex declaration("CUS_API\\s+[a-zA-Z0-9_ ]+?\\s\\*?(cus[A-Za-z0-9]+)\\(([^;]*)\\);");
         for (std::sregex_iterator it(text.begin(), text.end(), declaration), end; it != end; ++it)

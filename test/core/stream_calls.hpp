@@ -37,6 +37,7 @@ class Calls {
         copies();
         integrals();
         matching();
+        poses();
         differences();
         stereo();
         events();
@@ -220,6 +221,25 @@ class Calls {
             int found = 0;
             return cusMatcherGet(matcher, 0, matches, 5, &found, s);
         });
+    }
+
+    void poses() {
+        const int rows = 30, cols = 41; // no device backend: matrices of its own in host memory
+        cusMat &templ = empty(), &frame = empty();
+        CUS_EXPECT_OK(cusMatCreate(&templ, 9, 11, CUS_8UC1, CUS_HOST));
+        CUS_EXPECT_OK(cusMatCreate(&frame, rows, cols, CUS_8UC1, CUS_HOST));
+        for (cusMat *mat : {&templ, &frame}) {
+            const auto bytes = support::randomBytes(static_cast<size_t>(mat->rows) * mat->step, random_);
+            std::memcpy(mat->data, bytes.data(), bytes.size());
+        }
+        cusPoseMatcher *matcher = nullptr;
+        CUS_EXPECT_OK(cusPoseMatcherCreate(&matcher, &templ, rows, cols, nullptr));
+        cleanup_.push_back([=] { cusPoseMatcherDestroy(matcher); });
+        if (space_ == CUS_HOST)
+            add("cusPoseMatcherRun", Capture::NONE, "matcher", {&frame},
+                [=, &frame](cusStream s) { return cusPoseMatcherRun(matcher, &frame, s); });
+        else
+            add("cusPoseMatcherRun", Capture::NONE, nullptr, {}, {});
     }
 
     void differences() {

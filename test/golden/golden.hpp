@@ -86,6 +86,7 @@ Row anyEventgen(Choices &choices);
 Row anyRaw(Choices &choices);
 Row anyMotion(Choices &choices);
 Row anyRemap(Choices &choices);
+Row anyPose(Choices &choices);
 
 std::vector<Row> integralRows();
 std::vector<Row> matchRows();
@@ -97,6 +98,7 @@ std::vector<Row> eventgenRows();
 std::vector<Row> rawRows();
 std::vector<Row> motionRows();
 std::vector<Row> remapRows();
+std::vector<Row> poseRows();
 
 inline std::string sizeName(int rows, int cols) {
     return std::to_string(rows) + "x" + std::to_string(cols);

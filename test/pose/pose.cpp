@@ -64,6 +64,7 @@ Case randomCase(std::mt19937_64 &random, int largest) {
     c.options.max_matches = below(random, 2) ? 1 : 1 + below(random, 4);
     c.options.min_distance = 1 + below(random, 6);
     c.options.min_angle = below(random, 2) ? 360 : 8 * below(random, 5);
+    c.options.refine = below(random, 2);
     if (below(random, 4) == 0)
         c.options.score_limit = c.options.method == CUS_MATCH_SQDIFF ? below(random, 3000) : below(random, 100) / 100.0;
     return c;
@@ -75,26 +76,36 @@ cusMat view(const PosePicture &p) {
     return mat;
 }
 
-std::vector<cusPoseMatch> find(const Case &c) {
-    cusPoseOptions o = c.options;
-    o.angles.list = c.angles.data(), o.angles.count = static_cast<int>(c.angles.size());
-    o.scales.list = c.scales.data(), o.scales.count = static_cast<int>(c.scales.size());
-    cusMat mask = CUS_MAT_INIT;
-    if (!c.mask.empty()) {
-        EXPECT_EQ(
-            cusMatWrap(&mask, c.templ.rows, c.templ.cols, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(c.mask.data()), 0),
-            CUS_OK);
-        o.mask = &mask;
+// A matcher of a case.
+class Matcher {
+  public:
+    explicit Matcher(const Case &c) : case_(c) {
+        cusPoseOptions o = c.options;
+        o.angles.list = c.angles.data(), o.angles.count = static_cast<int>(c.angles.size());
+        o.scales.list = c.scales.data(), o.scales.count = static_cast<int>(c.scales.size());
+        const PosePicture counts{c.templ.rows, c.templ.cols, c.mask};
+        const cusMat templ = view(c.templ), mask = c.mask.empty() ? cusMat(CUS_MAT_INIT) : view(counts);
+        o.mask = c.mask.empty() ? nullptr : &mask;
+        CUS_EXPECT_OK(cusPoseMatcherCreate(&matcher, &templ, c.picture.rows, c.picture.cols, &o));
     }
-    const cusMat templ = view(c.templ), frame = view(c.picture);
+    std::vector<cusPoseMatch> run() {
+        const cusMat frame = view(case_.picture);
+        CUS_EXPECT_OK(cusPoseMatcherRun(matcher, &frame, nullptr));
+        std::vector<cusPoseMatch> matches(static_cast<size_t>(case_.options.max_matches));
+        int found = 0;
+        CUS_EXPECT_OK(cusPoseMatcherGet(matcher, matches.data(), case_.options.max_matches, &found));
+        matches.resize(static_cast<size_t>(found));
+        return matches;
+    }
+
     support::Owned<cusPoseMatcherDestroy> matcher;
-    CUS_EXPECT_OK(cusPoseMatcherCreate(&matcher, &templ, c.picture.rows, c.picture.cols, &o));
-    CUS_EXPECT_OK(cusPoseMatcherRun(matcher, &frame, nullptr));
-    std::vector<cusPoseMatch> matches(static_cast<size_t>(o.max_matches));
-    int found = 0;
-    CUS_EXPECT_OK(cusPoseMatcherGet(matcher, matches.data(), o.max_matches, &found));
-    matches.resize(static_cast<size_t>(found));
-    return matches;
+
+  private:
+    const Case &case_;
+};
+
+std::vector<cusPoseMatch> find(const Case &c) {
+    return Matcher(c).run();
 }
 
 bool equal(const Case &c) {
@@ -110,7 +121,14 @@ bool equal(const Case &c) {
             << f.col << ", expected " << e.angle << ", " << e.scale << " at " << e.row << ", " << e.col;
         EXPECT_EQ(f.score, e.score);
         EXPECT_EQ(f.pixels, e.n);
-        EXPECT_TRUE(f.x == e.x2 / 2.0 && f.y == e.y2 / 2.0);
+        reference::PoseRefined at = {e.x2 / 2.0, e.y2 / 2.0, c.angles[static_cast<size_t>(e.angle)],
+                                     c.scales[static_cast<size_t>(e.scale)]};
+        if (c.options.refine)
+            at = reference::refinedPose(c.picture, c.templ, c.mask, c.angles, c.scales, c.options.method, e);
+        EXPECT_EQ(f.x, at.x);
+        EXPECT_EQ(f.y, at.y);
+        EXPECT_EQ(f.angle, at.angle);
+        EXPECT_EQ(f.scale, at.scale);
     }
     return !testing::Test::HasFailure();
 }
@@ -127,7 +145,7 @@ TEST(Pose, RandomScenes) {
 }
 
 // Large enough for all levels of blocks.
-TEST(Pose, LargerScenes) {
+TEST(Pose, AllLevels) {
     auto random = support::generator();
     for (int i = 0; i < 25 / support::SLOWER + 1; ++i) {
         SCOPED_TRACE(i);
@@ -158,44 +176,277 @@ TEST(Pose, IdentityIsTheMatcher) {
     EXPECT_EQ(match.score, found[0].score * found[0].pixels);
 }
 
-TEST(Pose, Errors) {
+// A part between the steps of the grid: the refined pose is nearer than that of the grid.
+TEST(Pose, RefineComesNearer) {
+    Case c;
+    c.templ = {25, 31, {}};
+    c.picture = {50, 56, {}};
+    const auto bumps = [](double y, double x) {
+        return 120 + 60 * std::sin(x / 4) * std::cos(y / 5) + 40 * std::sin((x + y) / 6);
+    };
+    const double turn = 4.0 * 3.14159265358979 / 180, x0 = 27.3, y0 = 24.8;
+    for (int y = 0; y < c.templ.rows; ++y)
+        for (int x = 0; x < c.templ.cols; ++x)
+            c.templ.data.push_back(static_cast<uint8_t>(bumps(y, x)));
+    for (int y = 0; y < c.picture.rows; ++y)
+        for (int x = 0; x < c.picture.cols; ++x) {
+            const double dx = x - x0, dy = y - y0;
+            c.picture.data.push_back(static_cast<uint8_t>(
+                bumps(12 + std::sin(turn) * dx + std::cos(turn) * dy, 15 + std::cos(turn) * dx - std::sin(turn) * dy)));
+        }
+    c.angles = {-8, 2, 12}, c.scales = {1};
+    c.options.refine = 1;
+    ASSERT_TRUE(equal(c));
+    const cusPoseMatch found = find(c)[0];
+    EXPECT_EQ(found.angle_index, 1);
+    EXPECT_NEAR(found.angle, 4, 1); // 2 of the grid
+    EXPECT_NEAR(found.x, x0, 0.2); // 0.3
+    EXPECT_NEAR(found.y, y0, 0.2);
+}
+
+// What poses are compared with is what the definition resamples.
+TEST(Pose, Templates) {
+    auto random = support::generator();
+    for (int i = 0; i < 60 / support::SLOWER; ++i) {
+        SCOPED_TRACE(i);
+        const Case c = randomCase(random, 30);
+        Matcher m(c);
+        int angles = 0, scales = 0;
+        CUS_ASSERT_OK(cusPoseMatcherGrid(m.matcher, &angles, &scales));
+        ASSERT_TRUE(angles == static_cast<int>(c.angles.size()) && scales == static_cast<int>(c.scales.size()));
+        for (int a = 0; a < angles; ++a)
+            for (int s = 0; s < scales; ++s) {
+                const auto w = reference::poseWindow(c.templ, c.mask, c.angles[static_cast<size_t>(a)],
+                                                     c.scales[static_cast<size_t>(s)]);
+                if (w.rows == 0) {
+                    CUS_REJECTS(cusPoseMatcherTemplate(m.matcher, a, s, nullptr, nullptr), VALUE,
+                                "has no pixels that count, expected a pose with some");
+                    continue;
+                }
+                std::vector<uint8_t> pixels, counts;
+                for (const int v : w.pixels) {
+                    pixels.push_back(static_cast<uint8_t>(std::max(v, 0)));
+                    counts.push_back(v < 0 ? 0 : 255);
+                }
+                support::TestMat templ(w.rows, w.cols, CUS_8UC1, CUS_HOST, {5, 3});
+                support::Mat mask; // created by the call
+                CUS_ASSERT_OK(cusPoseMatcherTemplate(m.matcher, a, s, &templ.mat, &mask));
+                EXPECT_TRUE(templ.intact());
+                EXPECT_EQ(templ.get(), pixels);
+                ASSERT_TRUE(mask.rows == w.rows && mask.cols == w.cols);
+                EXPECT_EQ(support::elements(mask), counts);
+            }
+    }
+}
+
+// The number of threads, which OpenMP's runtime is asked for where there is one, changes no bit.
+extern "C" __attribute__((weak)) void omp_set_num_threads(int);
+extern "C" __attribute__((weak)) int omp_get_max_threads();
+
+TEST(Pose, AnyNumberOfThreads) {
+    if (!omp_set_num_threads || !omp_get_max_threads)
+        GTEST_SKIP() << "built without OpenMP";
+    const int before = omp_get_max_threads();
+    auto random = support::generator();
+    for (int i = 0; i < 40 / support::SLOWER; ++i) {
+        SCOPED_TRACE(i);
+        Case c = randomCase(random, i % 4 ? 20 : 100);
+        c.options.max_matches = 3;
+        std::vector<cusPoseMatch> first;
+        for (const int threads : {1, 2, 5}) {
+            omp_set_num_threads(threads);
+            const auto found = find(c);
+            if (threads == 1)
+                first = found;
+            ASSERT_EQ(found.size(), first.size());
+            EXPECT_TRUE(found.empty() || std::memcmp(found.data(), first.data(), found.size() * sizeof found[0]) == 0)
+                << threads << " threads";
+        }
+    }
+    omp_set_num_threads(before);
+}
+
+// Every pose and position ties, or none has energy: the first is best.
+TEST(Pose, FlatTemplate) {
+    auto random = support::generator();
+    Case c;
+    c.templ = {9, 14, std::vector<uint8_t>(126, 77)};
+    c.picture = picture(random, 30, 33);
+    c.angles = {0, 33, 90}, c.scales = {1, 0.75};
+    c.options.max_matches = 3;
+    c.options.min_distance = 4;
+    for (const int value : {77, 0, 255})
+        for (const cusMatchMethod method :
+             {CUS_MATCH_SQDIFF, CUS_MATCH_SQDIFF_NORMED, CUS_MATCH_CCORR_NORMED, CUS_MATCH_CCOEFF_NORMED}) {
+            c.templ.data.assign(c.templ.data.size(), static_cast<uint8_t>(value));
+            c.options.method = method;
+            EXPECT_TRUE(equal(c)) << "value " << value << ", method " << method;
+        }
+    const cusPoseMatch first = find(c)[0];
+    EXPECT_TRUE(first.score == 1 && first.angle_index == 0 && first.scale_index == 0 && first.row == 0 && first.col == 0);
+}
+
+// Poses that do not fit have no positions.
+TEST(Pose, LargerThanTheFrame) {
+    auto random = support::generator();
+    Case c;
+    c.templ = picture(random, 10, 40);
+    c.picture = picture(random, 20, 45);
+    c.angles = {90, 0, 45, 3}, c.scales = {2, 1};
+    c.options.max_matches = 5;
+    EXPECT_TRUE(equal(c));
+    EXPECT_FALSE(find(c).empty());
+    c.angles = {90};
+    EXPECT_TRUE(find(c).empty());
+    c.picture = picture(random, 1, 1);
+    c.angles = {0, 45};
+    EXPECT_TRUE(find(c).empty());
+}
+
+// n sum(I T) is above 2^63, which the sanitizers watch.
+TEST(Pose, SumsOfWhitePixels) {
+    Case c;
+    c.templ = {3500, 3500, std::vector<uint8_t>(3500 * 3500, 255)};
+    c.templ.data[3500 * 1700 + 900] = 3;
+    c.picture = c.templ;
+    c.angles = {0}, c.scales = {1};
+    c.options.method = CUS_MATCH_CCOEFF_NORMED;
+    const auto found = find(c);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].score, 1);
+}
+
+class PoseErrors : public testing::Test {
+  protected:
+    template<class Change>
+    void rejects(cusStatus status, const std::string &text, const Change &change) {
+        cusPoseOptions o = cusPoseDefaults();
+        change(o);
+        CUS_EXPECT_ERROR(cusPoseMatcherCreate(&matcher, &templ, 9, 9, &o), status, "cusPoseMatcherCreate: " + text);
+        EXPECT_EQ(matcher, nullptr);
+    }
+    static cusMat wrapped(int rows, int cols, int type, cusSpace space, std::vector<uint8_t> &data) {
+        cusMat mat = CUS_MAT_INIT;
+        CUS_EXPECT_OK(cusMatWrap(&mat, rows, cols, type, space, data.data(), 0));
+        return mat;
+    }
+
     const PosePicture picture{4, 5, std::vector<uint8_t>(20, 7)};
-    cusMat templ = view(picture);
+    const cusMat templ = view(picture);
     support::Owned<cusPoseMatcherDestroy> matcher;
+};
+
+TEST_F(PoseErrors, Options) {
+    using O = cusPoseOptions;
+    const cusStatus value = CUS_ERROR_VALUE;
+    const double nan = std::nan("");
+    rejects(value, "method is 4, expected CUS_MATCH_SQDIFF, or SQDIFF_NORMED, CCORR_NORMED or CCOEFF_NORMED",
+            [](O &o) { o.method = CUS_MATCH_CCOEFF; });
+    rejects(value, "max_matches is 0, expected 1..1024", [](O &o) { o.max_matches = 0; });
+    rejects(value, "max_matches is 1025, expected 1..1024", [](O &o) { o.max_matches = 1025; });
+    rejects(value, "min_distance is 0, expected at least 1", [](O &o) { o.min_distance = 0; });
+    rejects(value, "min_angle is -1, expected 0..360", [](O &o) { o.min_angle = -1; });
+    rejects(value, "min_angle is nan, expected 0..360", [=](O &o) { o.min_angle = nan; });
+    rejects(value, "angles.step is 0, expected more than 0", [](O &o) { o.angles = {0, 10, 0, nullptr, 0}; });
+    rejects(value, "angles.step is 1e-05, expected at most 65536 values", [](O &o) {
+        o.angles = {0, 10, 1e-5, nullptr, 0};
+    });
+    rejects(value, "angles are 0 to 361, expected an ascending range within -360..360", [](O &o) {
+        o.angles = {0, 361, 1, nullptr, 0};
+    });
+    rejects(value, "angles are 2 to 1, expected an ascending range", [](O &o) { o.angles = {2, 1, 1, nullptr, 0}; });
+    rejects(value, "angles are nan to 1, expected an ascending range", [=](O &o) { o.angles = {nan, 1, 1, nullptr, 0}; });
+    rejects(value, "scales are 0 to 1, expected an ascending range within 0.0625..16", [](O &o) {
+        o.scales = {0, 1, 1, nullptr, 0};
+    });
+    const double list[] = {1, 17};
+    rejects(value, "scales.list[1] is 17, expected 0.0625..16", [&](O &o) { o.scales.list = list, o.scales.count = 2; });
+    rejects(value, "angles.count is 0, expected 1..65536", [&](O &o) { o.angles.list = list, o.angles.count = 0; });
+    rejects(value, "721 angles and 100 scales, expected at most 65536 poses", [](O &o) {
+        o.angles = {-360, 360, 1, nullptr, 0};
+        o.scales = {1, 1.99, 0.01, nullptr, 0};
+    });
+    std::vector<uint8_t> zeros(60);
+    cusMat mask = wrapped(4, 5, CUS_8UC1, CUS_HOST, zeros);
+    const auto masked = [&](O &o) { o.mask = &mask; };
+    rejects(value, "mask is all zero, expected a pixel that counts", masked);
+    mask = wrapped(4, 6, CUS_8UC1, CUS_HOST, zeros);
+    rejects(CUS_ERROR_SIZE, "mask is 4 x 6 (rows x cols), expected 4 x 5 like templ", masked);
+    mask = wrapped(4, 5, CUS_8UC3, CUS_HOST, zeros);
+    rejects(CUS_ERROR_TYPE, "mask has type 8UC3, expected 8UC1", masked);
+    mask = wrapped(4, 5, CUS_8UC1, CUS_DEVICE, zeros);
+    rejects(CUS_ERROR_UNSUPPORTED, "mask is in device memory, expected host memory: pose has no CUDA backend yet", masked);
+}
+
+TEST_F(PoseErrors, Create) {
+    const auto create = [&](const cusMat *t, int rows, int cols) {
+        return cusPoseMatcherCreate(&matcher, t, rows, cols, nullptr);
+    };
+    std::vector<uint8_t> zeros(8193);
+    const cusMat empty = CUS_MAT_INIT, color = wrapped(4, 5, CUS_8UC3, CUS_HOST, zeros),
+                 device = wrapped(4, 5, CUS_8UC1, CUS_DEVICE, zeros), wide = wrapped(1, 8193, CUS_8UC1, CUS_HOST, zeros),
+                 half = wrapped(1, 5000, CUS_8UC1, CUS_HOST, zeros);
+    CUS_REJECTS(cusPoseMatcherCreate(nullptr, &templ, 9, 9, nullptr), NULL, "cusPoseMatcherCreate: matcher is NULL");
+    CUS_REJECTS(create(nullptr, 9, 9), NULL, "cusPoseMatcherCreate: templ is NULL");
+    CUS_REJECTS(create(&empty, 9, 9), NULL, "cusPoseMatcherCreate: templ is an empty matrix");
+    CUS_REJECTS(create(&color, 9, 9), TYPE, "cusPoseMatcherCreate: templ has type 8UC3, expected 8UC1");
+    CUS_REJECTS(create(&device, 9, 9), UNSUPPORTED,
+                "cusPoseMatcherCreate: templ is in device memory, expected host memory: pose has no CUDA backend yet");
+    CUS_REJECTS(create(&templ, 0, 9), VALUE,
+                "cusPoseMatcherCreate: frames are 0 x 9 (rows x cols), expected at least 1 x 1");
+    CUS_REJECTS(create(&templ, 9, -1), VALUE, "frames are 9 x -1 (rows x cols), expected at least 1 x 1");
+    CUS_REJECTS(create(&templ, 1 << 16, 1 << 15), SIZE,
+                "cusPoseMatcherCreate: frames are 65536 x 32768 (rows x cols), expected at most 2^30 pixels");
+    CUS_REJECTS(create(&wide, 9, 9), SIZE,
+                "cusPoseMatcherCreate: templ is 1 x 8193 (rows x cols), expected sides of at most 8192");
     cusPoseOptions o = cusPoseDefaults();
-    CUS_REJECTS(cusPoseMatcherCreate(nullptr, &templ, 9, 9, &o), NULL, "cusPoseMatcherCreate: matcher is NULL");
-    CUS_REJECTS(cusPoseMatcherCreate(&matcher, nullptr, 9, 9, &o), NULL, "templ is NULL");
-    o.method = CUS_MATCH_CCOEFF;
-    CUS_REJECTS(cusPoseMatcherCreate(&matcher, &templ, 9, 9, &o), VALUE, "method is 4, expected CUS_MATCH_SQDIFF");
-    o = cusPoseDefaults();
-    o.angles = {0, 10, 0, nullptr, 0};
-    CUS_REJECTS(cusPoseMatcherCreate(&matcher, &templ, 9, 9, &o), VALUE, "angles.step is 0, expected more than 0");
-    o.angles = {0, 361, 1, nullptr, 0};
-    CUS_REJECTS(cusPoseMatcherCreate(&matcher, &templ, 9, 9, &o), VALUE,
-                "angles are 0 to 361, expected an ascending range within -360..360");
-    o = cusPoseDefaults();
-    o.scales = {0, 1, 1, nullptr, 0};
-    CUS_REJECTS(cusPoseMatcherCreate(&matcher, &templ, 9, 9, &o), VALUE, "scales are 0 to 1, expected");
-    o = cusPoseDefaults();
-    o.min_angle = -1;
-    CUS_REJECTS(cusPoseMatcherCreate(&matcher, &templ, 9, 9, &o), VALUE, "min_angle is -1, expected 0..360");
-    o = cusPoseDefaults();
-    o.min_distance = 0;
-    CUS_REJECTS(cusPoseMatcherCreate(&matcher, &templ, 9, 9, &o), VALUE, "min_distance is 0");
-    o = cusPoseDefaults();
-    o.max_matches = 0;
-    CUS_REJECTS(cusPoseMatcherCreate(&matcher, &templ, 9, 9, &o), VALUE, "max_matches is 0, expected 1..1024");
-    const PosePicture zeros{4, 5, std::vector<uint8_t>(20, 0)};
-    const cusMat mask = view(zeros);
-    o = cusPoseDefaults();
-    o.mask = &mask;
-    CUS_REJECTS(cusPoseMatcherCreate(&matcher, &templ, 9, 9, &o), VALUE, "mask is all zero");
+    o.scales = {1, 2, 1, nullptr, 0};
+    CUS_REJECTS(cusPoseMatcherCreate(&matcher, &half, 9, 9, &o), SIZE,
+                "templ is 1 x 5000 (rows x cols) at scale 2, expected scaled sides of at most 8192 and 2^24 pixels");
+    EXPECT_EQ(matcher, nullptr);
+}
+
+TEST_F(PoseErrors, Use) {
+    std::vector<uint8_t> bytes(243);
+    const cusMat frame = wrapped(9, 9, CUS_8UC1, CUS_HOST, bytes), color = wrapped(9, 9, CUS_8UC3, CUS_HOST, bytes),
+                 device = wrapped(9, 9, CUS_8UC1, CUS_DEVICE, bytes);
     CUS_ASSERT_OK(cusPoseMatcherCreate(&matcher, &templ, 9, 9, nullptr));
-    CUS_REJECTS(cusPoseMatcherRun(matcher, &templ, nullptr), SIZE, "frame is 4 x 5 (rows x cols), expected 9 x 9");
-    CUS_REJECTS(cusPoseMatcherTemplate(matcher, 1, 0, nullptr, nullptr), VALUE, "angle_index is 1, expected 0..0");
+    CUS_REJECTS(cusPoseMatcherRun(nullptr, &frame, nullptr), NULL, "cusPoseMatcherRun: matcher is NULL");
+    CUS_REJECTS(cusPoseMatcherRun(matcher, nullptr, nullptr), NULL, "cusPoseMatcherRun: frame is NULL");
+    CUS_REJECTS(cusPoseMatcherRun(matcher, &color, nullptr), TYPE, "cusPoseMatcherRun: frame has type 8UC3, expected 8UC1");
+    CUS_REJECTS(cusPoseMatcherRun(matcher, &templ, nullptr), SIZE,
+                "cusPoseMatcherRun: frame is 4 x 5 (rows x cols), expected 9 x 9 like the matcher");
+    CUS_REJECTS(cusPoseMatcherRun(matcher, &device, nullptr), UNSUPPORTED,
+                "cusPoseMatcherRun: frame is in device memory, expected host memory: pose has no CUDA backend yet");
+
     int found = -1;
-    CUS_ASSERT_OK(cusPoseMatcherGet(matcher, nullptr, 0, &found));
+    cusPoseMatch match;
+    CUS_ASSERT_OK(cusPoseMatcherGet(matcher, nullptr, 0, &found)); // before the first run
     EXPECT_EQ(found, 0);
+    CUS_ASSERT_OK(cusPoseMatcherRun(matcher, &frame, nullptr));
+    CUS_REJECTS(cusPoseMatcherGet(nullptr, &match, 1, &found), NULL, "cusPoseMatcherGet: matcher is NULL");
+    CUS_REJECTS(cusPoseMatcherGet(matcher, &match, 1, nullptr), NULL, "cusPoseMatcherGet: found is NULL");
+    CUS_REJECTS(cusPoseMatcherGet(matcher, nullptr, 1, &found), NULL, "cusPoseMatcherGet: matches is NULL");
+    CUS_REJECTS(cusPoseMatcherGet(matcher, &match, -1, &found), VALUE,
+                "cusPoseMatcherGet: capacity is -1, expected at least 0");
+    CUS_REJECTS(cusPoseMatcherGet(matcher, &match, 0, &found), CAPACITY,
+                "cusPoseMatcherGet: capacity is 0, expected at least 1");
+    EXPECT_EQ(found, 1);
+
+    const auto window = [&](int angle, int scale, cusMat *pixels, cusMat *mask) {
+        return cusPoseMatcherTemplate(matcher, angle, scale, pixels, mask);
+    };
+    cusMat odd = frame, far = wrapped(4, 5, CUS_8UC1, CUS_DEVICE, bytes), fits = wrapped(4, 5, CUS_8UC1, CUS_HOST, bytes),
+           same = fits;
+    CUS_REJECTS(cusPoseMatcherTemplate(nullptr, 0, 0, &fits, nullptr), NULL, "cusPoseMatcherTemplate: matcher is NULL");
+    CUS_REJECTS(window(1, 0, nullptr, nullptr), VALUE, "cusPoseMatcherTemplate: angle_index is 1, expected 0..0");
+    CUS_REJECTS(window(0, -1, nullptr, nullptr), VALUE, "cusPoseMatcherTemplate: scale_index is -1, expected 0..0");
+    CUS_REJECTS(
+        window(0, 0, &odd, nullptr), SIZE,
+        "cusPoseMatcherTemplate: templ does not own its memory and is 9 x 9 (rows x cols) 8UC1, expected 4 x 5 8UC1");
+    CUS_REJECTS(window(0, 0, nullptr, &far), SPACE, "cusPoseMatcherTemplate: mask is in CUS_DEVICE, expected CUS_HOST");
+    CUS_REJECTS(window(0, 0, &fits, &same), ALIAS, "cusPoseMatcherTemplate: mask overlaps templ");
+    CUS_REJECTS(cusPoseMatcherGrid(nullptr, &found, nullptr), NULL, "cusPoseMatcherGrid: matcher is NULL");
 }
 
 } // namespace

@@ -163,4 +163,40 @@ inline std::vector<PoseValue> bestPoses(std::vector<PoseValue> values, const std
     return found;
 }
 
+struct PoseRefined {
+    double x, y, angle, scale;
+};
+
+// Each coordinate moved to the vertex of the parabola through the scores of its neighbors; scores about the same center, or half a
+// pixel less.
+inline PoseRefined refinedPose(const PosePicture &picture, const PosePicture &templ, const std::vector<uint8_t> &mask,
+                               const std::vector<double> &angles, const std::vector<double> &scales, cusMatchMethod method,
+                               const PoseValue &value) {
+    const auto score = [&](int a, int s, int dx, int dy) {
+        if (a < 0 || a >= static_cast<int>(angles.size()) || s < 0 || s >= static_cast<int>(scales.size()))
+            return std::nan("");
+        const PoseWindow w = poseWindow(templ, mask, angles[static_cast<size_t>(a)], scales[static_cast<size_t>(s)]);
+        const int col = static_cast<int>(std::floor((value.x2 - w.x2) / 2.0)) + dx,
+                  row = static_cast<int>(std::floor((value.y2 - w.y2) / 2.0)) + dy;
+        const bool fits =
+            w.rows > 0 && col >= 0 && row >= 0 && col + w.cols <= picture.cols && row + w.rows <= picture.rows;
+        return fits ? poseValue(picture, w, method, row, col).score : std::nan("");
+    };
+    const auto vertex = [&](double before, double after) {
+        const double v = (before - after) / 2 / (before - 2 * value.score + after);
+        return std::fabs(v) <= 0.5 ? v : 0;
+    };
+    const auto moved = [](const std::vector<double> &values, int i, double v) {
+        const auto at = static_cast<size_t>(i);
+        return v < 0   ? values[at] - (values[at - 1] - values[at]) * v
+               : v > 0 ? values[at] + (values[at + 1] - values[at]) * v
+                       : values[at];
+    };
+    const int a = value.angle, s = value.scale;
+    return {value.x2 / 2.0 + vertex(score(a, s, -1, 0), score(a, s, 1, 0)),
+            value.y2 / 2.0 + vertex(score(a, s, 0, -1), score(a, s, 0, 1)),
+            moved(angles, a, vertex(score(a - 1, s, 0, 0), score(a + 1, s, 0, 0))),
+            moved(scales, s, vertex(score(a, s - 1, 0, 0), score(a, s + 1, 0, 0)))};
+}
+
 } // namespace reference

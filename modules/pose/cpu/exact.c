@@ -57,14 +57,15 @@ int pose_isPerfect(const cusPoseMatcher *m, const PoseBest *b) {
 /* The cost from the sums s1, s2, c of a window. */
 static double normed(const cusPoseMatcher *m, const Pose *p, const int64_t *sums) {
     if (m->options.method == CUS_MATCH_CCOEFF_NORMED) {
-        /* n below 2^24 + 1: the squares fit unsigned 64 bits, the covariance signed ones */
+        /* n is at most 2^24 + 2^12: products fit unsigned 64 bits, their difference, the covariance, signed ones */
         const uint64_t flat = (uint64_t)p->n * (uint64_t)p->t2 - (uint64_t)p->t1 * (uint64_t)p->t1;
         const uint64_t energy = (uint64_t)p->n * (uint64_t)sums[1] - (uint64_t)sums[0] * (uint64_t)sums[0];
         if (flat == 0)
             return -1;
         if (energy == 0)
             return 0;
-        const double score = (double)(p->n * sums[2] - sums[0] * p->t1) / sqrt((double)energy * (double)flat);
+        const uint64_t covariance = (uint64_t)p->n * (uint64_t)sums[2] - (uint64_t)sums[0] * (uint64_t)p->t1;
+        const double score = (double)(int64_t)covariance / sqrt((double)energy * (double)flat);
         return score > 1 ? -1 : score < -1 ? 1 : 0 - score;
     }
     const int differs = m->options.method == CUS_MATCH_SQDIFF_NORMED;

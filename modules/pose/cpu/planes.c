@@ -15,7 +15,7 @@ static void slide(uint32_t *sums, const uint8_t *in, const uint8_t *out, int col
             sums[x] += in[x];
 }
 
-/* Widens the cells of a row by the means of blocks that begin in it. */
+/* Widens the cells of a row by the means of blocks that begin in it. high: NULL for cells of one position. */
 static void addRow(const PosePlane *p, const uint32_t *sums, int positions, int16_t *low, int16_t *high) {
     const uint32_t area = (uint32_t)(p->block * p->block);
     uint32_t sum = 0;
@@ -23,7 +23,7 @@ static void addRow(const PosePlane *p, const uint32_t *sums, int positions, int1
         sum += sums[x];
     for (int x = 0; x < positions; ++x) {
         const int16_t down = (int16_t)(sum * POSE_UNIT / area);
-        if (p->cell == 1) {
+        if (!high) {
             low[x] = down;
         } else {
             const int at = x / p->cell;

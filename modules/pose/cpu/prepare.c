@@ -218,7 +218,7 @@ cusStatus pose_host_create(const char *function, cusPoseMatcher *m) {
     for (int i = 0; i < pose_count(m); ++i)
         measure(m, &m->poses[i]);
     choosePlanes(m, host);
-    host->blocks = calloc((size_t)(pose_count(m) * host->levels), sizeof *host->blocks);
+    host->blocks = calloc((size_t)pose_count(m) * (size_t)host->levels, sizeof *host->blocks);
     host->guesses = malloc((size_t)pose_count(m) * sizeof *host->guesses);
     host->sums = malloc((size_t)host->threads * (size_t)m->cols * sizeof *host->sums);
     host->picks = malloc((size_t)m->options.max_matches * sizeof *host->picks);
