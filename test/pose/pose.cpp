@@ -200,7 +200,7 @@ TEST(Pose, RefineComesNearer) {
     const cusPoseMatch found = find(c)[0];
     EXPECT_EQ(found.angle_index, 1);
     EXPECT_NEAR(found.angle, 4, 1); // 2 of the grid
-    EXPECT_NEAR(found.x, x0, 0.2); // 0.3
+    EXPECT_NEAR(found.x, x0, 0.2);  // 0.3
     EXPECT_NEAR(found.y, y0, 0.2);
 }
 
