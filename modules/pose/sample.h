@@ -38,11 +38,16 @@ POSE_FN PoseSource pose_source(const PoseTransform *t, int32_t col, int32_t row)
     return source;
 }
 
+/* All sources of a pixel lie in the template. */
+POSE_FN int pose_isInside(const PoseTransform *t, PoseSource s) {
+    return s.x >= 0 && s.y >= 0 && s.x + (s.fx > 0) < t->width && s.y + (s.fy > 0) < t->height;
+}
+
 /* Resamples one pixel. templ and mask are tight; mask may be NULL. Returns -1 where the pixel does not count. */
 POSE_FN int pose_pixel(const PoseTransform *t, const uint8_t *templ, const uint8_t *mask, int32_t col, int32_t row) {
     const PoseSource s = pose_source(t, col, row);
     const int right = s.fx > 0, below = s.fy > 0;
-    if (s.x < 0 || s.y < 0 || s.x + right >= t->width || s.y + below >= t->height)
+    if (!pose_isInside(t, s))
         return -1;
     const size_t at = (size_t)s.y * (size_t)t->width + (size_t)s.x, next = (size_t)below * (size_t)t->width;
     if (mask && !(mask[at] && mask[at + (size_t)right] && mask[at + next] && mask[at + next + (size_t)right]))

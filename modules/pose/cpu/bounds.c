@@ -6,8 +6,8 @@
 
 /* ---- Sums over a chunk of blocks ----------------------------------------------------------------------------------------- */
 
-/* Lanes come in groups, so that some lie beyond the last cell: in the padding, where low is 0 or 2040 and high 0, or in cells where
- * the window does not fit. Their sums are ignored, and no sum overflows in any lane: means are 0..2041 (255 in units of 1/8, and 1),
+/* Lanes come in groups, so that some lie beyond the last cell: in the padding, where low is 0 or 2040 and high 0, or in cells
+ * where the window does not fit. Their sums are ignored, and no sum overflows in any lane: means are 0..2041 (255 in units of 1/8, and 1),
  * so differences and radii are at most 2041, a center is at most 4081, and a template's value at most 4080. A product is below
  * 2^24, and the sum of the POSE_GUIDES products of a guess, the most of all, at most 64 * 4081^2 < 2^30. */
 

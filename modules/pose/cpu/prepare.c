@@ -8,36 +8,79 @@
 
 /* ---- A pose -------------------------------------------------------------------------------------------------------------- */
 
-/* Finds the window and sums its pixels. */
+/* Narrows columns *first..*last - 1 of a row of the canvas to those whose sources lie in the template. They are an interval, since
+ * coordinates never turn along a row. */
+static void narrow(const PoseTransform *t, int row, int *first, int *last) {
+    while (*first < *last && !pose_isInside(t, pose_source(t, *first, row)))
+        ++*first;
+    while (*first < *last && !pose_isInside(t, pose_source(t, *last - 1, row)))
+        --*last;
+}
+
+/* The same to the first and the last that count. Returns how many do. */
+static int count(const cusPoseMatcher *m, const PoseTransform *t, int row, int *first, int *last) {
+    narrow(t, row, first, last);
+    if (!m->mask)
+        return *last - *first;
+    int n = 0, from = *last, to = *first;
+    for (int x = *first; x < *last; ++x)
+        if (pose_pixel(t, m->templ, m->mask, x, row) >= 0) {
+            ++n;
+            from = x < from ? x : from;
+            to = x + 1;
+        }
+    *first = from;
+    *last = to;
+    return n;
+}
+
+/* Finds the window and counts its pixels. */
 static void measure(const cusPoseMatcher *m, Pose *p) {
     const PoseTransform *const t = &p->transform;
-    int left = t->cols, right = -1, top = -1, bottom = -1;
-    for (int y = 0; y < t->rows; ++y)
-        for (int x = 0; x < t->cols; ++x) {
-            const int v = pose_pixel(t, m->templ, m->mask, x, y);
-            if (v < 0)
-                continue;
-            ++p->n;
-            p->t1 += v;
-            p->t2 += v * v;
-            left = x < left ? x : left;
-            right = x > right ? x : right;
-            top = top < 0 ? y : top;
-            bottom = y;
-        }
+    int left = t->cols, end = 0, top = -1, bottom = -1;
+    for (int y = 0; y < t->rows; ++y) {
+        int first = 0, last = t->cols;
+        const int n = count(m, t, y, &first, &last);
+        if (n == 0)
+            continue;
+        p->n += n;
+        left = first < left ? first : left;
+        end = last > end ? last : end;
+        top = top < 0 ? y : top;
+        bottom = y;
+    }
     p->left = left;
     p->top = top;
-    p->cols = right - left + 1;
+    p->cols = end - left;
     p->rows = bottom - top + 1;
 }
 
 void pose_resample(const cusPoseMatcher *m, const Pose *p, uint8_t *pixels, uint8_t *mask) {
-    for (int y = 0; y < p->rows; ++y)
-        for (int x = 0; x < p->cols; ++x) {
-            const int v = pose_pixel(&p->transform, m->templ, m->mask, p->left + x, p->top + y);
-            *pixels++ = (uint8_t)(v < 0 ? 0 : v);
-            *mask++ = v < 0 ? 0 : 255;
+    memset(pixels, 0, (size_t)p->rows * (size_t)p->cols);
+    memset(mask, 0, (size_t)p->rows * (size_t)p->cols);
+    for (int y = 0; y < p->rows; ++y, pixels += p->cols, mask += p->cols) {
+        int first = p->left, last = p->left + p->cols;
+        narrow(&p->transform, p->top + y, &first, &last);
+        for (int x = first; x < last; ++x) {
+            const int v = pose_pixel(&p->transform, m->templ, m->mask, x, p->top + y);
+            pixels[x - p->left] = (uint8_t)(v < 0 ? 0 : v);
+            mask[x - p->left] = v < 0 ? 0 : 255;
         }
+    }
+}
+
+/* Sums the pixels of a pose that s holds; those that do not count are 0. */
+static void sumPixels(Pose *p, const PoseScratch *s) {
+    for (int y = 0; y < p->rows; ++y) {
+        const uint8_t *const pixels = s->pixels + (size_t)y * (size_t)p->cols;
+        uint32_t t1 = 0, t2 = 0; /* of at most 2^15 pixels */
+        for (int x = 0; x < p->cols; ++x) {
+            t1 += pixels[x];
+            t2 += (uint32_t)pixels[x] * pixels[x];
+        }
+        p->t1 += t1;
+        p->t2 += t2;
+    }
 }
 
 void pose_load(const cusPoseMatcher *m, PoseScratch *s, int pose) {
@@ -193,11 +236,12 @@ static int prepareAll(cusPoseMatcher *m, PoseHost *host) {
     int ok = 1;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < pose_count(m); ++i) {
-        const Pose *const p = &m->poses[i];
+        Pose *const p = &m->poses[i];
         if (pose_positionRows(m, p) == 0)
             continue;
         PoseScratch *const s = &host->scratch[cusi_threadNumber()];
         pose_load(m, s, i);
+        sumPixels(p, s);
         int made = 1;
         for (int l = 0; l < host->levels; ++l)
             made &= makeBlocks(m, p, s, &host->planes[l], &host->blocks[i * host->levels + l]);
