@@ -23,9 +23,9 @@
  * CCOEFF_NORMED). Equal scores are ties, of which the first in the order angle, scale, row, column is taken. CUS_MATCH_CCORR
  * and CUS_MATCH_CCOEFF grow with the brightness and the contrast of the picture, and do not compare poses.
  *
- * Method: branch and bound over cells of positions. By Jensen's inequality the squared difference of block means bounds that
- * of the pixels (Gharavi-Alkhansari, "A fast globally optimal algorithm for template matching using low-resolution pruning",
- * 2001); for normed scores this library bounds 1 - score^2, the distance of the template to the nearest multiple of the window,
+ * Method: branch and bound over cells of positions. Jensen's inequality bounds the squared difference of pixels by that of the
+ * means of blocks (Gharavi-Alkhansari, "A fast globally optimal algorithm for template matching using low-resolution pruning",
+ * 2001). For normed scores this library bounds 1 - score^2, the distance of the template to the nearest multiple of the window,
  * in the same way.
  */
 #ifndef CUSIGHT_POSE_H
