@@ -95,6 +95,28 @@ TEST(IntegralHost, NarrowAndFlatImagesOnFourThreads) {
         omp_set_num_threads(threads);
 }
 
+// Whole warps of columns and rows in tiles that are not: the last tile's warps have nothing to write, and no memory for it.
+TEST_P(Integral, LastTileWithWarpsBelowTheImage) {
+    auto random = support::generator();
+    for (const int rows : {4, 36, 228, 1080})
+        for (const Case &c : CASES) {
+            Source src = {support::randomBytes(static_cast<size_t>(rows) * 384, random), {}};
+            if (c.type == CUS_32FC1) // the sums of which are exact in any order
+                src.floats.assign(src.bytes.begin(), src.bytes.end()), src.bytes.clear();
+            TestMat in(rows, 384, c.type, space(), {}, src.data()), host(rows, 384, c.type, CUS_HOST, {}, src.data());
+            support::Mat sum, sqsum, host_sum, host_sqsum; // their rows begin at multiples of 16 bytes
+            const cusIntegralOptions options = {c.sum_depth};
+            CUS_ASSERT_OK(cusIntegral(&in.mat, c.sum ? &sum : nullptr, c.sqsum ? &sqsum : nullptr, &options, nullptr));
+            CUS_ASSERT_OK(
+                cusIntegral(&host.mat, c.sum ? &host_sum : nullptr, c.sqsum ? &host_sqsum : nullptr, &options, nullptr));
+            SCOPED_TRACE(testing::Message() << rows << " rows of type " << c.type);
+            if (c.sum)
+                ASSERT_EQ(support::elements(sum), support::elements(host_sum));
+            if (c.sqsum)
+                ASSERT_EQ(support::elements(sqsum), support::elements(host_sqsum));
+        }
+}
+
 // One object for many sizes gives what cusIntegral gives, and keeps outputs that fit.
 TEST_P(Integral, IntegratorAcceptsEverySizeUpToItsMaximum) {
     auto random = support::generator();

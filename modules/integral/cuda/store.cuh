@@ -203,7 +203,8 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
     __device__ void storeStagedRows(PixelRows<Pixel> pixels, unsigned valid_rows, unsigned valid_cols,
                                     StagedRow<Entry> *stage) {
         if constexpr (ROWS == GROUP) {
-            storeStagedGroup(pixels, scan, 0, valid_rows, valid_cols, stage);
+            if (valid_rows > 0) // else there may be no stage
+                storeStagedGroup(pixels, scan, 0, valid_rows, valid_cols, stage);
         } else {
             Scan prefixes = scan;
 #pragma unroll 1
