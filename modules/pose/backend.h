@@ -52,11 +52,22 @@ static inline int64_t pose_center(int32_t at, int32_t trimmed, int32_t canvas) {
     return 2 * ((int64_t)at - trimmed) + canvas - 1;
 }
 
+/* A position of a pose. */
+typedef struct PosePlace {
+    int pose, row, col;
+} PosePlace;
+/* A backend's exact scores of `count` places in the frame of the last run, grouped by pose, in the units of the method. */
+typedef cusStatus (*PoseScores)(cusPoseMatcher *matcher, const PosePlace *places, int count, double *scores);
+
+/* refine.c: moves `matches` to vertices between the positions and the poses of the grid. */
+cusStatus pose_refine(cusPoseMatcher *matcher, PoseScores scores);
+
 /* Prepares all poses: `poses` and `state`. Destroy is safe after a failure. */
 cusStatus pose_host_create(const char *function, cusPoseMatcher *matcher);
 void pose_host_destroy(cusPoseMatcher *matcher);
-/* Sets `matches` and `found`. */
+/* Sets `matches`, of the grid, and `found`. */
 void pose_host_run(cusPoseMatcher *matcher, const cusMat *frame);
+cusStatus pose_host_scores(cusPoseMatcher *matcher, const PosePlace *places, int count, double *scores);
 /* The window of a pose, tight: pixels and mask. */
 void pose_resample(const cusPoseMatcher *matcher, const Pose *pose, uint8_t *pixels, uint8_t *mask);
 

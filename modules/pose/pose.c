@@ -179,7 +179,7 @@ static cusStatus run(cusPoseMatcher *matcher, const cusMat *frame) {
                  "%s: frame is %d x %d (rows x cols), expected %d x %d like the matcher", f, frame->rows, frame->cols,
                  matcher->rows, matcher->cols);
     pose_host_run(matcher, frame);
-    return CUS_OK;
+    return matcher->options.refine ? pose_refine(matcher, pose_host_scores) : CUS_OK;
 }
 
 cusStatus cusPoseMatcherRun(cusPoseMatcher *matcher, const cusMat *frame, cusStream stream) {

@@ -214,49 +214,6 @@ static void findBest(Search *s) {
     }
 }
 
-/* The score of another pose centered where `at` is, or as near as whole pixels allow; NaN if its window does not fit. */
-static double neighbor(const cusPoseMatcher *m, const PoseBest *at, int angle, int scale, int dx, int dy) {
-    if (angle < 0 || angle >= m->angle_count || scale < 0 || scale >= m->scale_count)
-        return NAN;
-    const int pose = angle * m->scale_count + scale;
-    const Pose *const from = &m->poses[at->pose], *const to = &m->poses[pose];
-    const int64_t x2 =
-        pose_center(at->col, from->left, from->transform.cols) - pose_center(0, to->left, to->transform.cols);
-    const int64_t y2 = pose_center(at->row, from->top, from->transform.rows) - pose_center(0, to->top, to->transform.rows);
-    const int64_t col = (x2 >> 1) + dx, row = (y2 >> 1) + dy;
-    if (col < 0 || row < 0 || col >= pose_positionCols(m, to) || row >= pose_positionRows(m, to))
-        return NAN;
-    PoseScratch *const s = ((PoseHost *)m->state)->scratch;
-    if (s->pose != pose)
-        pose_load(m, s, pose);
-    const PoseBest none = {.n = 1, .pose = -1};
-    PoseBest value;
-    pose_exact(m, s, (int)row, (int)col, &none, &value);
-    return pose_score(m, &value);
-}
-
-/* Vertex of the parabola through a, b, c at -1, 0, 1; 0 if it has none within half a step. */
-static double vertex(double a, double b, double c) {
-    const double at = (a - c) / 2 / (a - 2 * b + c);
-    return at >= -0.5 && at <= 0.5 ? at : 0; /* false for NaN */
-}
-
-/* From value i of a list towards its neighbor. */
-static double between(const double *values, int i, double offset) {
-    if (offset < 0)
-        return values[i] - (values[i - 1] - values[i]) * offset;
-    return offset > 0 ? values[i] + (values[i + 1] - values[i]) * offset : values[i];
-}
-
-static void refine(const cusPoseMatcher *m, const PoseBest *at, cusPoseMatch *match) {
-    const int a = match->angle_index, s = match->scale_index;
-    const double score = match->score;
-    match->x += vertex(neighbor(m, at, a, s, -1, 0), score, neighbor(m, at, a, s, 1, 0));
-    match->y += vertex(neighbor(m, at, a, s, 0, -1), score, neighbor(m, at, a, s, 0, 1));
-    match->angle = between(m->angles, a, vertex(neighbor(m, at, a - 1, s, 0, 0), score, neighbor(m, at, a + 1, s, 0, 0)));
-    match->scale = between(m->scales, s, vertex(neighbor(m, at, a, s - 1, 0, 0), score, neighbor(m, at, a, s + 1, 0, 0)));
-}
-
 static cusPoseMatch matchOf(const cusPoseMatcher *m, const PoseBest *b) {
     const Pose *const p = &m->poses[b->pose];
     const int angle = b->pose / m->scale_count, scale = b->pose % m->scale_count;
@@ -287,9 +244,21 @@ void pose_host_run(cusPoseMatcher *m, const cusMat *frame) {
         if (s.best.pose < 0)
             break;
         host->picks[s.picked++] = s.best;
-        m->matches[m->found] = matchOf(m, &s.best);
-        if (m->options.refine)
-            refine(m, &s.best, &m->matches[m->found]);
-        ++m->found;
+        m->matches[m->found++] = matchOf(m, &s.best);
     }
+}
+
+cusStatus pose_host_scores(cusPoseMatcher *m, const PosePlace *places, int count, double *scores) {
+    const PoseHost *const host = m->state;
+    const PoseBest none = {.n = 1, .pose = -1};
+#pragma omp parallel for schedule(dynamic, 9) num_threads(host->threads) /* refine.c asks for 9 positions of a pose */
+    for (int i = 0; i < count; ++i) {
+        PoseScratch *const s = &host->scratch[cusi_threadNumber()];
+        if (s->pose != places[i].pose)
+            pose_load(m, s, places[i].pose);
+        PoseBest value;
+        pose_exact(m, s, places[i].row, places[i].col, &none, &value);
+        scores[i] = pose_score(m, &value);
+    }
+    return CUS_OK;
 }
