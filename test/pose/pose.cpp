@@ -190,13 +190,16 @@ double textureAt(double x, double y) {
            fy * ((1 - fx) * value(left, top + 1) + fx * value(left + 1, top + 1));
 }
 
-// The part at (x0, y0), turned and scaled, in a picture with gray noise.
-PosePicture partAt(int side, double x0, double y0, double angle, double scale, int noise, std::mt19937_64 &random) {
+// The part at (x0, y0), turned and scaled, in a picture with gray noise. cut: it is -20..20 by -20..16, on other ground.
+PosePicture partAt(int side, double x0, double y0, double angle, double scale, int noise, std::mt19937_64 &random,
+                   bool cut = false) {
     const double radians = angle * 3.14159265358979 / 180, c = std::cos(radians) / scale, s = std::sin(radians) / scale;
     PosePicture p{side, side, {}};
     for (int y = 0; y < side; ++y)
         for (int x = 0; x < side; ++x) {
-            const double dx = x - x0, dy = y - y0, v = textureAt(c * dx - s * dy, s * dx + c * dy);
+            const double dx = x - x0, dy = y - y0, tx = c * dx - s * dy, ty = s * dx + c * dy;
+            const bool other = cut && (std::fabs(tx) > 20.5 || std::fabs(ty + 2) > 18.5);
+            const double v = textureAt(tx + (other ? 900 : 0), ty);
             p.data.push_back(static_cast<uint8_t>(std::clamp(v + below(random, 2 * noise + 1) - noise + 0.5, 0.0, 255.0)));
         }
     return p;
@@ -207,12 +210,13 @@ TEST(Pose, RefineAccuracy) {
     struct {
         cusMatchMethod method;
         double angle_step, scale_step; // 0: one scale
-        int noise;
-        double angle, scale, place; // allowed: largest errors in degrees, of the scale and in pixels
-    } cases[] = {{CUS_MATCH_SQDIFF, 3, 0, 0, 0.1, 0, 0.03},
-                 {CUS_MATCH_CCOEFF_NORMED, 2, 0, 0, 0.1, 0, 0.03},
-                 {CUS_MATCH_SQDIFF, 2, 0.03, 0, 0.1, 0.003, 0.03},
-                 {CUS_MATCH_CCOEFF_NORMED, 2, 0.03, 10, 0.1, 0.003, 0.03}};
+        int noise, rim;                // of the template, masked; 0: the texture goes on around the part
+        double angle, scale, place;    // allowed: largest errors in degrees, of the scale and in pixels
+    } cases[] = {{CUS_MATCH_SQDIFF, 3, 0, 0, 0, 0.1, 0, 0.03},
+                 {CUS_MATCH_CCOEFF_NORMED, 2, 0, 0, 0, 0.1, 0, 0.03},
+                 {CUS_MATCH_SQDIFF, 2, 0.03, 0, 0, 0.1, 0.003, 0.03},
+                 {CUS_MATCH_CCOEFF_NORMED, 2, 0.03, 10, 0, 0.1, 0.003, 0.03},
+                 {CUS_MATCH_CCOEFF_NORMED, 2, 0.03, 4, 2, 0.15, 0.005, 0.03}};
     std::mt19937_64 random; // the same truths each time: the figures are stated
     const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
     for (const auto &k : cases) {
@@ -226,7 +230,9 @@ TEST(Pose, RefineAccuracy) {
             c.templ.rows = 37, c.templ.data.resize(37 * 41); // its center is (20, 18)
             const double radians = turn * 3.14159265358979 / 180, s = 2 * size * std::sin(radians),
                          across = 2 * size * std::cos(radians);
-            c.picture = partAt(80, x0, y0, turn, size, k.noise, random);
+            c.picture = partAt(80, x0, y0, turn, size, k.noise, random, k.rim > 0);
+            for (int at = 0; k.rim > 0 && at < 37 * 41; ++at)
+                c.mask.push_back(std::abs(at % 41 - 20) <= 20 - k.rim && std::abs(at / 41 - 18) <= 18 - k.rim);
             for (double a = -24; a <= 24; a += k.angle_step)
                 c.angles.push_back(a);
             for (int j = -3; j <= 3; ++j)
@@ -240,7 +246,8 @@ TEST(Pose, RefineAccuracy) {
             scale = std::max(scale, std::fabs(found[0].scale - size));
             place = std::max(place, std::hypot(found[0].x - (x0 - s), found[0].y - (y0 - across)));
         }
-        SCOPED_TRACE(testing::Message() << "method " << k.method << ", steps " << k.angle_step << " and " << k.scale_step);
+        SCOPED_TRACE(testing::Message() << "method " << k.method << ", steps " << k.angle_step << " and " << k.scale_step
+                                        << ", rim " << k.rim);
         EXPECT_LE(angle, k.angle);
         EXPECT_LE(scale, k.scale);
         EXPECT_LE(place, k.place);
