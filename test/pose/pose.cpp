@@ -85,8 +85,11 @@ class Matcher {
         o.angles.list = c.angles.data(), o.angles.count = static_cast<int>(c.angles.size());
         o.scales.list = c.scales.data(), o.scales.count = static_cast<int>(c.scales.size());
         support::TestMat templ(c.templ.rows, c.templ.cols, CUS_8UC1, space, {}, c.templ.data.data()),
-            mask(c.templ.rows, c.templ.cols, CUS_8UC1, space, {}, c.mask.empty() ? nullptr : c.mask.data());
-        o.mask = c.mask.empty() ? nullptr : &mask.mat;
+            mask(c.templ.rows, c.templ.cols, CUS_8UC1, space);
+        if (!c.mask.empty()) {
+            mask.set(c.mask.data());
+            o.mask = &mask.mat;
+        }
         CUS_EXPECT_OK(cusPoseMatcherCreate(&matcher, &templ.mat, c.picture.rows, c.picture.cols, &o, nullptr));
     }
     std::vector<cusPoseMatch> run() {

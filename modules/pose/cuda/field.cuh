@@ -7,7 +7,9 @@
 
 namespace cusi::pose {
 
-constexpr int THREADS = 256, WARPS = THREADS / 32, TRIALS = 128;
+constexpr int THREADS = 256, WARPS = THREADS / 32, TRIALS = 64;
+constexpr int TOGETHER = 8, SLICE = 32; // positions for which a pose is resampled once, and its rows
+constexpr int MAX_GROUPS = 1 << 15;
 
 // The blocks of a pose at each level, and its positions.
 struct Lists {
@@ -36,9 +38,21 @@ struct Strip {
     uint32_t mask;
 };
 
+struct Place {
+    int row, col;
+};
+
+// Positions of a pose whose values are to be computed; blocks add the sums of their slices.
+struct Group {
+    int32_t pose, count;
+    unsigned done; // slices
+    Place at[TOGETHER];
+    unsigned long long sums[TOGETHER][3];
+};
+
 // Set and read by the kernels. The lock protects `best`.
 struct State {
-    unsigned lock, strips, next;
+    unsigned lock, strips, next_strip, groups, next_slice;
     int32_t trial_pose[TRIALS]; // -1: none
     uint32_t trial_cell[TRIALS];
     PoseBest best;
@@ -59,6 +73,8 @@ struct Field {
     Test *tests;
     unsigned chunk_count;
     Strip *strips;
+    Group *groups;
+    int most_slices;             // of a pose
     unsigned long long *guesses; // [pose]: order of costs, then the cell
     State *state;
     PosePicks picks;

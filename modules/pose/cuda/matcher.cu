@@ -82,6 +82,8 @@ cusStatus uploadBlocks(const char *function, Matcher &m, const cusPoseMatcher &h
         Lists &own = lists.get()[i];
         own.rows = pose_positionRows(&host, &host.poses[i]);
         own.cols = pose_positionCols(&host, &host.poses[i]);
+        if (own.rows > 0)
+            m.field.most_slices = std::max(m.field.most_slices, divUp(host.poses[i].rows, SLICE));
         for (int l = 0; l < host.levels; ++l) {
             own.first[l] = static_cast<uint32_t>(at);
             own.count[l] = usedBlocks(host, i, l);
@@ -123,7 +125,12 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     const size_t cells = static_cast<size_t>(f.level[0].rows) * f.level[0].step + POSE_PADDING;
     CUS_TRY(allocate(function, m, cells, &f.plane));
     CUSI_CUDA(function, cudaMemset(f.plane, 0, cells * sizeof *f.plane));
-    CUS_TRY(upload(function, m, host.templ, pixels, &f.templ));
+    unsigned char *templ = nullptr;
+    const size_t padding = static_cast<size_t>(host.templ_cols) + 1; // RowSampler
+    CUS_TRY(allocate(function, m, pixels + padding, &templ));
+    CUSI_CUDA(function, cudaMemset(templ + pixels, 0, padding));
+    CUSI_CUDA(function, cudaMemcpy(templ, host.templ, pixels, cudaMemcpyHostToDevice));
+    f.templ = templ;
     if (host.mask)
         CUS_TRY(upload(function, m, host.mask, pixels, &f.mask));
     CUS_TRY(upload(function, m, host.poses, poses, &f.poses));
@@ -132,6 +139,7 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     CUS_TRY(allocate(function, m, f.chunk_count, &f.tests));
     CUS_TRY(allocate(function, m, poses, &f.guesses));
     CUS_TRY(allocate(function, m, 1, &f.state));
+    CUS_TRY(allocate(function, m, MAX_GROUPS, &f.groups));
     const double *const angles = f.picks.angles;
     f.picks = pose_picks(&host, nullptr, 0);
     f.picks.poses = f.poses;
@@ -169,6 +177,7 @@ cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) 
     CUS_TRY(launch(function, guessKernel<DIFFERS>, shares, THREADS, 0, stream, f));
     CUS_TRY(launch(function, selectKernel, 1, THREADS, 0, stream, f));
     CUS_TRY(launch(function, trialKernel<DIFFERS>, TRIALS, THREADS, 0, stream, f));
+    CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
     const unsigned step = gridSide(m.strips / m.strips_of_pose), cells = static_cast<unsigned>(f.level[0].cell);
     for (unsigned first = 0; first < poses; first += step) {
         CUS_TRY(launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f));
@@ -177,6 +186,7 @@ cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) 
                         std::min(step, poses - first));
         CUS_TRY(launch(function, boundKernel<DIFFERS>, grid, THREADS, 0, stream, f, static_cast<int>(first)));
         CUS_TRY(launch(function, searchKernel<DIFFERS>, 4 * count, THREADS, 0, stream, f));
+        CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
     }
     return CUS_OK;
 }

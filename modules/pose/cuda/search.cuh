@@ -10,7 +10,7 @@ namespace cusi::pose {
 
 constexpr int PLANE_COLS = 32, PLANE_ROWS = 16; // positions of a block: whole cells
 
-__global__ void __launch_bounds__(PLANE_COLS *PLANE_ROWS) planeKernel(const Field f) {
+__global__ void __launch_bounds__(PLANE_COLS *PLANE_ROWS) planeKernel(const __grid_constant__ Field f) {
     __shared__ int low[PLANE_COLS * PLANE_ROWS], high[PLANE_COLS * PLANE_ROWS];
     const PoseLevel level = f.level[0];
     const int tx = threadIdx.x, ty = threadIdx.y, cell = level.cell, per_row = PLANE_COLS / cell;
@@ -117,7 +117,7 @@ constexpr unsigned long long NO_GUESS = ~0ull;
 
 // The best cell of each pose; block x of gridDim.x has a share of them.
 template<bool DIFFERS>
-__global__ void __launch_bounds__(THREADS) guessKernel(const Field f) {
+__global__ void __launch_bounds__(THREADS) guessKernel(const __grid_constant__ Field f) {
     __shared__ Guides guides;
     for (int pose = blockIdx.y; pose < f.pose_count; pose += gridDim.y) {
         const Lists &lists = f.lists[pose];
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(THREADS) guessKernel(const Field f) {
 }
 
 // The poses with the best guesses; takes them from the list. Begins a search: nothing is found yet.
-__global__ void __launch_bounds__(THREADS) selectKernel(const Field f) {
+__global__ void __launch_bounds__(THREADS) selectKernel(const __grid_constant__ Field f) {
     State &state = *f.state;
     for (int t = 0; t < TRIALS; ++t) {
         unsigned long long best = NO_GUESS;
@@ -156,15 +156,15 @@ __global__ void __launch_bounds__(THREADS) selectKernel(const Field f) {
         __syncthreads();
     }
     if (threadIdx.x == 0) {
-        state.lock = 0;
+        state.lock = state.groups = state.next_slice = 0;
         state.best.ssd = 0, state.best.n = 1, state.best.cost = 0;
         state.best.pose = -1, state.best.row = state.best.col = 0;
     }
 }
 
-// Computes the best position near each guess: by its blocks, of its cell and those around it.
+// Lists the best position near each guess: by its blocks, of its cell and those around it.
 template<bool DIFFERS>
-__global__ void __launch_bounds__(THREADS) trialKernel(const Field f) {
+__global__ void __launch_bounds__(THREADS) trialKernel(const __grid_constant__ Field f) {
     __shared__ Guides guides;
     __shared__ ExactShared shared;
     __shared__ Place place;
@@ -197,16 +197,16 @@ __global__ void __launch_bounds__(THREADS) trialKernel(const Field f) {
     }
     __syncthreads();
     if (place.row >= 0)
-        tryPositions<DIFFERS>(f, pose, &place, 1, shared);
+        listGroups<DIFFERS>(f, pose, &place, 1, shared);
 }
 
 // ---- Branch and bound -----------------------------------------------------------------------------------------------
 
-// What every chunk of blocks must reach, by the best value so far. Empties the list of strips.
-__global__ void __launch_bounds__(THREADS) testKernel(const Field f) {
+// What every chunk of blocks must reach, by the best value so far. Empties the lists.
+__global__ void __launch_bounds__(THREADS) testKernel(const __grid_constant__ Field f) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i == 0)
-        f.state->strips = f.state->next = 0;
+        f.state->strips = f.state->next_strip = f.state->groups = f.state->next_slice = 0;
     if (i >= f.chunk_count || f.chunks[i].count == 0)
         return;
     const Chunk c = f.chunks[i];
@@ -233,7 +233,7 @@ __device__ bool isLeft(const Field &f, const Lists &lists, int level, bool is_le
         BlockSums<DIFFERS> sums;
         const int end = min(count - k, int(POSE_CHUNK));
         if (is_left) {
-#pragma unroll 8
+#pragma unroll 4
             for (int i = 0; i < end; ++i)
                 sums.add(read(blocks[k + i]), blocks[k + i]);
             totals.add(sums);
@@ -245,7 +245,7 @@ __device__ bool isLeft(const Field &f, const Lists &lists, int level, bool is_le
 
 // The cells of poses first_pose + blockIdx.z that blocks leave. A warp has 32 of a row.
 template<bool DIFFERS>
-__global__ void __launch_bounds__(THREADS) boundKernel(const Field f, int first_pose) {
+__global__ void __launch_bounds__(THREADS) boundKernel(const __grid_constant__ Field f, int first_pose) {
     const int pose = first_pose + static_cast<int>(blockIdx.z), cell = f.level[0].cell, lane = threadIdx.x % 32;
     const Lists &lists = f.lists[pose];
     const int rows = divUp(lists.rows, cell), cols = divUp(lists.cols, cell), words = divUp(cols, 32);
@@ -315,22 +315,22 @@ __device__ void searchPositions(const Field &f, const Lists &lists, int first, S
         s.left_at[atomicAdd(&s.left, 1)] = at;
     __syncthreads();
     if (f.levels == 1)
-        return tryPositions<DIFFERS>(f, pose, s.left_at, s.left, s.exact);
+        return listGroups<DIFFERS>(f, pose, s.left_at, s.left, s.exact);
     for (int i = threadIdx.x / 32; i < s.left; i += WARPS)
         if (isLeftByWarp<DIFFERS>(f, lists, 2, s.left_at[i]) && threadIdx.x % 32 == 0)
             s.last_at[atomicAdd(&s.last, 1)] = s.left_at[i];
     __syncthreads();
-    tryPositions<DIFFERS>(f, pose, s.last_at, s.last, s.exact);
+    listGroups<DIFFERS>(f, pose, s.last_at, s.last, s.exact);
 }
 
-// Blocks take strips in turn and search them to the end.
+// Blocks take strips in turn, and list the positions that all blocks leave.
 template<bool DIFFERS>
-__global__ void __launch_bounds__(THREADS) searchKernel(const Field f) {
+__global__ void __launch_bounds__(THREADS, 3) searchKernel(const __grid_constant__ Field f) {
     __shared__ SearchShared s;
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) {
-            const unsigned i = atomicAdd(&f.state->next, 1u);
+            const unsigned i = atomicAdd(&f.state->next_strip, 1u);
             s.has_strip = i < f.state->strips;
             if (s.has_strip) {
                 s.strip = f.strips[i];
@@ -349,15 +349,11 @@ __global__ void __launch_bounds__(THREADS) searchKernel(const Field f) {
 // ---- Values of given positions, for refinement ----------------------------------------------------------------------
 
 template<bool DIFFERS>
-__global__ void __launch_bounds__(THREADS) valueKernel(const Field f, PoseBest *values) {
-    __shared__ ExactShared shared;
-    const int pose = values[blockIdx.x].pose;
+__global__ void __launch_bounds__(THREADS) valueKernel(const __grid_constant__ Field f, PoseBest *values) {
+    const PoseBest v = values[blockIdx.x];
+    const PoseBest value = computeValue<DIFFERS>(f, v.pose, {v.row, v.col});
     if (threadIdx.x == 0)
-        shared.at[0] = {values[blockIdx.x].row, values[blockIdx.x].col};
-    __syncthreads();
-    sumPixels<DIFFERS>(f, f.poses[pose], 1, false, shared);
-    if (threadIdx.x == 0)
-        values[blockIdx.x] = valueOf<DIFFERS>(f, pose, shared.at[0], shared.sums[0]);
+        values[blockIdx.x] = value;
 }
 
 } // namespace cusi::pose
