@@ -99,17 +99,15 @@ TEST_P(FaultsOf, Motion) {
     checkOutput("cusMotionDetectorMask", [&](cusMat *mask) { return cusMotionDetectorMask(detector, 0, mask, nullptr); });
 }
 
-// ---- Rotation and scale, on the host
+// ---- Rotation and scale
 
 TEST_P(FaultsOf, Pose) {
-    if (GetParam() != HOST)
-        GTEST_SKIP() << "cusPoseMatcher has only host memory";
     const Mat templ = image(9, 11, CUS_8UC1), frame = image(40, 50, CUS_8UC1, 2);
     cusPoseOptions options = cusPoseDefaults();
     options.angles = {-20, 20, 10, nullptr, 0};
     options.max_matches = 2;
     const auto create = [&](cusPoseMatcher **matcher) {
-        return cusPoseMatcherCreate(matcher, &templ.mat, 40, 50, &options);
+        return cusPoseMatcherCreate(matcher, &templ.mat, 40, 50, &options, nullptr);
     };
     checkCreate<cusPoseMatcherDestroy>("cusPoseMatcherCreate", [&](auto *matcher) { return create(matcher); });
     support::Owned<cusPoseMatcherDestroy> matcher;
