@@ -7,7 +7,7 @@
 
 namespace cusi::pose {
 
-constexpr int THREADS = 256, WARPS = THREADS / 32, TRIALS = 64;
+constexpr int THREADS = 256, WARPS = THREADS / 32, TRIALS = 32;
 constexpr int TOGETHER = 8, SLICE = 32; // positions for which a pose is resampled once, and its rows
 constexpr int MAX_GROUPS = 1 << 15;
 
@@ -52,7 +52,7 @@ struct Group {
 
 // Set and read by the kernels. The lock protects `best`.
 struct State {
-    unsigned lock, strips, next_strip, groups, next_slice;
+    unsigned lock, strips, next_part, groups, next_slice;
     int32_t trial_pose[TRIALS]; // -1: none
     uint32_t trial_cell[TRIALS];
     PoseBest best;
@@ -65,7 +65,8 @@ struct Field {
     const uint32_t *table; // integral image
     size_t table_step;     // in entries
     uint32_t *plane;       // level 0: least mean in the lower half, greatest in the upper
-    const unsigned char *templ, *mask;
+    const uint32_t *templ,
+        *mask; // [row][col] of the template: a pixel, that to the right, and the two below; mask 0 or 255
     const Pose *poses;
     const Lists *lists;
     const PoseBlock *blocks;

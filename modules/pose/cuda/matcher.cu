@@ -106,6 +106,21 @@ cusStatus uploadBlocks(const char *function, Matcher &m, const cusPoseMatcher &h
     return upload(function, m, blocks.get(), total, &m.field.blocks);
 }
 
+// What RowSampler loads. Beyond the template, where weights are 0, it is repeated.
+cusStatus uploadSources(const char *function, Matcher &m, const cusPoseMatcher &host, const uint8_t *from, bool is_mask,
+                        const uint32_t **data) {
+    const size_t rows = static_cast<size_t>(host.templ_rows), cols = static_cast<size_t>(host.templ_cols);
+    const HostArray<uint32_t> sources(rows * cols);
+    CUSI_REQUIRE(sources.get(), CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    for (size_t y = 0; y < rows; ++y)
+        for (size_t x = 0; x < cols; ++x)
+            for (size_t k = 0; k < 4; ++k) {
+                const uint32_t v = from[std::min(y + k / 2, rows - 1) * cols + std::min(x + k % 2, cols - 1)];
+                sources.get()[y * cols + x] |= (is_mask && v ? 255 : v) << (8 * k);
+            }
+    return upload(function, m, sources.get(), rows * cols, data);
+}
+
 cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     CUS_TRY(cusIntegratorCreate(&m.integrator, host.rows, host.cols, CUS_DEVICE));
     CUS_TRY(cusMatCreate(&m.table, host.rows + 1, host.cols + 1, CUS_32SC1, CUS_DEVICE));
@@ -113,8 +128,7 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     f.table = static_cast<const uint32_t *>(m.table.data);
     f.table_step = m.table.step / sizeof(uint32_t);
     CUS_TRY(pose_prepare(function, &host, f.table_step));
-    const size_t poses = static_cast<size_t>(pose_count(&host)),
-                 pixels = static_cast<size_t>(host.templ_rows) * static_cast<size_t>(host.templ_cols);
+    const size_t poses = static_cast<size_t>(pose_count(&host));
     f.frame_rows = host.rows;
     f.frame_cols = host.cols;
     f.method = host.options.method;
@@ -125,14 +139,9 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     const size_t cells = static_cast<size_t>(f.level[0].rows) * f.level[0].step + POSE_PADDING;
     CUS_TRY(allocate(function, m, cells, &f.plane));
     CUSI_CUDA(function, cudaMemset(f.plane, 0, cells * sizeof *f.plane));
-    unsigned char *templ = nullptr;
-    const size_t padding = static_cast<size_t>(host.templ_cols) + 1; // RowSampler
-    CUS_TRY(allocate(function, m, pixels + padding, &templ));
-    CUSI_CUDA(function, cudaMemset(templ + pixels, 0, padding));
-    CUSI_CUDA(function, cudaMemcpy(templ, host.templ, pixels, cudaMemcpyHostToDevice));
-    f.templ = templ;
+    CUS_TRY(uploadSources(function, m, host, host.templ, false, &f.templ));
     if (host.mask)
-        CUS_TRY(upload(function, m, host.mask, pixels, &f.mask));
+        CUS_TRY(uploadSources(function, m, host, host.mask, true, &f.mask));
     CUS_TRY(upload(function, m, host.poses, poses, &f.poses));
     CUS_TRY(upload(function, m, host.angles, static_cast<size_t>(host.angle_count), &f.picks.angles));
     CUS_TRY(uploadBlocks(function, m, host));
@@ -185,7 +194,7 @@ cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) 
                         gridSide(divUp(divUp(static_cast<unsigned>(f.frame_rows), cells), unsigned{WARPS})),
                         std::min(step, poses - first));
         CUS_TRY(launch(function, boundKernel<DIFFERS>, grid, THREADS, 0, stream, f, static_cast<int>(first)));
-        CUS_TRY(launch(function, searchKernel<DIFFERS>, 4 * count, THREADS, 0, stream, f));
+        CUS_TRY(launch(function, searchKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
         CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
     }
     return CUS_OK;

@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(THREADS) trialKernel(const __grid_constant__ F
 __global__ void __launch_bounds__(THREADS) testKernel(const __grid_constant__ Field f) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i == 0)
-        f.state->strips = f.state->next_strip = f.state->groups = f.state->next_slice = 0;
+        f.state->strips = f.state->next_part = f.state->groups = f.state->next_slice = 0;
     if (i >= f.chunk_count || f.chunks[i].count == 0)
         return;
     const Chunk c = f.chunks[i];
@@ -282,9 +282,9 @@ __device__ bool isLeftByWarp(const Field &f, const Lists &lists, int level, Plac
 
 struct SearchShared {
     ExactShared exact;
-    PoseBest best; // as of the strip's start
+    PoseBest best; // as of the part's start
     Strip strip;
-    bool has_strip;
+    int first; // position of the strip's cells; -1: there is no more
     int left, last;
     Place left_at[THREADS], last_at[THREADS];
 };
@@ -297,10 +297,10 @@ __device__ inline bool isCandidate(const Field &f, const PoseBest &best, int pos
            !pose_isSuppressed(&f.picks, pose, at.row, at.col);
 }
 
-// Positions of the strip's cells first..first + THREADS - 1, in order.
+// Positions of the strip's cells s.first..s.first + THREADS - 1, in order.
 template<bool DIFFERS>
-__device__ void searchPositions(const Field &f, const Lists &lists, int first, SearchShared &s) {
-    const int cell = f.level[0].cell, in_strip = first + static_cast<int>(threadIdx.x);
+__device__ void searchPositions(const Field &f, const Lists &lists, SearchShared &s) {
+    const int cell = f.level[0].cell, in_strip = s.first + static_cast<int>(threadIdx.x);
     const int nth = in_strip / (cell * cell), within = in_strip % (cell * cell), pose = s.strip.pose;
     if (threadIdx.x == 0)
         s.left = s.last = 0;
@@ -323,26 +323,33 @@ __device__ void searchPositions(const Field &f, const Lists &lists, int first, S
     listGroups<DIFFERS>(f, pose, s.last_at, s.last, s.exact);
 }
 
-// Blocks take strips in turn, and list the positions that all blocks leave.
+// Takes the next part of a strip: the first parts of all strips, then the second.
+__device__ inline void takePart(const Field &f, SearchShared &s) {
+    const unsigned strips = f.state->strips, cell = static_cast<unsigned>(f.level[0].cell);
+    const unsigned parts = divUp(32 * cell * cell, unsigned{THREADS});
+    s.first = -1;
+    for (unsigned i = 0; s.first < 0 && strips > 0 && (i = atomicAdd(&f.state->next_part, 1u)) / strips < parts;) {
+        const unsigned first = i / strips * THREADS;
+        s.strip = f.strips[i % strips];
+        if (first < __popc(s.strip.mask) * cell * cell)
+            s.first = static_cast<int>(first);
+    }
+    if (s.first >= 0)
+        s.best = loadBest(f.state);
+}
+
+// Blocks list the positions that all levels leave.
 template<bool DIFFERS>
 __global__ void __launch_bounds__(THREADS, 3) searchKernel(const __grid_constant__ Field f) {
     __shared__ SearchShared s;
     for (;;) {
         __syncthreads();
-        if (threadIdx.x == 0) {
-            const unsigned i = atomicAdd(&f.state->next_strip, 1u);
-            s.has_strip = i < f.state->strips;
-            if (s.has_strip) {
-                s.strip = f.strips[i];
-                s.best = loadBest(f.state);
-            }
-        }
+        if (threadIdx.x == 0)
+            takePart(f, s);
         __syncthreads();
-        if (!s.has_strip)
+        if (s.first < 0)
             return;
-        const int cell = f.level[0].cell, positions = __popc(s.strip.mask) * cell * cell;
-        for (int first = 0; first < positions; first += THREADS)
-            searchPositions<DIFFERS>(f, f.lists[s.strip.pose], first, s);
+        searchPositions<DIFFERS>(f, f.lists[s.strip.pose], s);
     }
 }
 
