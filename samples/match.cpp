@@ -701,9 +701,7 @@ int run(int argc, char **argv) {
     const std::vector<cv::Mat> templates = loadTemplates(s, frame, display);
     if (s.poses.any() && !s.mask.empty())
         s.poses.mask = sample::readImage(s.mask, cv::IMREAD_GRAYSCALE);
-    // pose.h has the host only.
-    const std::vector<sample::Device> devices =
-        sample::chooseDevices(s.poses.any() && s.common.device == "auto" ? "cpu" : s.common.device);
+    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     Run matching(s, templates);
     const std::unique_ptr<sample::Sink> sink =
         sample::openSink(s.common, "cusight-match", source->isPicture() ? "match.png" : "match.mp4", source->size(),

@@ -164,14 +164,15 @@ class PoseMatcher {
         Matrix templ, mask;
     };
     // For frames of rows x cols. The template and options.mask are not needed afterwards.
-    PoseMatcher(const Input &templ, int rows, int cols, const cusPoseOptions &options = cusPoseDefaults())
+    PoseMatcher(const Input &templ, int rows, int cols, const cusPoseOptions &options = cusPoseDefaults(),
+                StreamRef stream = {})
         : max_matches_(options.max_matches) {
         cusPoseMatcher *made = nullptr;
-        check(cusPoseMatcherCreate(&made, templ.get(), rows, cols, &options));
+        check(cusPoseMatcherCreate(&made, templ.get(), rows, cols, &options, stream));
         handle_.reset(made);
         check(cusPoseMatcherGrid(made, &angles_, &scales_));
     }
-    // Finds the template in a frame.
+    // Finds the template in a frame. Waits for the stream.
     void run(const Input &frame, StreamRef stream = {}) { check(cusPoseMatcherRun(get(), frame.get(), stream)); }
     // Of the last run, best first, at most max_matches.
     std::vector<cusPoseMatch> matches() {

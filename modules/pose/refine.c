@@ -1,17 +1,17 @@
-/* Refinement of matches between the positions and the poses of the grid. The backend computes the scores. */
+/* Refinement of matches between the positions and the poses of the grid. The backend computes the values. */
 #include "pose/backend.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { NEAR = 9, CENTER = 4, MOVES = 8, STEPS = 4 };
+enum { CENTER = 4, MOVES = 8, STEPS = 4 };
 
 /* A pose beside that of a match: its best position near the center of the match, with the 3 x 3 positions about it. */
 typedef struct Neighbor {
     int pose; /* -1: there is none */
     int row, col, moving;
-    double costs[NEAR]; /* NaN outside the frame */
-    double x, y, cost;  /* of the vertex; NaN without one */
+    double costs[POSE_NEAR]; /* NaN outside the frame */
+    double x, y, cost;       /* of the vertex; NaN without one */
 } Neighbor;
 
 typedef struct Vertex {
@@ -93,30 +93,31 @@ static int isPosition(const cusPoseMatcher *m, int pose, int row, int col) {
 }
 
 /* The costs of the positions about those neighbors that moved. */
-static cusStatus fillCosts(cusPoseMatcher *m, PoseScores scores, Neighbor *all) {
-    const int smallest = m->options.method == CUS_MATCH_SQDIFF || m->options.method == CUS_MATCH_SQDIFF_NORMED;
-    PosePlace places[NEAR * NEAR];
-    double found[NEAR * NEAR], *to[NEAR * NEAR];
+static cusStatus fillCosts(cusPoseMatcher *m, const cusMat *frame, Neighbor *all, cusStream stream) {
+    PoseBest values[POSE_MOST_VALUES];
+    double *to[POSE_MOST_VALUES];
     int count = 0;
-    for (int i = 0; i < NEAR; ++i)
-        for (int k = 0; all[i].pose >= 0 && all[i].moving && k < NEAR; ++k) {
-            const PosePlace place = {all[i].pose, all[i].row + k / 3 - 1, all[i].col + k % 3 - 1};
+    for (int i = 0; i < POSE_NEAR; ++i)
+        for (int k = 0; all[i].pose >= 0 && all[i].moving && k < POSE_NEAR; ++k) {
+            const int row = all[i].row + k / 3 - 1, col = all[i].col + k % 3 - 1;
             all[i].costs[k] = NAN;
-            if (!isPosition(m, place.pose, place.row, place.col))
+            if (!isPosition(m, all[i].pose, row, col))
                 continue;
             to[count] = &all[i].costs[k];
-            places[count++] = place;
+            values[count++] = (PoseBest){.n = 1, .pose = all[i].pose, .row = row, .col = col};
         }
     if (count > 0)
-        CUS_TRY(scores(m, places, count, found));
-    for (int i = 0; i < count; ++i)
-        *to[i] = smallest ? found[i] : -found[i];
+        CUS_TRY(pose_values(m, frame, values, count, stream));
+    for (int i = 0; i < count; ++i) {
+        const double score = pose_score(m->options.method, &values[i]);
+        *to[i] = pose_wantsSmallest(m->options.method) ? score : -score;
+    }
     return CUS_OK;
 }
 
 static int isComplete(const Neighbor *n) {
     int complete = n->pose >= 0;
-    for (int k = 0; k < NEAR; ++k)
+    for (int k = 0; k < POSE_NEAR; ++k)
         complete = complete && !isnan(n->costs[k]);
     return complete;
 }
@@ -127,7 +128,7 @@ static int climb(Neighbor *n, int last) {
     if (n->pose < 0 || !n->moving)
         return 0;
     int best = CENTER;
-    for (int k = 0; k < NEAR; ++k)
+    for (int k = 0; k < POSE_NEAR; ++k)
         best = n->costs[k] < n->costs[best] ? k : best;
     n->moving = best != CENTER;
     if (!isComplete(n) || (n->moving && last))
@@ -149,21 +150,22 @@ static void settle(const cusPoseMatcher *m, Neighbor *n) {
 }
 
 /* Fills the neighbors that are not in `known`, the last nine. */
-static cusStatus fillNeighbors(cusPoseMatcher *m, PoseScores scores, int own, const Neighbor *known, Neighbor *all) {
-    for (int i = 0; i < NEAR; ++i)
-        for (int j = 0; j < NEAR && all[i].pose >= 0; ++j)
+static cusStatus fillNeighbors(cusPoseMatcher *m, const cusMat *frame, int own, const Neighbor *known, Neighbor *all,
+                               cusStream stream) {
+    for (int i = 0; i < POSE_NEAR; ++i)
+        for (int j = 0; j < POSE_NEAR && all[i].pose >= 0; ++j)
             if (known[j].pose == all[i].pose)
                 all[i] = known[j];
     for (int move = 1, moved = 1; moved && move <= MOVES; ++move) {
-        CUS_TRY(fillCosts(m, scores, all));
+        CUS_TRY(fillCosts(m, frame, all, stream));
         moved = 0;
-        for (int i = 0; i < NEAR; ++i)
+        for (int i = 0; i < POSE_NEAR; ++i)
             if (all[i].pose == own)
                 all[i].moving = 0;
             else
                 moved |= climb(&all[i], move == MOVES);
     }
-    for (int i = 0; i < NEAR; ++i)
+    for (int i = 0; i < POSE_NEAR; ++i)
         settle(m, &all[i]);
     return CUS_OK;
 }
@@ -171,7 +173,7 @@ static cusStatus fillNeighbors(cusPoseMatcher *m, PoseScores scores, int own, co
 /* The one with the least cost; the center if none has less. */
 static int leastOf(const Neighbor *all) {
     int best = CENTER;
-    for (int i = 0; i < NEAR; ++i)
+    for (int i = 0; i < POSE_NEAR; ++i)
         best = all[i].cost < all[best].cost ? i : best;
     return best;
 }
@@ -182,39 +184,33 @@ static double along(double t, double before, double after) {
     return t < 0 || t > 0 ? t * (after - before) / 2 : 0;
 }
 
-static cusStatus refineMatch(cusPoseMatcher *m, PoseScores scores, cusPoseMatch *match) {
+cusStatus pose_refine(cusPoseMatcher *m, const cusMat *frame, cusPoseMatch *match, cusStream stream) {
     const int own = match->angle_index * m->scale_count + match->scale_index;
     int angle = match->angle_index, scale = match->scale_index, best = CENTER;
     Beside angles, scales;
-    Neighbor all[NEAR], known[NEAR]; /* [scale][angle] */
-    for (int i = 0; i < NEAR; ++i)
+    Neighbor all[POSE_NEAR], known[POSE_NEAR]; /* [scale][angle] */
+    for (int i = 0; i < POSE_NEAR; ++i)
         all[i].pose = -1;
     for (int step = 0; step == 0 || (best != CENTER && step <= STEPS); ++step) {
         angles = besideOf(m->angles, m->angle_count, angle, 360);
         scales = besideOf(m->scales, m->scale_count, scale, 0);
         memcpy(known, all, sizeof known);
-        for (int i = 0; i < NEAR; ++i)
+        for (int i = 0; i < POSE_NEAR; ++i)
             all[i] = startOf(m, match, angles.index[i % 3], scales.index[i / 3]);
-        CUS_TRY(fillNeighbors(m, scores, own, known, all));
+        CUS_TRY(fillNeighbors(m, frame, own, known, all, stream));
         best = isComplete(&all[CENTER]) ? leastOf(all) : CENTER;
         if (step < STEPS) {
             angle = angles.index[best % 3];
             scale = scales.index[best / 3];
         }
     }
-    double costs[NEAR];
-    for (int i = 0; i < NEAR; ++i)
+    double costs[POSE_NEAR];
+    for (int i = 0; i < POSE_NEAR; ++i)
         costs[i] = isComplete(&all[CENTER]) || i == CENTER ? all[i].cost : NAN;
     const Vertex v = vertexOf(costs);
     match->x = all[CENTER].x + along(v.x, all[3].x, all[5].x) + along(v.y, all[1].x, all[7].x);
     match->y = all[CENTER].y + along(v.x, all[3].y, all[5].y) + along(v.y, all[1].y, all[7].y);
     match->angle = between(m->angles[angle], &angles, v.x);
     match->scale = between(m->scales[scale], &scales, v.y);
-    return CUS_OK;
-}
-
-cusStatus pose_refine(cusPoseMatcher *m, PoseScores scores) {
-    for (int i = 0; i < m->found; ++i)
-        CUS_TRY(refineMatch(m, scores, &m->matches[i]));
     return CUS_OK;
 }

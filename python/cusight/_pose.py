@@ -73,8 +73,9 @@ class PoseMatcher(Closeable):
     refine: move x, y, angle and scale between the pixels and the values of the grid. If the ground around the part varies, a mask
         without the outer two pixels of the template keeps it from biasing the scale.
 
-    The best match is that of brute force over all poses and positions. Use one object per thread. It is a context manager.
-    Raises TypeError (element types), ValueError (sizes, options), MemoryError, NotImplementedError (arrays on a GPU, so far).
+    The best match is that of brute force over all poses and positions. Frames are searched on the device of the template. Use one
+    object per thread. It is a context manager. Raises TypeError (element types), ValueError (sizes, options, device), MemoryError,
+    RuntimeError (CUDA).
     Method: docs/pose.md.
     """
 
@@ -120,12 +121,12 @@ class PoseMatcher(Closeable):
 
     def __call__(self, frame: ArrayLike, *, stream: Stream | None = None) -> NDArray[Any]:
         """Finds the template in a frame, (rows, cols) uint8, and returns the matches, best first: a structured NumPy array (see
-        `pose_dtype`). x and y are the center of the template in the frame, col and row the first pixel of the window compared."""
+        `pose_dtype`). Waits for the stream. x and y are the center of the template in the frame, col and row the first pixel of the window compared."""
         self._core.run(frame, stream)
         return self.matches()
 
     def run(self, frame: ArrayLike, *, stream: Stream | None = None) -> None:
-        """As `__call__`; `matches` returns what was found."""
+        """As `__call__`, which waits, too; `matches` returns what was found."""
         self._core.run(frame, stream)
 
     def matches(self) -> NDArray[Any]:

@@ -38,7 +38,7 @@ static Poses *createPoses(nb::handle templ_object, int rows, int cols, const std
         options.mask = &mask_mat;
     }
     cusPoseMatcher *matcher = nullptr;
-    call.run([&] { return cusPoseMatcherCreate(&matcher, &templ, rows, cols, &options); });
+    call.run([&] { return cusPoseMatcherCreate(&matcher, &templ, rows, cols, &options, call.stream()); });
     return new Poses{{"PoseMatcher", matcher, cusPoseMatcherDestroy},
                      call.device(),
                      call.framework(),
@@ -69,7 +69,7 @@ static nb::bytearray getPoses(Poses &self) {
 static nb::tuple templateOf(Poses &self, int angle_index, int scale_index) {
     const Use<cusPoseMatcher> matcher(self.handle);
     Call call("PoseMatcher.template");
-    call.assume({}, self.device.space == CUS_HOST ? self.framework : Framework::NumPy);
+    call.assume({}, self.device.space == CUS_HOST ? self.framework : Framework::NumPy); // poses are made on the host
     struct Pair {
         cusMat pixels = CUS_MAT_INIT, mask = CUS_MAT_INIT;
         ~Pair() {

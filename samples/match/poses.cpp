@@ -36,6 +36,8 @@ class PoseFinder : public Finder {
     PoseFinder(const PoseSettings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates,
                cv::Size frame)
         : method_(*settings.method), space_(device.space) {
+        if (space_ == CUS_DEVICE)
+            stream_.emplace();
         for (size_t i = 0; i < templates.size(); ++i)
             add(settings, i, templates[i], frame);
     }
@@ -45,7 +47,7 @@ class PoseFinder : public Finder {
         send(host_gray_, gray_);
         std::vector<Found> found;
         for (cusight::PoseMatcher &matcher : matchers_) {
-            matcher.run(gray_);
+            matcher.run(gray_, stream());
             found.emplace_back();
             for (const cusPoseMatch &m : matcher.matches()) {
                 Hit hit;
@@ -93,21 +95,22 @@ class PoseFinder : public Finder {
             options.mask = &mask.get();
         }
         try {
-            matchers_.emplace_back(templ, frame.height, frame.width, options);
+            matchers_.emplace_back(templ, frame.height, frame.width, options, stream());
         } catch (const cusight::Error &error) {
-            if (error.status() == CUS_ERROR_SIZE || error.status() == CUS_ERROR_VALUE ||
-                error.status() == CUS_ERROR_UNSUPPORTED)
+            if (error.status() == CUS_ERROR_SIZE || error.status() == CUS_ERROR_VALUE)
                 throw sample::Stop(sample::USAGE, error.message());
             throw;
         }
     }
 
-    // Copies to memory of the device in use. Waits.
+    cusight::StreamRef stream() const { return stream_ ? cusight::StreamRef(*stream_) : cusight::StreamRef(); }
+
+    // Copies to memory of the device in use. Waits, since the picture may change.
     void send(const cv::Mat &picture, cusight::Matrix &mat) const {
         const cusMat view = cusight::view(picture);
         if (space_ == CUS_DEVICE) {
-            check(cusMatUpload(&view, &mat.get(), nullptr));
-            check(cusStreamSynchronize(nullptr));
+            check(cusMatUpload(&view, &mat.get(), stream()));
+            check(cusStreamSynchronize(stream()));
         } else {
             check(cusMatCopy(&view, &mat.get(), nullptr));
         }
@@ -115,6 +118,7 @@ class PoseFinder : public Finder {
 
     const Method &method_;
     const cusSpace space_;
+    std::optional<cusight::Stream> stream_;
     std::vector<cusight::PoseMatcher> matchers_;
     cv::Mat host_gray_;
     cusight::Matrix gray_;
