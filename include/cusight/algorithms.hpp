@@ -159,9 +159,10 @@ class Matcher {
 // See cusPoseMatcher: template matching under rotation and scale.
 class PoseMatcher {
   public:
-    // A pose as it is compared: where mask is 0, pixels do not count.
+    // A pose as it is compared.
     struct Window {
-        Matrix templ, mask;
+        Matrix templ; // resampled
+        Matrix mask;  // 255 where a pixel counts, else 0
     };
     // For frames of rows x cols. The template and options.mask are not needed afterwards.
     PoseMatcher(const Input &templ, int rows, int cols, const cusPoseOptions &options = cusPoseDefaults(),
