@@ -85,11 +85,16 @@ void pose_cuda_destroy(cusPoseMatcher *matcher);
 cusStatus pose_host_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best);
 cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best,
                            cusStream stream);
-/* Computes the values of `count` given positions of the frame that was searched last, 1..POSE_MOST_VALUES: pose, row and col are
- * set, and the rest is filled. */
-enum { POSE_MOST_VALUES = 64 };
+/* Computes the values of `count` given positions of the frame that was searched last, 1..POSE_MOST_VALUES, grouped by pose: pose,
+ * row and col are set, and the rest is filled. */
+enum { POSE_NEAR = 9, POSE_MOST_VALUES = POSE_NEAR * POSE_NEAR };
 cusStatus pose_host_values(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *values, int count);
 cusStatus pose_cuda_values(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *values, int count, cusStream stream);
+/* pose.c: the same on the backend of the matcher. */
+cusStatus pose_values(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *values, int count, cusStream stream);
+
+/* refine.c: moves a match of the grid to the vertex between the positions and the poses around it. */
+cusStatus pose_refine(cusPoseMatcher *matcher, const cusMat *frame, cusPoseMatch *match, cusStream stream);
 
 #ifdef __cplusplus
 }

@@ -201,67 +201,9 @@ static cusPoseMatch matchOf(const cusPoseMatcher *m, const PoseBest *b) {
                           .pixels = (int32_t)p->n};
 }
 
-/* Another pose centered where `at` is, or as near as whole pixels allow, and moved by dx and dy. Its pose is -1 if its window does not
- * fit. */
-static PoseBest neighbor(const cusPoseMatcher *m, const PoseBest *at, int angle, int scale, int dx, int dy) {
-    PoseBest there = {.n = 1, .pose = -1};
-    if (angle < 0 || angle >= m->angle_count || scale < 0 || scale >= m->scale_count)
-        return there;
-    const int pose = angle * m->scale_count + scale;
-    const Pose *const from = &m->poses[at->pose], *const to = &m->poses[pose];
-    const int64_t x2 =
-        pose_center(at->col, from->left, from->transform.cols) - pose_center(0, to->left, to->transform.cols);
-    const int64_t y2 = pose_center(at->row, from->top, from->transform.rows) - pose_center(0, to->top, to->transform.rows);
-    const int64_t col = (x2 >> 1) + dx, row = (y2 >> 1) + dy;
-    if (col < 0 || row < 0 || col >= pose_positionCols(m, to) || row >= pose_positionRows(m, to))
-        return there;
-    there.pose = pose;
-    there.row = (int)row;
-    there.col = (int)col;
-    return there;
-}
-
-/* Vertex of the parabola through a, b, c at -1, 0, 1; 0 if it has none within half a step. */
-static double vertex(double a, double b, double c) {
-    const double at = (a - c) / 2 / (a - 2 * b + c);
-    return at >= -0.5 && at <= 0.5 ? at : 0; /* false for NaN */
-}
-
-/* From value i of a list towards its neighbor. */
-static double between(const double *values, int i, double offset) {
-    if (offset < 0)
-        return values[i] - (values[i - 1] - values[i]) * offset;
-    return offset > 0 ? values[i] + (values[i + 1] - values[i]) * offset : values[i];
-}
-
-enum { NEIGHBORS = 8 };
-
-static cusStatus valuesOf(cusPoseMatcher *m, const cusMat *frame, PoseBest *values, int count, cusStream stream) {
+cusStatus pose_values(cusPoseMatcher *m, const cusMat *frame, PoseBest *values, int count, cusStream stream) {
     return CUSI_BACKEND("cusPoseMatcherRun", m->space, pose_host_values(m, frame, values, count),
                         pose_cuda_values(m, frame, values, count, stream));
-}
-
-static cusStatus refine(cusPoseMatcher *m, const cusMat *frame, const PoseBest *at, cusPoseMatch *match, cusStream stream) {
-    const int a = match->angle_index, s = match->scale_index;
-    const PoseBest all[NEIGHBORS] = {neighbor(m, at, a, s, -1, 0),    neighbor(m, at, a, s, 1, 0),
-                                     neighbor(m, at, a, s, 0, -1),    neighbor(m, at, a, s, 0, 1),
-                                     neighbor(m, at, a - 1, s, 0, 0), neighbor(m, at, a + 1, s, 0, 0),
-                                     neighbor(m, at, a, s - 1, 0, 0), neighbor(m, at, a, s + 1, 0, 0)};
-    PoseBest values[NEIGHBORS];
-    int count = 0;
-    for (int i = 0; i < NEIGHBORS; ++i)
-        if (all[i].pose >= 0)
-            values[count++] = all[i];
-    if (count > 0)
-        CUS_TRY(valuesOf(m, frame, values, count, stream));
-    double scores[NEIGHBORS];
-    for (int i = 0, k = 0; i < NEIGHBORS; ++i)
-        scores[i] = all[i].pose >= 0 ? pose_score(m->options.method, &values[k++]) : NAN;
-    match->x += vertex(scores[0], match->score, scores[1]);
-    match->y += vertex(scores[2], match->score, scores[3]);
-    match->angle = between(m->angles, a, vertex(scores[4], match->score, scores[5]));
-    match->scale = between(m->scales, s, vertex(scores[6], match->score, scores[7]));
-    return CUS_OK;
 }
 
 static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
@@ -284,7 +226,7 @@ static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
             break;
         m->matches[count] = matchOf(m, best);
         if (m->options.refine)
-            CUS_TRY(refine(m, frame, best, &m->matches[count], stream));
+            CUS_TRY(pose_refine(m, frame, &m->matches[count], stream));
         m->found = ++count;
     }
     return CUS_OK;

@@ -43,7 +43,7 @@ Case randomCase(std::mt19937_64 &random, int largest) {
     for (int i = 1 + below(random, 4); i > 0; --i)
         c.angles.push_back(below(random, 3) == 0 ? 90.0 * (below(random, 9) - 4)
                                                  : std::max(-360.0, std::min(360.0, first + 7.5 * i)));
-    for (int i = 1 + below(random, 2); i > 0; --i)
+    for (int i = 1 + below(random, 3); i > 0; --i)
         c.scales.push_back(below(random, 2) ? 1 : 0.5 + below(random, 16) / 16.0);
     if (below(random, 2)) { // the template lies in the picture, in a pose of the grid
         const auto w = reference::poseWindow(c.templ, {}, c.angles[0], c.scales[0]);
@@ -184,32 +184,99 @@ TEST_P(Pose, IdentityIsTheMatcher) {
     EXPECT_EQ(match.score / found[0].pixels, found[0].score); // one rounding each
 }
 
-// A part between the steps of the grid: the refined pose is nearer than that of the grid.
-TEST_P(Pose, RefineComesNearer) {
-    Case c;
-    c.templ = {25, 31, {}};
-    c.picture = {50, 56, {}};
-    const auto bumps = [](double y, double x) {
-        return 120 + 60 * std::sin(x / 4) * std::cos(y / 5) + 40 * std::sin((x + y) / 6);
+// A smooth texture, about the center of the part.
+double textureAt(double x, double y) {
+    const auto smooth = [](double t) { return t * t * (3 - 2 * t); };
+    const auto value = [](double cx, double cy) {
+        const auto h =
+            (static_cast<uint64_t>(cx + 4096) * 1000003 + static_cast<uint64_t>(cy + 4096)) * 0x9E3779B97F4A7C15u;
+        return static_cast<double>((h ^ h >> 29) * 0xBF58476D1CE4E5B9u >> 56);
     };
-    const double turn = 4.0 * 3.14159265358979 / 180, x0 = 27.3, y0 = 24.8;
-    for (int y = 0; y < c.templ.rows; ++y)
-        for (int x = 0; x < c.templ.cols; ++x)
-            c.templ.data.push_back(static_cast<uint8_t>(bumps(y, x)));
-    for (int y = 0; y < c.picture.rows; ++y)
-        for (int x = 0; x < c.picture.cols; ++x) {
-            const double dx = x - x0, dy = y - y0;
-            c.picture.data.push_back(static_cast<uint8_t>(
-                bumps(12 + std::sin(turn) * dx + std::cos(turn) * dy, 15 + std::cos(turn) * dx - std::sin(turn) * dy)));
+    const double u = x / 5, v = y / 5, left = std::floor(u), top = std::floor(v), fx = smooth(u - left),
+                 fy = smooth(v - top);
+    return (1 - fy) * ((1 - fx) * value(left, top) + fx * value(left + 1, top)) +
+           fy * ((1 - fx) * value(left, top + 1) + fx * value(left + 1, top + 1));
+}
+
+// The part at (x0, y0), turned and scaled, in a picture with gray noise. cut: it is -20..20 by -20..16, on other ground.
+PosePicture partAt(int side, double x0, double y0, double angle, double scale, int noise, std::mt19937_64 &random,
+                   bool cut = false) {
+    const double radians = angle * 3.14159265358979 / 180, c = std::cos(radians) / scale, s = std::sin(radians) / scale;
+    PosePicture p{side, side, {}};
+    for (int y = 0; y < side; ++y)
+        for (int x = 0; x < side; ++x) {
+            const double dx = x - x0, dy = y - y0, tx = c * dx - s * dy, ty = s * dx + c * dy;
+            const bool other = cut && (std::fabs(tx) > 20.5 || std::fabs(ty + 2) > 18.5);
+            const double v = textureAt(tx + (other ? 900 : 0), ty);
+            p.data.push_back(static_cast<uint8_t>(std::clamp(v + below(random, 2 * noise + 1) - noise + 0.5, 0.0, 255.0)));
         }
-    c.angles = {-8, 2, 12}, c.scales = {1};
+    return p;
+}
+
+// What refine promises in pose.h: the error over truths anywhere between the steps.
+TEST_P(Pose, RefineAccuracy) {
+    struct {
+        cusMatchMethod method;
+        double angle_step, scale_step; // 0: one scale
+        int noise, rim;                // of the template, masked; 0: the texture goes on around the part
+        double angle, scale, place;    // allowed: largest errors in degrees, of the scale and in pixels
+    } cases[] = {{CUS_MATCH_SQDIFF, 3, 0, 0, 0, 0.1, 0, 0.03},
+                 {CUS_MATCH_CCOEFF_NORMED, 2, 0, 0, 0, 0.1, 0, 0.03},
+                 {CUS_MATCH_SQDIFF, 2, 0.03, 0, 0, 0.1, 0.003, 0.03},
+                 {CUS_MATCH_CCOEFF_NORMED, 2, 0.03, 10, 0, 0.1, 0.003, 0.03},
+                 {CUS_MATCH_CCOEFF_NORMED, 2, 0.03, 4, 2, 0.15, 0.005, 0.03}};
+    std::mt19937_64 random; // the same truths each time: the figures are stated
+    const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+    for (const auto &k : cases) {
+        random.seed(3);
+        double angle = 0, scale = 0, place = 0;
+        for (int i = 0; i < (support::SLOWER > 1 ? 4 : 24); ++i) {
+            Case c;
+            const double turn = i == 0 ? 4 : 40 * uniform() - 20, size = 1 + k.scale_step * (4 * uniform() - 2);
+            const double x0 = 38 + 3 * uniform(), y0 = 38 + 3 * uniform();
+            c.templ = partAt(41, 20, 20, 0, 1, 0, random);
+            c.templ.rows = 37, c.templ.data.resize(37 * 41); // its center is (20, 18)
+            const double radians = turn * 3.14159265358979 / 180, s = 2 * size * std::sin(radians),
+                         across = 2 * size * std::cos(radians);
+            c.picture = partAt(80, x0, y0, turn, size, k.noise, random, k.rim > 0);
+            for (int at = 0; k.rim > 0 && at < 37 * 41; ++at)
+                c.mask.push_back(std::abs(at % 41 - 20) <= 20 - k.rim && std::abs(at / 41 - 18) <= 18 - k.rim);
+            for (double a = -24; a <= 24; a += k.angle_step)
+                c.angles.push_back(a);
+            for (int j = -3; j <= 3; ++j)
+                if (j == 0 || k.scale_step > 0)
+                    c.scales.push_back(1 + j * k.scale_step);
+            c.options.method = k.method;
+            c.options.refine = 1;
+            const auto found = find(c, space());
+            ASSERT_EQ(found.size(), 1u);
+            angle = std::max(angle, std::fabs(found[0].angle - turn));
+            scale = std::max(scale, std::fabs(found[0].scale - size));
+            place = std::max(place, std::hypot(found[0].x - (x0 - s), found[0].y - (y0 - across)));
+        }
+        SCOPED_TRACE(testing::Message() << "method " << k.method << ", steps " << k.angle_step << " and " << k.scale_step
+                                        << ", rim " << k.rim);
+        EXPECT_LE(angle, k.angle);
+        EXPECT_LE(scale, k.scale);
+        EXPECT_LE(place, k.place);
+    }
+}
+
+// A neighbor of a match at the end of a full turn is at its other end.
+TEST_P(Pose, RefineAcrossTheTurn) {
+    std::mt19937_64 random(5);
+    Case c;
+    c.templ = partAt(37, 18, 18, 0, 1, 0, random);
+    c.picture = partAt(70, 34.3, 33.9, 180.9, 1, 0, random);
+    for (int a = -180; a < 180; a += 3)
+        c.angles.push_back(a);
+    c.scales = {1};
     c.options.refine = 1;
     ASSERT_TRUE(equal(c, space()));
-    const cusPoseMatch found = find(c, space())[0];
-    EXPECT_EQ(found.angle_index, 1);
-    EXPECT_NEAR(found.angle, 4, 1); // 2 of the grid
-    EXPECT_NEAR(found.x, x0, 0.2);  // 0.3
-    EXPECT_NEAR(found.y, y0, 0.2);
+    EXPECT_NEAR(find(c, space())[0].angle, -179.1, 0.2);
+    c.angles.assign({-180, -177, -174}); // at the end of a grid that is no full turn
+    ASSERT_TRUE(equal(c, space()));
+    EXPECT_EQ(find(c, space())[0].angle, -180);
 }
 
 // What poses are compared with is what the definition resamples.

@@ -211,11 +211,13 @@ cusStatus pose_host_values(cusPoseMatcher *m, const cusMat *frame, PoseBest *val
     PoseHost *const host = m->state;
     host->frame = frame;
     const PoseBest none = {.n = 1, .pose = -1};
+#pragma omp parallel for schedule(dynamic, POSE_NEAR) num_threads(host->threads)
     for (int i = 0; i < count; ++i) {
+        PoseScratch *const scratch = &host->scratch[cusi_threadNumber()];
         PoseBest *const v = &values[i];
-        if (host->scratch->pose != v->pose)
-            pose_load(m, host->scratch, v->pose);
-        pose_exact(m, host->scratch, v->row, v->col, &none, v);
+        if (scratch->pose != v->pose)
+            pose_load(m, scratch, v->pose);
+        pose_exact(m, scratch, v->row, v->col, &none, v);
     }
     return CUS_OK;
 }
