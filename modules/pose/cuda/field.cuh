@@ -53,8 +53,6 @@ struct Group {
 // Set and read by the kernels. The lock protects `best`.
 struct State {
     unsigned lock, strips, next_part, groups, next_slice;
-    int32_t trial_pose[TRIALS]; // -1: none
-    uint32_t trial_cell[TRIALS];
     PoseBest best;
 };
 
@@ -76,7 +74,7 @@ struct Field {
     Strip *strips;
     Group *groups;
     int most_slices;             // of a pose
-    unsigned long long *guesses; // [pose]: order of costs, then the cell
+    unsigned long long *guesses; // [pose]: order of costs, then the place
     State *state;
     PosePicks picks;
     cusMatchMethod method;

@@ -184,8 +184,9 @@ cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) 
     CUSI_CUDA(function, cudaMemsetAsync(f.guesses, 0xff, poses * sizeof *f.guesses, stream));
     const dim3 shares(divUp(16 * count, std::min(poses, 16 * count)), gridSide(poses));
     CUS_TRY(launch(function, guessKernel<DIFFERS>, shares, THREADS, 0, stream, f));
-    CUS_TRY(launch(function, selectKernel, 1, THREADS, 0, stream, f));
-    CUS_TRY(launch(function, trialKernel<DIFFERS>, TRIALS, THREADS, 0, stream, f));
+    if (f.levels > 1) // else cells are positions
+        CUS_TRY(launch(function, sharpenKernel<DIFFERS>, gridSide(poses), THREADS, 0, stream, f));
+    CUS_TRY(launch(function, trialKernel, 1, THREADS, 0, stream, f));
     CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
     const unsigned step = gridSide(m.strips / m.strips_of_pose), cells = static_cast<unsigned>(f.level[0].cell);
     for (unsigned first = 0; first < poses; first += step) {

@@ -137,67 +137,62 @@ __global__ void __launch_bounds__(THREADS) guessKernel(const __grid_constant__ F
     }
 }
 
-// The poses with the best guesses; takes them from the list. Begins a search: nothing is found yet.
-__global__ void __launch_bounds__(THREADS) selectKernel(const __grid_constant__ Field f) {
+// Moves each guess to the best position of its cell and those around it, by the same number of blocks: its place becomes
+// row * positions in a row + column.
+template<bool DIFFERS>
+__global__ void __launch_bounds__(THREADS) sharpenKernel(const __grid_constant__ Field f) {
+    __shared__ Guides guides;
+    for (int pose = blockIdx.x; pose < f.pose_count; pose += gridDim.x) {
+        const unsigned long long guess = f.guesses[pose];
+        if (guess == NO_GUESS)
+            continue;
+        __syncthreads();
+        loadGuides(f, pose, 1, guides);
+        const Lists &lists = f.lists[pose];
+        const unsigned cell = static_cast<unsigned>(f.level[0].cell), side = 3 * cell, index = static_cast<uint32_t>(guess),
+                       cols = divUp(static_cast<unsigned>(lists.cols), cell);
+        const unsigned row = max(index / cols, 1u) * cell - cell, col = max(index % cols, 1u) * cell - cell;
+        unsigned long long best = NO_GUESS;
+        for (unsigned i = threadIdx.x; i < side * side && guides.count > 0; i += THREADS) {
+            const int y = static_cast<int>(row + i / side), x = static_cast<int>(col + i % side);
+            if (y >= lists.rows || x >= lists.cols)
+                continue;
+            const unsigned long long key = guessKey(guessCost<DIFFERS>(f, guides, PositionMeans(f, 1, y, x)),
+                                                    static_cast<uint32_t>(y * lists.cols + x));
+            if (key < best && !pose_isSuppressed(&f.picks, pose, y, x))
+                best = key;
+        }
+        best = blockMinKey(best);
+        if (threadIdx.x == 0)
+            f.guesses[pose] = best;
+    }
+}
+
+// Begins a search, in which nothing is found yet, by listing the best guesses. Takes them from the array.
+__global__ void __launch_bounds__(THREADS) trialKernel(const __grid_constant__ Field f) {
     State &state = *f.state;
+    if (threadIdx.x == 0) {
+        state.lock = state.groups = state.next_slice = 0;
+        state.best.ssd = 0, state.best.n = 1, state.best.cost = 0;
+        state.best.pose = -1, state.best.row = state.best.col = 0;
+    }
     for (int t = 0; t < TRIALS; ++t) {
         unsigned long long best = NO_GUESS;
         for (int pose = threadIdx.x; pose < f.pose_count; pose += THREADS)
             if (f.guesses[pose] != NO_GUESS)
                 best = min(best, (f.guesses[pose] & ~0xffffffffull) | static_cast<unsigned>(pose));
         best = blockMinKey(best);
-        if (threadIdx.x == 0) {
-            const int pose = best == NO_GUESS ? -1 : static_cast<int>(best & 0xffffffff);
-            state.trial_pose[t] = pose;
-            state.trial_cell[t] = pose < 0 ? 0 : static_cast<uint32_t>(f.guesses[pose]);
-            if (pose >= 0)
-                f.guesses[pose] = NO_GUESS;
+        if (threadIdx.x == 0 && best != NO_GUESS) {
+            const int pose = static_cast<int>(best & 0xffffffff), cols = f.lists[pose].cols;
+            const uint32_t place = static_cast<uint32_t>(f.guesses[pose]);
+            Group &group = f.groups[state.groups++];
+            group.pose = pose, group.count = 1, group.done = 0;
+            group.at[0] = {static_cast<int>(place / cols), static_cast<int>(place % cols)};
+            group.sums[0][0] = group.sums[0][1] = group.sums[0][2] = 0;
+            f.guesses[pose] = NO_GUESS;
         }
         __syncthreads();
     }
-    if (threadIdx.x == 0) {
-        state.lock = state.groups = state.next_slice = 0;
-        state.best.ssd = 0, state.best.n = 1, state.best.cost = 0;
-        state.best.pose = -1, state.best.row = state.best.col = 0;
-    }
-}
-
-// Lists the best position near each guess: by its blocks, of its cell and those around it.
-template<bool DIFFERS>
-__global__ void __launch_bounds__(THREADS) trialKernel(const __grid_constant__ Field f) {
-    __shared__ Guides guides;
-    __shared__ ExactShared shared;
-    __shared__ Place place;
-    const int pose = f.state->trial_pose[blockIdx.x];
-    if (pose < 0)
-        return;
-    const Lists &lists = f.lists[pose];
-    const int cell = f.level[0].cell, cols = divUp(lists.cols, cell),
-              index = static_cast<int>(f.state->trial_cell[blockIdx.x]);
-    const int row = index / cols * cell, col = index % cols * cell;
-    if (f.levels == 1) {
-        if (threadIdx.x == 0)
-            place = {row, col};
-    } else {
-        loadGuides(f, pose, 1, guides);
-        const int row0 = max(row - cell, 0), col0 = max(col - cell, 0), side = 3 * cell;
-        unsigned long long best = NO_GUESS;
-        for (int i = threadIdx.x; i < side * side; i += THREADS) {
-            const int y = row0 + i / side, x = col0 + i % side;
-            if (y >= lists.rows || x >= lists.cols || pose_isSuppressed(&f.picks, pose, y, x))
-                continue;
-            const float cost = guides.count > 0 ? guessCost<DIFFERS>(f, guides, PositionMeans(f, 1, y, x)) : 0;
-            best = min(best, guessKey(cost, static_cast<uint32_t>(i)));
-        }
-        best = blockMinKey(best);
-        if (threadIdx.x == 0) {
-            const int i = best == NO_GUESS ? -1 : static_cast<int>(best & 0xffffffff);
-            place = {i < 0 ? -1 : row0 + i / side, col0 + i % side};
-        }
-    }
-    __syncthreads();
-    if (place.row >= 0)
-        listGroups<DIFFERS>(f, pose, &place, 1, shared);
 }
 
 // ---- Branch and bound -----------------------------------------------------------------------------------------------
