@@ -12,6 +12,7 @@
 #include "common/stages.hpp"
 #include "common/video/standard_input.hpp"
 #include "match/method.hpp"
+#include "match/poses.hpp"
 
 #include "cusight/match.h"
 #include "cusight/opencv.hpp"
@@ -34,6 +35,8 @@
 namespace {
 
 using cusight::check;
+using match::Found;
+using match::Hit;
 
 struct Settings {
     sample::Common common;
@@ -46,12 +49,7 @@ struct Settings {
     bool inspect = false;        // count a color inside the matches
     cusHsvRange range = {{0, 0, 0}, {179, 255, 255}};
     double min_fill = 0.3;
-};
-
-// The matches of a template in a frame; scores have the units of the method.
-struct Found {
-    std::vector<cusMatch> matches;
-    std::optional<cusMatch> best; // if no match is within the limit
+    match::PoseSettings poses; // if any: under rotation and scale
 };
 
 // Templates of the same size, which share a matcher.
@@ -72,9 +70,10 @@ struct Group {
 };
 
 // Finds the templates on one device, in one frame at a time.
-class Finder {
+class UprightFinder : public match::Finder {
   public:
-    Finder(const Settings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates, cv::Size frame)
+    UprightFinder(const Settings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates,
+                  cv::Size frame)
         : settings_(settings), method_(match::methodOf(settings.method)), space_(device.space), count_(templates.size()) {
         if (space_ == CUS_DEVICE)
             check(cusStreamCreate(&stream_));
@@ -90,7 +89,7 @@ class Finder {
         for (Group &group : groups_)
             createMatcher(group, templates, frame);
     }
-    ~Finder() {
+    ~UprightFinder() override {
         if (stream_)
             cusStreamSynchronize(stream_);
         groups_.clear();
@@ -98,11 +97,9 @@ class Finder {
         cusMatRelease(&gray_);
         cusStreamDestroy(stream_);
     }
-    Finder(const Finder &) = delete;
-    Finder &operator=(const Finder &) = delete;
 
     // What is found of each template.
-    std::vector<Found> find(const cv::Mat &frame) {
+    std::vector<Found> find(const cv::Mat &frame) override {
         if (settings_.inspect || !settings_.gray)
             send(frame, color_);
         if (settings_.gray) {
@@ -143,7 +140,7 @@ class Finder {
         if (!settings_.min_distance)
             dropOverlapping(matches, group.size);
         matches.resize(std::min(matches.size(), static_cast<size_t>(settings_.top_k)));
-        found.matches = std::move(matches);
+        found.matches.assign(matches.begin(), matches.end());
         return found;
     }
 
@@ -167,19 +164,6 @@ class Finder {
         return groups_.emplace_back(size);
     }
 
-    // Correlates with everything, or nothing, alike.
-    void rejectOneColor(const Group &group, const std::vector<cv::Mat> &templates, const cv::Mat &mask) const {
-        for (const size_t i : group.members) {
-            cv::Scalar mean, deviation;
-            cv::meanStdDev(toType(templates[i]), mean, deviation, mask);
-            if (method_.method == CUS_MATCH_CCOEFF_NORMED && cv::norm(deviation) == 0)
-                throw sample::Stop(sample::USAGE,
-                                   sample::text("template %zu has one color%s, which --method ccoeff-normed cannot find; "
-                                                "try --method sqdiff",
-                                                i, settings_.mask.empty() ? "" : " inside the mask"));
-        }
-    }
-
     void createMatcher(Group &group, const std::vector<cv::Mat> &templates, cv::Size frame) {
         const cv::Size size = group.size;
         cusMatcherOptions options = cusMatcherDefaults();
@@ -198,7 +182,8 @@ class Finder {
                                                                picture.cols, picture.rows, size.width, size.height));
             group.values *= static_cast<double>(cv::countNonZero(picture)) / static_cast<double>(picture.total());
         }
-        rejectOneColor(group, templates, picture);
+        for (const size_t i : group.members)
+            match::rejectOneColor(method_, i, toType(templates[i]), picture);
         if (!picture.empty()) {
             mask = place(picture);
             options.mask = &mask;
@@ -240,11 +225,18 @@ class Finder {
 
 // A match to be drawn.
 struct Drawn {
-    cv::Rect box;
+    cv::Rect box;                 // the label stays outside
+    std::vector<cv::Point> shape; // its corners, from the first of the template; empty: the box itself
     std::string label;
     cv::Scalar box_color, label_color;
 };
 const cv::Scalar GREEN(0, 220, 0), RED(0, 0, 230), ORANGE(0, 150, 255); // found or filled; empty; beyond the limit
+
+// A turned box, and a line from its middle to where the template is up.
+void outline(cv::Mat &picture, const Drawn &d, int line) {
+    cv::polylines(picture, d.shape, true, d.box_color, line, cv::LINE_AA);
+    cv::line(picture, (d.shape[0] + d.shape[2]) / 2, (d.shape[0] + d.shape[1]) / 2, d.box_color, line, cv::LINE_AA);
+}
 
 // Draws boxes, and beside them labels that cover neither each other nor another box. A label without such a place is left
 // out.
@@ -253,7 +245,10 @@ void draw(cv::Mat &picture, const std::vector<Drawn> &all) {
     sample::Labels labels(picture.size());
     const int line = std::max(2, cvRound(2 * scale));
     for (const Drawn &d : all) {
-        cv::rectangle(picture, d.box, d.box_color, line);
+        if (d.shape.empty())
+            cv::rectangle(picture, d.box, d.box_color, line);
+        else
+            outline(picture, d, line);
         labels.occupy(d.box);
     }
     for (const Drawn &d : all) {
@@ -277,15 +272,18 @@ void draw(cv::Mat &picture, const std::vector<Drawn> &all) {
 // The file of --save-matches.
 class MatchFile {
   public:
-    explicit MatchFile(const std::string &name) {
+    MatchFile(const std::string &name, bool poses) {
         if (name.empty())
             return;
         file_ = std::make_unique<sample::OutputFile>(name);
-        file_->print("frame,template,rank,x,y,score,pixels,filled\n");
+        file_->print("frame,template,rank,x,y,%s\n", poses ? "angle,scale,score" : "score,pixels,filled");
     }
 
-    void write(long long frame, size_t index, size_t rank, const cusMatch &m) {
-        if (file_)
+    void write(long long frame, size_t index, size_t rank, const Hit &m) {
+        if (file_ && m.pose)
+            file_->print("%lld,%zu,%zu,%.9g,%.9g,%.9g,%.9g,%.17g\n", frame, index, rank, m.pose->x, m.pose->y,
+                         m.pose->angle, m.pose->scale, m.score);
+        else if (file_)
             file_->print("%lld,%zu,%zu,%.9g,%.9g,%.17g,%u,%d\n", frame, index, rank, m.x + static_cast<double>(m.dx),
                          m.y + static_cast<double>(m.dy), m.score, m.pixels, m.filled);
     }
@@ -325,7 +323,7 @@ class Run {
   public:
     Run(const Settings &settings, const std::vector<cv::Mat> &templates)
         : settings_(settings), method_(match::methodOf(settings.method)), templates_(templates),
-          file_(settings.matches_file), counts_(templates.size()), best_(templates.size()) {}
+          file_(settings.matches_file, settings.poses.any()), counts_(templates.size()), best_(templates.size()) {}
 
     // Processes all frames, from `first`, which was already read, to the end.
     void process(const cv::Mat &first, const std::vector<sample::Device> &devices, sample::Source &source,
@@ -341,7 +339,7 @@ class Run {
         while (jobs.size() < depth * devices.size())
             jobs.push_back(&memory.emplace_back(first.size(), devices.front().space == CUS_DEVICE));
         sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
-            const auto finder = std::make_shared<Finder>(settings_, devices[w], templates_, first.size());
+            const std::shared_ptr<match::Finder> finder = makeFinder(devices[w], first.size());
             return [finder](Job *job) { job->computing([&] { job->found = finder->find(job->frame); }); };
         });
         sample::Progress progress("frames", total);
@@ -398,6 +396,8 @@ class Run {
             sample::figure("template", i ? sample::Json() : sizes, "%d x %d, method %s%s", templates_[i].cols,
                            templates_[i].rows, settings_.method.c_str(),
                            settings_.limit ? (", " + method_.describe(*settings_.limit)).c_str() : "");
+        if (settings_.poses.any())
+            reportPoses();
         const double rate = static_cast<double>(frames_) / seconds_;
         sample::figure("frames", sample::Json().add("frames", frames_).add("frames_per_second", rate),
                        "%lld, %.1f frames/s", frames_, rate);
@@ -406,17 +406,42 @@ class Run {
             seconds_ + opening_, static_cast<double>(frames_));
         sample::figure("matches", sample::Json().add("matches", matches_), "%lld", matches_);
         if (matches_)
-            sample::figure("first match", sample::Json().add("first_match", asJson(first_template_, 0, first_)),
-                           "x %d, y %d, %s", first_.x, first_.y, method_.text(first_.score).c_str());
+            sample::figure("first match", sample::Json().add("first_match", asJson(first_template_, 0, first_)), "%s, %s",
+                           placeOf(first_).c_str(), method_.text(first_.score).c_str());
         reportMissing();
         if (settings_.inspect)
             sample::figure("filled", sample::Json().add("filled", filled_), "%lld of %lld", filled_, matches_);
     }
 
   private:
-    sample::Json asJson(size_t index, size_t rank, const cusMatch &m) const {
+    std::shared_ptr<match::Finder> makeFinder(const sample::Device &device, cv::Size frame) const {
+        if (settings_.poses.any())
+            return match::poseFinder(settings_.poses, device, templates_, frame);
+        return std::make_shared<UprightFinder>(settings_, device, templates_, frame);
+    }
+
+    void reportPoses() const {
+        const int angles = settings_.poses.angles ? match::countOf(*settings_.poses.angles) : 1,
+                  scales = settings_.poses.scales ? match::countOf(*settings_.poses.scales) : 1;
+        sample::figure("poses", sample::Json().add("angles", angles).add("scales", scales), "%d angle%s, %d scale%s",
+                       angles, angles > 1 ? "s" : "", scales, scales > 1 ? "s" : "");
+    }
+
+    static std::string placeOf(const Hit &m) {
+        if (!m.pose)
+            return sample::text("x %d, y %d", m.x, m.y);
+        return sample::text("x %.6g, y %.6g, angle %.4g, scale %.4g", m.pose->x, m.pose->y, m.pose->angle, m.pose->scale);
+    }
+
+    sample::Json asJson(size_t index, size_t rank, const Hit &m) const {
         sample::Json json;
         json.add("template", index).add("rank", rank);
+        if (m.pose)
+            return json.add("x", m.pose->x)
+                .add("y", m.pose->y)
+                .add("angle", m.pose->angle)
+                .add("scale", m.pose->scale)
+                .add("score", m.score);
         json.add("x", m.x + static_cast<double>(m.dx)).add("y", m.y + static_cast<double>(m.dy)).add("score", m.score);
         if (settings_.inspect)
             json.add("pixels", m.pixels).add("filled", m.filled != 0);
@@ -434,13 +459,17 @@ class Run {
         sample::Json json;
         std::vector<std::string> lines;
         for (size_t t = 0; t < templates_.size(); ++t) {
+            const std::string of = templates_.size() > 1 ? sample::text("of template %zu ", t) : "";
+            if (!counts_[t] && settings_.poses.any() && settings_.limit) {
+                json.append("no_match", sample::Json().add("template", t));
+                lines.push_back(of + method_.beyond(*settings_.limit));
+            }
             if (counts_[t] || !best_[t])
                 continue;
             const cusMatch &m = best_[t]->match;
             json.append("no_match", asJson(t, 0, m).add("frame", best_[t]->frame));
-            lines.push_back(sample::text("%s%s (best %s at %d,%d%s)",
-                                         templates_.size() > 1 ? sample::text("of template %zu ", t).c_str() : "",
-                                         method_.beyond(*settings_.limit).c_str(), method_.text(m.score).c_str(), m.x, m.y,
+            lines.push_back(sample::text("%s%s (best %s at %d,%d%s)", of.c_str(), method_.beyond(*settings_.limit).c_str(),
+                                         method_.text(m.score).c_str(), m.x, m.y,
                                          still_ ? "" : sample::text(" of frame %lld", best_[t]->frame).c_str()));
         }
         for (size_t i = 0; i < lines.size(); ++i)
@@ -451,20 +480,29 @@ class Run {
     void recordBest(size_t index, const cusMatch &m) {
         if (still_)
             drawn_.push_back({cv::Rect({m.x, m.y}, templates_[index].size()),
-                              "no match: " + method_.text(m.score) + ", " + method_.wanted(*settings_.limit), ORANGE,
+                              {},
+                              "no match: " + method_.text(m.score) + ", " + method_.wanted(*settings_.limit),
+                              ORANGE,
                               cv::Scalar(90, 190, 255)});
         if (!best_[index] || method_.better(m.score, best_[index]->match.score))
             best_[index] = {frames_, m};
     }
 
-    void record(size_t index, size_t rank, const cusMatch &m, sample::Json &json) {
+    void record(size_t index, size_t rank, const Hit &m, sample::Json &json) {
         const cv::Size size = templates_[index].size();
         std::string label = method_.text(m.score);
+        if (m.pose)
+            label = sample::text("%.1f deg", m.pose->angle) +
+                    (settings_.poses.scales ? sample::text(", %.2f x", m.pose->scale) : "") + ", " + label;
         if (settings_.inspect)
             label = sample::text("%s %.0f %%", m.filled ? "filled" : "empty", 100.0 * m.pixels / size.area());
         const bool empty = settings_.inspect && !m.filled;
-        drawn_.push_back({cv::Rect({m.x, m.y}, size), label, empty ? RED : GREEN,
-                          empty ? cv::Scalar(80, 80, 255) : cv::Scalar(90, 255, 90)});
+        std::vector<cv::Point> shape;
+        if (m.pose)
+            shape = match::cornersOf(*m.pose, size);
+        const cv::Rect box = m.pose ? cv::boundingRect(shape) : cv::Rect({m.x, m.y}, size);
+        drawn_.push_back(
+            {box, shape, label, empty ? RED : GREEN, empty ? cv::Scalar(80, 80, 255) : cv::Scalar(90, 255, 90)});
         ++counts_[index];
         json.append("matches", asJson(index, rank, m));
         file_.write(frames_, index, rank, m);
@@ -483,7 +521,7 @@ class Run {
     std::vector<long long> counts_;         // matches of each template
     std::vector<std::optional<Best>> best_; // of each template
     std::vector<Drawn> drawn_;
-    cusMatch first_ = {};
+    Hit first_;
     size_t first_template_ = 0;
     long long frames_ = 0, matches_ = 0, filled_ = 0;
     sample::Stopwatch drawing_, writing_;
@@ -534,6 +572,7 @@ bool parse(int argc, char **argv, Settings &s) {
         "Finds templates in pictures and draws the matches with their scores. With --hsv-lower and --hsv-upper it counts "
         "the pixels of that color inside each match and marks it as filled (green) or empty (red).",
         "  cusight-match picture.png --template part.png --output found.png\n"
+        "  cusight-match tray.png --template part.png --angles -180:179:1 --scales 0.9:1.1:0.02 --top-k 5\n"
         "  cusight-match video.mp4 --roi 319,209,58,58 --top-k 8 --limit 0.6\n"
         "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4 \\\n"
         "      --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches matches.csv\n");
@@ -555,19 +594,55 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addNumber(*app, "--limit", s.limit, -1e300, 1e300,
                       "drop worse matches; N has the units of the method; without this option " + match::limitsHelp());
     sample::addFlag(*app, "--subpixel", s.subpixel, "refine positions to fractions of a pixel in --save-matches");
+    const auto addRange = [&](const std::string &name, std::optional<cusPoseRange> &range, double low, double high,
+                              const std::string &expected, const std::string &help) {
+        const auto set = [&range, low, high](const std::string &text) {
+            return match::parseRange(text, low, high, range.emplace());
+        };
+        sample::addValue(*app, name, set, "FIRST:LAST:STEP", expected, help);
+    };
+    addRange("--angles", s.poses.angles, -360, 360,
+             "FIRST:LAST:STEP within -360..360 and upwards, such as -180:179:1, or one number",
+             "find the template turned by these angles, degrees counterclockwise; matches in gray; positions are then "
+             "those of the center");
+    addRange("--scales", s.poses.scales, 0.0625, 16,
+             "FIRST:LAST:STEP within 0.0625..16 and upwards, such as 0.9:1.1:0.02, or one number",
+             "find the template at these scales; 2 is twice as large");
+    sample::addFlag(*app, "--refine", s.poses.refine,
+                    "with --angles or --scales: refine angle, scale and position between the steps");
     addColor(*app, "--hsv-lower", s, s.range.lower, "lower end of the colors to count: H 0..179, S and V 0..255");
     addColor(*app, "--hsv-upper", s, s.range.upper,
              "upper end of the colors to count; a hue below the lower end's wraps around through red");
     sample::addNumber(*app, "--min-fill", s.min_fill, 0, 1, "a match is filled if this share of its pixels has the color");
-    sample::addText(
-        *app, "--save-matches", s.matches_file, "FILE",
-        "write all matches as CSV: frame, template, rank, x, y, score in the units of the method, pixels, filled");
+    sample::addText(*app, "--save-matches", s.matches_file, "FILE",
+                    "write all matches as CSV: frame, template, rank, x, y, score in the units of the method, pixels, "
+                    "filled; with --angles "
+                    "or --scales: frame, template, rank, x, y, angle, scale, score");
     sample::addFrames(*app, s.frames);
     sample::addCommon(*app, s.common, "match.mp4, or match.png for one picture", true);
     if (!sample::parse(*app, argc, argv))
         return false;
     s.input.fps = s.common.video.fps;
-    s.limit = match::methodOf(s.method).checkedLimit(s.limit);
+    const match::Method &method = match::methodOf(s.method);
+    s.limit = method.checkedLimit(s.limit);
+    if (s.poses.refine && !s.poses.any())
+        throw sample::Stop(sample::USAGE, "--refine needs --angles or --scales; try --subpixel");
+    if (!s.poses.any())
+        return true;
+    if (!match::comparesPoses(method))
+        throw sample::Stop(sample::USAGE,
+                           sample::text("--method is %s, which does not compare poses, expected sqdiff, "
+                                        "sqdiff-normed, ccorr-normed or ccoeff-normed with --angles or --scales",
+                                        method.name));
+    if (s.inspect)
+        throw sample::Stop(sample::USAGE,
+                           "--hsv-lower and --hsv-upper count in upright boxes, not with --angles or --scales");
+    if (s.subpixel)
+        throw sample::Stop(sample::USAGE, "--subpixel is for upright matches; with --angles or --scales try --refine");
+    s.poses.method = &method;
+    s.poses.top_k = s.top_k;
+    s.poses.min_distance = s.min_distance;
+    s.poses.limit = s.limit;
     return true;
 }
 
@@ -624,6 +699,8 @@ int run(int argc, char **argv) {
     if (!source->read(frame))
         throw sample::Stop(sample::INPUT, source->name() + " contains no frame");
     const std::vector<cv::Mat> templates = loadTemplates(s, frame, display);
+    if (s.poses.any() && !s.mask.empty())
+        s.poses.mask = sample::readImage(s.mask, cv::IMREAD_GRAYSCALE);
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     Run matching(s, templates);
     const std::unique_ptr<sample::Sink> sink =

@@ -1,4 +1,4 @@
-// cusight/algorithms.hpp: the objects of integral.h, match.h, framediff.h, motion.h and stereo.h as C++ classes.
+// cusight/algorithms.hpp: the objects of integral.h, match.h, pose.h, framediff.h, motion.h and stereo.h as C++ classes.
 //
 // Each class owns one object of the C interface, whose header documents shapes, types, cost and errors; a failed call
 // throws cusight::Error. Objects can be moved, not copied. Matrices are cusMat, cusight::Matrix, and with opencv.hpp
@@ -12,6 +12,7 @@
 #include "match.h"
 #include "matrix.hpp"
 #include "motion.h"
+#include "pose.h"
 #include "stereo.h"
 
 #include <limits>
@@ -153,6 +154,61 @@ class Matcher {
     detail::Handle<cusMatcher, &cusMatcherDestroy> handle_;
     size_t batch_ = 1;
     int count_ = 0, max_matches_ = 0, map_rows_ = 0, map_cols_ = 0;
+};
+
+// See cusPoseMatcher: template matching under rotation and scale.
+class PoseMatcher {
+  public:
+    // A pose as it is compared.
+    struct Window {
+        Matrix templ; // resampled
+        Matrix mask;  // 255 where a pixel counts, else 0
+    };
+    // For frames of rows x cols. The template and options.mask are not needed afterwards.
+    PoseMatcher(const Input &templ, int rows, int cols, const cusPoseOptions &options = cusPoseDefaults(),
+                StreamRef stream = {})
+        : max_matches_(options.max_matches) {
+        cusPoseMatcher *made = nullptr;
+        check(cusPoseMatcherCreate(&made, templ.get(), rows, cols, &options, stream));
+        handle_.reset(made);
+        check(cusPoseMatcherGrid(made, &angles_, &scales_));
+    }
+    // Finds the template in a frame. Waits for the stream.
+    void run(const Input &frame, StreamRef stream = {}) { check(cusPoseMatcherRun(get(), frame.get(), stream)); }
+    // Of the last run, best first, at most max_matches.
+    std::vector<cusPoseMatch> matches() {
+        std::vector<cusPoseMatch> found(static_cast<size_t>(max_matches_));
+        int count = 0;
+        check(cusPoseMatcherGet(get(), found.data(), max_matches_, &count));
+        found.resize(static_cast<size_t>(count));
+        return found;
+    }
+    // The best match; if there is none, row = col = -1 and x, y, angle, scale and score are NaN.
+    cusPoseMatch best() {
+        const auto found = matches();
+        if (!found.empty())
+            return found[0];
+        cusPoseMatch none = {};
+        none.x = none.y = none.angle = none.scale = none.score = std::numeric_limits<double>::quiet_NaN();
+        none.row = none.col = none.angle_index = none.scale_index = -1;
+        return none;
+    }
+    // The resampled template of a pose, in host memory: see cusPoseMatcherTemplate.
+    Window window(int angle_index, int scale_index) {
+        Window made;
+        check(cusPoseMatcherTemplate(get(), angle_index, scale_index, &made.templ.get(), &made.mask.get()));
+        return made;
+    }
+    // The number of angles.
+    int angles() const noexcept { return angles_; }
+    // The number of scales.
+    int scales() const noexcept { return scales_; }
+    // The object of the C interface.
+    cusPoseMatcher *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusPoseMatcher, &cusPoseMatcherDestroy> handle_;
+    int max_matches_, angles_ = 0, scales_ = 0;
 };
 
 // ---- Frame differences -------------------------------------------------------------------------------------------------

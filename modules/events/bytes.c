@@ -1,5 +1,5 @@
-/* A recording that comes as raw bytes. On the host each piece is decoded and pushed. On the device the bytes are uploaded to two
- * buffers in turn and decoded behind the staged events of the current slot: the host learns how many there are, when the last
+/* A recording that comes as raw bytes. On the host each piece is decoded and pushed. On the device the bytes are uploaded to
+ * buffers in turn and decoded behind the staged events: the host learns how many there are, when the last
  * one was, and where windows begin. */
 #include "check.h"
 #include "device.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 2, PIECE_BYTES = 16 << 20, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
+enum { BUFFERS = 3, PIECE_BYTES = 8 << 20, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
 
 struct EventsBytes {
     cusEventDecoder *decoder;
@@ -117,7 +117,7 @@ cusStatus eventsBytesBounds(cusEventPipeline *s, const int64_t *t, const cusEven
  * that step on are not staged, and s->newest is the time before it, *after the one after it. */
 static cusStatus checkGaps(cusEventPipeline *s, size_t first, int64_t newest, int *failed, int64_t *after) {
     const uint64_t limit = eventsGapLimit(s);
-    const int64_t *t = s->slots[s->current].events[3].data;
+    const int64_t *t = eventsStaged(s, 3, 0);
     *failed = 0;
     while ((uint64_t)newest - (uint64_t)s->newest > limit) {
         uint64_t index = 0;
@@ -181,11 +181,11 @@ static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) 
     struct EventsBytes *b = s->bytes;
     cusEventDecoded done;
     for (size_t used = 0, piece; used < size; used += done.status == CUS_OK ? piece : (size_t)done.used) {
-        const Slot *slot = &s->slots[s->current];
-        const cusEventBuffers to = {.x = (uint16_t *)slot->events[0].data + s->held,
-                                    .y = (uint16_t *)slot->events[1].data + s->held,
-                                    .p = (uint8_t *)slot->events[2].data + s->held,
-                                    .t = s->with_times ? (int64_t *)slot->events[3].data + s->held : NULL,
+        CUS_TRY(eventsMakeRoom(s));
+        const cusEventBuffers to = {.x = eventsStaged(s, 0, s->held),
+                                    .y = eventsStaged(s, 1, s->held),
+                                    .p = eventsStaged(s, 2, s->held),
+                                    .t = eventsStaged(s, 3, s->held),
                                     .capacity = s->capacity + EVENTS_ROOM - s->held};
         piece = likelyToFit(s, size - used);
         CUS_TRY(cusEventDecoderRun(b->decoder, bytes + used, piece, &to, NULL, s->compute));
@@ -202,30 +202,38 @@ static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) 
     return CUS_OK;
 }
 
+/* Bytes of the caller that are not yet queued for upload. */
+typedef struct Rest {
+    const uint8_t *bytes;
+    size_t size;
+    int pinned;
+} Rest;
+
 /* Queues the upload of the next bytes into buffer k, which is free; *size: how many. */
-static cusStatus upload(cusEventPipeline *s, const uint8_t *bytes, size_t left, int pinned, int k, size_t *size) {
+static cusStatus upload(cusEventPipeline *s, Rest *rest, int k, size_t *size) {
     struct EventsBytes *b = s->bytes;
-    *size = left < PIECE_BYTES ? left : PIECE_BYTES;
+    *size = rest->size < PIECE_BYTES ? rest->size : PIECE_BYTES;
     if (*size == 0)
         return CUS_OK;
-    if (!pinned)
-        memcpy(b->pinned[k].data, bytes, *size);
-    CUS_TRY(cusi_deviceCopy("cusEventPipelinePushBytes", b->device[k].data, *size, pinned ? bytes : b->pinned[k].data,
-                            *size, *size, 1, s->up));
+    if (!rest->pinned)
+        memcpy(b->pinned[k].data, rest->bytes, *size);
+    CUS_TRY(cusi_deviceCopy("cusEventPipelinePushBytes", b->device[k].data, *size,
+                            rest->pinned ? rest->bytes : b->pinned[k].data, *size, *size, 1, s->up));
+    rest->bytes += *size;
+    rest->size -= *size;
     return cusStreamEventRecord(b->uploaded[k], s->up);
 }
 
 static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
     struct EventsBytes *b = s->bytes;
-    const int pinned = CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes));
-    size_t piece = 0, next = 0;
-    CUS_TRY(upload(s, bytes, size, pinned, 0, &piece));
-    for (int k = 0; piece > 0; k = (k + 1) % BUFFERS, piece = next) {
-        bytes += piece;
-        size -= piece;
-        CUS_TRY(upload(s, bytes, size, pinned, (k + 1) % BUFFERS, &next));
+    Rest rest = {bytes, size, CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
+    size_t pieces[BUFFERS];
+    for (int k = 0; k < BUFFERS - 1; ++k)
+        CUS_TRY(upload(s, &rest, k, &pieces[k]));
+    for (int k = 0, last = BUFFERS - 1; pieces[k] > 0; last = k, k = (k + 1) % BUFFERS) {
+        CUS_TRY(upload(s, &rest, last, &pieces[last]));
         CUS_TRY(cusStreamWaitEvent(s->compute, b->uploaded[k]));
-        CUS_TRY(decode(s, b->device[k].data, piece));
+        CUS_TRY(decode(s, b->device[k].data, pieces[k]));
     }
     return CUS_OK;
 }

@@ -31,7 +31,7 @@ static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
     const int on_device = s->options.compute == CUS_DEVICE;
     slot->windows = malloc(s->batch * sizeof *slot->windows);
     CUSI_REQUIRE(slot->windows, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
-    const int room = (int)s->capacity + (s->resident ? EVENTS_ROOM : 0);
+    const int room = (int)s->capacity + (s->resident ? EVENTS_ROOM + EVENTS_ALIGN : 0);
     for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k) {
         if (!s->resident)
             CUS_TRY(on_device ? cusMatCreatePinned(&slot->staging[k], 1, room, events_array_types[k])
@@ -86,7 +86,7 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
 static void restart(cusEventPipeline *s) {
     s->pushed = s->options.first_event;
     s->origin = s->newest = s->options.origin; /* the first event's unless it has a number */
-    s->held = 0;
+    s->held = s->begin = 0;
     s->next = s->options.first_window;
 }
 
@@ -276,7 +276,7 @@ static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
                          (unsigned long long)slot->first, cusStatusName(status));
     s->counts.windows += slot->count;
     slot->count = 0;
-    if (on_device) /* the host reuses the event buffers */
+    if (on_device && !s->resident) /* the host reuses the event buffers */
         CUS_TRY(cusStreamEventSynchronize(slot->computed));
     return CUS_OK;
 }
@@ -350,25 +350,40 @@ static cusStatus stagingView(cusEventPipeline *s, uint64_t end, View *view) {
     Slot *slot = &s->slots[s->current];
     *view = (View){.start = end - s->held, .count = s->held, .bounds_from = s->next};
     for (int k = 0; k < EVENTS_ARRAYS; ++k)
-        view->array[k] = s->resident ? slot->events[k].data : slot->staging[k].data;
+        view->array[k] = s->resident ? eventsStaged(s, k, 0) : slot->staging[k].data;
     return s->resident && eventsByDuration(s) && view->count > 0 ? eventsBytesBounds(s, view->array[3], &view->bounds)
                                                                  : CUS_OK;
 }
 
-/* Moves the staged events from number `from` on to the next slot. */
+void *eventsStaged(const cusEventPipeline *s, int k, size_t index) {
+    char *data = s->slots[s->staged].events[k].data;
+    return data ? data + (s->begin + index) * array_bytes[k] : NULL;
+}
+
+cusStatus eventsMakeRoom(cusEventPipeline *s) {
+    if (s->held > 0 && s->begin < EVENTS_ALIGN)
+        return CUS_OK;
+    const void *from[EVENTS_ARRAYS];
+    for (int k = 0; k < EVENTS_ARRAYS; ++k)
+        from[k] = eventsStaged(s, k, 0);
+    s->staged = (s->staged + 1) % s->slot_count;
+    s->begin = (EVENTS_ALIGN - s->held % EVENTS_ALIGN) % EVENTS_ALIGN;
+    for (int k = 0; s->held > 0 && k < EVENTS_ARRAYS - !s->with_times; ++k) {
+        const size_t bytes = s->held * array_bytes[k];
+        CUS_TRY(cusi_deviceCopy("cusEventPipelinePushBytes", eventsStaged(s, k, 0), bytes, from[k], bytes, bytes, 1,
+                                s->compute));
+    }
+    return CUS_OK;
+}
+
+/* The staged events from number `from` on are left, and the next slot is current: they move to it, unless they are resident. */
 static cusStatus moveStaged(cusEventPipeline *s, const View *view, size_t from) {
     CUS_TRY(nextSlot(s));
     s->held = view->count - from;
-    Slot *slot = &s->slots[s->current];
-    for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k) {
-        const char *source = (const char *)view->array[k] + from * array_bytes[k];
-        const size_t bytes = s->held * array_bytes[k];
-        if (!s->resident)
-            memmove(slot->staging[k].data, source, bytes);
-        else if (bytes > 0)
-            CUS_TRY(
-                cusi_deviceCopy("cusEventPipelinePush", slot->events[k].data, bytes, source, bytes, bytes, 1, s->compute));
-    }
+    s->begin += s->resident ? from : 0;
+    for (int k = 0; !s->resident && k < EVENTS_ARRAYS - !s->with_times; ++k)
+        memmove(s->slots[s->current].staging[k].data, (const char *)view->array[k] + from * array_bytes[k],
+                s->held * array_bytes[k]);
     return CUS_OK;
 }
 
@@ -537,6 +552,8 @@ static cusStatus flush(cusEventPipeline *s) {
     CUS_TRY(eventsSubmitStaged(s, 1));
     for (int k = 0; k < s->slot_count; ++k)
         CUS_TRY(nextSlot(s));
+    if (s->resident) /* frames on the device are complete, too */
+        CUS_TRY(cusStreamSynchronize(s->compute));
     restart(s);
     return CUS_OK;
 }

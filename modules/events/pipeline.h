@@ -10,6 +10,9 @@ enum { EVENTS_SLOTS = 3, EVENTS_ARRAYS = 4 };
  * duration end with the event after them. */
 enum { EVENTS_ROOM = 64 };
 
+/* The decoder writes in vectors from a multiple of this many events on. */
+enum { EVENTS_ALIGN = 16 };
+
 static const int events_array_types[EVENTS_ARRAYS] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
 
 typedef struct Slot {
@@ -37,7 +40,9 @@ struct cusEventPipeline {
     cusEventWindow *planned;
     cusEventSpan *spans;       /* theirs, if a representation uses them */
     struct EventsBytes *bytes; /* NULL: events are pushed */
-    int resident;              /* events are decoded into the slots' device arrays, which are then the staging */
+    int resident;              /* events are decoded into the slots' device arrays, which are then the staging: */
+    int staged;                /* those of this slot, */
+    size_t begin;              /* from this event on */
 
     /* The recording */
     uint64_t pushed; /* the number of the next event */
@@ -59,6 +64,11 @@ static inline int eventsByDuration(const cusEventPipeline *s) {
 /* Queues the staged windows that are complete, `final`: also the incomplete one that the options may ask for; and drops staged
  * events that no later window needs. */
 cusStatus eventsSubmitStaged(cusEventPipeline *s, int final);
+
+/* Resident: where the staged events continue. Moves them to the start of another slot's arrays if earlier ones have been used. */
+cusStatus eventsMakeRoom(cusEventPipeline *s);
+/* Resident: event number `index` of the staged ones in array k. */
+void *eventsStaged(const cusEventPipeline *s, int k, size_t index);
 
 /* A step from s->newest of at most this many microseconds has at most max_gap windows in it. */
 uint64_t eventsGapLimit(const cusEventPipeline *s);

@@ -197,7 +197,9 @@ MOTION_INLINE int motionBeginTracks(const MotionModel *model, MotionCamera *came
     for (int i = 0; i < count; ++i) {
         if (tracks[i].box < 0 && (tracks[i].missed > model->options.track_gap || surplus-- > 0))
             continue;
-        tracks[kept++] = tracks[i];
+        if (kept != i)
+            tracks[kept] = tracks[i];
+        ++kept;
     }
     for (int i = 0; i < box_count; ++i)
         if (boxes[i].track == 0) {

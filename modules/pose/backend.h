@@ -3,7 +3,7 @@
 #define CUSI_POSE_BACKEND_H
 
 #include "guard.h"
-#include "pose/sample.h"
+#include "pose/bound.h"
 
 #include "cusight/pose.h"
 
@@ -11,19 +11,18 @@
 extern "C" {
 #endif
 
-/* A pose: its window in the canvas, and the sums of the pixels that count. */
-typedef struct Pose {
-    PoseTransform transform;
-    int32_t left, top, cols, rows;
-    int64_t n, t1, t2;
-} Pose;
-
 struct cusPoseMatcher {
     cusPoseOptions options; /* without pointers to the caller's memory */
     double *angles, *scales;
     int angle_count, scale_count, rows, cols;
+    cusSpace space;
+    int templ_rows, templ_cols;
     uint8_t *templ, *mask; /* tight; mask NULL if there is none */
     Pose *poses;           /* [angle][scale] */
+    int levels;
+    PoseLevel level[POSE_LEVELS];
+    PoseBlocks *blocks; /* [pose][level], those of highest contrast first */
+    PoseBest *picks;    /* the matches of the last run */
     cusPoseMatch *matches;
     int found;
     void *state; /* owned by the backend */
@@ -42,23 +41,60 @@ static inline int pose_positionCols(const cusPoseMatcher *m, const Pose *p) {
     return pose_positionRows(m, p) > 0 ? m->cols - p->cols + 1 : 0;
 }
 
-/* grid.c: the transform of an angle and a scale. */
-PoseTransform pose_transform(int width, int height, double angle, double scale);
-/* The shorter way around from one angle to another, 0..180. */
-double pose_angleBetween(double a, double b);
-
-/* Twice the center of a pose whose window begins at `col` or `row`, an integer. */
-static inline int64_t pose_center(int32_t at, int32_t trimmed, int32_t canvas) {
-    return 2 * ((int64_t)at - trimmed) + canvas - 1;
+/* What a score must reach as a cost, smaller is better; infinite without a limit. */
+static inline double pose_limitCost(const cusPoseMatcher *m) {
+    const double limit = m->options.score_limit;
+    return isnan(limit) ? INFINITY : pose_wantsSmallest(m->options.method) ? limit : -limit;
+}
+static inline PosePicks pose_picks(const cusPoseMatcher *m, const PoseBest *picks, int count) {
+    const PosePicks all = {
+        picks, count, m->poses, m->angles, m->scale_count, m->options.min_distance, m->options.min_angle};
+    return all;
 }
 
-/* Prepares all poses: `poses` and `state`. Destroy is safe after a failure. */
-cusStatus pose_host_create(const char *function, cusPoseMatcher *matcher);
-void pose_host_destroy(cusPoseMatcher *matcher);
-/* Sets `matches` and `found`. */
-void pose_host_run(cusPoseMatcher *matcher, const cusMat *frame);
+/* grid.c: the transform of an angle and a scale. */
+PoseTransform pose_transform(int width, int height, double angle, double scale);
+
+/* prepare.c: what a thread works with. */
+typedef struct PoseScratch {
+    int pose; /* that pixels and mask hold; -1: none */
+    uint8_t *pixels, *mask;
+    int32_t *first, *last; /* of each row, the columns that may count */
+} PoseScratch;
+
+/* Room for any pose that fits, for each thread. */
+PoseScratch *pose_createScratch(const cusPoseMatcher *m, int threads);
+void pose_destroyScratch(PoseScratch *scratch, int threads);
+void pose_load(const cusPoseMatcher *m, PoseScratch *s, int pose);
 /* The window of a pose, tight: pixels and mask. */
-void pose_resample(const cusPoseMatcher *matcher, const Pose *pose, uint8_t *pixels, uint8_t *mask);
+void pose_resample(const cusPoseMatcher *m, const Pose *pose, uint8_t *pixels, uint8_t *mask);
+
+/* Padding of the planes' rows: entries are read in strips, beyond the end too. */
+enum { POSE_PADDING = 128 };
+/* Measures the poses of a matcher, whose transforms are set, and lists their blocks. fine_step: of the planes of single positions; 0: their width and the padding.
+ * What it allocates belongs to the matcher, also after a failure. */
+cusStatus pose_prepare(const char *function, cusPoseMatcher *m, size_t fine_step);
+
+/* The backends prepare a matcher, and make its `state`. Destroy is safe after a failure. */
+cusStatus pose_host_create(const char *function, cusPoseMatcher *matcher);
+cusStatus pose_cuda_create(const char *function, cusPoseMatcher *matcher);
+void pose_host_destroy(cusPoseMatcher *matcher);
+void pose_cuda_destroy(cusPoseMatcher *matcher);
+/* Sets `best` to the best value that is not near one of `count` picks; best->pose is -1 if there is none. The first search in a
+ * frame has no picks. */
+cusStatus pose_host_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best);
+cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best,
+                           cusStream stream);
+/* Computes the values of `count` given positions of the frame that was searched last, 1..POSE_MOST_VALUES, grouped by pose: pose,
+ * row and col are set, and the rest is filled. */
+enum { POSE_NEAR = 9, POSE_MOST_VALUES = POSE_NEAR * POSE_NEAR };
+cusStatus pose_host_values(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *values, int count);
+cusStatus pose_cuda_values(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *values, int count, cusStream stream);
+/* pose.c: the same on the backend of the matcher. */
+cusStatus pose_values(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *values, int count, cusStream stream);
+
+/* refine.c: moves a match of the grid to the vertex between the positions and the poses around it. */
+cusStatus pose_refine(cusPoseMatcher *matcher, const cusMat *frame, cusPoseMatch *match, cusStream stream);
 
 #ifdef __cplusplus
 }

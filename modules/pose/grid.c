@@ -59,8 +59,3 @@ PoseTransform pose_transform(int width, int height, double angle, double scale) 
                        .rows = canvasSide(along * width, across * height)};
     return t;
 }
-
-double pose_angleBetween(double a, double b) {
-    const double d = fabs(fmod(a - b, 360));
-    return d > 180 ? 360 - d : d;
-}

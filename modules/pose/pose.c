@@ -43,14 +43,6 @@ static cusStatus countRange(const char *f, const char *name, const cusPoseRange 
     return CUS_OK;
 }
 
-/* An 8UC1 matrix in host memory. */
-static cusStatus checkPicture(const char *f, const char *name, const cusMat *mat) {
-    CUS_TRY(cusi_checkFields(f, name, mat));
-    CUSI_REQUIRE(mat->space == CUS_HOST, CUS_ERROR_UNSUPPORTED,
-                 "%s: %s is in device memory, expected host memory: pose has no CUDA backend yet", f, name);
-    return cusi_checkInput(f, name, mat, CUSI_TYPES(CUS_8UC1));
-}
-
 static cusStatus checkOptions(const char *f, const cusPoseOptions *o, const cusMat *templ) {
     CUSI_REQUIRE(o->method == CUS_MATCH_SQDIFF || o->method == CUS_MATCH_SQDIFF_NORMED ||
                      o->method == CUS_MATCH_CCORR_NORMED || o->method == CUS_MATCH_CCOEFF_NORMED,
@@ -64,7 +56,9 @@ static cusStatus checkOptions(const char *f, const cusPoseOptions *o, const cusM
                  o->min_angle);
     if (!o->mask)
         return CUS_OK;
-    CUS_TRY(checkPicture(f, "mask", o->mask));
+    CUS_TRY(cusi_checkFields(f, "mask", o->mask));
+    CUS_TRY(cusi_checkSameSpace(f, "mask", o->mask, "templ", templ));
+    CUS_TRY(cusi_checkInput(f, "mask", o->mask, CUSI_TYPES(CUS_8UC1)));
     return cusi_checkSameSize(f, "mask", o->mask, "templ", templ);
 }
 
@@ -83,27 +77,34 @@ static void fillRange(double *values, const cusPoseRange *r, int count) {
         values[i] = r->list ? r->list[i] : r->first + i * r->step;
 }
 
-static void copyTight(uint8_t *to, const cusMat *from) {
-    for (int y = 0; y < from->rows; ++y)
-        memcpy(to + (size_t)y * (size_t)from->cols, (const char *)from->data + (size_t)y * from->step, (size_t)from->cols);
+static cusStatus copyTight(uint8_t *to, const cusMat *from, cusStream stream) {
+    cusMat tight = CUS_MAT_INIT;
+    CUS_TRY(cusMatWrap(&tight, from->rows, from->cols, from->type, CUS_HOST, to, 0));
+    if (from->space == CUS_HOST)
+        return cusMatCopy(from, &tight, NULL);
+    CUS_TRY(cusMatDownload(from, &tight, stream));
+    return cusStreamSynchronize(stream);
 }
 
-static cusStatus fill(const char *f, cusPoseMatcher *m, const cusMat *templ, const cusPoseOptions *o) {
+static cusStatus fill(const char *f, cusPoseMatcher *m, const cusMat *templ, const cusPoseOptions *o, cusStream stream) {
     const size_t pixels = (size_t)templ->rows * (size_t)templ->cols;
+    m->templ_rows = templ->rows;
+    m->templ_cols = templ->cols;
     m->angles = malloc((size_t)m->angle_count * sizeof(double));
     m->scales = malloc((size_t)m->scale_count * sizeof(double));
     m->poses = calloc((size_t)pose_count(m), sizeof *m->poses);
+    m->picks = calloc((size_t)o->max_matches, sizeof *m->picks);
     m->matches = calloc((size_t)o->max_matches, sizeof *m->matches);
     m->templ = malloc(pixels);
     m->mask = o->mask ? malloc(pixels) : NULL;
-    CUSI_REQUIRE(m->angles && m->scales && m->poses && m->matches && m->templ && (m->mask || !o->mask), CUS_ERROR_NO_MEMORY,
-                 "%s: out of host memory", f);
+    CUSI_REQUIRE(m->angles && m->scales && m->poses && m->picks && m->matches && m->templ && (m->mask || !o->mask),
+                 CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     fillRange(m->angles, &o->angles, m->angle_count);
     fillRange(m->scales, &o->scales, m->scale_count);
     CUS_TRY(checkScales(f, templ, m->scales, m->scale_count));
-    copyTight(m->templ, templ);
+    CUS_TRY(copyTight(m->templ, templ, stream));
     if (o->mask) {
-        copyTight(m->mask, o->mask);
+        CUS_TRY(copyTight(m->mask, o->mask, stream));
         int any = 0;
         for (size_t i = 0; i < pixels; ++i)
             any |= m->mask[i];
@@ -113,17 +114,17 @@ static cusStatus fill(const char *f, cusPoseMatcher *m, const cusMat *templ, con
         for (int s = 0; s < m->scale_count; ++s)
             m->poses[a * m->scale_count + s].transform =
                 pose_transform(templ->cols, templ->rows, m->angles[a], m->scales[s]);
-    CUS_TRY(pose_host_create(f, m));
-    return cusi_guardCreate(f, &m->guard, CUS_HOST);
+    CUS_TRY(CUSI_BACKEND(f, m->space, pose_host_create(f, m), pose_cuda_create(f, m)));
+    return cusi_guardCreate(f, &m->guard, m->space);
 }
 
 cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, int rows, int cols,
-                               const cusPoseOptions *options) {
+                               const cusPoseOptions *options, cusStream stream) {
     CUSI_TRACE;
     const char *const f = "cusPoseMatcherCreate";
     CUSI_NOT_NULL(f, matcher);
     const cusPoseOptions o = options ? *options : cusPoseDefaults();
-    CUS_TRY(checkPicture(f, "templ", templ));
+    CUS_TRY(cusi_checkInput(f, "templ", templ, CUSI_TYPES(CUS_8UC1)));
     CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frames are %d x %d (rows x cols), expected at least 1 x 1", f,
                  rows, cols);
     CUS_TRY(cusi_checkSides(f, "rows x cols", rows, cols));
@@ -137,6 +138,9 @@ cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, in
     CUS_TRY(countRange(f, "scales", &o.scales, 0.0625, 16, &scales));
     CUSI_REQUIRE((int64_t)angles * scales <= MAX_POSES, CUS_ERROR_VALUE,
                  "%s: %d angles and %d scales, expected at most %d poses", f, angles, scales, MAX_POSES);
+    CUS_TRY(cusi_checkStream(f, templ->space, stream));
+    if (templ->space == CUS_DEVICE)
+        CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
     cusPoseMatcher *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     made->options = o;
@@ -144,9 +148,10 @@ cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, in
     made->options.angles.list = made->options.scales.list = NULL;
     made->angle_count = angles;
     made->scale_count = scales;
+    made->space = templ->space;
     made->rows = rows;
     made->cols = cols;
-    const cusStatus status = fill(f, made, templ, &o);
+    const cusStatus status = fill(f, made, templ, &o, stream);
     if (status != CUS_OK) {
         cusPoseMatcherDestroy(made);
         return status;
@@ -159,32 +164,77 @@ void cusPoseMatcherDestroy(cusPoseMatcher *matcher) {
     CUSI_TRACE;
     if (!matcher)
         return;
-    pose_host_destroy(matcher);
+#ifdef CUSI_WITH_CUDA
+    if (matcher->space == CUS_DEVICE)
+        pose_cuda_destroy(matcher);
+#endif
+    if (matcher->space == CUS_HOST)
+        pose_host_destroy(matcher);
+    for (int i = 0; matcher->blocks && i < pose_count(matcher) * matcher->levels; ++i)
+        free(matcher->blocks[i].at);
+    free(matcher->blocks);
     cusi_guardRelease(&matcher->guard);
     free(matcher->angles);
     free(matcher->scales);
     free(matcher->templ);
     free(matcher->mask);
     free(matcher->poses);
+    free(matcher->picks);
     free(matcher->matches);
     free(matcher);
 }
 
 /* ---- Use ----------------------------------------------------------------------------------------------------------------- */
 
-static cusStatus run(cusPoseMatcher *matcher, const cusMat *frame) {
+static cusPoseMatch matchOf(const cusPoseMatcher *m, const PoseBest *b) {
+    const Pose *const p = &m->poses[b->pose];
+    const int angle = b->pose / m->scale_count, scale = b->pose % m->scale_count;
+    return (cusPoseMatch){.x = (double)pose_center(b->col, p->left, p->transform.cols) / 2,
+                          .y = (double)pose_center(b->row, p->top, p->transform.rows) / 2,
+                          .angle = m->angles[angle],
+                          .scale = m->scales[scale],
+                          .score = pose_score(m->options.method, b),
+                          .col = b->col,
+                          .row = b->row,
+                          .angle_index = angle,
+                          .scale_index = scale,
+                          .pixels = (int32_t)p->n};
+}
+
+cusStatus pose_values(cusPoseMatcher *m, const cusMat *frame, PoseBest *values, int count, cusStream stream) {
+    return CUSI_BACKEND("cusPoseMatcherRun", m->space, pose_host_values(m, frame, values, count),
+                        pose_cuda_values(m, frame, values, count, stream));
+}
+
+static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
     const char *const f = "cusPoseMatcherRun";
-    CUS_TRY(checkPicture(f, "frame", frame));
-    CUSI_REQUIRE(frame->rows == matcher->rows && frame->cols == matcher->cols, CUS_ERROR_SIZE,
+    CUS_TRY(cusi_checkFields(f, "frame", frame));
+    CUSI_REQUIRE(frame->space == m->space, CUS_ERROR_SPACE, "%s: frame is in %s memory, expected %s like the matcher", f,
+                 frame->space == CUS_DEVICE ? "device" : "host", m->space == CUS_DEVICE ? "device" : "host");
+    CUS_TRY(cusi_checkInput(f, "frame", frame, CUSI_TYPES(CUS_8UC1)));
+    CUSI_REQUIRE(frame->rows == m->rows && frame->cols == m->cols, CUS_ERROR_SIZE,
                  "%s: frame is %d x %d (rows x cols), expected %d x %d like the matcher", f, frame->rows, frame->cols,
-                 matcher->rows, matcher->cols);
-    pose_host_run(matcher, frame);
+                 m->rows, m->cols);
+    if (m->space == CUS_DEVICE)
+        CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
+    m->found = 0;
+    for (int count = 0; count < m->options.max_matches;) {
+        PoseBest *const best = &m->picks[count];
+        CUS_TRY(CUSI_BACKEND(f, m->space, pose_host_search(m, frame, m->picks, count, best),
+                             pose_cuda_search(m, frame, m->picks, count, best, stream)));
+        if (best->pose < 0)
+            break;
+        m->matches[count] = matchOf(m, best);
+        if (m->options.refine)
+            CUS_TRY(pose_refine(m, frame, &m->matches[count], stream));
+        m->found = ++count;
+    }
     return CUS_OK;
 }
 
 cusStatus cusPoseMatcherRun(cusPoseMatcher *matcher, const cusMat *frame, cusStream stream) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusPoseMatcherRun", matcher, stream, run(matcher, frame));
+    CUSI_GUARDED("cusPoseMatcherRun", matcher, stream, run(matcher, frame, stream));
 }
 
 static cusStatus get(const cusPoseMatcher *matcher, cusPoseMatch *matches, int capacity, int *found) {

@@ -24,18 +24,33 @@ typedef struct PoseSource {
     int32_t fx, fy;
 } PoseSource;
 
+/* Where a pixel of the canvas lies in the template, in units of 2^-33. From column to column they grow by twice the cosine and twice
+ * the sine. */
+typedef struct PosePlace {
+    int64_t u, v;
+} PosePlace;
+
 /* From a coordinate in units of 2^-33 to 16.16, then to 1/32 pixel; each half up. */
 POSE_FN int64_t pose_round(int64_t v) {
     const int64_t fixed = (v + (INT64_C(1) << 16)) >> 17;
     return (fixed + (INT64_C(1) << 10)) >> 11;
 }
 
-POSE_FN PoseSource pose_source(const PoseTransform *t, int32_t col, int32_t row) {
+POSE_FN PosePlace pose_place(const PoseTransform *t, int32_t col, int32_t row) {
     const int64_t dx = 2 * (int64_t)col - (t->cols - 1), dy = 2 * (int64_t)row - (t->rows - 1);
-    const int64_t u = pose_round(t->cosine * dx - t->sine * dy + (int64_t)(t->width - 1) * (INT64_C(1) << 32));
-    const int64_t v = pose_round(t->sine * dx + t->cosine * dy + (int64_t)(t->height - 1) * (INT64_C(1) << 32));
+    const PosePlace place = {t->cosine * dx - t->sine * dy + (int64_t)(t->width - 1) * (INT64_C(1) << 32),
+                             t->sine * dx + t->cosine * dy + (int64_t)(t->height - 1) * (INT64_C(1) << 32)};
+    return place;
+}
+
+POSE_FN PoseSource pose_sourceAt(PosePlace place) {
+    const int64_t u = pose_round(place.u), v = pose_round(place.v);
     const PoseSource source = {u >> 5, v >> 5, (int32_t)(u & 31), (int32_t)(v & 31)};
     return source;
+}
+
+POSE_FN PoseSource pose_source(const PoseTransform *t, int32_t col, int32_t row) {
+    return pose_sourceAt(pose_place(t, col, row));
 }
 
 /* All sources of a pixel lie in the template. */
@@ -44,8 +59,7 @@ POSE_FN int pose_isInside(const PoseTransform *t, PoseSource s) {
 }
 
 /* Resamples one pixel. templ and mask are tight; mask may be NULL. Returns -1 where the pixel does not count. */
-POSE_FN int pose_pixel(const PoseTransform *t, const uint8_t *templ, const uint8_t *mask, int32_t col, int32_t row) {
-    const PoseSource s = pose_source(t, col, row);
+POSE_FN int pose_sample(const PoseTransform *t, const uint8_t *templ, const uint8_t *mask, PoseSource s) {
     const int right = s.fx > 0, below = s.fy > 0;
     if (!pose_isInside(t, s))
         return -1;
@@ -55,6 +69,10 @@ POSE_FN int pose_pixel(const PoseTransform *t, const uint8_t *templ, const uint8
     const int upper = (32 - s.fx) * templ[at] + s.fx * templ[at + (size_t)right];
     const int lower = (32 - s.fx) * templ[at + next] + s.fx * templ[at + next + (size_t)right];
     return ((32 - s.fy) * upper + s.fy * lower + 512) >> 10;
+}
+
+POSE_FN int pose_pixel(const PoseTransform *t, const uint8_t *templ, const uint8_t *mask, int32_t col, int32_t row) {
+    return pose_sample(t, templ, mask, pose_source(t, col, row));
 }
 
 #endif

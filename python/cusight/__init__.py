@@ -30,6 +30,7 @@ from ._images import heatmap, hsv_count, noise_view, remap
 from ._integral import Integrator, box_sums, integral
 from ._match import Matcher, match_dtype, match_template
 from ._motion import Motion, MotionBox, MotionDetector, MotionTrack
+from ._pose import PoseMatcher, pose_dtype
 from ._stereo import (
     ContourMapper,
     StereoOptions,
@@ -68,6 +69,7 @@ __all__ = [
     "MotionDetector",
     "MotionTrack",
     "PipelineCounts",
+    "PoseMatcher",
     "Representation",
     "SparseDiff",
     "Status",
@@ -84,6 +86,7 @@ __all__ = [
     "match_dtype",
     "match_template",
     "noise_view",
+    "pose_dtype",
     "release_workspace",
     "remap",
     "stack_events",

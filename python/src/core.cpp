@@ -67,6 +67,7 @@ NB_MODULE(_core, module) {
     cuspy::addIntegral(module);
     cuspy::addMatch(module);
     cuspy::addMotion(module);
+    cuspy::addPose(module);
     cuspy::addImages(module);
     cuspy::addFramediff(module);
     cuspy::addStereo(module);

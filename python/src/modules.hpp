@@ -13,6 +13,7 @@ void addCore(nb::module_ &module);
 void addIntegral(nb::module_ &module);
 void addMatch(nb::module_ &module);
 void addMotion(nb::module_ &module);
+void addPose(nb::module_ &module);
 void addImages(nb::module_ &module);
 void addFramediff(nb::module_ &module);
 void addStereo(nb::module_ &module);

@@ -28,6 +28,14 @@ def test_match_template():
     assert "smallest at x 200, y 100" in out and "match at x 200, y 100, score 0" in out
 
 
+def test_match_poses(tmp_path):
+    found = run("match_poses.py").splitlines()
+    assert len(found) == 3 and any(", angle -137.5, scale 1.00, score 0.99" in line for line in found), found
+    pytest.importorskip("cv2")
+    run("match_poses.py", str(tmp_path / "found.png"))
+    assert (tmp_path / "found.png").stat().st_size > 1000
+
+
 def test_video_heatmap(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("PyNvVideoCodec")

@@ -104,6 +104,7 @@ def test_what_objects_print(tmp_path):
         (cusight.Integrator((20, 30)), "<Integrator: up to 20 x 30 pixels, cpu>"),
         (cusight.Matcher([IMAGE, IMAGE], (40, 50), method="ccorr"), "<Matcher: 2 templates in 40 x 50 pixels, ccorr>"),
         (cusight.Matcher(IMAGE, (40, 50)), "<Matcher: 1 template in 40 x 50 pixels, sqdiff>"),
+        (cusight.PoseMatcher(IMAGE, (40, 50), angles=range(4)), "<PoseMatcher: 4 x 1 poses in 40 x 50 pixels, sqdiff>"),
         (cusight.DiffEncoder((20, 30, 3)), "<DiffEncoder: 20 x 30 x 3, threshold 20, cpu>"),
         (cusight.DiffDecoder((20, 30)), "<DiffDecoder: 20 x 30, cpu>"),
         (cusight.SparseDiff((20, 30)), "<SparseDiff: of 20 x 30, cpu>"),

@@ -70,6 +70,8 @@ def test_objects_leave_nothing(events):
     def work():
         with cusight.Matcher(templ, frame.shape) as matcher:
             matcher(frame)
+        with cusight.PoseMatcher(templ, frame.shape, angles=[0, 30], refine=True) as poses:
+            poses(frame), poses.template(1, 0)
         with cusight.DiffEncoder(frame.shape) as encoder:
             diff = encoder.encode(frame)
             encoder.reference(), diff.positions(), diff.values()

@@ -145,6 +145,37 @@ def test_match_template_finds_the_extremum(space, rng, method):
         assert divmod(int(best), 32) == (7, 11)
 
 
+def test_poses(space):
+    y, x = np.mgrid[:40, :50]
+    templ = (120 + 60 * np.sin(x / 4) * np.cos(y / 5) + 40 * np.sin((x + y) / 6)).astype(np.uint8)
+    mask = np.ones(templ.shape, bool)
+    mask[:, 0] = False
+    with cusight.PoseMatcher(
+        space.put(templ), (120, 130, 1), angles=range(-180, 180, 15), scales=[1, 0.75], mask=space.put(mask), max_matches=3, min_distance=20, score_limit=0
+    ) as matcher:
+        frame = np.full((120, 130), 9, np.uint8)
+        assert len(matcher(space.put(frame))) == 0
+        placed = [(14, 0, 5, 7), (3, 1, 60, 70)]
+        for angle, scale, row, col in placed:
+            pixels, counts = map(np.asarray, matcher.template(angle, scale))
+            assert pixels.dtype == counts.dtype == np.uint8 and set(np.unique(counts)) == {0, 255} and not pixels[counts == 0].any()
+            part = frame[row : row + counts.shape[0], col : col + counts.shape[1]]
+            part[counts > 0] = pixels[counts > 0]
+        hits = matcher(space.put(frame))
+        matcher.run(space.put(frame))
+        assert np.array_equal(matcher.matches(), hits)
+        assert hits.dtype == cusight.pose_dtype() and hits.dtype.itemsize == 64
+        assert {(h["angle_index"], h["scale_index"], h["row"], h["col"]) for h in hits} == set(placed)
+        for h in hits:
+            assert (h["angle"], h["scale"], h["score"]) == (matcher.angles[h["angle_index"]], matcher.scales[h["scale_index"]], 0)
+            counts = np.asarray(matcher.template(h["angle_index"], h["scale_index"])[1])
+            assert h["pixels"] == (counts > 0).sum()
+            assert abs(h["x"] - h["col"] - (counts.shape[1] - 1) / 2) <= 1 and abs(h["y"] - h["row"] - (counts.shape[0] - 1) / 2) <= 1
+    with cusight.PoseMatcher(space.put(templ), frame.shape, angles=np.arange(20, 60, 2.0), method="ccoeff_normed", refine=True) as matcher:
+        hit = matcher(space.put(frame))[0]
+    assert abs(hit["angle"] - 30) < 0.2 and hit["scale"] == 1 and 0.8 < hit["score"] < 1  # 14 * 15 - 180; the ground is seen
+
+
 def test_inspection(space):
     frame = np.zeros((30, 30, 3), np.uint8)
     frame[5:15, 8:18] = (0, 0, 255)

@@ -36,6 +36,7 @@ TEST(CppClasses, CanBeMovedNotCopied) {
     using namespace cusight;
     static_assert(movesOnly<Matrix>() && movesOnly<Stream>() && movesOnly<StreamEvent>());
     static_assert(movesOnly<Integrator>() && movesOnly<Matcher>() && movesOnly<Heatmap>() && movesOnly<SparseDiff>());
+    static_assert(movesOnly<PoseMatcher>() && movesOnly<MotionDetector>());
     static_assert(movesOnly<DiffEncoder>() && movesOnly<DiffDecoder>() && movesOnly<ContourMapper>());
     static_assert(movesOnly<EventStacker>() && movesOnly<EventPipeline>() && movesOnly<EventReader>());
     static_assert(movesOnly<EventWriter>() && movesOnly<FrameWriter>() && movesOnly<EventGenerator>());
@@ -114,6 +115,50 @@ TEST_P(Cpp, IntegratorAndMatcher) {
     EXPECT_TRUE(std::isnan(best.score));
     EXPECT_TRUE(strict.matches(nullptr, 1).empty());
     EXPECT_THROW(strict.run(image, scores), cusight::Error); // two maps
+}
+
+TEST_P(Cpp, PoseMatcher) {
+    Matrix host_templ(24, 16, CUS_8UC1), host_frame(60, 70, CUS_8UC1), host_mask(24, 16, CUS_8UC1);
+    for (int y = 0; y < 24; ++y)
+        for (int x = 0; x < 16; ++x) {
+            host_templ.at<uint8_t>(y, x) = static_cast<uint8_t>(9 * y + 5 * x);
+            host_mask.at<uint8_t>(y, x) = y > 0;
+        }
+    const auto there = [&](const Matrix &from) { // a copy in the space of the test
+        Matrix to(from.rows(), from.cols(), CUS_8UC1, space());
+        if (space() == CUS_DEVICE) {
+            cusight::check(cusMatUpload(&from.get(), &to.get(), nullptr));
+            cusight::check(cusStreamSynchronize(nullptr));
+        } else {
+            cusight::check(cusMatCopy(&from.get(), &to.get(), nullptr));
+        }
+        return to;
+    };
+    const Matrix templ = there(host_templ), mask = there(host_mask);
+    cusPoseOptions options = cusPoseDefaults();
+    options.angles = {-90, 90, 45, nullptr, 0};
+    options.scales = {0.5, 1, 0.5, nullptr, 0};
+    options.mask = &mask.get();
+    options.score_limit = 10;
+    cusight::PoseMatcher made(templ, 60, 70, options), matcher = std::move(made);
+    EXPECT_EQ(matcher.angles(), 5);
+    EXPECT_EQ(matcher.scales(), 2);
+    host_frame.setZero();
+    matcher.run(there(host_frame));
+    EXPECT_TRUE(matcher.matches().empty());
+    cusPoseMatch best = matcher.best();
+    EXPECT_TRUE(best.col == -1 && best.angle_index == -1 && std::isnan(best.score) && std::isnan(best.x));
+    const auto window = matcher.window(3, 1); // 45 degrees
+    ASSERT_TRUE(window.mask.rows() == window.templ.rows() && window.templ.rows() > 24 && window.templ.rows() + 8 < 60);
+    cusMat to = host_frame.region(9, 8, window.templ.cols(), window.templ.rows());
+    cusight::check(cusMatCopy(&window.templ.get(), &to, nullptr));
+    matcher.run(there(host_frame));
+    best = matcher.best();
+    EXPECT_TRUE(best.score == 0 && best.angle == 45 && best.scale == 1 && best.col == 9 && best.row == 8);
+    EXPECT_EQ(matcher.matches().size(), 1u);
+    EXPECT_THROW(matcher.window(5, 0), cusight::Error);
+    EXPECT_THROW(matcher.run(templ), cusight::Error);
+    EXPECT_THROW(cusight::PoseMatcher(Matrix(4, 4, CUS_8UC3), 60, 70), cusight::Error);
 }
 
 TEST_P(Cpp, FrameDifferencesAndStereo) {

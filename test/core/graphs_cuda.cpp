@@ -48,7 +48,7 @@ TEST(GraphTable, HoldsEveryFunctionWithAStream) {
     const std::set<std::string> declared = streamFunctions();
     EXPECT_GE(declared.size(), 35u);
     EXPECT_EQ(listed, declared);
-    // A header that is new would go unnoticed above. pose has the host only.
+    // A header that is new would go unnoticed above.
     const std::string all = textOf("include/cusight/cusight.h");
     const std::regex include("#include \"([a-z]+)\\.h\"");
     for (std::sregex_iterator it(all.begin(), all.end(), include), end; it != end; ++it)

@@ -224,22 +224,19 @@ class Calls {
     }
 
     void poses() {
-        const int rows = 30, cols = 41; // no device backend: matrices of its own in host memory
-        cusMat &templ = empty(), &frame = empty();
-        CUS_EXPECT_OK(cusMatCreate(&templ, 9, 11, CUS_8UC1, CUS_HOST));
-        CUS_EXPECT_OK(cusMatCreate(&frame, rows, cols, CUS_8UC1, CUS_HOST));
-        for (cusMat *mat : {&templ, &frame}) {
-            const auto bytes = support::randomBytes(static_cast<size_t>(mat->rows) * mat->step, random_);
-            std::memcpy(mat->data, bytes.data(), bytes.size());
-        }
+        cusMat &templ = input(9, 11, CUS_8UC1);
         cusPoseMatcher *matcher = nullptr;
-        CUS_EXPECT_OK(cusPoseMatcherCreate(&matcher, &templ, rows, cols, nullptr));
+        change(0);
+        CUS_EXPECT_OK(cusPoseMatcherCreate(&matcher, &templ, ROWS, COLS, nullptr, nullptr));
         cleanup_.push_back([=] { cusPoseMatcherDestroy(matcher); });
-        if (space_ == CUS_HOST)
-            add("cusPoseMatcherRun", Capture::NONE, "matcher", {&frame},
-                [=, &frame](cusStream s) { return cusPoseMatcherRun(matcher, &frame, s); });
-        else
-            add("cusPoseMatcherRun", Capture::NONE, nullptr, {}, {});
+        add("cusPoseMatcherCreate", Capture::REFUSED, nullptr, {&templ}, [&templ](cusStream s) {
+            cusPoseMatcher *made = nullptr;
+            const cusStatus status = cusPoseMatcherCreate(&made, &templ, ROWS, COLS, nullptr, s);
+            cusPoseMatcherDestroy(made);
+            return status;
+        });
+        add("cusPoseMatcherRun", Capture::REFUSED, "matcher", {gray_},
+            [=](cusStream s) { return cusPoseMatcherRun(matcher, gray_, s); });
     }
 
     void differences() {

@@ -76,9 +76,9 @@ Data expectedTemplates(const Case &c) {
     return data;
 }
 
-void createMatcher(const Case &c, Layout layout, cusPoseMatcher **matcher) {
-    TestMat templ(c.templ.rows, c.templ.cols, CUS_8UC1, CUS_HOST, layout, c.templ.data.data());
-    TestMat mask(c.templ.rows, c.templ.cols, CUS_8UC1, CUS_HOST, layout);
+void createMatcher(const Case &c, cusSpace space, Layout layout, cusPoseMatcher **matcher) {
+    TestMat templ(c.templ.rows, c.templ.cols, CUS_8UC1, space, layout, c.templ.data.data());
+    TestMat mask(c.templ.rows, c.templ.cols, CUS_8UC1, space, layout);
     cusPoseOptions o = c.options;
     o.angles.list = c.angles.data(), o.angles.count = static_cast<int>(c.angles.size());
     o.scales.list = c.scales.data(), o.scales.count = static_cast<int>(c.scales.size());
@@ -86,14 +86,14 @@ void createMatcher(const Case &c, Layout layout, cusPoseMatcher **matcher) {
         mask.set(c.mask.data());
         o.mask = &mask.mat;
     }
-    CUS_EXPECT_OK(cusPoseMatcherCreate(matcher, &templ.mat, c.picture.rows, c.picture.cols, &o));
+    CUS_EXPECT_OK(cusPoseMatcherCreate(matcher, &templ.mat, c.picture.rows, c.picture.cols, &o, nullptr));
 }
 
-Data computedMatches(const Case &c, Layout layout) {
+Data computedMatches(const Case &c, cusSpace space, Layout layout) {
     Data data;
     support::Owned<cusPoseMatcherDestroy> matcher;
-    createMatcher(c, layout, &matcher);
-    TestMat frame(c.picture.rows, c.picture.cols, CUS_8UC1, CUS_HOST, layout, c.picture.data.data());
+    createMatcher(c, space, layout, &matcher);
+    TestMat frame(c.picture.rows, c.picture.cols, CUS_8UC1, space, layout, c.picture.data.data());
     std::vector<cusPoseMatch> matches(static_cast<size_t>(c.options.max_matches));
     int found = 0;
     CUS_EXPECT_OK(cusPoseMatcherRun(matcher, &frame.mat, nullptr));
@@ -104,10 +104,10 @@ Data computedMatches(const Case &c, Layout layout) {
     return data;
 }
 
-Data computedTemplates(const Case &c, Layout layout) {
+Data computedTemplates(const Case &c, cusSpace space, Layout layout) {
     Data data;
     support::Owned<cusPoseMatcherDestroy> matcher;
-    createMatcher(c, layout, &matcher);
+    createMatcher(c, space, layout, &matcher);
     for (int i = 0; i < static_cast<int>(c.angles.size() * c.scales.size()); ++i) {
         const int scales = static_cast<int>(c.scales.size());
         support::Mat templ, mask;
@@ -126,8 +126,9 @@ Row row(const Case &c, bool templates, const std::string &name, uint32_t seed) {
             sizeName(c.picture.rows, c.picture.cols),
             "8UC1",
             [=] { return templates ? expectedTemplates(c) : expectedMatches(c); },
-            [=](cusSpace, Layout layout) { return templates ? computedTemplates(c, layout) : computedMatches(c, layout); },
-            Promise::HOST_ONLY};
+            [=](cusSpace space, Layout layout) {
+                return templates ? computedTemplates(c, space, layout) : computedMatches(c, space, layout);
+            }};
 }
 
 // A template of rows x cols, cut out of its picture or, turned by 30 degrees, put into it.

@@ -102,7 +102,7 @@ TEST_P(MotionSteps, HardShapes) {
     Options options = plainOptions();
     options.sudden_percent = 100;
     options.max_boxes = 256;
-    const int rows = 70, cols = 201;
+    const int rows = 70, cols = 601;
     std::vector<Frame> shapes(5, plain(rows, cols, 0));
     for (int y = 0; y < rows; ++y)
         for (int x = 0; x < cols; ++x) {

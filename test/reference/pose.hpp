@@ -3,6 +3,7 @@
 
 #include "cusight/pose.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -167,36 +168,124 @@ struct PoseRefined {
     double x, y, angle, scale;
 };
 
-// Each coordinate moved to the vertex of the parabola through the scores of its neighbors; scores about the same center, or half a
-// pixel less.
+// Costs on a 3 x 3 grid, those of y in rows, and the vertex of the quadratic surface through them.
+struct PoseSurface {
+    double f[3][3], x = 0, y = 0, least = std::nan("");
+    bool complete() const {
+        return std::none_of(&f[0][0], &f[0][0] + 9, [](double v) { return std::isnan(v); });
+    }
+    void solve() {
+        const double gx = (f[1][2] - f[1][0]) / 2, hx = f[1][2] - 2 * f[1][1] + f[1][0];
+        const double gy = (f[2][1] - f[0][1]) / 2, hy = f[2][1] - 2 * f[1][1] + f[0][1];
+        const double cross = (f[2][2] - f[2][0] - f[0][2] + f[0][0]) / 4;
+        const double below = hx * hy - cross * cross;
+        x = (cross * gy - hy * gx) / below, y = (cross * gx - hx * gy) / below;
+        if (!(hx > 0 && below > 0 && std::fabs(x) <= 1 && std::fabs(y) <= 1)) { // none near: each axis alone
+            x = hx > 0 && std::fabs(gx) <= hx ? -gx / hx : 0;
+            y = hy > 0 && std::fabs(gy) <= hy ? -gy / hy : 0;
+        }
+        least = f[1][1] + ((x != 0 ? gx * x : 0) + (y != 0 ? gy * y : 0)) / 2;
+    }
+};
+
+// The indices of the values next below and above, and how far they are; -1 if there are not two at similar distances.
+struct PoseBeside {
+    int below = -1, at, above = -1;
+    double down = INFINITY, up = INFINITY;
+    PoseBeside(const std::vector<double> &values, int i, bool circular) : at(i) {
+        const double here = values[static_cast<size_t>(i)];
+        const auto wrapped = [&](double d) {
+            d = circular ? std::fmod(d, 360) : d;
+            return circular && d < 0 ? d + 360 : d;
+        };
+        for (size_t j = 0; j < values.size(); ++j) {
+            if (const double d = wrapped(values[j] - here); d > 1e-6 && d < up)
+                up = d, above = static_cast<int>(j);
+            if (const double d = wrapped(here - values[j]); d > 1e-6 && d < down)
+                down = d, below = static_cast<int>(j);
+        }
+        if (!(up <= 2 * down && down <= 2 * up))
+            below = above = -1;
+    }
+    int operator[](int i) const { return i == 0 ? below : i == 1 ? at : above; }
+    double moved(double value, double t) const {
+        return t != 0 ? value + t * (up + down) / 2 + t * t * (up - down) / 2 : value;
+    }
+};
+
+// A pose's best position near the center of a match, to a fraction of a pixel, and its cost there; NaN if there is none.
+struct PosePeak {
+    double x = std::nan(""), y = std::nan(""), cost = std::nan("");
+    bool complete = false;
+};
+
+inline PosePeak posePeak(const PosePicture &picture, const PoseWindow &w, cusMatchMethod method, const PoseValue &match,
+                         bool own) {
+    PosePeak peak;
+    if (w.rows == 0)
+        return peak;
+    const double sign = method == CUS_MATCH_SQDIFF || method == CUS_MATCH_SQDIFF_NORMED ? 1 : -1;
+    int col = static_cast<int>(std::floor((match.x2 - w.x2) / 2.0)),
+        row = static_cast<int>(std::floor((match.y2 - w.y2) / 2.0));
+    for (int trial = 1;; ++trial) {
+        PoseSurface s;
+        int to_x = 1, to_y = 1;
+        for (int y = 0; y < 3; ++y)
+            for (int x = 0; x < 3; ++x) {
+                const int c = col + x - 1, r = row + y - 1;
+                const bool fits = c >= 0 && r >= 0 && c + w.cols <= picture.cols && r + w.rows <= picture.rows;
+                s.f[y][x] = fits ? sign * poseValue(picture, w, method, r, c).score : std::nan("");
+            }
+        for (int i = 0; i < 9; ++i)
+            if (s.f[i / 3][i % 3] < s.f[to_y][to_x])
+                to_y = i / 3, to_x = i % 3;
+        peak.complete = s.complete();
+        const bool centered = to_x == 1 && to_y == 1;
+        if (!own && (!peak.complete || (!centered && trial == 8)))
+            return {};
+        if (own || centered) {
+            s.solve();
+            peak.x = (2 * col + w.x2) / 2.0 + s.x, peak.y = (2 * row + w.y2) / 2.0 + s.y, peak.cost = s.least;
+            return peak;
+        }
+        row += to_y - 1, col += to_x - 1;
+    }
+}
+
+// The vertex over angle and scale of the peaks of nine poses, after up to four steps towards the least one. x and y are
+// interpolated between the peaks.
 inline PoseRefined refinedPose(const PosePicture &picture, const PosePicture &templ, const std::vector<uint8_t> &mask,
                                const std::vector<double> &angles, const std::vector<double> &scales, cusMatchMethod method,
-                               const PoseValue &value) {
-    const auto score = [&](int a, int s, int dx, int dy) {
-        if (a < 0 || a >= static_cast<int>(angles.size()) || s < 0 || s >= static_cast<int>(scales.size()))
-            return std::nan("");
-        const PoseWindow w = poseWindow(templ, mask, angles[static_cast<size_t>(a)], scales[static_cast<size_t>(s)]);
-        const int col = static_cast<int>(std::floor((value.x2 - w.x2) / 2.0)) + dx,
-                  row = static_cast<int>(std::floor((value.y2 - w.y2) / 2.0)) + dy;
-        const bool fits =
-            w.rows > 0 && col >= 0 && row >= 0 && col + w.cols <= picture.cols && row + w.rows <= picture.rows;
-        return fits ? poseValue(picture, w, method, row, col).score : std::nan("");
-    };
-    const auto vertex = [&](double before, double after) {
-        const double v = (before - after) / 2 / (before - 2 * value.score + after);
-        return std::fabs(v) <= 0.5 ? v : 0;
-    };
-    const auto moved = [](const std::vector<double> &values, int i, double v) {
-        const auto at = static_cast<size_t>(i);
-        return v < 0   ? values[at] - (values[at - 1] - values[at]) * v
-               : v > 0 ? values[at] + (values[at + 1] - values[at]) * v
-                       : values[at];
-    };
-    const int a = value.angle, s = value.scale;
-    return {value.x2 / 2.0 + vertex(score(a, s, -1, 0), score(a, s, 1, 0)),
-            value.y2 / 2.0 + vertex(score(a, s, 0, -1), score(a, s, 0, 1)),
-            moved(angles, a, vertex(score(a - 1, s, 0, 0), score(a + 1, s, 0, 0))),
-            moved(scales, s, vertex(score(a, s - 1, 0, 0), score(a, s + 1, 0, 0)))};
+                               const PoseValue &match) {
+    int angle = match.angle, scale = match.scale;
+    for (int step = 0;; ++step) {
+        const PoseBeside a(angles, angle, true), s(scales, scale, false);
+        PosePeak peaks[3][3];
+        for (int i = 0; i < 9; ++i)
+            if (const int at = a[i % 3], of = s[i / 3]; at >= 0 && of >= 0)
+                peaks[i / 3][i % 3] = posePeak(
+                    picture, poseWindow(templ, mask, angles[static_cast<size_t>(at)], scales[static_cast<size_t>(of)]),
+                    method, match, at == match.angle && of == match.scale);
+        int x = 1, y = 1;
+        PoseSurface surface;
+        for (int i = 0; i < 9; ++i) {
+            const bool used = peaks[1][1].complete || i == 4;
+            surface.f[i / 3][i % 3] = used ? peaks[i / 3][i % 3].cost : std::nan("");
+            if (used && peaks[i / 3][i % 3].cost < peaks[y][x].cost)
+                x = i % 3, y = i / 3;
+        }
+        if ((x != 1 || y != 1) && step < 4) {
+            angle = a[x], scale = s[y];
+            continue;
+        }
+        surface.solve();
+        const auto along = [](double t, double before, double after) { return t != 0 ? t * (after - before) / 2 : 0; };
+        const PosePeak &own = peaks[1][1];
+        return {own.x + along(surface.x, peaks[1][0].x, peaks[1][2].x) + along(surface.y, peaks[0][1].x, peaks[2][1].x),
+                own.y + along(surface.x, peaks[1][0].y, peaks[1][2].y) + along(surface.y, peaks[0][1].y, peaks[2][1].y),
+                a.moved(angles[static_cast<size_t>(angle)], surface.x),
+                s.moved(scales[static_cast<size_t>(scale)], surface.y)};
+    }
 }
 
 } // namespace reference

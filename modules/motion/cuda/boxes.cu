@@ -12,6 +12,9 @@ struct Shared {
     cusMotionTrack tracks[MOST_BOXES];
     uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting; then parents
     uint16_t merged[MOST_BOXES];
+    int takers[MOST_BOXES]; // of boxes: the first of the tracks that want it
+    int decided;            // tracks
+    MotionCamera camera;
     cusMotionStatus status;
 };
 static_assert(sizeof(Shared) <= 48 << 10, "shared memory without an attribute");
@@ -108,61 +111,66 @@ __device__ int makeBoxes(const Detector &d, Shared &s, uint32_t count) {
     return boxes;
 }
 
-// Each track takes the box that shares most pixels with it. One warp.
+// Each track in turn takes, of the boxes that are left, the one that shares most pixels with it. In each round all tracks that are
+// not decided look at once; those before the first that wants another's box are as they would be one after the other.
 __device__ void assign(Shared &s, int boxes, int64_t time) {
-    for (int t = 0; t < s.status.tracks; ++t) {
-        int64_t most = 0;
+    const int i = static_cast<int>(threadIdx.x), tracks = s.status.tracks;
+    for (int from = 0; from < tracks; from = s.decided) {
+        __syncthreads(); // `decided` has been read
+        s.takers[i] = tracks;
+        s.decided = tracks;
+        __syncthreads();
         int best = -1;
-        for (int b = static_cast<int>(threadIdx.x); b < boxes; b += 32) {
-            const int64_t shared = s.sorted[b].track ? 0 : motionShared(&s.tracks[t], &s.sorted[b]);
-            if (shared > most) {
-                most = shared;
-                best = b;
+        if (i >= from && i < tracks) {
+            int64_t most = 0;
+            for (int b = 0; b < boxes; ++b) {
+                const int64_t shared = s.sorted[b].track ? 0 : motionShared(&s.tracks[i], &s.sorted[b]);
+                if (shared > most) {
+                    most = shared;
+                    best = b;
+                }
             }
-        }
-        for (int k = 16; k > 0; k /= 2) {
-            const int64_t other = __shfl_xor_sync(FULL_WARP, most, k);
-            const int other_best = __shfl_xor_sync(FULL_WARP, best, k);
-            if (other > most || (other == most && other > 0 && other_best < best)) {
-                most = other;
-                best = other_best;
-            }
-        }
-        __syncwarp();
-        if (threadIdx.x == 0) {
-            s.tracks[t].box = -1;
             if (best >= 0)
-                motionFollow(&s.tracks[t], &s.sorted[best], best, time);
+                atomicMin(&s.takers[best], i);
         }
-        __syncwarp();
+        __syncthreads();
+        if (best >= 0 && s.takers[best] < i)
+            atomicMin(&s.decided, i);
+        __syncthreads();
+        if (i >= from && i < s.decided) {
+            s.tracks[i].box = -1;
+            if (best >= 0)
+                motionFollow(&s.tracks[i], &s.sorted[best], best, time);
+        }
     }
+    __syncthreads();
 }
 
 __global__ void __launch_bounds__(THREADS) finishKernel(const Detector d) {
     startInOrder();
     __shared__ Shared s;
-    MotionCamera *const camera = &d.cameras[blockIdx.x];
-    const bool active = camera->active;
-    const int64_t time = d.times[blockIdx.x];
-    __syncthreads(); // before `active` is reset
-    if (!active)
-        return;
-    if (threadIdx.x == 0) {
-        s.status = d.status[blockIdx.x];
-        motionEnd(&d.model, camera, time, &s.status);
-    }
-    __syncthreads();
     const int most = d.model.options.max_boxes, i = static_cast<int>(threadIdx.x);
     const size_t at = static_cast<size_t>(blockIdx.x) * static_cast<size_t>(most) + threadIdx.x;
-    if (i < s.status.tracks)
+    const int64_t time = d.times[blockIdx.x];
+    if (i < most)
         s.tracks[i] = d.tracks[at];
-    const int boxes = makeBoxes(d, s, s.status.state == CUS_MOTION_WATCHING ? s.status.components : 0); // synchronizes
-    if (threadIdx.x < 32)
-        assign(s, boxes, time);
+    if (i == 0) {
+        s.camera = d.cameras[blockIdx.x];
+        s.status = d.status[blockIdx.x];
+    }
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (!s.camera.active)
+        return;
+    __syncthreads(); // before `active` is reset
+    if (i == 0)
+        motionEnd(&d.model, &s.camera, time, &s.status);
+    __syncthreads();
+    const int boxes = makeBoxes(d, s, s.status.state == CUS_MOTION_WATCHING ? s.status.components : 0);
+    assign(s, boxes, time);
+    if (i == 0) {
         s.status.boxes = boxes;
-        s.status.tracks = motionBeginTracks(&d.model, camera, s.tracks, s.status.tracks, s.sorted, boxes, time);
+        s.status.tracks = motionBeginTracks(&d.model, &s.camera, s.tracks, s.status.tracks, s.sorted, boxes, time);
+        d.cameras[blockIdx.x] = s.camera;
         d.status[blockIdx.x] = s.status;
     }
     __syncthreads();

@@ -1,88 +1,30 @@
-// Components on the GPU: union-find with atomic minima (Playne and Hawick 2018) on the runs of set bits within words. Four short
-// kernels, since each needs the whole of the one before: joining, areas, numbering, statistics. Most words are 0 and cost a load.
-#include "motion/cuda/stages.cuh"
+// Components on the GPU, from tiles that are labeled within. Three short kernels, since each needs the whole of the one before:
+// joining, areas, statistics. Most words are 0 and cost a load.
+#include "motion/cuda/runs.cuh"
 
 namespace cusi::motion {
 namespace {
 
-// A run of set bits in a word.
-struct Run {
-    int first, last;
-    __device__ __forceinline__ uint32_t bits() const { return ~0u << first & ~0u >> (31 - last); }
-    __device__ __forceinline__ unsigned length() const { return static_cast<unsigned>(last - first + 1); }
-};
+// What a root has as its parent once its component has a number, which is in the other bits.
+constexpr uint32_t NUMBERED = 1u << 31;
 
-// The first run of a word that is not 0.
-__device__ __forceinline__ Run firstRun(uint32_t word) {
-    const int first = __ffs(static_cast<int>(word)) - 1;
-    const uint32_t gaps = ~word & ~0u << first;
-    return {first, gaps ? __ffs(static_cast<int>(gaps)) - 2 : 31};
+__device__ __forceinline__ MotionComponent *componentsOf(const Detector &d, unsigned camera) {
+    return d.components + static_cast<size_t>(camera) * CUS_MOTION_MAX_COMPONENTS;
 }
 
-__device__ __forceinline__ uint32_t nodeAt(uint32_t index, int first) {
-    return index * NODES + static_cast<uint32_t>(first) / 2;
-}
-
-// The node of the run that contains bit `at` of word `index`.
-__device__ __forceinline__ uint32_t nodeWith(uint32_t index, uint32_t word, int at) {
-    const uint32_t gaps = ~word & ((1u << at) - 1);
-    return nodeAt(index, gaps ? 32 - __clz(static_cast<int>(gaps)) : 0);
-}
-
-__device__ __forceinline__ uint32_t rootOf(const uint32_t *parents, uint32_t node) {
-    for (uint32_t parent = loadRelaxed(parents + node); parent != node; parent = loadRelaxed(parents + node))
-        node = parent;
-    return node;
-}
-
-// Parents are smaller than their nodes at all times, whatever other threads join, so no path is a circle.
-__device__ __forceinline__ void join(uint32_t *parents, uint32_t a, uint32_t b) {
-    for (;;) {
-        a = rootOf(parents, a);
-        b = rootOf(parents, b);
-        if (a == b)
-            return;
-        const uint32_t high = max(a, b), low = min(a, b);
-        const uint32_t before = atomicMin(parents + high, low);
-        if (before == high)
-            return;
-        a = before; // another thread was faster: high has a parent, which must join as well
-        b = low;
-    }
-}
-
+// Joins the runs at the borders of tiles, which are joined within.
 __global__ void __launch_bounds__(THREADS) joinKernel(const Detector d) {
     startInOrder();
-    if (!looks(d, blockIdx.z))
-        return;
-    const unsigned x = blockIdx.x * TILE_WORDS + threadIdx.x % TILE_WORDS,
-                   y = blockIdx.y * TILE_ROWS + threadIdx.x / TILE_WORDS;
-    if (x >= d.words || y >= static_cast<unsigned>(d.model.rows))
+    const unsigned in_x = threadIdx.x % TILE_WORDS, in_y = threadIdx.x / TILE_WORDS;
+    const unsigned x = blockIdx.x * TILE_WORDS + in_x, y = blockIdx.y * TILE_ROWS + in_y;
+    const bool leftmost = in_x == 0, rightmost = in_x == TILE_WORDS - 1, topmost = in_y == 0;
+    if (!(leftmost || rightmost || topmost) || x >= d.words || y >= static_cast<unsigned>(d.model.rows) ||
+        !looks(d, blockIdx.z))
         return;
     const size_t plane = blockIdx.z * d.planeWords();
-    const uint32_t *const mask = d.planes.mask + plane;
-    uint32_t *const parents = d.planes.parents + plane * NODES;
-    const uint32_t index = y * d.words + x, above = index - d.words; // above is used only if y > 0
-    const uint32_t left = x > 0 ? mask[index - 1] : 0;
-    const uint32_t up = y > 0 ? mask[above] : 0, up_left = y > 0 && x > 0 ? mask[above - 1] : 0,
-                   up_right = y > 0 && x + 1 < d.words ? mask[above + 1] : 0;
-    for (uint32_t rest = mask[index]; rest;) {
-        const Run run = firstRun(rest);
-        rest &= ~run.bits();
-        const uint32_t node = nodeAt(index, run.first);
-        if (run.first == 0 && left >> 31)
-            join(parents, node, nodeWith(index - 1, left, 31));
-        if (run.first == 0 && up_left >> 31)
-            join(parents, node, nodeWith(above - 1, up_left, 31));
-        if (run.last == 31 && up_right & 1)
-            join(parents, node, nodeAt(above + 1, 0));
-        uint32_t touching = up & (run.bits() | run.bits() << 1 | run.bits() >> 1);
-        while (touching) {
-            const int at = __ffs(static_cast<int>(touching)) - 1;
-            join(parents, node, nodeWith(above, up, at));
-            touching &= touching + (1u << at); // without the lowest run
-        }
-    }
+    joinRuns(d.planes.parents + plane * NODES, d.planes.mask + plane, y * d.words + x, d.words,
+             {leftmost && x > 0, (leftmost || topmost) && x > 0 && y > 0, topmost && y > 0,
+              (rightmost || topmost) && x + 1 < d.words && y > 0});
 }
 
 // The words of a tile for kernels that add up: a warp has a column of 32 words, since things are higher than wide, so that most
@@ -118,21 +60,22 @@ __device__ __forceinline__ bool isIn(unsigned lanes) {
     return lanes >> threadIdx.x % 32 & 1;
 }
 
-// Makes every node's parent its component's smallest, and adds up areas.
+// Makes every node's parent its component's smallest, and adds up areas. What makes a component large enough numbers it, so the
+// numbers are in any order.
 __global__ void __launch_bounds__(THREADS) areaKernel(const Detector d) {
     startInOrder();
     if (!looks(d, blockIdx.z))
         return;
     const Column column(d);
     uint32_t *const parents = d.planes.parents + column.plane * NODES, *const areas = d.planes.areas + column.plane * NODES;
+    const uint32_t least = static_cast<uint32_t>(d.model.options.min_area);
     uint32_t rest = column.word;
     while (__any_sync(FULL_WARP, rest != 0)) {
         const bool has = rest != 0;
         uint32_t root = 0;
         unsigned length = 0;
         if (has) {
-            const Run run = firstRun(rest);
-            rest &= ~run.bits();
+            const Run run = takeRun(rest);
             length = run.length();
             const uint32_t node = nodeAt(column.index, run.first);
             root = rootOf(parents, node);
@@ -141,36 +84,17 @@ __global__ void __launch_bounds__(THREADS) areaKernel(const Detector d) {
         }
         forEachRoot(has, root, [&](unsigned lanes, uint32_t current) {
             const unsigned sum = warpSum(isIn(lanes) ? length : 0);
-            if (isFirstOf(lanes))
-                atomicAdd(areas + current, sum);
-        });
-    }
-}
-
-// Numbers the components of at least min_area pixels, in any order.
-__global__ void __launch_bounds__(THREADS) numberKernel(const Detector d) {
-    startInOrder();
-    if (!looks(d, blockIdx.z))
-        return;
-    const Column column(d);
-    uint32_t *const areas = d.planes.areas + column.plane * NODES;
-    MotionComponent *const components = d.components + static_cast<size_t>(blockIdx.z) * CUS_MOTION_MAX_COMPONENTS;
-    for (uint32_t rest = column.word; rest;) {
-        const Run run = firstRun(rest);
-        rest &= ~run.bits();
-        const uint32_t node = nodeAt(column.index, run.first);
-        if (d.planes.parents[column.plane * NODES + node] != node)
-            continue;
-        const uint32_t area = areas[node];
-        uint32_t number = 0;
-        if (area >= static_cast<uint32_t>(d.model.options.min_area)) {
-            number = atomicAdd(&d.cameras[blockIdx.z].components, 1u) + 1;
-            if (number <= CUS_MOTION_MAX_COMPONENTS) {
-                const int x = static_cast<int>(column.x) * 32 + run.first, y = static_cast<int>(column.y);
-                components[number - 1] = {0, 0, area, 0, 0, x, y, x, y, static_cast<uint32_t>(x)};
+            if (!isFirstOf(lanes))
+                return;
+            const uint32_t before = atomicAdd(areas + current, sum);
+            if (before >= least || before + sum < least)
+                return;
+            const uint32_t number = atomicAdd(&d.cameras[blockIdx.z].components, 1u);
+            if (number < CUS_MOTION_MAX_COMPONENTS) {
+                componentsOf(d, blockIdx.z)[number] = {0, 0, 0, 0, 0, 65535, 0, 0, 0, 0};
+                __stcg(parents + current, NUMBERED | number);
             }
-        }
-        areas[node] = number;
+        });
     }
 }
 
@@ -234,24 +158,29 @@ __global__ void __launch_bounds__(THREADS) statisticsKernel(const Detector d) {
     if (count == 0 || count > CUS_MOTION_MAX_COMPONENTS || !looks(d, blockIdx.z))
         return;
     const Column column(d);
-    MotionComponent *const components = d.components + static_cast<size_t>(blockIdx.z) * CUS_MOTION_MAX_COMPONENTS;
+    const uint32_t *const parents = d.planes.parents + column.plane * NODES;
+    MotionComponent *const components = componentsOf(d, blockIdx.z);
     uint32_t rest = column.word;
     while (__any_sync(FULL_WARP, rest != 0)) {
         uint32_t number = 0;
         Part part = {};
         if (rest) {
-            const Run run = firstRun(rest);
-            rest &= ~run.bits();
-            number =
-                d.planes
-                    .areas[column.plane * NODES + d.planes.parents[column.plane * NODES + nodeAt(column.index, run.first)]];
-            if (number > 0)
+            const Run run = takeRun(rest);
+            const uint32_t node = nodeAt(column.index, run.first), parent = parents[node];
+            number = parent & NUMBERED ? parent : parents[parent];
+            if (number & NUMBERED)
                 part = partOf(d, column, run);
+            if (parent & NUMBERED) { // the component's first run
+                MotionComponent &c = components[number & ~NUMBERED];
+                c.area = d.planes.areas[column.plane * NODES + node];
+                c.top = static_cast<int>(column.y);
+                c.first = column.x * 32 + static_cast<unsigned>(run.first);
+            }
         }
-        forEachRoot(number > 0, number, [&](unsigned lanes, uint32_t current) {
+        forEachRoot(number & NUMBERED, number, [&](unsigned lanes, uint32_t current) {
             const Part all = part.ofLanes(lanes);
             if (isFirstOf(lanes)) // the last lane has the lowest row
-                all.addTo(components + current - 1,
+                all.addTo(components + (current & ~NUMBERED),
                           static_cast<int>(blockIdx.y * TILE_ROWS) + 31 - __clz(static_cast<int>(lanes)));
         });
     }
@@ -260,7 +189,7 @@ __global__ void __launch_bounds__(THREADS) statisticsKernel(const Detector d) {
 } // namespace
 
 cusStatus label(const char *function, const Detector &d, cudaStream_t stream) {
-    for (const auto kernel : {joinKernel, areaKernel, numberKernel, statisticsKernel})
+    for (const auto kernel : {joinKernel, areaKernel, statisticsKernel})
         CUS_TRY(launchOverlapped(function, kernel, tiles(d), THREADS, 0, stream, d));
     return CUS_OK;
 }

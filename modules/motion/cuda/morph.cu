@@ -1,6 +1,6 @@
-// Erosion and dilation on the GPU: a block has a tile of 8 x 32 words of a mask and, in shared memory, what surrounds it. Also makes
-// each run of the result a node of its own.
-#include "motion/cuda/stages.cuh"
+// Erosion and dilation on the GPU: a block has a tile of 8 x 32 words of a mask and, in shared memory, what surrounds it. Also labels
+// the components of the tile, so that paths in global memory are as long as a component has tiles, not rows.
+#include "motion/cuda/runs.cuh"
 
 namespace cusi::motion {
 namespace {
@@ -47,12 +47,30 @@ __device__ __forceinline__ uint32_t pixelsOf(const Detector &d, int y, int x) {
     return inside ? validBits(d, static_cast<unsigned>(x)) : 0;
 }
 
-// Makes each run of a word of the mask a node of its own, with no area.
-__device__ __forceinline__ void makeNodes(const Detector &d, size_t plane, uint32_t index, uint32_t bits) {
-    for (uint32_t starts = bits & ~(bits << 1); starts; starts &= starts - 1) {
-        const uint32_t node = index * NODES + static_cast<uint32_t>(__ffs(static_cast<int>(starts)) - 1) / 2;
-        d.planes.parents[plane * NODES + node] = node;
-        d.planes.areas[plane * NODES + node] = 0;
+// Labels the components within a tile, whose first word in the frame is `first`: the parent of each run is the first one of its
+// component. All threads of the block call it, each with the bits of its word.
+__device__ __forceinline__ void labelTile(const Detector &d, size_t plane, uint32_t first, uint32_t bits) {
+    __shared__ uint32_t words[THREADS], parents[THREADS * NODES];
+    const uint32_t here = threadIdx.x, x = here % TILE_WORDS;
+    const bool has_left = x > 0, has_up = here >= TILE_WORDS;
+    words[here] = bits;
+    for (uint32_t rest = bits; rest;) {
+        const uint32_t node = nodeAt(here, takeRun(rest).first);
+        parents[node] = node;
+    }
+    __syncthreads();
+    joinRuns(parents, words, here, TILE_WORDS,
+             {has_left, has_left && has_up, has_up, has_up && x + 1 < static_cast<uint32_t>(TILE_WORDS)});
+    __syncthreads();
+    const auto inFrame = [&](uint32_t node) {
+        const uint32_t word = node / NODES;
+        return (first + word / TILE_WORDS * d.words + word % TILE_WORDS) * NODES + node % NODES;
+    };
+    for (uint32_t rest = bits; rest;) {
+        const uint32_t node = nodeAt(here, takeRun(rest).first), root = rootOf(parents, node);
+        d.planes.parents[plane * NODES + inFrame(node)] = inFrame(root);
+        if (root == node)
+            d.planes.areas[plane * NODES + inFrame(node)] = 0;
     }
 }
 
@@ -91,11 +109,11 @@ __global__ void __launch_bounds__(THREADS) morphKernel(const Detector d) {
         alongRows(a, b, rows, window);
         bits = acrossRows(b, rows, y + around, x + 1, window) & pixelsOf(d, top + y, left + x);
     }
-    if (pixelsOf(d, top + y, left + x)) {
-        const uint32_t index = static_cast<uint32_t>(top + y) * d.words + static_cast<uint32_t>(left + x);
-        d.planes.mask[plane + index] = bits;
-        makeNodes(d, plane, index, bits);
-    }
+    const uint32_t first = static_cast<uint32_t>(top) * d.words + static_cast<uint32_t>(left);
+    if (pixelsOf(d, top + y, left + x))
+        d.planes.mask[plane + first + static_cast<uint32_t>(y) * d.words + static_cast<uint32_t>(x)] = bits;
+    if (is_set)
+        labelTile(d, plane, first, bits);
 }
 
 } // namespace

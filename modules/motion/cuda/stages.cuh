@@ -20,8 +20,8 @@ struct Planes {
     uint16_t *background; // words * 32 values a row, cameras one after the other; so are the others
     uint8_t *differences; // the same, d / 256; valid in halves of words with a moving pixel
     uint32_t *watched, *moving, *mask;
-    uint32_t *parents; // by node: of nodes that are runs, a node of the same component, at last its smallest
-    uint32_t *areas;   // by node: of the smallest node, the component's area; then its number + 1, or 0
+    uint32_t *parents; // by node: of nodes that are runs, a node of the same component, at last its smallest, the root
+    uint32_t *areas;   // by node: of the smallest node of a component, or of what is in a tile, its area
 };
 
 struct Detector {

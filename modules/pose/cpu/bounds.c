@@ -51,60 +51,20 @@ static void addMoments(const int16_t *low, const int16_t *high, const PoseBlock 
 
 /* ---- Tests --------------------------------------------------------------------------------------------------------------- */
 
-/* The cone about the template that holds every window whose score is `score` or better. */
-static void makeCone(const cusPoseMatcher *m, const Pose *p, int block, double score, double t1, double t2, PoseTest *t) {
-    const int centered = m->options.method == CUS_MATCH_CCOEFF_NORMED;
-    const double n = t->count, square = centered ? t2 - t1 * t1 / n : t2, error = 0.5 * sqrt(n);
-    const double energy = (double)p->t2 - (centered ? (double)p->t1 * (double)p->t1 / (double)p->n : 0);
-    t->t1 = centered ? t1 / n : 0;
-    t->norm = sqrt(square > 0 ? square : 0);
-    t->cosine = -1;
-    const double least = (t->norm - error) / 16;
-    if (!(least > 0) || !(energy > 0) || !(score > 0))
-        return;
-    /* the part of the template's energy that block means hold, rounded down */
-    const double part = block * block * least * least / energy * (1 - 0x1p-30);
-    const double q2 = 1 - (1 - score * score) / part;
-    if (!(part > 0) || !(q2 > 0))
-        return;
-    const double angle = acos(sqrt(q2 < 1 ? q2 : 1)) + asin(error / t->norm) + 0x1p-24;
-    if (angle >= 1.57)
-        return;
-    t->cosine = cos(angle) * (1 - 0x1p-30);
-    t->sine = sin(angle) * (1 + 0x1p-30);
-    t->rounding = 0x1p-40 * (sqrt(t2) / t->norm + 1);
-}
-
-int pose_tests(const cusPoseMatcher *m, int pose, int level, const PoseBest *best, double limit_cost, PoseTest *tests) {
-    const PoseHost *const host = m->state;
-    const PoseBlocks *const blocks = &host->blocks[pose * host->levels + level];
-    const Pose *const p = &m->poses[pose];
-    const int block = host->planes[level].block;
-    const cusMatchMethod method = m->options.method;
-    /* exact scores are rounded, so what they show is taken a little less strictly */
-    const double cost = best->pose >= 0 && best->cost < limit_cost ? best->cost : limit_cost;
-    const double score = (method == CUS_MATCH_SQDIFF_NORMED ? (cost < 1 ? 1 - cost / 2 : 0) : 0 - cost) - 0x1p-40;
-    double most = limit_cost * (double)p->n;
-    if (best->pose >= 0) {
-        const double known = (double)best->ssd * (double)p->n / (double)best->n;
-        most = known < most ? known : most;
-    }
+void pose_tests(const cusPoseMatcher *m, int pose, int level, const PoseBest *best, double limit_cost, PoseTest *tests) {
+    const PoseBlocks *const blocks = &m->blocks[pose * m->levels + level];
+    const PoseGoal goal = pose_goal(m->options.method, best, limit_cost);
     double t1 = 0, t2 = 0;
-    int chunks = 0;
-    for (int k = 0; k < blocks->count; ++chunks) {
+    for (int k = 0; k < blocks->count; ++tests) {
         const int end = k + POSE_CHUNK < blocks->count ? k + POSE_CHUNK : blocks->count;
         for (; k < end; ++k) {
             const double v = blocks->at[k].value;
             t1 += v;
             t2 += v * v;
         }
-        tests[chunks] = (PoseTest){.count = end};
-        if (method == CUS_MATCH_SQDIFF)
-            tests[chunks].most = (most * (1 + 0x1p-40) + 1) * (POSE_UNIT * POSE_UNIT) / (block * block);
-        else
-            makeCone(m, p, block, score, t1, t2, &tests[chunks]);
+        *tests = (PoseTest){.count = end};
+        pose_test(m->options.method, &m->poses[pose], m->level[level].block, &goal, t1, t2, tests);
     }
-    return chunks;
 }
 
 /* Sums of all chunks so far. */
@@ -145,9 +105,9 @@ static int countAlive(const uint8_t *alive, int lanes) {
 int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tests, int row, int col, int lanes,
                uint8_t *alive) {
     const PoseHost *const host = m->state;
-    const PoseBlocks *const blocks = &host->blocks[pose * host->levels + level];
+    const PoseBlocks *const blocks = &m->blocks[pose * m->levels + level];
     const PosePlane *const plane = &host->planes[level];
-    const size_t at = (size_t)row * plane->step + (size_t)col;
+    const size_t at = (size_t)row * m->level[level].step + (size_t)col;
     const int16_t *const low = plane->low + at, *const high = plane->high ? plane->high + at : NULL;
     const int differs = m->options.method == CUS_MATCH_SQDIFF, centered = m->options.method == CUS_MATCH_CCOEFF_NORMED;
     Totals totals;
@@ -181,7 +141,7 @@ int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tes
 PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, int row0, int row1, int col0, int col1,
                      int (*skip)(const void *about, int row, int col), const void *about) {
     const PoseHost *const host = m->state;
-    const PoseBlocks *const blocks = &host->blocks[pose * host->levels + level];
+    const PoseBlocks *const blocks = &m->blocks[pose * m->levels + level];
     const PosePlane *const plane = &host->planes[level];
     const int count = blocks->count < POSE_GUIDES ? blocks->count : POSE_GUIDES;
     PoseGuess guess = {INFINITY, pose, -1, -1};
@@ -194,7 +154,7 @@ PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, int row0, int
     const int centered = m->options.method == CUS_MATCH_CCOEFF_NORMED, differs = m->options.method == CUS_MATCH_SQDIFF;
     for (int y = row0; y < row1 && count > 0; ++y)
         for (int x0 = col0; x0 < col1; x0 += POSE_STRIP) {
-            const size_t at = (size_t)y * plane->step + (size_t)x0;
+            const size_t at = (size_t)y * m->level[level].step + (size_t)x0;
             Moments sums;
             memset(&sums, 0, sizeof sums);
             addMoments(plane->low + at, plane->high ? plane->high + at : NULL, blocks->at, count, POSE_STRIP, &sums);

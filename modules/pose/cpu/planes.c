@@ -16,7 +16,7 @@ static void slide(uint32_t *sums, const uint8_t *in, const uint8_t *out, int col
 }
 
 /* Widens the cells of a row by the means of blocks that begin in it. high: NULL for cells of one position. */
-static void addRow(const PosePlane *p, const uint32_t *sums, int positions, int16_t *low, int16_t *high) {
+static void addRow(const PoseLevel *p, const uint32_t *sums, int positions, int16_t *low, int16_t *high) {
     const uint32_t area = (uint32_t)(p->block * p->block);
     uint32_t sum = 0;
     for (int x = 0; x < p->block; ++x)
@@ -40,29 +40,29 @@ static const uint8_t *rowOf(const cusMat *frame, int y) {
 }
 
 /* Rows of cells first..last - 1. */
-static void fillRows(PosePlane *p, const cusMat *frame, uint32_t *sums, int first, int last) {
+static void fillRows(const PoseLevel *p, const PosePlane *plane, const cusMat *frame, uint32_t *sums, int first, int last) {
     const int positions = frame->rows - p->block + 1;
     memset(sums, 0, (size_t)frame->cols * sizeof *sums);
     for (int y = first * p->cell; y < first * p->cell + p->block - 1; ++y)
         slide(sums, rowOf(frame, y), NULL, frame->cols);
     for (int y = first * p->cell; y < last * p->cell && y < positions; ++y) {
         slide(sums, rowOf(frame, y + p->block - 1), y > first * p->cell ? rowOf(frame, y - 1) : NULL, frame->cols);
-        addRow(p, sums, frame->cols - p->block + 1, p->low + (size_t)(y / p->cell) * p->step,
-               p->high ? p->high + (size_t)(y / p->cell) * p->step : NULL);
+        addRow(p, sums, frame->cols - p->block + 1, plane->low + (size_t)(y / p->cell) * p->step,
+               plane->high ? plane->high + (size_t)(y / p->cell) * p->step : NULL);
     }
 }
 
-void pose_fillPlane(PosePlane *p, const cusMat *frame, uint32_t *sums, int threads) {
+void pose_fillPlane(const PoseLevel *p, const PosePlane *plane, const cusMat *frame, uint32_t *sums, int threads) {
     const size_t all = (size_t)p->rows * p->step;
-    for (size_t i = 0; p->high && i < all; ++i) {
-        p->low[i] = 255 * POSE_UNIT;
-        p->high[i] = 0;
+    for (size_t i = 0; plane->high && i < all; ++i) {
+        plane->low[i] = 255 * POSE_UNIT;
+        plane->high[i] = 0;
     }
     const int share = p->rows / threads + 1;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int t = 0; t < threads; ++t) {
         const int first = t * share, last = first + share < p->rows ? first + share : p->rows;
         if (first < last)
-            fillRows(p, frame, sums + (size_t)t * (size_t)frame->cols, first, last);
+            fillRows(p, plane, frame, sums + (size_t)t * (size_t)frame->cols, first, last);
     }
 }

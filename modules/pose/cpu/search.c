@@ -1,4 +1,5 @@
 /* The search for the best position of all poses: a first guess, then branch and bound. */
+#include "check.h"
 #include "pose/cpu/state.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@ typedef struct Search {
     const cusPoseMatcher *m;
     PoseHost *host;
     double limit_cost;
-    int picked;
+    PosePicks picks;
     int version; /* counts changes of best */
     PoseBest best;
 } Search;
@@ -23,26 +24,6 @@ typedef struct Worker {
     int pose, version;
     PoseBest best; /* as of version */
 } Worker;
-
-/* ---- Suppression --------------------------------------------------------------------------------------------------------- */
-
-static int isSuppressed(const Search *s, int pose, int row, int col) {
-    const cusPoseMatcher *const m = s->m;
-    const Pose *const p = &m->poses[pose];
-    const int64_t reach = 2 * (int64_t)m->options.min_distance;
-    for (int i = 0; i < s->picked; ++i) {
-        const PoseBest *const pick = &s->host->picks[i];
-        const Pose *const q = &m->poses[pick->pose];
-        const int64_t dx =
-            pose_center(col, p->left, p->transform.cols) - pose_center(pick->col, q->left, q->transform.cols);
-        const int64_t dy = pose_center(row, p->top, p->transform.rows) - pose_center(pick->row, q->top, q->transform.rows);
-        if (dx < reach && -dx < reach && dy < reach && -dy < reach &&
-            pose_angleBetween(m->angles[pose / m->scale_count], m->angles[pick->pose / m->scale_count]) <
-                m->options.min_angle)
-            return 1;
-    }
-    return 0;
-}
 
 /* ---- Candidates ---------------------------------------------------------------------------------------------------------- */
 
@@ -58,14 +39,14 @@ static void refresh(Worker *w) {
         w->best = s->best;
         w->version = s->version;
     }
-    for (int l = 0; l < s->host->levels; ++l)
+    for (int l = 0; l < s->m->levels; ++l)
         pose_tests(s->m, w->pose, l, &w->best, s->limit_cost, w->tests + (size_t)l * s->host->chunks);
 }
 
 static void offer(Search *s, const PoseBest *value) {
-    const double score = pose_score(s->m, value);
-    const int smallest = s->m->options.method == CUS_MATCH_SQDIFF || s->m->options.method == CUS_MATCH_SQDIFF_NORMED;
-    if ((smallest ? score : -score) > s->limit_cost)
+    const cusMatchMethod method = s->m->options.method;
+    const double score = pose_score(method, value);
+    if ((pose_wantsSmallest(method) ? score : -score) > s->limit_cost)
         return;
 #pragma omp critical(cusi_pose_best)
     if (pose_isBetter(value, &s->best)) {
@@ -78,9 +59,9 @@ static void offer(Search *s, const PoseBest *value) {
 static void tryPosition(Worker *w, int row, int col) {
     Search *const s = w->search;
     const PoseBest here = {w->best.ssd, w->best.n, w->best.cost, w->pose, row, col};
-    if (pose_isPerfect(s->m, &w->best) && !pose_isBetter(&here, &w->best))
+    if (pose_isPerfect(s->m->options.method, &w->best) && !pose_isBetter(&here, &w->best))
         return; /* at best a later tie */
-    if (isSuppressed(s, w->pose, row, col))
+    if (pose_isSuppressed(&s->picks, w->pose, row, col))
         return;
     if (w->scratch->pose != w->pose)
         pose_load(s->m, w->scratch, w->pose);
@@ -95,14 +76,14 @@ static void tryPosition(Worker *w, int row, int col) {
 static void searchCell(Worker *w, int row, int col) {
     const Search *const s = w->search;
     const Pose *const p = &s->m->poses[w->pose];
-    const int cell = s->host->planes[0].cell, rows = pose_positionRows(s->m, p), cols = pose_positionCols(s->m, p);
+    const int cell = s->m->level[0].cell, rows = pose_positionRows(s->m, p), cols = pose_positionCols(s->m, p);
     const int lanes = cols - col * cell < cell ? cols - col * cell : cell;
     for (int y = row * cell; y < (row + 1) * cell && y < rows; ++y) {
         uint8_t alive[POSE_STRIP];
         int left = lanes;
         for (int i = 0; i < lanes; ++i)
             alive[i] = 1;
-        for (int l = 1; l < s->host->levels && left > 0; ++l)
+        for (int l = 1; l < s->m->levels && left > 0; ++l)
             left = pose_bound(s->m, w->pose, l, w->tests + (size_t)l * s->host->chunks, y, col * cell, lanes, alive);
         for (int i = 0; i < lanes && left > 0; ++i)
             if (alive[i])
@@ -114,7 +95,7 @@ static Worker workerOf(Search *s, int pose) {
     const int thread = cusi_threadNumber();
     Worker w = {.search = s,
                 .scratch = &s->host->scratch[thread],
-                .tests = s->host->tests + (size_t)thread * (size_t)s->host->levels * s->host->chunks,
+                .tests = s->host->tests + (size_t)thread * (size_t)s->m->levels * s->host->chunks,
                 .pose = pose,
                 .version = -1};
     refresh(&w);
@@ -123,7 +104,7 @@ static Worker workerOf(Search *s, int pose) {
 
 /* Rows of cells first..last - 1 of a pose. */
 static void searchRows(Search *s, int pose, int first, int last) {
-    const int cell = s->host->planes[0].cell;
+    const int cell = s->m->level[0].cell;
     const int cells = (pose_positionCols(s->m, &s->m->poses[pose]) + cell - 1) / cell;
     Worker w = workerOf(s, pose);
     for (int y = first; y < last; ++y)
@@ -133,7 +114,7 @@ static void searchRows(Search *s, int pose, int first, int last) {
             for (int i = 0; i < lanes; ++i)
                 alive[i] = 1;
             refresh(&w);
-            if (pose_isPerfect(s->m, &w.best) && w.best.pose < pose)
+            if (pose_isPerfect(s->m->options.method, &w.best) && w.best.pose < pose)
                 return;
             if (pose_bound(s->m, pose, 0, w.tests, y, x, lanes, alive) > 0)
                 for (int i = 0; i < lanes; ++i)
@@ -151,7 +132,7 @@ typedef struct About {
 
 static int skips(const void *about, int row, int col) {
     const About *const a = about;
-    return isSuppressed(a->search, a->pose, row * a->cell, col * a->cell);
+    return pose_isSuppressed(&a->search->picks, a->pose, row * a->cell, col * a->cell);
 }
 
 static int byCost(const void *a, const void *b) {
@@ -164,7 +145,7 @@ static int byCost(const void *a, const void *b) {
 /* Where each pose fits best by its first blocks, the best pose first. */
 static void guessAll(const Search *s) {
     PoseHost *const host = s->host;
-    const int cell = host->planes[0].cell;
+    const int cell = s->m->level[0].cell;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < pose_count(s->m); ++i) {
         const Pose *const p = &s->m->poses[i];
@@ -178,11 +159,11 @@ static void guessAll(const Search *s) {
 /* Computes the best position near a guess. */
 static void tryGuess(Search *s, const PoseGuess *guess) {
     const Pose *const p = &s->m->poses[guess->pose];
-    const int cell = s->host->planes[0].cell, rows = pose_positionRows(s->m, p), cols = pose_positionCols(s->m, p);
+    const int cell = s->m->level[0].cell, rows = pose_positionRows(s->m, p), cols = pose_positionCols(s->m, p);
     const int row0 = guess->row * cell - cell, col0 = guess->col * cell - cell;
     const int row1 = row0 + 3 * cell, col1 = col0 + 3 * cell;
     const About about = {s, guess->pose, 1};
-    const PoseGuess fine = s->host->levels > 1
+    const PoseGuess fine = s->m->levels > 1
                                ? pose_guess(s->m, guess->pose, 1, row0 > 0 ? row0 : 0, row1 < rows ? row1 : rows,
                                             col0 > 0 ? col0 : 0, col1 < cols ? col1 : cols, skips, &about)
                                : *guess;
@@ -196,7 +177,7 @@ static void tryGuess(Search *s, const PoseGuess *guess) {
 
 static void findBest(Search *s) {
     PoseHost *const host = s->host;
-    const int poses = pose_count(s->m), cell = host->planes[0].cell;
+    const int poses = pose_count(s->m), cell = s->m->level[0].cell;
     const int parts = 4 * host->threads / poses + 1;
     s->best = (PoseBest){.n = 1, .pose = -1};
     s->version = 0;
@@ -214,82 +195,83 @@ static void findBest(Search *s) {
     }
 }
 
-/* The score of another pose centered where `at` is, or as near as whole pixels allow; NaN if its window does not fit. */
-static double neighbor(const cusPoseMatcher *m, const PoseBest *at, int angle, int scale, int dx, int dy) {
-    if (angle < 0 || angle >= m->angle_count || scale < 0 || scale >= m->scale_count)
-        return NAN;
-    const int pose = angle * m->scale_count + scale;
-    const Pose *const from = &m->poses[at->pose], *const to = &m->poses[pose];
-    const int64_t x2 =
-        pose_center(at->col, from->left, from->transform.cols) - pose_center(0, to->left, to->transform.cols);
-    const int64_t y2 = pose_center(at->row, from->top, from->transform.rows) - pose_center(0, to->top, to->transform.rows);
-    const int64_t col = (x2 >> 1) + dx, row = (y2 >> 1) + dy;
-    if (col < 0 || row < 0 || col >= pose_positionCols(m, to) || row >= pose_positionRows(m, to))
-        return NAN;
-    PoseScratch *const s = ((PoseHost *)m->state)->scratch;
-    if (s->pose != pose)
-        pose_load(m, s, pose);
-    const PoseBest none = {.n = 1, .pose = -1};
-    PoseBest value;
-    pose_exact(m, s, (int)row, (int)col, &none, &value);
-    return pose_score(m, &value);
-}
-
-/* Vertex of the parabola through a, b, c at -1, 0, 1; 0 if it has none within half a step. */
-static double vertex(double a, double b, double c) {
-    const double at = (a - c) / 2 / (a - 2 * b + c);
-    return at >= -0.5 && at <= 0.5 ? at : 0; /* false for NaN */
-}
-
-/* From value i of a list towards its neighbor. */
-static double between(const double *values, int i, double offset) {
-    if (offset < 0)
-        return values[i] - (values[i - 1] - values[i]) * offset;
-    return offset > 0 ? values[i] + (values[i + 1] - values[i]) * offset : values[i];
-}
-
-static void refine(const cusPoseMatcher *m, const PoseBest *at, cusPoseMatch *match) {
-    const int a = match->angle_index, s = match->scale_index;
-    const double score = match->score;
-    match->x += vertex(neighbor(m, at, a, s, -1, 0), score, neighbor(m, at, a, s, 1, 0));
-    match->y += vertex(neighbor(m, at, a, s, 0, -1), score, neighbor(m, at, a, s, 0, 1));
-    match->angle = between(m->angles, a, vertex(neighbor(m, at, a - 1, s, 0, 0), score, neighbor(m, at, a + 1, s, 0, 0)));
-    match->scale = between(m->scales, s, vertex(neighbor(m, at, a, s - 1, 0, 0), score, neighbor(m, at, a, s + 1, 0, 0)));
-}
-
-static cusPoseMatch matchOf(const cusPoseMatcher *m, const PoseBest *b) {
-    const Pose *const p = &m->poses[b->pose];
-    const int angle = b->pose / m->scale_count, scale = b->pose % m->scale_count;
-    return (cusPoseMatch){.x = (double)pose_center(b->col, p->left, p->transform.cols) / 2,
-                          .y = (double)pose_center(b->row, p->top, p->transform.rows) / 2,
-                          .angle = m->angles[angle],
-                          .scale = m->scales[scale],
-                          .score = pose_score(m, b),
-                          .col = b->col,
-                          .row = b->row,
-                          .angle_index = angle,
-                          .scale_index = scale,
-                          .pixels = (int32_t)p->n};
-}
-
-void pose_host_run(cusPoseMatcher *m, const cusMat *frame) {
+cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best) {
     PoseHost *const host = m->state;
     host->frame = frame;
-    for (int l = 0; l < host->levels; ++l)
-        if (host->planes[l].rows > 0 && host->planes[l].cols > 0)
-            pose_fillPlane(&host->planes[l], frame, host->sums, host->threads);
-    const int smallest = m->options.method == CUS_MATCH_SQDIFF || m->options.method == CUS_MATCH_SQDIFF_NORMED;
-    const double limit = smallest ? m->options.score_limit : -m->options.score_limit;
-    Search s = {.m = m, .host = host, .limit_cost = isnan(limit) ? INFINITY : limit};
-    m->found = 0;
-    while (m->found < m->options.max_matches) {
-        findBest(&s);
-        if (s.best.pose < 0)
-            break;
-        host->picks[s.picked++] = s.best;
-        m->matches[m->found] = matchOf(m, &s.best);
-        if (m->options.refine)
-            refine(m, &s.best, &m->matches[m->found]);
-        ++m->found;
+    for (int l = 0; l < m->levels && count == 0; ++l)
+        if (m->level[l].rows > 0 && m->level[l].cols > 0)
+            pose_fillPlane(&m->level[l], &host->planes[l], frame, host->sums, host->threads);
+    Search s = {.m = m, .host = host, .limit_cost = pose_limitCost(m), .picks = pose_picks(m, picks, count)};
+    findBest(&s);
+    *best = s.best;
+    return CUS_OK;
+}
+
+cusStatus pose_host_values(cusPoseMatcher *m, const cusMat *frame, PoseBest *values, int count) {
+    PoseHost *const host = m->state;
+    host->frame = frame;
+    const PoseBest none = {.n = 1, .pose = -1};
+#pragma omp parallel for schedule(dynamic, POSE_NEAR) num_threads(host->threads)
+    for (int i = 0; i < count; ++i) {
+        PoseScratch *const scratch = &host->scratch[cusi_threadNumber()];
+        PoseBest *const v = &values[i];
+        if (scratch->pose != v->pose)
+            pose_load(m, scratch, v->pose);
+        pose_exact(m, scratch, v->row, v->col, &none, v);
     }
+    return CUS_OK;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------------------------------------- */
+
+static int allocatePlanes(const cusPoseMatcher *m, PoseHost *host) {
+    int ok = 1;
+    for (int l = 0; l < m->levels; ++l) {
+        const size_t room = (size_t)m->level[l].rows * m->level[l].step + POSE_PADDING;
+        PosePlane *const p = &host->planes[l];
+        p->low = calloc(room, sizeof *p->low);
+        p->high = m->level[l].cell > 1 ? calloc(room, sizeof *p->high) : NULL;
+        ok &= p->low && (p->high || m->level[l].cell == 1);
+    }
+    return ok;
+}
+
+/* The most tests that a pose needs, for each thread. */
+static int allocateTests(const cusPoseMatcher *m, PoseHost *host) {
+    host->chunks = 1;
+    for (int i = 0; i < pose_count(m) * m->levels; ++i) {
+        const size_t chunks = (size_t)m->blocks[i].count / POSE_CHUNK + 1;
+        host->chunks = chunks > host->chunks ? chunks : host->chunks;
+    }
+    host->tests = malloc((size_t)host->threads * (size_t)m->levels * host->chunks * sizeof *host->tests);
+    return host->tests != NULL;
+}
+
+cusStatus pose_host_create(const char *function, cusPoseMatcher *m) {
+    PoseHost *const host = calloc(1, sizeof *host);
+    CUSI_REQUIRE(host, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    m->state = host;
+    CUS_TRY(pose_prepare(function, m, 0));
+    host->threads = cusi_maxThreads();
+    host->guesses = malloc((size_t)pose_count(m) * sizeof *host->guesses);
+    host->sums = malloc((size_t)host->threads * (size_t)m->cols * sizeof *host->sums);
+    host->scratch = pose_createScratch(m, host->threads);
+    const int ok = host->guesses && host->sums && host->scratch && allocatePlanes(m, host) && allocateTests(m, host);
+    CUSI_REQUIRE(ok, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    return CUS_OK;
+}
+
+void pose_host_destroy(cusPoseMatcher *m) {
+    PoseHost *const host = m->state;
+    if (!host)
+        return;
+    for (int l = 0; l < m->levels; ++l) {
+        free(host->planes[l].low);
+        free(host->planes[l].high);
+    }
+    pose_destroyScratch(host->scratch, host->threads);
+    free(host->guesses);
+    free(host->sums);
+    free(host->tests);
+    free(host);
 }

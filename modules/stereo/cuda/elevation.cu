@@ -295,17 +295,10 @@ struct ScoresOfSet {
     const unsigned *first; // in the stage of the first warp
     int half;              // of the word: the upper or the lower row
 
-    __device__ __forceinline__ unsigned operator()(int i) const {
-        const unsigned word = first[i * V::STAGE], narrow = half ? word >> 16 : word & 0xffffu;
+    __device__ __forceinline__ unsigned operator()(int i) const { return scoreOf(first[i * V::STAGE]); }
+    __device__ __forceinline__ unsigned scoreOf(unsigned word) const {
+        const unsigned narrow = half ? word >> 16 : word & 0xffffu;
         return V::WIDE_KEYS ? narrow : narrow / SET_TIES;
-    }
-    // The largest score outside from..to.
-    __device__ __forceinline__ unsigned mostBut(int from, int to) const {
-        unsigned most = 0;
-        for (int i = 0; i < WARPS; ++i)
-            if (i < from || i > to)
-                most = max(most, (*this)(i));
-        return most;
     }
 };
 
@@ -335,28 +328,53 @@ __device__ __forceinline__ void findBest(const unsigned *first, bool prefer_smal
     }
 }
 
-// Moves a pixel on by the set of shifts from `from` on, whose best is that of index `best`. All sets but the last one are
-// full.
+// What a set of shifts, of which `best` wins, means to a pixel.
+struct SetAtPixel {
+    int best;
+    bool follows, wins; // the best shift so far is the one before the set; the set has a better one
+    int from, to;       // the largest score outside of these is wanted, if from <= to
+
+    __device__ __forceinline__ SetAtPixel(const StereoPeak &k, int best_, unsigned score, int first, bool prefer_smaller)
+        : best(best_), follows(k.score > 0 && k.shift + 1 == first),
+          wins(score > 0 && (prefer_smaller ? score > k.score : score >= k.score)), from(wins ? best - 1 : best),
+          to(wins                                          ? best + 1
+             : best == WARPS - 1 || (follows && best == 0) ? best
+                                                           : -1) {}
+    __device__ __forceinline__ unsigned inside() const { return from <= to ? (2u << to) - (1u << max(from, 0)) : 0; }
+};
+
+// The largest scores, in halves of a word as in the stage, outside of those of both pixels.
 template<class V>
-__device__ __forceinline__ void watchSet(StereoPeak &k, const ScoresOfSet<V> &scores, int best, int from,
-                                         bool prefer_smaller) {
-    const unsigned now = scores(best);
-    const bool follows = k.score > 0 && k.shift + 1 == from; // the best shift so far is the one before the set
-    if (follows)
+__device__ __forceinline__ unsigned mostOutside(const unsigned *first, const SetAtPixel &upper, const SetAtPixel &lower) {
+    static_assert(WARPS <= 16, "a bit a shift in half of a word, shifts past the set aside");
+    const unsigned skipped = (upper.inside() & 0xffffu) | lower.inside() << 16;
+    unsigned most = 0;
+    if (skipped) {
+#pragma unroll
+        for (int i = 0; i < WARPS; ++i)
+            most = __vmaxu2(most, first[i * V::STAGE] & ~((skipped >> i & 0x00010001u) * 0xffffu));
+    }
+    return most;
+}
+
+// Moves a pixel on by the set of shifts from `first` on; most: mostOutside. All sets but the last one are full.
+template<class V>
+__device__ __forceinline__ void watchSet(StereoPeak &k, const ScoresOfSet<V> &scores, const SetAtPixel &set, unsigned most,
+                                         int first) {
+    const unsigned now = scores(set.best);
+    if (set.follows)
         k.above = static_cast<uint16_t>(scores(0));
-    unsigned second;
-    if (now > 0 && (prefer_smaller ? now > k.score : now >= k.score)) {
-        const unsigned before = best ? max(k.earlier, k.last) : k.earlier;
-        second = max(before, scores.mostBut(best - 1, best + 1));
-        k.below = best ? static_cast<uint16_t>(scores(best - 1)) : k.last;
-        k.above = best + 1 < WARPS ? static_cast<uint16_t>(scores(best + 1)) : 0;
-        k.shift = static_cast<uint16_t>(from + best);
+    unsigned second = max(static_cast<unsigned>(k.second), set.follows && set.best == 0 ? most : now), but_last = now;
+    if (set.best == WARPS - 1)
+        but_last = set.wins ? max(most, scores(WARPS - 2)) : most;
+    if (set.wins) {
+        second = max(static_cast<unsigned>(set.best ? max(k.earlier, k.last) : k.earlier), most);
+        k.below = set.best ? static_cast<uint16_t>(scores(set.best - 1)) : k.last;
+        k.above = set.best + 1 < WARPS ? static_cast<uint16_t>(scores(set.best + 1)) : 0;
+        k.shift = static_cast<uint16_t>(first + set.best);
         k.score = static_cast<uint16_t>(now);
-    } else {
-        second = max(static_cast<unsigned>(k.second), follows && best == 0 ? scores.mostBut(0, 0) : now);
     }
     k.second = static_cast<uint16_t>(second);
-    const unsigned but_last = best == WARPS - 1 ? scores.mostBut(WARPS - 1, WARPS - 1) : now;
     k.earlier = static_cast<uint16_t>(max(static_cast<unsigned>(max(k.earlier, k.last)), but_last));
     k.last = static_cast<uint16_t>(scores(WARPS - 1));
 }
@@ -392,23 +410,31 @@ __device__ __forceinline__ void mergeSet(const ElevationParameters &p, const Str
 #pragma unroll
     for (int pair = 0; pair < PAIRS<V>; ++pair) {
         const int i = threadIdx.x + pair * 32 * WARPS, x = strip.x0 + i % V::COLS;
-        if (i >= 8 * V::COLS || x >= p.cols)
+        const int row = i / V::COLS, y = strip.y0 + chunk + row, first = p.first_shift + WARPS * k;
+        if (i >= 8 * V::COLS || x >= p.cols || row >= chunk_rows)
             continue;
+        const bool has[2] = {true, row + 8 < chunk_rows};
+        StereoPeak(&two)[2] = peaks[pair];
+        if (k == 0) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const uint4 before = p.first || !has[half] ? make_uint4(0, 0, 0, 0)
+                                                           : p.peaks[static_cast<size_t>(y + 8 * half) * p.cols + x];
+                memcpy(&two[half], &before, sizeof before);
+            }
+        }
+        const ScoresOfSet<V> scores[2] = {{stages + i, 0}, {stages + i, 1}};
         int best[2];
         findBest<V>(stages + i, p.prefer_smaller, best);
+        best[1] = has[1] ? best[1] : 0; // the stage holds anything there
+        const SetAtPixel sets[2] = {{two[0], best[0], scores[0](best[0]), first, p.prefer_smaller},
+                                    {two[1], best[1], scores[1](best[1]), first, p.prefer_smaller}};
+        const unsigned most = mostOutside<V>(stages + i, sets[0], sets[1]);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int row = i / V::COLS + 8 * half, y = strip.y0 + chunk + row;
-            if (row >= chunk_rows)
-                continue;
-            StereoPeak &peak = peaks[pair][half];
-            if (k == 0) {
-                const uint4 before = p.first ? make_uint4(0, 0, 0, 0) : p.peaks[static_cast<size_t>(y) * p.cols + x];
-                memcpy(&peak, &before, sizeof peak);
-            }
-            watchSet<V>(peak, ScoresOfSet<V>{stages + i, half}, best[half], p.first_shift + WARPS * k, p.prefer_smaller);
-            if (ends)
-                writePeak(p, x, y, peak);
+            watchSet<V>(two[half], scores[half], sets[half], scores[half].scoreOf(most), first);
+            if (ends && has[half])
+                writePeak(p, x, y + 8 * half, two[half]);
         }
     }
 }

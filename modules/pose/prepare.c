@@ -1,6 +1,7 @@
-/* Poses, their blocks, and all memory. */
+/* Poses and their blocks, for both backends. */
 #include "check.h"
-#include "pose/cpu/state.h"
+#include "host.h"
+#include "pose/backend.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -124,9 +125,9 @@ static int32_t sumBlock(const PoseScratch *s, int cols, int block, int x0, int y
     return sum;
 }
 
-/* Lists blocks that do not overlap, at multiples of the plane's cells; found has room for all that fit. */
-static int listBlocks(const Pose *p, const PoseScratch *s, const PosePlane *plane, Summed *found) {
-    const int b = plane->block, cell = plane->cell;
+/* Lists blocks that do not overlap, at multiples of the level's cells; found has room for all that fit. */
+static int listBlocks(const Pose *p, const PoseScratch *s, const PoseLevel *level, Summed *found) {
+    const int b = level->block, cell = level->cell;
     const double mean = (double)p->t1 / (double)p->n;
     int count = 0;
     for (int y = 0; y + b <= p->rows; y += b)
@@ -137,21 +138,21 @@ static int listBlocks(const Pose *p, const PoseScratch *s, const PosePlane *plan
                 continue;
             }
             found[count++] =
-                (Summed){(int32_t)((size_t)(y / cell) * plane->step) + x / cell, sum, fabs(sum / (double)(b * b) - mean)};
+                (Summed){(int32_t)((size_t)(y / cell) * level->step) + x / cell, sum, fabs(sum / (double)(b * b) - mean)};
             x += b;
         }
     qsort(found, (size_t)count, sizeof *found, byContrast);
     return count;
 }
 
-static int makeBlocks(const cusPoseMatcher *m, const Pose *p, const PoseScratch *s, const PosePlane *plane,
+static int makeBlocks(const cusPoseMatcher *m, const Pose *p, const PoseScratch *s, const PoseLevel *level,
                       PoseBlocks *out) {
-    const int b = plane->block, area = b * b;
+    const int b = level->block, area = b * b;
     const size_t room = (size_t)(p->rows / b) * (size_t)(p->cols / b);
     if (room == 0)
         return 1;
     Summed *const found = malloc(room * sizeof *found);
-    out->count = found ? listBlocks(p, s, plane, found) : 0;
+    out->count = found ? listBlocks(p, s, level, found) : 0;
     out->at = malloc(((size_t)out->count + 1) * sizeof *out->at);
     const double mean = m->options.method == CUS_MATCH_CCOEFF_NORMED ? (double)p->t1 / (double)p->n : 0;
     for (int i = 0; out->at && i < out->count; ++i)
@@ -161,10 +162,10 @@ static int makeBlocks(const cusPoseMatcher *m, const Pose *p, const PoseScratch 
     return found && out->at;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------------------------------- */
+/* ---- All poses ----------------------------------------------------------------------------------------------------------- */
 
 /* Blocks of about a hundredth of the template, then single positions, then blocks of a sixteenth of that. */
-static void choosePlanes(const cusPoseMatcher *m, PoseHost *host) {
+static void chooseLevels(cusPoseMatcher *m, size_t fine_step) {
     int64_t n = INT64_MAX;
     for (int i = 0; i < pose_count(m); ++i)
         if (m->poses[i].n > 0 && m->poses[i].n < n)
@@ -174,30 +175,18 @@ static void choosePlanes(const cusPoseMatcher *m, PoseHost *host) {
         block *= 2;
     const int cell = block / 4;
     const int sizes[POSE_LEVELS][2] = {{block, cell}, {block, 1}, {cell < 4 ? 4 : cell, 1}};
-    host->levels = cell == 1 ? 1 : POSE_LEVELS;
-    for (int l = 0; l < host->levels; ++l) {
-        PosePlane *const p = &host->planes[l];
-        p->block = sizes[l][0];
-        p->cell = sizes[l][1];
-        p->rows = m->rows >= p->block ? (m->rows - p->block) / p->cell + 1 : 0;
-        p->cols = m->cols >= p->block ? (m->cols - p->block) / p->cell + 1 : 0;
-        p->step = (size_t)p->cols + 2 * POSE_STRIP;
+    m->levels = cell == 1 ? 1 : POSE_LEVELS;
+    for (int l = 0; l < m->levels; ++l) {
+        PoseLevel *const level = &m->level[l];
+        level->block = sizes[l][0];
+        level->cell = sizes[l][1];
+        level->rows = m->rows >= level->block ? (m->rows - level->block) / level->cell + 1 : 0;
+        level->cols = m->cols >= level->block ? (m->cols - level->block) / level->cell + 1 : 0;
+        level->step = l > 0 && fine_step > 0 ? fine_step : (size_t)level->cols + POSE_PADDING;
     }
 }
 
-static int allocatePlanes(PoseHost *host) {
-    int ok = 1;
-    for (int l = 0; l < host->levels; ++l) {
-        PosePlane *const p = &host->planes[l];
-        const size_t room = (size_t)p->rows * p->step + 2 * POSE_STRIP;
-        p->low = calloc(room, sizeof *p->low);
-        p->high = p->cell > 1 ? calloc(room, sizeof *p->high) : NULL;
-        ok &= p->low && (p->high || p->cell == 1);
-    }
-    return ok;
-}
-
-static int allocateScratch(const cusPoseMatcher *m, PoseHost *host) {
+PoseScratch *pose_createScratch(const cusPoseMatcher *m, int threads) {
     size_t area = 1, rows = 1;
     for (int i = 0; i < pose_count(m); ++i) {
         const Pose *const p = &m->poses[i];
@@ -207,44 +196,45 @@ static int allocateScratch(const cusPoseMatcher *m, PoseHost *host) {
         area = own > area ? own : area;
         rows = (size_t)p->rows > rows ? (size_t)p->rows : rows;
     }
-    host->scratch = calloc((size_t)host->threads, sizeof *host->scratch);
-    for (int t = 0; host->scratch && t < host->threads; ++t) {
-        PoseScratch *const s = &host->scratch[t];
+    PoseScratch *const scratch = calloc((size_t)threads, sizeof *scratch);
+    for (int t = 0; scratch && t < threads; ++t) {
+        PoseScratch *const s = &scratch[t];
         s->pose = -1;
         s->pixels = malloc(area);
         s->mask = malloc(area);
         s->first = malloc(rows * sizeof *s->first);
         s->last = malloc(rows * sizeof *s->last);
-        if (!s->pixels || !s->mask || !s->first || !s->last)
-            return 0;
+        if (!s->pixels || !s->mask || !s->first || !s->last) {
+            pose_destroyScratch(scratch, threads);
+            return NULL;
+        }
     }
-    return host->scratch != NULL;
+    return scratch;
 }
 
-/* The most tests that a pose needs, for each thread. */
-static int allocateTests(const cusPoseMatcher *m, PoseHost *host) {
-    host->chunks = 1;
-    for (int i = 0; i < pose_count(m) * host->levels; ++i) {
-        const size_t chunks = (size_t)host->blocks[i].count / POSE_CHUNK + 1;
-        host->chunks = chunks > host->chunks ? chunks : host->chunks;
+void pose_destroyScratch(PoseScratch *scratch, int threads) {
+    for (int t = 0; scratch && t < threads; ++t) {
+        free(scratch[t].pixels);
+        free(scratch[t].mask);
+        free(scratch[t].first);
+        free(scratch[t].last);
     }
-    host->tests = malloc((size_t)host->threads * (size_t)host->levels * host->chunks * sizeof *host->tests);
-    return host->tests != NULL;
+    free(scratch);
 }
 
-static int prepareAll(cusPoseMatcher *m, PoseHost *host) {
+static int listAll(cusPoseMatcher *m, PoseScratch *scratch, int threads) {
     int ok = 1;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int i = 0; i < pose_count(m); ++i) {
         Pose *const p = &m->poses[i];
         if (pose_positionRows(m, p) == 0)
             continue;
-        PoseScratch *const s = &host->scratch[cusi_threadNumber()];
+        PoseScratch *const s = &scratch[cusi_threadNumber()];
         pose_load(m, s, i);
         sumPixels(p, s);
         int made = 1;
-        for (int l = 0; l < host->levels; ++l)
-            made &= makeBlocks(m, p, s, &host->planes[l], &host->blocks[i * host->levels + l]);
+        for (int l = 0; l < m->levels; ++l)
+            made &= makeBlocks(m, p, s, &m->level[l], &m->blocks[i * m->levels + l]);
         if (!made) {
 #pragma omp atomic write
             ok = 0;
@@ -253,46 +243,16 @@ static int prepareAll(cusPoseMatcher *m, PoseHost *host) {
     return ok;
 }
 
-cusStatus pose_host_create(const char *function, cusPoseMatcher *m) {
-    PoseHost *const host = calloc(1, sizeof *host);
-    CUSI_REQUIRE(host, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
-    m->state = host;
-    host->threads = cusi_maxThreads();
-#pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
+cusStatus pose_prepare(const char *function, cusPoseMatcher *m, size_t fine_step) {
+    const int threads = cusi_maxThreads();
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int i = 0; i < pose_count(m); ++i)
         measure(m, &m->poses[i]);
-    choosePlanes(m, host);
-    host->blocks = calloc((size_t)pose_count(m) * (size_t)host->levels, sizeof *host->blocks);
-    host->guesses = malloc((size_t)pose_count(m) * sizeof *host->guesses);
-    host->sums = malloc((size_t)host->threads * (size_t)m->cols * sizeof *host->sums);
-    host->picks = malloc((size_t)m->options.max_matches * sizeof *host->picks);
-    const int ok = host->blocks && host->guesses && host->sums && host->picks && allocatePlanes(host) &&
-                   allocateScratch(m, host) && prepareAll(m, host) && allocateTests(m, host);
+    chooseLevels(m, fine_step);
+    m->blocks = calloc((size_t)pose_count(m) * (size_t)m->levels, sizeof *m->blocks);
+    PoseScratch *const scratch = pose_createScratch(m, threads);
+    const int ok = m->blocks && scratch && listAll(m, scratch, threads);
+    pose_destroyScratch(scratch, threads);
     CUSI_REQUIRE(ok, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     return CUS_OK;
-}
-
-void pose_host_destroy(cusPoseMatcher *m) {
-    PoseHost *const host = m->state;
-    if (!host)
-        return;
-    for (int l = 0; l < host->levels; ++l) {
-        free(host->planes[l].low);
-        free(host->planes[l].high);
-    }
-    for (int i = 0; host->blocks && i < pose_count(m) * host->levels; ++i)
-        free(host->blocks[i].at);
-    for (int t = 0; host->scratch && t < host->threads; ++t) {
-        free(host->scratch[t].pixels);
-        free(host->scratch[t].mask);
-        free(host->scratch[t].first);
-        free(host->scratch[t].last);
-    }
-    free(host->blocks);
-    free(host->guesses);
-    free(host->scratch);
-    free(host->sums);
-    free(host->tests);
-    free(host->picks);
-    free(host);
 }

@@ -1,0 +1,257 @@
+// pose on the GPU: the object, and the launches of a search.
+#include "pose/cuda/search.cuh"
+
+#include "device.h"
+#include "pose/backend.h"
+
+#include "cusight/integral.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+using namespace cusi;
+using namespace cusi::pose;
+
+namespace {
+
+constexpr size_t MIN_STRIPS = 1 << 20;
+
+struct Matcher {
+    cusIntegrator *integrator = nullptr;
+    cusMat table = CUS_MAT_INIT;
+    Field field = {};
+    PoseBest *picks = nullptr, *values = nullptr;
+    size_t strips_of_pose = 1, strips = 0;
+    void *memory[16] = {}; // everything allocated
+    int allocations = 0;
+};
+
+// Memory of the host while a matcher is created.
+template<class T>
+class HostArray {
+  public:
+    explicit HostArray(size_t count) : data_(static_cast<T *>(std::calloc(std::max<size_t>(count, 1), sizeof(T)))) {}
+    ~HostArray() { std::free(data_); }
+    HostArray(const HostArray &) = delete;
+    HostArray &operator=(const HostArray &) = delete;
+    T *get() const { return data_; }
+
+  private:
+    T *data_;
+};
+
+template<class T>
+cusStatus allocate(const char *function, Matcher &m, size_t count, T **data) {
+    void *memory = nullptr;
+    CUS_TRY(cusi_deviceAllocate(function, std::max<size_t>(count, 1) * sizeof(T), &memory));
+    m.memory[m.allocations++] = memory;
+    *data = static_cast<T *>(memory);
+    return CUS_OK;
+}
+
+template<class T>
+cusStatus upload(const char *function, Matcher &m, const T *from, size_t count, const T **data) {
+    T *to = nullptr;
+    CUS_TRY(allocate(function, m, count, &to));
+    CUSI_CUDA(function, cudaMemcpy(to, from, count * sizeof(T), cudaMemcpyHostToDevice));
+    *data = to;
+    return CUS_OK;
+}
+
+// At most 2^16 blocks of a pose are used, so that sums fit.
+uint32_t usedBlocks(const cusPoseMatcher &host, int pose, int level) {
+    return static_cast<uint32_t>(std::min(host.blocks[pose * host.levels + level].count, 1 << 16));
+}
+
+// The blocks of all poses, those of each in whole chunks.
+cusStatus uploadBlocks(const char *function, Matcher &m, const cusPoseMatcher &host) {
+    const size_t poses = static_cast<size_t>(pose_count(&host));
+    size_t total = 0;
+    for (int i = 0; i < pose_count(&host); ++i)
+        for (int l = 0; l < host.levels; ++l)
+            total += divUp(usedBlocks(host, i, l), uint32_t{POSE_CHUNK}) * POSE_CHUNK;
+    CUSI_REQUIRE(total < UINT32_MAX, CUS_ERROR_SIZE, "%s: poses have %zu blocks, expected fewer than 2^32", function,
+                 total);
+    const HostArray<PoseBlock> blocks(total);
+    const HostArray<Chunk> chunks(total / POSE_CHUNK);
+    const HostArray<Lists> lists(poses);
+    CUSI_REQUIRE(blocks.get() && chunks.get() && lists.get(), CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    size_t at = 0;
+    for (int i = 0; i < pose_count(&host); ++i) {
+        Lists &own = lists.get()[i];
+        own.rows = pose_positionRows(&host, &host.poses[i]);
+        own.cols = pose_positionCols(&host, &host.poses[i]);
+        if (own.rows > 0)
+            m.field.most_slices = std::max(m.field.most_slices, divUp(host.poses[i].rows, SLICE));
+        for (int l = 0; l < host.levels; ++l) {
+            own.first[l] = static_cast<uint32_t>(at);
+            own.count[l] = usedBlocks(host, i, l);
+            int64_t t1 = 0, t2 = 0;
+            for (uint32_t k = 0; k < own.count[l]; ++k) {
+                const PoseBlock &b = blocks.get()[at + k] = host.blocks[i * host.levels + l].at[k];
+                t1 += b.value;
+                t2 += b.value * b.value;
+                chunks.get()[(at + k) / POSE_CHUNK] = {i, l, static_cast<int32_t>(k + 1), t1, t2};
+            }
+            at += divUp(own.count[l], uint32_t{POSE_CHUNK}) * POSE_CHUNK;
+        }
+        m.strips_of_pose =
+            std::max(m.strips_of_pose, static_cast<size_t>(divUp(own.rows, host.level[0].cell)) *
+                                           static_cast<size_t>(divUp(divUp(own.cols, host.level[0].cell), 32)));
+    }
+    m.field.chunk_count = static_cast<unsigned>(total / POSE_CHUNK);
+    CUS_TRY(upload(function, m, lists.get(), poses, &m.field.lists));
+    CUS_TRY(upload(function, m, chunks.get(), total / POSE_CHUNK, &m.field.chunks));
+    return upload(function, m, blocks.get(), total, &m.field.blocks);
+}
+
+// What RowSampler loads. Beyond the template, where weights are 0, it is repeated.
+cusStatus uploadSources(const char *function, Matcher &m, const cusPoseMatcher &host, const uint8_t *from, bool is_mask,
+                        const uint32_t **data) {
+    const size_t rows = static_cast<size_t>(host.templ_rows), cols = static_cast<size_t>(host.templ_cols);
+    const HostArray<uint32_t> sources(rows * cols);
+    CUSI_REQUIRE(sources.get(), CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    for (size_t y = 0; y < rows; ++y)
+        for (size_t x = 0; x < cols; ++x)
+            for (size_t k = 0; k < 4; ++k) {
+                const uint32_t v = from[std::min(y + k / 2, rows - 1) * cols + std::min(x + k % 2, cols - 1)];
+                sources.get()[y * cols + x] |= (is_mask && v ? 255 : v) << (8 * k);
+            }
+    return upload(function, m, sources.get(), rows * cols, data);
+}
+
+cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
+    CUS_TRY(cusIntegratorCreate(&m.integrator, host.rows, host.cols, CUS_DEVICE));
+    CUS_TRY(cusMatCreate(&m.table, host.rows + 1, host.cols + 1, CUS_32SC1, CUS_DEVICE));
+    Field &f = m.field;
+    f.table = static_cast<const uint32_t *>(m.table.data);
+    f.table_step = m.table.step / sizeof(uint32_t);
+    CUS_TRY(pose_prepare(function, &host, f.table_step));
+    const size_t poses = static_cast<size_t>(pose_count(&host));
+    f.frame_rows = host.rows;
+    f.frame_cols = host.cols;
+    f.method = host.options.method;
+    f.limit_cost = pose_limitCost(&host);
+    f.pose_count = pose_count(&host);
+    f.levels = host.levels;
+    std::copy_n(host.level, host.levels, f.level);
+    const size_t cells = static_cast<size_t>(f.level[0].rows) * f.level[0].step + POSE_PADDING;
+    CUS_TRY(allocate(function, m, cells, &f.plane));
+    CUSI_CUDA(function, cudaMemset(f.plane, 0, cells * sizeof *f.plane));
+    CUS_TRY(uploadSources(function, m, host, host.templ, false, &f.templ));
+    if (host.mask)
+        CUS_TRY(uploadSources(function, m, host, host.mask, true, &f.mask));
+    CUS_TRY(upload(function, m, host.poses, poses, &f.poses));
+    CUS_TRY(upload(function, m, host.angles, static_cast<size_t>(host.angle_count), &f.picks.angles));
+    CUS_TRY(uploadBlocks(function, m, host));
+    CUS_TRY(allocate(function, m, f.chunk_count, &f.tests));
+    CUS_TRY(allocate(function, m, poses, &f.guesses));
+    CUS_TRY(allocate(function, m, 1, &f.state));
+    CUS_TRY(allocate(function, m, MAX_GROUPS, &f.groups));
+    const double *const angles = f.picks.angles;
+    f.picks = pose_picks(&host, nullptr, 0);
+    f.picks.poses = f.poses;
+    f.picks.angles = angles;
+    CUS_TRY(allocate(function, m, static_cast<size_t>(host.options.max_matches), &m.picks));
+    CUS_TRY(allocate(function, m, POSE_MOST_VALUES, &m.values));
+    f.picks.at = m.picks;
+    m.strips = std::min(std::max(MIN_STRIPS, m.strips_of_pose), m.strips_of_pose * poses);
+    return allocate(function, m, m.strips, &f.strips);
+}
+
+unsigned gridSide(size_t blocks) {
+    return static_cast<unsigned>(std::min<size_t>(std::max<size_t>(blocks, 1), 65535));
+}
+
+cusStatus fillPlanes(const char *function, Matcher &m, const cusMat &frame, cudaStream_t stream) {
+    CUS_TRY(cusIntegratorRun(m.integrator, &frame, &m.table, nullptr, nullptr, stream));
+    const Field &f = m.field;
+    if (f.level[0].rows <= 0 || f.level[0].cols <= 0)
+        return CUS_OK;
+    const size_t cell = static_cast<size_t>(f.level[0].cell);
+    const dim3 grid(static_cast<unsigned>(divUp(static_cast<size_t>(f.level[0].cols) * cell, size_t{PLANE_COLS})),
+                    gridSide(divUp(static_cast<size_t>(f.level[0].rows) * cell, size_t{PLANE_ROWS})));
+    return launch(function, planeKernel, grid, dim3(PLANE_COLS, PLANE_ROWS), 0, stream, f);
+}
+
+template<bool DIFFERS>
+cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) {
+    const Field &f = m.field;
+    int multiprocessors = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
+    const unsigned count = static_cast<unsigned>(multiprocessors), poses = static_cast<unsigned>(f.pose_count);
+    CUSI_CUDA(function, cudaMemsetAsync(f.guesses, 0xff, poses * sizeof *f.guesses, stream));
+    const dim3 shares(divUp(16 * count, std::min(poses, 16 * count)), gridSide(poses));
+    CUS_TRY(launch(function, guessKernel<DIFFERS>, shares, THREADS, 0, stream, f));
+    if (f.levels > 1) // else cells are positions
+        CUS_TRY(launch(function, sharpenKernel<DIFFERS>, gridSide(poses), THREADS, 0, stream, f));
+    CUS_TRY(launch(function, trialKernel, 1, THREADS, 0, stream, f));
+    CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
+    const unsigned step = gridSide(m.strips / m.strips_of_pose), cells = static_cast<unsigned>(f.level[0].cell);
+    for (unsigned first = 0; first < poses; first += step) {
+        CUS_TRY(launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f));
+        const dim3 grid(gridSide(divUp(divUp(static_cast<unsigned>(f.frame_cols), cells), 32u)),
+                        gridSide(divUp(divUp(static_cast<unsigned>(f.frame_rows), cells), unsigned{WARPS})),
+                        std::min(step, poses - first));
+        CUS_TRY(launch(function, boundKernel<DIFFERS>, grid, THREADS, 0, stream, f, static_cast<int>(first)));
+        CUS_TRY(launch(function, searchKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
+        CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
+    }
+    return CUS_OK;
+}
+
+Matcher &matcherOf(const cusPoseMatcher *matcher) {
+    return *static_cast<Matcher *>(matcher->state);
+}
+
+} // namespace
+
+cusStatus pose_cuda_create(const char *function, cusPoseMatcher *matcher) {
+    Matcher *const m = new (std::nothrow) Matcher();
+    matcher->state = m;
+    CUSI_REQUIRE(m, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    return fill(function, *m, *matcher);
+}
+
+void pose_cuda_destroy(cusPoseMatcher *matcher) {
+    Matcher *const m = static_cast<Matcher *>(matcher->state);
+    if (!m)
+        return;
+    cusIntegratorDestroy(m->integrator);
+    cusMatRelease(&m->table);
+    for (int i = 0; i < m->allocations; ++i)
+        cusi_deviceFree(m->memory[i]);
+    delete m;
+}
+
+cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best,
+                           cusStream stream) {
+    const char *const function = "cusPoseMatcherRun";
+    Matcher &m = matcherOf(matcher);
+    Field &f = m.field;
+    f.frame = static_cast<const unsigned char *>(frame->data);
+    f.frame_step = frame->step;
+    f.picks.count = count;
+    if (count == 0)
+        CUS_TRY(fillPlanes(function, m, *frame, stream));
+    else
+        CUSI_CUDA(function,
+                  cudaMemcpyAsync(m.picks + count - 1, picks + count - 1, sizeof *picks, cudaMemcpyHostToDevice, stream));
+    CUS_TRY(f.method == CUS_MATCH_SQDIFF ? findBest<true>(function, m, stream) : findBest<false>(function, m, stream));
+    CUSI_CUDA(function, cudaMemcpyAsync(best, &f.state->best, sizeof *best, cudaMemcpyDeviceToHost, stream));
+    return cusStreamSynchronize(stream);
+}
+
+cusStatus pose_cuda_values(cusPoseMatcher *matcher, const cusMat *, PoseBest *values, int count, cusStream stream) {
+    const char *const function = "cusPoseMatcherRun";
+    const Matcher &m = matcherOf(matcher);
+    const Field &f = m.field;
+    const size_t bytes = static_cast<size_t>(count) * sizeof *values;
+    PoseBest *const there = m.values;
+    CUSI_CUDA(function, cudaMemcpyAsync(there, values, bytes, cudaMemcpyHostToDevice, stream));
+    const auto kernel = f.method == CUS_MATCH_SQDIFF ? valueKernel<true> : valueKernel<false>;
+    CUS_TRY(launch(function, kernel, static_cast<unsigned>(count), THREADS, 0, stream, f, there));
+    CUSI_CUDA(function, cudaMemcpyAsync(values, there, bytes, cudaMemcpyDeviceToHost, stream));
+    return cusStreamSynchronize(stream);
+}

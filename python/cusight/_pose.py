@@ -1,0 +1,143 @@
+"""Template matching under rotation and scale, with the exact best match of a grid of poses."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Iterable, Literal, Sequence, Union
+
+from . import _core
+from ._errors import choice, integer, integers, invalid, wrong_type
+from ._match import _METHODS
+from ._objects import Closeable
+from ._types import ArrayLike, Stream
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+PoseMethod = Literal["sqdiff", "sqdiff_normed", "ccorr_normed", "ccoeff_normed"]
+Values = Union[float, Iterable[float]]
+
+_FIELDS = [
+    ("x", "<f8"),
+    ("y", "<f8"),
+    ("angle", "<f8"),
+    ("scale", "<f8"),
+    ("score", "<f8"),
+    ("col", "<i4"),
+    ("row", "<i4"),
+    ("angle_index", "<i4"),
+    ("scale_index", "<i4"),
+    ("pixels", "<i4"),
+    ("reserved", "<i4"),
+]
+_dtype: Any = None
+
+
+def pose_dtype() -> numpy.dtype[Any]:
+    """The NumPy type of one match of a `PoseMatcher`: 64 bytes with x, y, angle, scale, score, col, row, angle_index, scale_index,
+    pixels and reserved."""
+    global _dtype
+    if _dtype is None:
+        import numpy
+
+        _dtype = numpy.dtype(_FIELDS)
+    return _dtype  # type: ignore[no-any-return]
+
+
+def _numbers(argument: str, values: Any) -> list[float]:
+    try:
+        if isinstance(values, str):
+            raise TypeError
+        numbers = [float(v) for v in values] if hasattr(values, "__iter__") else [float(values)]
+    except (TypeError, ValueError):
+        raise wrong_type("PoseMatcher", argument, values, "a number or several") from None
+    if not numbers:
+        raise invalid("PoseMatcher", argument, values, "a number or several")
+    return numbers
+
+
+class PoseMatcher(Closeable):
+    """Finds a template in frames of one size, rotated and scaled. Everything is allocated and every pose prepared here.
+
+    template: (h, w) uint8.
+    shape: (rows, cols) of the frames; further axes are ignored, so ``frame.shape`` of a gray frame fits.
+    angles: degrees, counterclockwise, -360 to 360: a number or several, such as ``range(-180, 180)``.
+    scales: 1/16 to 16, likewise, such as ``numpy.linspace(0.9, 1.1, 11)``. Angles times scales: at most 65536 poses.
+    method: "sqdiff" (mean squared difference of a pixel), "sqdiff_normed", "ccorr_normed" or "ccoeff_normed".
+    mask: (h, w) uint8 or bool; only pixels that are not 0 count.
+    max_matches: 1 to 1024, best first.
+    min_distance, min_angle: the centers of any two matches differ by at least min_distance pixels in x or in y, or their angles by at
+        least min_angle degrees.
+    score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff_normed", >= for the others. None: no limit.
+    refine: move x, y, angle and scale between the pixels and the values of the grid. If the ground around the part varies, a mask
+        without the outer two pixels of the template keeps it from biasing the scale.
+
+    The best match is that of brute force over all poses and positions. Frames are searched on the device of the template. Use one
+    object per thread. It is a context manager. Raises TypeError (element types), ValueError (sizes, options, device), MemoryError,
+    RuntimeError (CUDA).
+    Method: docs/pose.md.
+    """
+
+    def __init__(
+        self,
+        template: ArrayLike,
+        shape: Sequence[int],
+        *,
+        angles: Values = 0.0,
+        scales: Values = 1.0,
+        method: PoseMethod = "sqdiff",
+        mask: ArrayLike | None = None,
+        max_matches: int = 1,
+        min_distance: int = 1,
+        min_angle: float = 360.0,
+        score_limit: float | None = None,
+        refine: bool = False,
+        stream: Stream | None = None,
+    ) -> None:
+        name = "PoseMatcher"
+        size = integers(name, "shape", shape, "(rows, cols)")
+        if len(size) < 2:
+            raise invalid(name, "shape", shape, "(rows, cols)")
+        #: The values of the grid, in the order of angle_index and scale_index.
+        self.angles = _numbers("angles", angles)
+        self.scales = _numbers("scales", scales)
+        self._about = f"{len(self.angles)} x {len(self.scales)} poses in {size[0]} x {size[1]} pixels, {method}"
+        self._core = _core.PoseMatcher(
+            template,
+            size[0],
+            size[1],
+            self.angles,
+            self.scales,
+            choice(name, "method", method, {key: _METHODS[key] for key in PoseMethod.__args__}),  # type: ignore[attr-defined]
+            mask,
+            integer(name, "max_matches", max_matches),
+            integer(name, "min_distance", min_distance),
+            float(min_angle),
+            math.nan if score_limit is None else float(score_limit),
+            bool(refine),
+            stream,
+        )
+
+    def __call__(self, frame: ArrayLike, *, stream: Stream | None = None) -> NDArray[Any]:
+        """Finds the template in a frame, (rows, cols) uint8, and returns the matches, best first: a structured NumPy array (see
+        `pose_dtype`). Waits for the stream. x and y are the center of the template in the frame, col and row the first pixel of the window compared."""
+        self._core.run(frame, stream)
+        return self.matches()
+
+    def run(self, frame: ArrayLike, *, stream: Stream | None = None) -> None:
+        """As `__call__`, which waits, too; `matches` returns what was found."""
+        self._core.run(frame, stream)
+
+    def matches(self) -> NDArray[Any]:
+        """The matches of the last run, as `__call__` returns them."""
+        import numpy
+
+        return numpy.frombuffer(self._core.get(), pose_dtype())
+
+    def template(self, angle_index: int, scale_index: int) -> tuple[Any, Any]:
+        """The window of a pose as it is compared: the resampled template, and its mask, 255 where a pixel counts and 0 elsewhere. Both
+        are (rows, cols) uint8 on the host."""
+        name = "PoseMatcher.template"
+        pixels, mask = self._core.template(integer(name, "angle_index", angle_index), integer(name, "scale_index", scale_index))
+        return pixels, mask

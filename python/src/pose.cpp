@@ -1,0 +1,105 @@
+// Template matching under rotation and scale.
+#include "handle.hpp"
+#include "modules.hpp"
+
+namespace cuspy {
+
+struct Poses {
+    Handle<cusPoseMatcher> handle;
+    Device device;
+    Framework framework; // of the template
+    int max_matches, angles, scales;
+};
+
+static cusPoseRange rangeOf(const std::vector<double> &values) {
+    return {0, 0, 1, values.data(), static_cast<int>(values.size())};
+}
+
+static Poses *createPoses(nb::handle templ_object, int rows, int cols, const std::vector<double> &angles,
+                          const std::vector<double> &scales, int method, nb::handle mask, int max_matches, int min_distance,
+                          double min_angle, double score_limit, bool refine, nb::handle stream) {
+    Call call("PoseMatcher", stream);
+    const Array array = call.in(templ_object, "template");
+    const cusMat templ = array.matrix();
+    cusPoseOptions options = cusPoseDefaults();
+    options.method = static_cast<cusMatchMethod>(method);
+    options.angles = rangeOf(angles);
+    options.scales = rangeOf(scales);
+    options.max_matches = max_matches;
+    options.min_distance = min_distance;
+    options.min_angle = min_angle;
+    options.score_limit = score_limit;
+    options.refine = refine;
+    Array mask_array;
+    cusMat mask_mat = CUS_MAT_INIT;
+    if (!mask.is_none()) {
+        mask_array = call.in(mask, "mask");
+        mask_mat = mask_array.matrix();
+        options.mask = &mask_mat;
+    }
+    cusPoseMatcher *matcher = nullptr;
+    call.run([&] { return cusPoseMatcherCreate(&matcher, &templ, rows, cols, &options, call.stream()); });
+    return new Poses{{"PoseMatcher", matcher, cusPoseMatcherDestroy},
+                     call.device(),
+                     call.framework(),
+                     max_matches,
+                     static_cast<int>(angles.size()),
+                     static_cast<int>(scales.size())};
+}
+
+static void runPoses(Poses &self, nb::handle frame_object, nb::handle stream) {
+    const Use<cusPoseMatcher> matcher(self.handle);
+    Call call("PoseMatcher", stream);
+    call.expect(self.device, "the template");
+    const Array array = call.in(frame_object, "frame");
+    const cusMat frame = array.matrix();
+    call.run([&] { return cusPoseMatcherRun(matcher, &frame, call.stream()); });
+}
+
+// The matches as bytes; the caller gives them their type.
+static nb::bytearray getPoses(Poses &self) {
+    const Use<cusPoseMatcher> matcher(self.handle);
+    std::vector<cusPoseMatch> matches(static_cast<size_t>(self.max_matches));
+    int found = 0;
+    check(cusPoseMatcherGet(matcher, matches.data(), self.max_matches, &found));
+    return nb::bytearray(reinterpret_cast<const char *>(matches.data()), static_cast<size_t>(found) * sizeof(cusPoseMatch));
+}
+
+// (pixels, mask) of a pose, in host memory.
+static nb::tuple templateOf(Poses &self, int angle_index, int scale_index) {
+    const Use<cusPoseMatcher> matcher(self.handle);
+    Call call("PoseMatcher.template");
+    call.assume({}, self.device.space == CUS_HOST ? self.framework : Framework::NumPy); // poses are made on the host
+    struct Pair {
+        cusMat pixels = CUS_MAT_INIT, mask = CUS_MAT_INIT;
+        ~Pair() {
+            cusMatRelease(&pixels);
+            cusMatRelease(&mask);
+        }
+    } pair;
+    call.run([&] { return cusPoseMatcherTemplate(matcher, angle_index, scale_index, &pair.pixels, &pair.mask); });
+    nb::object arrays[2];
+    const cusMat *const from[] = {&pair.pixels, &pair.mask};
+    for (int i = 0; i < 2; ++i) {
+        const Array out = call.out(nb::none(), i ? "mask" : "pixels", imageShape(*from[i]), U8);
+        cusMat to = out.matrix();
+        check(cusMatCopy(from[i], &to, nullptr));
+        arrays[i] = out.object;
+    }
+    return nb::make_tuple(arrays[0], arrays[1]);
+}
+
+void addPose(nb::module_ &module) {
+    const auto none = [](const char *name) { return nb::arg(name).none(); };
+    nb::class_<Poses>(module, "PoseMatcher")
+        .def(nb::new_(&createPoses), nb::arg("template"), nb::arg("rows"), nb::arg("cols"), nb::arg("angles"),
+             nb::arg("scales"), nb::arg("method"), none("mask"), nb::arg("max_matches"), nb::arg("min_distance"),
+             nb::arg("min_angle"), nb::arg("score_limit"), nb::arg("refine"), none("stream"))
+        .def("close", [](Poses &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](Poses &self) { return self.handle.closed(); })
+        .def("run", &runPoses, nb::arg("frame"), none("stream"))
+        .def("get", &getPoses)
+        .def("template", &templateOf, nb::arg("angle_index"), nb::arg("scale_index"));
+}
+
+} // namespace cuspy
