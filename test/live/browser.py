@@ -71,6 +71,11 @@ class Page:
 
     def stop(self):
         stop(self.process)
+        self.check()
+
+    def check(self):
+        """A program built with a sanitizer has found nothing."""
+        expect("Sanitizer" not in self.said(), f"{self.log.stem}: {self.said()[-4000:]}")
 
 
 class Sender(Page):
@@ -85,6 +90,7 @@ class Sender(Page):
         """Ctrl-C, which lets the viewers have what is on its way."""
         self.process.send_signal(signal.SIGINT)
         self.process.wait(60 * browsers.patience)
+        self.check()
 
     def truth(self):
         if not self.truth_file.exists():

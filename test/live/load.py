@@ -142,9 +142,11 @@ def main():
     elapsed = time.monotonic() - start
     for viewer in fast + slow:
         viewer.socket.close()
-    out, _ = sender.communicate(timeout=30)
+    out, said = sender.communicate(timeout=60)
 
     problems = []
+    if sender.returncode != 130:  # a sanitizer ends it with a code of its own
+        problems.append(f"the sender ended with {sender.returncode}: {said[-2000:]}")
     frames = [v.frames for v in fast]
     missed = sum(v.missed for v in fast)
     missed_by_slow += sum(v.missed for v in slow)

@@ -29,10 +29,10 @@ says 1 "CUSIGHT_CUDA is ON, but nvcc 12.4 \([^)]*\) refuses the system's C\+\+ c
 CUDAHOSTCXX=c++ configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" || fail "CUDAHOSTCXX: $(tail -n 20 "$work/log")"
 says 1 "CUDA backend: no, since nvcc 12.4 \([^)]*\) refuses the host compiler c\+\+"
 # Its headers contradict the system's: said as such. The question is asked again, in the same folder, after a refusal.
-again() { cmake -S "$source" -B "$work/build" >"$work/log" 2>&1 || fail "CMake ends: $(tail -n 20 "$work/log")"; }
+again() { cmake -S "$source" -B "$work/build" "$@" >"$work/log" 2>&1; } # OPTION...
 configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" || fail "a refused host compiler ends CMake"
 sed -i 's,error: unsupported GNU version,/usr/include/math.h(9): error: exception specification,' "$work/nvcc"
-again
+again || fail "CMake ends: $(tail -n 20 "$work/log")"
 says 1 "CUDA backend: no, since nvcc 12.4 \([^)]*\) does not go with this system's headers [^:]*: /usr/include/math.h\(9\): error: exception spec"
 sed -i 's/12\.4/11.5/g' "$work/nvcc"
 configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" || fail "an old nvcc ends CMake"
@@ -83,6 +83,17 @@ if [ -x "$build/bin/cusight-heatmap" ]; then # the programs' libraries are there
     for name in libavformat libavcodec libavutil libswscale; do printf 'Name: %s\nDescription: old\nVersion: 58.29.100\n' $name >"$work/old/$name.pc"; done
     PKG_CONFIG_LIBDIR=$work/old configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON || fail "an old libavformat ends CMake"
     says 1 "Without libavformat 58.76 or later \(is needed, found 58.29.100; Debian: pkg-config libavformat-dev libavcodec-dev libswscale-dev\): no programs"
+    # What --web needs; each of these is looked for only if the one before it is there.
+    configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON -DCUSIGHT_WASM_CLANG= || fail "without a clang for WebAssembly"
+    says 1 "Without --web of cusight-diffstream and cusight-events: this build found no clang for WebAssembly \(Debian: clang lld"
+    ! again -DCUSIGHT_WEB=ON || fail "CUSIGHT_WEB=ON succeeds without a clang for WebAssembly"
+    says 1 "CUSIGHT_WEB is ON, but this build found no clang for WebAssembly"
+    again -DCUSIGHT_WEB=OFF || fail "without --web"
+    says 0 "Without --web"
+    if grep -q '^CUSIGHT_WASM_WORKS:INTERNAL=ON' "$build/CMakeCache.txt"; then
+        again -DCUSIGHT_WEB=AUTO "-DCUSIGHT_WASM_CLANG=$(option CUSIGHT_WASM_CLANG)" "-DCUSIGHT_ZSTD_SOURCE=$work" || fail "without zstd's source"
+        says 1 "Without --web of cusight-diffstream and cusight-events: this build found no zstd\.c in [^ ]* \(scripts/setup fetches it\)"
+    fi
     PKG_CONFIG_LIBDIR=$work configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON || fail "without libavformat"
     says 1 "Without libavformat 58.76 or later \(was not found; Debian: pkg-config libavformat-dev"
 fi

@@ -154,6 +154,48 @@ assert [(test.name, test.outcome) for test in late] == [("bad", "not begun")], l
 assert junit.count(found + late) == {"passed": 1, "failed": 2, "skipped": 1, "not begun": 1}
 END
 
+# tidy.py keeps what passed, while neither the sources with their comments, nor the checks, nor the linter change; never what failed.
+mkdir "$work/linted" "$work/linter"
+cd "$work/linted"
+printf '#!/bin/sh\nexec cc "$@"\n' >"$work/linter/clang"
+cat >"$work/linter/tidy" <<'END'
+#!/bin/sh
+case $* in --version) cat "$0.version"; exit ;; esac
+for file; do :; done
+echo "$file" >>"$0.runs"
+! grep -n BAD "$file"
+END
+chmod +x "$work/linter"/*
+echo 1 >"$work/linter/tidy.version"
+echo '#define WIDTH 3 // NOLINT' >a.h
+echo 'int a[] = {0};' >a.c
+printf '#include "a.h"\nint b[] = {WIDTH};\n' >b.c
+echo 'int c; // BAD' >c.c
+python3 - <<'END'
+import json, os
+here = os.getcwd()
+json.dump([{"directory": here, "file": f"{here}/{name}.c", "command": f"ccache /usr/bin/cc -DX -Wall -o {name}.o -c {here}/{name}.c"} for name in "abc"],
+          open("compile_commands.json", "w"))
+END
+lints() { # EXPECTED FILE...: those that clang-tidy runs over
+    local expected=$1 code=0
+    shift
+    : >"$work/linter/tidy.runs"
+    PATH=$work/linter:$PATH python3 "$source/scripts/tidy.py" "$work/linter/tidy" . "$work/kept" 2 "$@" >said || code=$?
+    case " $* " in *c.c*) [ $code = 1 ] && grep -q BAD said || die "tidy.py: a bad file passes" ;; *) [ $code = 0 ] || die "tidy.py: $(cat said)" ;; esac
+    [ "$(sed 's,.*/,,' "$work/linter/tidy.runs" | sort | paste -sd ' ')" = "$expected" ] || die "tidy.py runs over '$(cat "$work/linter/tidy.runs")', not '$expected'"
+}
+lints "a.c b.c c.c" a.c b.c c.c
+lints "c.c" a.c b.c c.c
+echo '#define WIDTH 3 // as it were' >a.h
+lints "b.c" a.c b.c
+echo 'Checks: -*' >.clang-tidy
+lints "a.c b.c" a.c b.c
+echo 2 >"$work/linter/tidy.version"
+lints "a.c b.c" a.c b.c
+lints "" a.c b.c
+cd "$work"
+
 # The fingerprint is what git would say of the committed files.
 gpu_sources=(-- '*.cu' '*.cuh' 'src/*.h' 'modules/*/*.h' ':!perf')
 if git -C "$source" diff --quiet HEAD "${gpu_sources[@]}" 2>/dev/null && [ -z "$(git -C "$source" ls-files -o --exclude-standard "${gpu_sources[@]}")" ]; then
