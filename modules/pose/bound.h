@@ -8,7 +8,11 @@ enum {
     POSE_LEVELS = 3,
     POSE_CHUNK = 16,  /* blocks between two tests */
     POSE_GUIDES = 64, /* blocks that the first guess looks at */
-    POSE_UNIT = 8     /* means of blocks are in units of 1/8 */
+    POSE_CLIMBS = 3,  /* steps from the best guess, each of as many pixels at most */
+    POSE_CLIMB = 3,
+    POSE_CLIMB_PLACES = (2 * POSE_CLIMB + 1) * (2 * POSE_CLIMB + 1),
+    POSE_BESIDE = 5, /* a pose, and those before and after it in angle and scale */
+    POSE_UNIT = 8    /* means of blocks are in units of 1/8 */
 };
 
 /* Blocks of `block` x `block` pixels, for cells of `cell` x `cell` positions. Entries of a backend's plane, [row][col] of cells,

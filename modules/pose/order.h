@@ -84,6 +84,17 @@ POSE_FN int64_t pose_center(int32_t at, int32_t trimmed, int32_t canvas) {
     return 2 * ((int64_t)at - trimmed) + canvas - 1;
 }
 
+/* Where another pose is centered as `at` is, or half a pixel before. */
+POSE_FN void pose_sameCenter(const Pose *poses, const PoseBest *at, int pose, int32_t *row, int32_t *col) {
+    const Pose *const from = &poses[at->pose], *const to = &poses[pose];
+    *col =
+        (int32_t)((pose_center(at->col, from->left, from->transform.cols) - pose_center(0, to->left, to->transform.cols)) >>
+                  1);
+    *row =
+        (int32_t)((pose_center(at->row, from->top, from->transform.rows) - pose_center(0, to->top, to->transform.rows)) >>
+                  1);
+}
+
 /* The shorter way around from one angle to another, 0..180. */
 POSE_FN double pose_angleBetween(double a, double b) {
     const double d = fabs(fmod(a - b, 360.0));

@@ -78,13 +78,11 @@ static Neighbor startOf(const cusPoseMatcher *m, const cusPoseMatch *match, int 
     if (angle < 0 || scale < 0)
         return (Neighbor){.pose = -1};
     const int pose = angle * m->scale_count + scale;
-    const Pose *const from = &m->poses[match->angle_index * m->scale_count + match->scale_index], *const to =
-                                                                                                      &m->poses[pose];
-    const int64_t x2 =
-        pose_center(match->col, from->left, from->transform.cols) - pose_center(0, to->left, to->transform.cols);
-    const int64_t y2 =
-        pose_center(match->row, from->top, from->transform.rows) - pose_center(0, to->top, to->transform.rows);
-    return (Neighbor){.pose = pose, .row = (int)(y2 >> 1), .col = (int)(x2 >> 1), .moving = 1};
+    const PoseBest at = {
+        .pose = match->angle_index * m->scale_count + match->scale_index, .row = match->row, .col = match->col};
+    Neighbor n = {.pose = pose, .moving = 1};
+    pose_sameCenter(m->poses, &at, pose, &n.row, &n.col);
+    return n;
 }
 
 static int isPosition(const cusPoseMatcher *m, int pose, int row, int col) {

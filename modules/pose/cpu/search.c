@@ -173,6 +173,30 @@ static void tryGuess(Search *s, const PoseGuess *guess) {
     tryPosition(&w, fine.row, fine.col);
 }
 
+/* Moves from the best guess to the best position and pose around it, so that less is left to search. */
+static void climb(Search *s) {
+    for (int step = 0, version = -1; step < POSE_CLIMBS && s->best.pose >= 0 && s->version != version; ++step) {
+        version = s->version;
+        const PoseBest at = s->best;
+        const int scales = s->m->scale_count, angle = at.pose / scales, scale = at.pose % scales;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s->host->threads)
+        for (int i = 0; i < POSE_BESIDE; ++i) {
+            const int a = angle + (i == 1) - (i == 2), b = scale + (i == 3) - (i == 4), side = 2 * POSE_CLIMB + 1;
+            if (a < 0 || b < 0 || a >= s->m->angle_count || b >= scales)
+                continue;
+            Worker w = workerOf(s, a * scales + b);
+            const Pose *const p = &s->m->poses[w.pose];
+            int32_t row, col;
+            pose_sameCenter(s->m->poses, &at, w.pose, &row, &col);
+            for (int k = 0; k < POSE_CLIMB_PLACES; ++k) {
+                const int y = row + k / side - POSE_CLIMB, x = col + k % side - POSE_CLIMB;
+                if (y >= 0 && x >= 0 && y < pose_positionRows(s->m, p) && x < pose_positionCols(s->m, p))
+                    tryPosition(&w, y, x);
+            }
+        }
+    }
+}
+
 /* ---- Matches ------------------------------------------------------------------------------------------------------------- */
 
 static void findBest(Search *s) {
@@ -186,6 +210,7 @@ static void findBest(Search *s) {
     for (int i = 0; i < (poses < TRIALS ? poses : TRIALS); ++i)
         if (host->guesses[i].row >= 0)
             tryGuess(s, &host->guesses[i]);
+    climb(s);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < poses * parts; ++i) {
         const int pose = host->guesses[i / parts].pose, part = i % parts;

@@ -188,6 +188,10 @@ cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) 
         CUS_TRY(launch(function, sharpenKernel<DIFFERS>, gridSide(poses), THREADS, 0, stream, f));
     CUS_TRY(launch(function, trialKernel, 1, THREADS, 0, stream, f));
     CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
+    for (int i = 0; i < POSE_CLIMBS; ++i) {
+        CUS_TRY(launch(function, climbKernel<DIFFERS>, 1, THREADS, 0, stream, f));
+        CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
+    }
     const unsigned step = gridSide(m.strips / m.strips_of_pose), cells = static_cast<unsigned>(f.level[0].cell);
     for (unsigned first = 0; first < poses; first += step) {
         CUS_TRY(launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f));

@@ -195,6 +195,37 @@ __global__ void __launch_bounds__(THREADS) trialKernel(const __grid_constant__ F
     }
 }
 
+// Lists what lies around the best value so far: positions at most CLIMB away from it, of its pose and those beside it.
+template<bool DIFFERS>
+__global__ void __launch_bounds__(THREADS) climbKernel(const __grid_constant__ Field f) {
+    __shared__ ExactShared shared;
+    __shared__ Place places[POSE_CLIMB_PLACES];
+    __shared__ int count;
+    const PoseBest best = f.state->best;
+    if (threadIdx.x == 0)
+        f.state->groups = f.state->next_slice = 0;
+    const int scales = f.picks.scale_count, angle = best.pose / scales, scale = best.pose % scales;
+    for (int i = 0; i < POSE_BESIDE && best.pose >= 0; ++i) {
+        const int a = angle + (i == 1) - (i == 2), s = scale + (i == 3) - (i == 4), pose = a * scales + s;
+        if (a < 0 || s < 0 || s >= scales || pose >= f.pose_count)
+            continue;
+        __syncthreads();
+        if (threadIdx.x == 0)
+            count = 0;
+        __syncthreads();
+        const int k = static_cast<int>(threadIdx.x), side = 2 * POSE_CLIMB + 1;
+        int row, col;
+        pose_sameCenter(f.poses, &best, pose, &row, &col);
+        row += k / side - POSE_CLIMB, col += k % side - POSE_CLIMB;
+        const Lists &lists = f.lists[pose];
+        if (k < POSE_CLIMB_PLACES && row >= 0 && col >= 0 && row < lists.rows && col < lists.cols &&
+            !pose_isSuppressed(&f.picks, pose, row, col))
+            places[atomicAdd(&count, 1)] = {row, col};
+        __syncthreads();
+        listGroups<DIFFERS>(f, pose, places, count, shared);
+    }
+}
+
 // ---- Branch and bound -----------------------------------------------------------------------------------------------
 
 // What every chunk of blocks must reach, by the best value so far. Empties the lists.
@@ -311,9 +342,15 @@ __device__ void searchPositions(const Field &f, const Lists &lists, SearchShared
     __syncthreads();
     if (f.levels == 1)
         return listGroups<DIFFERS>(f, pose, s.left_at, s.left, s.exact);
-    for (int i = threadIdx.x / 32; i < s.left; i += WARPS)
-        if (isLeftByWarp<DIFFERS>(f, lists, 2, s.left_at[i]) && threadIdx.x % 32 == 0)
-            s.last_at[atomicAdd(&s.last, 1)] = s.left_at[i];
+    if (s.left >= 32) { // neighbors, whose loads coalesce
+        const Place own = s.left_at[min(static_cast<int>(threadIdx.x), s.left - 1)];
+        if (isLeft<DIFFERS>(f, lists, 2, threadIdx.x < s.left, PositionMeans(f, 2, own.row, own.col)))
+            s.last_at[atomicAdd(&s.last, 1)] = own;
+    } else {
+        for (int i = threadIdx.x / 32; i < s.left; i += WARPS)
+            if (isLeftByWarp<DIFFERS>(f, lists, 2, s.left_at[i]) && threadIdx.x % 32 == 0)
+                s.last_at[atomicAdd(&s.last, 1)] = s.left_at[i];
+    }
     __syncthreads();
     listGroups<DIFFERS>(f, pose, s.last_at, s.last, s.exact);
 }
