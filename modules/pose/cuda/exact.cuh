@@ -8,38 +8,42 @@ namespace cusi::pose {
 
 // ---- The best value so far ------------------------------------------------------------------------------------------
 
-// Called by one thread of a block. Stores what act() has changed if it returns true.
-template<class Act>
-__device__ void withBest(State *state, const Act &act) {
-    while (atomicCAS(&state->lock, 0u, 1u) != 0)
-        __nanosleep(100);
-    __threadfence();
-    volatile PoseBest &shared = state->best;
+// Readers do not lock, since every slice of every block reads: they repeat what a writer has disturbed, which is seldom. Called by
+// one thread of a block, as offer().
+__device__ inline PoseBest loadBest(const State *state) {
     PoseBest best;
-    best.ssd = shared.ssd, best.n = shared.n, best.cost = shared.cost;
-    best.pose = shared.pose, best.row = shared.row, best.col = shared.col;
-    if (act(best)) {
-        shared.ssd = best.ssd, shared.n = best.n, shared.cost = best.cost;
-        shared.pose = best.pose, shared.row = best.row, shared.col = best.col;
-    }
-    __threadfence();
-    atomicExch(&state->lock, 0u);
-}
-__device__ inline PoseBest loadBest(State *state) {
-    PoseBest best;
-    withBest(state, [&](const PoseBest &now) { return best = now, false; });
+    const PoseBest &shared = state->best;
+    unsigned before, after;
+    do {
+        before = __ldcg(&state->version);
+        __threadfence();
+        best.ssd = __ldcg(&shared.ssd), best.n = __ldcg(&shared.n), best.cost = __ldcg(&shared.cost);
+        best.pose = __ldcg(&shared.pose), best.row = __ldcg(&shared.row), best.col = __ldcg(&shared.col);
+        __threadfence();
+        after = __ldcg(&state->version);
+    } while (before % 2 || before != after);
     return best;
 }
 __device__ inline void offer(const Field &f, const PoseBest &value) {
+    State *const state = f.state;
     const double score = pose_score(f.method, &value);
-    if ((pose_wantsSmallest(f.method) ? score : -score) > f.limit_cost)
+    PoseBest best = loadBest(state);
+    if ((pose_wantsSmallest(f.method) ? score : -score) > f.limit_cost || !pose_isBetter(&value, &best))
         return;
-    withBest(f.state, [&](PoseBest &best) {
-        const bool is_better = pose_isBetter(&value, &best);
-        if (is_better)
-            best = value;
-        return is_better;
-    });
+    while (atomicCAS(&state->lock, 0u, 1u) != 0)
+        __nanosleep(100);
+    best = loadBest(state);
+    if (pose_isBetter(&value, &best)) {
+        atomicAdd(&state->version, 1u);
+        __threadfence();
+        volatile PoseBest &shared = state->best;
+        shared.ssd = value.ssd, shared.n = value.n, shared.cost = value.cost;
+        shared.pose = value.pose, shared.row = value.row, shared.col = value.col;
+        __threadfence();
+        atomicAdd(&state->version, 1u);
+    }
+    __threadfence();
+    atomicExch(&state->lock, 0u);
 }
 
 // ---- Pixels ---------------------------------------------------------------------------------------------------------

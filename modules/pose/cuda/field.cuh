@@ -50,9 +50,9 @@ struct Group {
     unsigned long long sums[TOGETHER][3];
 };
 
-// Set and read by the kernels. The lock protects `best`.
+// Set and read by the kernels. The lock is for writers of `best`, and the version odd while one writes.
 struct State {
-    unsigned lock, strips, next_part, groups, next_slice;
+    unsigned lock, version, strips, next_part, groups, next_slice;
     PoseBest best;
 };
 

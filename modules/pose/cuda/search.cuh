@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(THREADS) sharpenKernel(const __grid_constant__
 __global__ void __launch_bounds__(THREADS) trialKernel(const __grid_constant__ Field f) {
     State &state = *f.state;
     if (threadIdx.x == 0) {
-        state.lock = state.groups = state.next_slice = 0;
+        state.lock = state.version = state.groups = state.next_slice = 0;
         state.best.ssd = 0, state.best.n = 1, state.best.cost = 0;
         state.best.pose = -1, state.best.row = state.best.col = 0;
     }
@@ -308,7 +308,7 @@ __device__ bool isLeftByWarp(const Field &f, const Lists &lists, int level, Plac
 
 struct SearchShared {
     ExactShared exact;
-    PoseBest best; // as of the part's start
+    PoseBest best; // at the start
     Strip strip;
     int first; // position of the strip's cells; -1: there is no more
     int left, last;
@@ -366,14 +366,14 @@ __device__ inline void takePart(const Field &f, SearchShared &s) {
         if (first < __popc(s.strip.mask) * cell * cell)
             s.first = static_cast<int>(first);
     }
-    if (s.first >= 0)
-        s.best = loadBest(f.state);
 }
 
 // Blocks list the positions that all levels leave.
 template<bool DIFFERS>
 __global__ void __launch_bounds__(THREADS, 3) searchKernel(const __grid_constant__ Field f) {
     __shared__ SearchShared s;
+    if (threadIdx.x == 0)
+        s.best = loadBest(f.state);
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0)
