@@ -71,8 +71,8 @@ void pose_resample(const cusPoseMatcher *m, const Pose *pose, uint8_t *pixels, u
 
 /* Padding of the planes' rows: entries are read in strips, beyond the end too. */
 enum { POSE_PADDING = 128 };
-/* Measures the poses of a matcher, whose transforms are set, and lists their blocks. fine_step: of the planes of single positions; 0: their width and the padding.
- * What it allocates belongs to the matcher, also after a failure. */
+/* Measures the poses of a matcher, whose transforms are set, and lists their blocks. fine_step: of the planes of single positions;
+ * 0: their width and the padding. What it allocates belongs to the matcher, also after a failure. */
 cusStatus pose_prepare(const char *function, cusPoseMatcher *m, size_t fine_step);
 
 /* The backends prepare a matcher, and make its `state`. Destroy is safe after a failure. */

@@ -218,7 +218,8 @@ static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
     if (m->space == CUS_DEVICE)
         CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
     m->found = 0;
-    for (int count = 0; count < m->options.max_matches;) {
+    int count = 0;
+    for (; count < m->options.max_matches; ++count) {
         PoseBest *const best = &m->picks[count];
         CUS_TRY(CUSI_BACKEND(f, m->space, pose_host_search(m, frame, m->picks, count, best),
                              pose_cuda_search(m, frame, m->picks, count, best, stream)));
@@ -227,8 +228,8 @@ static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
         m->matches[count] = matchOf(m, best);
         if (m->options.refine)
             CUS_TRY(pose_refine(m, frame, &m->matches[count], stream));
-        m->found = ++count;
     }
+    m->found = count;
     return CUS_OK;
 }
 

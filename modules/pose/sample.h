@@ -24,8 +24,8 @@ typedef struct PoseSource {
     int32_t fx, fy;
 } PoseSource;
 
-/* Where a pixel of the canvas lies in the template, in units of 2^-33. From column to column they grow by twice the cosine and twice
- * the sine. */
+/* Where a pixel of the canvas lies in the template, in units of 2^-33. From column to column they grow by twice the cosine and
+ * twice the sine. */
 typedef struct PosePlace {
     int64_t u, v;
 } PosePlace;

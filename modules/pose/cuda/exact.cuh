@@ -99,8 +99,8 @@ struct PixelSums {
 
 using Sums = unsigned long long[TOGETHER][3];
 
-// Adds rows first..first + SLICE - 1 of a pose at `count` places, at most MOST, to sums in shared memory. Windows are at most 2^14 wide, so that a
-// thread's sum is at most 2^11 * 255^2, and a warp's fits 32 bits.
+// Adds rows first..first + SLICE - 1 of a pose at `count` places, at most MOST, to sums in shared memory. Windows are at most
+// 2^14 wide, so that a thread's sum is at most 2^11 * 255^2, and a warp's fits 32 bits.
 template<bool DIFFERS, int MOST>
 __device__ void addSlice(const Field &f, const Pose &p, int first, const Place *at, int count, Sums &sums) {
     const int tid = static_cast<int>(threadIdx.x), last = min(first + SLICE, p.rows);
