@@ -255,7 +255,9 @@ __device__ bool isLeft(const Field &f, const Lists &lists, int level, bool is_le
     const Test *const tests = f.tests + lists.first[level] / POSE_CHUNK;
     const int count = static_cast<int>(lists.count[level]);
     Totals<DIFFERS> totals;
-    for (int k = 0; k < count && __any_sync(FULL_WARP, is_left); k += POSE_CHUNK) {
+    for (int k = 0; k < count; k += POSE_CHUNK) {
+        if (!__any_sync(FULL_WARP, is_left))
+            break;
         BlockSums<DIFFERS> sums;
         const int end = min(count - k, int(POSE_CHUNK));
         if (is_left) {
