@@ -140,7 +140,8 @@ class UprightFinder : public match::Finder {
         if (!settings_.min_distance)
             dropOverlapping(matches, group.size);
         matches.resize(std::min(matches.size(), static_cast<size_t>(settings_.top_k)));
-        found.matches.assign(matches.begin(), matches.end());
+        for (const cusMatch &m : matches)
+            found.matches.push_back({m, {}});
         return found;
     }
 
@@ -467,7 +468,7 @@ class Run {
             if (counts_[t] || !best_[t])
                 continue;
             const cusMatch &m = best_[t]->match;
-            json.append("no_match", asJson(t, 0, m).add("frame", best_[t]->frame));
+            json.append("no_match", asJson(t, 0, {m, {}}).add("frame", best_[t]->frame));
             lines.push_back(sample::text("%s%s (best %s at %d,%d%s)", of.c_str(), method_.beyond(*settings_.limit).c_str(),
                                          method_.text(m.score).c_str(), m.x, m.y,
                                          still_ ? "" : sample::text(" of frame %lld", best_[t]->frame).c_str()));

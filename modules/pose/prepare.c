@@ -223,6 +223,7 @@ void pose_destroyScratch(PoseScratch *scratch, int threads) {
 }
 
 static int listAll(cusPoseMatcher *m, PoseScratch *scratch, int threads) {
+    (void)threads; /* unused without OpenMP */
     int ok = 1;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int i = 0; i < pose_count(m); ++i) {

@@ -9,8 +9,7 @@ from chapter import Chapter
 
 INTRODUCTION = """# Performance
 
-`python3 perf/report` generates this page from `perf/results/*.json`; do not edit it. The site that `scripts/site` builds also has
-the page Measurements: every row, latencies, transfers, and what limits each kernel.
+`python3 perf/report` generates this page from `perf/results/*.json`. The site has all: every row, latencies, transfers, limits.
 
 Times are medians. On a GPU, a sample is a batch of calls that takes 2 ms or more between two CUDA events, on data in device memory that
 rotates through more buffers than fit in the L2 cache (except for rows marked L2-resident); on a CPU, a batch of 5 ms, timed with the

@@ -50,7 +50,7 @@ class PoseFinder : public Finder {
             matcher.run(gray_, stream());
             found.emplace_back();
             for (const cusPoseMatch &m : matcher.matches()) {
-                Hit hit;
+                Hit hit = {};
                 hit.x = m.col;
                 hit.y = m.row;
                 hit.score = method_.fromSum(m.score, 1);

@@ -24,8 +24,6 @@ struct Pose {
 // The score has the units of the method. With a pose, x and y are the first pixel of its window.
 struct Hit : cusMatch {
     std::optional<Pose> pose;
-    Hit() : cusMatch{} {}
-    Hit(const cusMatch &m) : cusMatch(m) {}
 };
 
 // The matches of a template in a frame.

@@ -275,6 +275,7 @@ CUDA_CALL(cudaMemcpy2DAsync,
           (void *dst, size_t dst_step, const void *src, size_t src_step, size_t w, size_t h, cudaMemcpyKind kind,
            cudaStream_t s),
           (dst, dst_step, src, src_step, w, h, kind, s), copyRows(dst, dst_step, src, src_step, w, h))
+CUDA_CALL(cudaMemset, (void *p, int value, size_t n), (p, value, n), std::memset(p, value, n < LARGE ? n : LARGE))
 CUDA_CALL(cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t s), (p, value, n, s),
           std::memset(p, value, n < LARGE ? n : LARGE))
 CUDA_CALL(cudaMemset2DAsync, (void *p, size_t step, int value, size_t w, size_t h, cudaStream_t s),
