@@ -164,18 +164,22 @@ static int makeBlocks(const cusPoseMatcher *m, const Pose *p, const PoseScratch 
 
 /* ---- All poses ----------------------------------------------------------------------------------------------------------- */
 
-/* Blocks of about a hundredth of the template, then single positions, then blocks of a sixteenth of that. */
+/* Blocks of about a hundredth of the template, and at each further level of half the side, for cells of half the side; the last level
+ * has single positions. The device, which reads means of single positions from its integral image, has them with the large
+ * blocks first, then with blocks of a quarter of the side. */
 static void chooseLevels(cusPoseMatcher *m, size_t fine_step) {
+    const int device = fine_step > 0;
     int64_t n = INT64_MAX;
     for (int i = 0; i < pose_count(m); ++i)
         if (m->poses[i].n > 0 && m->poses[i].n < n)
             n = m->poses[i].n;
     int block = 4;
-    while (block < 64 && n < INT64_MAX && n / (4 * block * block) >= 96)
+    while (block < 64 && n < INT64_MAX && n / (4 * block * block) >= (device ? 96 : 64))
         block *= 2;
     const int cell = block / 4;
-    const int sizes[POSE_LEVELS][2] = {{block, cell}, {block, 1}, {cell < 4 ? 4 : cell, 1}};
-    m->levels = cell == 1 ? 1 : POSE_LEVELS;
+    const int last = cell < 4 ? 4 : cell;
+    const int sizes[POSE_LEVELS][2] = {{block, cell}, {device ? block : block / 2, device ? 1 : cell / 2}, {last, 1}};
+    m->levels = cell == 1 ? 1 : !device && cell == 2 ? 2 : POSE_LEVELS;
     for (int l = 0; l < m->levels; ++l) {
         PoseLevel *const level = &m->level[l];
         level->block = sizes[l][0];

@@ -72,23 +72,31 @@ static void tryPosition(Worker *w, int row, int col) {
     }
 }
 
-/* All positions of a cell that the finer levels leave. */
-static void searchCell(Worker *w, int row, int col) {
-    const Search *const s = w->search;
-    const Pose *const p = &s->m->poses[w->pose];
-    const int cell = s->m->level[0].cell, rows = pose_positionRows(s->m, p), cols = pose_positionCols(s->m, p);
-    const int lanes = cols - col * cell < cell ? cols - col * cell : cell;
-    for (int y = row * cell; y < (row + 1) * cell && y < rows; ++y) {
-        uint8_t alive[POSE_STRIP];
-        int left = lanes;
+/* What the finer levels leave of neighboring cells, those that are alive: their cells at the next level, in groups. */
+static void searchCells(Worker *w, int level, int row, int col, int lanes, const uint8_t *alive) {
+    const cusPoseMatcher *const m = w->search->m;
+    const int next = level + 1;
+    if (next >= m->levels || next >= POSE_LEVELS) { /* cells are positions */
         for (int i = 0; i < lanes; ++i)
-            alive[i] = 1;
-        for (int l = 1; l < s->m->levels && left > 0; ++l)
-            left = pose_bound(s->m, w->pose, l, w->tests + (size_t)l * s->host->chunks, y, col * cell, lanes, alive);
-        for (int i = 0; i < lanes && left > 0; ++i)
             if (alive[i])
-                tryPosition(w, y, col * cell + i);
+                tryPosition(w, row, col + i);
+        return;
     }
+    const Pose *const p = &m->poses[w->pose];
+    const int cell = m->level[next].cell, ratio = m->level[level].cell / cell;
+    const int rows = (pose_positionRows(m, p) + cell - 1) / cell, cols = (pose_positionCols(m, p) + cell - 1) / cell;
+    const int bottom = (row + 1) * ratio < rows ? (row + 1) * ratio : rows;
+    const int right = (col + lanes) * ratio < cols ? (col + lanes) * ratio : cols;
+    for (int y = row * ratio; y < bottom; ++y)
+        for (int x = col * ratio; x < right; x += POSE_GROUP) {
+            const int n = right - x < POSE_GROUP ? right - x : POSE_GROUP;
+            uint8_t inside[POSE_GROUP];
+            int any = 0;
+            for (int i = 0; i < n; ++i)
+                any |= inside[i] = alive[(x + i) / ratio - col];
+            if (any && pose_bound(m, w->pose, next, w->tests + (size_t)next * w->search->host->chunks, y, x, n, inside) > 0)
+                searchCells(w, next, y, x, n, inside);
+        }
 }
 
 static Worker workerOf(Search *s, int pose) {
@@ -117,9 +125,7 @@ static void searchRows(Search *s, int pose, int first, int last) {
             if (pose_isPerfect(s->m->options.method, &w.best) && w.best.pose < pose)
                 return;
             if (pose_bound(s->m, pose, 0, w.tests, y, x, lanes, alive) > 0)
-                for (int i = 0; i < lanes; ++i)
-                    if (alive[i])
-                        searchCell(&w, y, x + i);
+                searchCells(&w, 0, y, x, lanes, alive);
         }
 }
 
@@ -163,10 +169,10 @@ static void tryGuess(Search *s, const PoseGuess *guess) {
     const int row0 = guess->row * cell - cell, col0 = guess->col * cell - cell;
     const int row1 = row0 + 3 * cell, col1 = col0 + 3 * cell;
     const About about = {s, guess->pose, 1};
-    const PoseGuess fine = s->m->levels > 1
-                               ? pose_guess(s->m, guess->pose, 1, row0 > 0 ? row0 : 0, row1 < rows ? row1 : rows,
-                                            col0 > 0 ? col0 : 0, col1 < cols ? col1 : cols, skips, &about)
-                               : *guess;
+    const PoseGuess fine =
+        s->m->levels > 1 ? pose_guess(s->m, guess->pose, s->m->levels - 1, row0 > 0 ? row0 : 0, row1 < rows ? row1 : rows,
+                                      col0 > 0 ? col0 : 0, col1 < cols ? col1 : cols, skips, &about)
+                         : *guess;
     if (fine.row < 0)
         return;
     Worker w = workerOf(s, guess->pose);
