@@ -175,7 +175,7 @@ class PoseMatcher {
     }
     // Finds the template in a frame. Waits for the stream.
     void run(const Input &frame, StreamRef stream = {}) { check(cusPoseMatcherRun(get(), frame.get(), stream)); }
-    // Of the last run, best first, at most max_matches.
+    // Returns the matches of the last run, best first, at most max_matches.
     std::vector<cusPoseMatch> matches() {
         std::vector<cusPoseMatch> found(static_cast<size_t>(max_matches_));
         int count = 0;

@@ -89,8 +89,8 @@ typedef struct cusPoseMatcher cusPoseMatcher;
  * the call waits for it.
  * Limits: template sides, also when scaled, are at most 8192 pixels, the scaled template has at most 2^24 pixels, frames have at
  * most 2^30 pixels; 65536 poses.
- * Memory: about 5 bytes for each pixel of the frame, 8 for each block of pixels of a pose, and 3 for each pixel of the largest pose
- * and thread of the host. On the device up to 16 MB more.
+ * Memory: about 3 bytes for each pixel of the frame on the host, 6 on the device; 8 for each block of pixels of a pose; on the host 3 for
+ * each pixel of the largest pose and thread, on the device 4 or, with a mask, 8 for each pixel of the template and up to 26 MB.
  * One call at a time may use a matcher (else BUSY); others are independent.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE (the mask), NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED (capture). */
 CUS_API cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, int rows, int cols,
