@@ -95,15 +95,10 @@ static nb::object picture(nb::handle elevation_object, nb::handle contours_objec
     Call call("stereo_picture", stream);
     const Array heights = call.in(elevation_object, "elevation");
     const cusMat image = heights.matrix();
-    Array contours;
-    cusMat lines = CUS_MAT_INIT;
-    if (!contours_object.is_none()) {
-        contours = call.in(contours_object, "contours");
-        lines = contours.matrix();
-    }
+    const OptionalMatrix lines(call, contours_object, "contours");
     const Array result = call.out(out, "out", {image.rows, image.cols, 3}, U8);
     cusMat mat = result.matrix();
-    call.run([&] { return cusStereoPicture(&image, lines.data ? &lines : nullptr, &mat, call.stream()); });
+    call.run([&] { return cusStereoPicture(&image, lines, &mat, call.stream()); });
     return result.object;
 }
 
