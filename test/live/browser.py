@@ -114,7 +114,7 @@ async def exact_and_late(program, folder, opened):
     await until(30, lambda: len(sender.truth()) > 100)
     late = [await browser.open(sender.page + "#checksums") for browser in opened]
     for tab, least in [(tab, 320) for tab in tabs] + [(tab, 60) for tab in late]:
-        await until(30, lambda: tab.run(f"window.viewer.frames.length > {least} && window.viewer.exact > 0"))
+        await until(30, lambda: tab.run(f"window.viewer.frames.length > {least} && window.viewer.exact > 0 && window.viewer.painted > 10"))
     sender.interrupt()
     truth = sender.truth()
     for tab in tabs + late:
