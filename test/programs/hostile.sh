@@ -37,6 +37,7 @@ for how in "INT $program --headless" "TERM $program --headless" ${many:+"TERM $m
     shift
     "$@" >out.txt 2>err.txt &
     pid=$!
+    ready $pid
     sleep 0.7
     start=$(date +%s%N)
     end_with "$signal" $pid

@@ -227,14 +227,6 @@ expect 4 "cannot be written: Is a directory" events a.raw --device cpu --events-
 
 echo "-- one signal ends a program that waits"
 # waits SIGNAL COMMAND...: the command, in the background, ends within a second (and a margin for a busy machine).
-ready() { # PID: its handlers of SIGINT and SIGTERM are installed; before, a signal is not the program's to handle
-    local mask i
-    for ((i = 0; i < 300; ++i)); do
-        mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
-        [ -n "$mask" ] && [ $((0x$mask & 0x4002)) = $((0x4002)) ] && return
-        sleep 0.1
-    done
-}
 waits() {
     local signal=$1 pid start
     shift

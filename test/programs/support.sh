@@ -49,9 +49,22 @@ made_events() {
             print t, int(rand() * w), int(rand() * h), int(rand() * 2)
         } }'
 }
-# The signal SIGNAL to the process PID, which is killed if it has not ended within 60 s; sets code to its exit code.
+# Waits until the program PID has installed its handlers of SIGINT and SIGTERM: before, a signal is not its own to handle, and the shell
+# has it ignore SIGINT.
+ready() { # PID
+    local status mask i
+    for ((i = 0; i < 300; ++i)); do
+        status=$(cat "/proc/$1/status" 2>/dev/null)
+        [[ -n $status && ! $status =~ State:[[:space:]]*Z ]] || return 0 # it has ended
+        mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' <<<"$status")
+        [ -n "$mask" ] && [ $((0x$mask & 0x4002)) = $((0x4002)) ] && return 0
+        sleep 0.1
+    done
+}
+# The signal SIGNAL to the process PID, once it is ready for it, which is killed if it has not ended within 60 s; sets code to its exit code.
 end_with() { # SIGNAL PID
     local watch
+    ready "$2"
     kill -"$1" "$2"
     (sleep 60; kill -KILL "$2") 2>/dev/null &
     watch=$!
