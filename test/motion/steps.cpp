@@ -14,7 +14,7 @@ Options randomOptions(std::mt19937_64 &random, bool by_time) {
     Options o = cusMotionDefaults();
     o.shift = one({0, 1, 3, 5, 8});
     o.learn_us = by_time ? one({1, 1000, 100000, 1000000000}) : 0;
-    o.threshold = one({1, 10, 20, 100});
+    o.threshold = one({1, 10, 20, 100, 128, 255});
     o.noise_factor = one({0, 0, 3, 255});
     o.erode = one({0, 0, 1, 2, 8});
     o.dilate = one({0, 1, 4, 8});
