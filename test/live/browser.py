@@ -161,7 +161,7 @@ async def slow_tab(program, folder, browser):
     await asyncio.sleep(1)
     seconds = 40 * (time.monotonic() - start) / max(1, len(sender.truth()) - before)  # of 40 frames, on this machine
     await slow.run(f"post({{kind: 'stall', milliseconds: {1000 * seconds}}}) ?? 0")
-    await asyncio.sleep(1.2 * seconds)
+    await asyncio.sleep(0.8 * seconds)  # still busy when the sender ends: what is on its way arrives nevertheless
     sender.interrupt()
     truth = sender.truth()
     for tab in (quick, slow):
