@@ -95,19 +95,19 @@ says 2 "expected one INPUT" "$bin/cusight-heatmap" walk still --view motion --ou
 echo "-- motion: cameras that are looked at together are reported as one by one"
 mkdir short
 cp walk/00*.ppm walk/01*.ppm walk/02[0-4].ppm short
-inputs="walk dim short nowhere still bright"
-says 3 "2 moving things in 6 inputs, 1 of which failed" "$bin/cusight-heatmap" $inputs --report all.json --min-frames 8 --device cpu
-for input in $inputs; do
+inputs=(walk dim short nowhere still bright)
+says 3 "2 moving things in 6 inputs, 1 of which failed" "$bin/cusight-heatmap" "${inputs[@]}" --report all.json --min-frames 8 --device cpu
+for input in "${inputs[@]}"; do
     "$bin/cusight-heatmap" "$input" --report "one-$input.json" --min-frames 8 --device cpu >/dev/null 2>&1
 done
-python3 - $inputs <<'END' || fail "together and one by one differ"
+python3 - "${inputs[@]}" <<'END' || fail "together and one by one differ"
 import json, sys
 every = json.load(open("all.json"))["inputs"]
 assert every == [json.load(open(f"one-{name}.json"))["inputs"][0] for name in sys.argv[1:]]
 assert [i["frames"] for i in every] == [40, 12, 25, 0, 40, 12] and every[0]["things"] and every[2]["things"]
 END
-seq -f "nowhere%g" 45 | xargs "$bin/cusight-heatmap" walk still --json --device cpu --report many.csv --min-frames 8 >many.json 2>err
-[ $? -ne 0 ] || fail "45 missing inputs are no failure"
+seq -f "nowhere%g" 45 | xargs "$bin/cusight-heatmap" walk still --json --device cpu --report many.csv --min-frames 8 >many.json 2>err &&
+    fail "45 missing inputs are no failure"
 python3 - <<'END' || fail "the summary of 47 inputs is wrong"
 import json
 run = json.load(open("many.json"))
