@@ -19,6 +19,15 @@ inline void require(bool condition) {
 
 constexpr size_t MAX_MEMORY = size_t(1) << 26; // the least that a reader's option takes
 
+inline bool isHdf5(cusEventFormat format) {
+    return format == CUS_EVENTS_M3ED || format == CUS_EVENTS_DSEC ||
+           (format >= CUS_EVENTS_METAVISION && format <= CUS_EVENTS_MVSEC);
+}
+
+inline bool isPackets(cusEventFormat format) {
+    return format >= CUS_EVENTS_AEDAT4;
+}
+
 // Delivered events keep the contract of the interface, whatever the bytes. *whole: there was no damage.
 inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool skip, size_t capacity, size_t max_events,
                       bool *whole = nullptr) {
@@ -39,9 +48,9 @@ inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool ski
         total += count;
         require(total <= max_events);
         if (status != CUS_OK || count < capacity) {
-            require(
-                status == CUS_OK || !skip || status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_FORMAT ||
-                (info.format >= CUS_EVENTS_AEDAT4 && (status == CUS_ERROR_CAPACITY || status == CUS_ERROR_UNSUPPORTED)));
+            const bool packets = isPackets(info.format), hdf5 = isHdf5(info.format);
+            require(status == CUS_OK || !skip || status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_FORMAT ||
+                    ((hdf5 || packets) && status == CUS_ERROR_CAPACITY) || (packets && status == CUS_ERROR_UNSUPPORTED));
             if (whole)
                 *whole = status == CUS_OK;
             return total;
@@ -141,9 +150,7 @@ inline void eventInput(const uint8_t *data, size_t size) {
         return;
     cusEventInfo info;
     require(cusEventReaderInfo(reader, &info) == CUS_OK);
-    const bool packets = info.format >= CUS_EVENTS_AEDAT4;
-    const bool hdf5 = info.format == CUS_EVENTS_M3ED || info.format == CUS_EVENTS_DSEC ||
-                      (info.format >= CUS_EVENTS_METAVISION && info.format <= CUS_EVENTS_MVSEC);
+    const bool packets = isPackets(info.format), hdf5 = isHdf5(info.format);
     // A word of EVT3 makes up to 12 events, one of EVT2.1 up to 32; HDF5 and packets may compress up to 1100 times, and packets give
     // what one chunk may have in addition.
     const size_t packed_events = 6 * (1100 * size + (options.max_chunk ? options.max_chunk : size_t(1) << 26));
