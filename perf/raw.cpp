@@ -7,8 +7,16 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
+
+#ifdef CUSIGHT_HAVE_CUDA
+#include <cuda_runtime_api.h>
+#endif
 
 namespace {
 
@@ -161,58 +169,115 @@ TEST(Raw, Evt2) {
     decode("evt2/decode/100M", CUS_EVENTS_EVT2, [] { return evt2(100000000); });
 }
 
+#ifdef CUSIGHT_HAVE_CUDA
+// Work in a stream, captured once and launched as one.
+class Graph {
+  public:
+    explicit Graph(const std::function<void(cusStream)> &work) {
+        cudaGraph_t graph = nullptr;
+        expect(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+        expect(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+        work(reinterpret_cast<cusStream>(stream_));
+        expect(cudaStreamEndCapture(stream_, &graph));
+        expect(cudaGraphInstantiate(&ready_, graph, 0));
+        expect(cudaGraphDestroy(graph));
+    }
+    ~Graph() {
+        cudaGraphExecDestroy(ready_);
+        cudaStreamDestroy(stream_);
+    }
+    Graph(const Graph &) = delete;
+    Graph &operator=(const Graph &) = delete;
+    cusStream stream() const { return reinterpret_cast<cusStream>(stream_); }
+    void launch() const { expect(cudaGraphLaunch(ready_, stream_)); }
+
+  private:
+    static void expect(cudaError_t status) {
+        if (status != cudaSuccess)
+            throw std::runtime_error(cudaGetErrorString(status));
+    }
+    cudaStream_t stream_ = nullptr;
+    cudaGraphExec_t ready_ = nullptr;
+};
+
 // One millisecond of a camera's bytes at a billion events a second, in page-locked memory, to a histogram on the device: upload,
 // decode, wait for the number of events, make the frame, wait for it.
+class Camera {
+  public:
+    explicit Camera(const Recording &recording)
+        : size_(std::max<size_t>(recording.bytes.size(), 1)), bytes_(1, static_cast<int>(size_), CUS_8UC1, CUS_DEVICE),
+          events_(std::max<size_t>(recording.events, 1)), decoder_(CUS_EVENTS_EVT3, size_) {
+        const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+        check(cusEventStackerCreate(&stacker_, HEIGHT, WIDTH, CUS_DEVICE, &histogram, 1));
+        check(cusMatCreatePinned(&pinned_.mat, 1, static_cast<int>(size_), CUS_8UC1));
+        check(cusMatCreatePinned(&decoded_.mat, 1, static_cast<int>(sizeof(cusEventDecoded)), CUS_8UC1));
+        std::copy(recording.bytes.begin(), recording.bytes.end(), pinned_.as<uint8_t>());
+    }
+    ~Camera() { cusEventStackerDestroy(stacker_); }
+    Camera(const Camera &) = delete;
+    Camera &operator=(const Camera &) = delete;
+
+    void decode(cusStream stream) {
+        check(cusMatUpload(&pinned_.mat, &bytes_.mat, stream));
+        check(
+            cusEventDecoderRun(decoder_, bytes_.mat.data, size_, &events_.buffers, decoded_.as<cusEventDecoded>(), stream));
+    }
+    // The frame of what is being decoded in the stream.
+    void finish(cusStream stream) {
+        check(cusStreamSynchronize(stream));
+        const auto &done = *decoded_.as<cusEventDecoded>();
+        check(static_cast<cusStatus>(done.status));
+        const cusEventArrays arrays = {events_.buffers.x, events_.buffers.y, events_.buffers.p,
+                                       events_.buffers.t, done.count,        CUS_DEVICE};
+        const cusEventWindow window = {0, done.count};
+        check(cusEventStack(stacker_, &arrays, &window, 1, &frame_.mat, stream));
+        check(cusStreamSynchronize(stream));
+    }
+
+  private:
+    size_t size_;
+    Mat bytes_;
+    Arrays events_;
+    Mat pinned_, decoded_, frame_;
+    Decoder decoder_;
+    cusEventStacker *stacker_ = nullptr;
+};
+
+void latency(const std::string &id, const std::string &how, const std::function<void()> &frame) {
+    perf::Row row(id, CUS_DEVICE, 0);
+    if (!perf::listing()) {
+        std::vector<double> microseconds(100000);
+        frame();
+        for (double &took : microseconds) {
+            const auto start = std::chrono::steady_clock::now();
+            frame();
+            took = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+        }
+        row.calls(std::move(microseconds));
+    }
+    row.note("1,000,000 events from host memory to a frame" + how);
+    row.wallClock();
+    row.measure([&](cusStream, int) { frame(); });
+    row.report();
+}
+
 TEST(Raw, Latency) {
     if (!perf::wants(CUS_DEVICE) || !perf::haveGpu())
         return;
-    const Recording recording = perf::listing() ? Recording() : evt3(1000000, 160);
-    const size_t size = std::max<size_t>(recording.bytes.size(), 1);
-    const Mat bytes(1, static_cast<int>(size), CUS_8UC1, CUS_DEVICE);
-    const Arrays events(std::max<size_t>(recording.events, 1));
-    Mat pinned, decoded, frame;
-    Decoder decoder(CUS_EVENTS_EVT3, size);
-    cusEventStacker *stacker = nullptr;
-    const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
-    check(cusEventStackerCreate(&stacker, HEIGHT, WIDTH, CUS_DEVICE, &histogram, 1));
-    check(cusMatCreatePinned(&pinned.mat, 1, static_cast<int>(size), CUS_8UC1));
-    check(cusMatCreatePinned(&decoded.mat, 1, static_cast<int>(sizeof(cusEventDecoded)), CUS_8UC1));
+    Camera camera(perf::listing() ? Recording() : evt3(1000000, 160));
+    latency("raw/evt3/latency-1ms", "", [&] {
+        camera.decode(nullptr);
+        camera.finish(nullptr);
+    });
+    std::unique_ptr<Graph> graph;
     if (!perf::listing())
-        std::memcpy(pinned.mat.data, recording.bytes.data(), recording.bytes.size());
-    cusMat there = bytes.mat;
-    const auto frameOf = [&](cusStream stream) {
-        auto &done = *decoded.as<cusEventDecoded>();
-        check(cusMatUpload(&pinned.mat, &there, stream));
-        check(cusEventDecoderRun(decoder, bytes.mat.data, size, &events.buffers, &done, stream));
-        check(cusStreamSynchronize(stream));
-        check(static_cast<cusStatus>(done.status));
-        const cusEventArrays arrays = {events.buffers.x, events.buffers.y, events.buffers.p,
-                                       events.buffers.t, done.count,       CUS_DEVICE};
-        const cusEventWindow window = {0, done.count};
-        check(cusEventStack(stacker, &arrays, &window, 1, &frame.mat, stream));
-        check(cusStreamSynchronize(stream));
-    };
-    perf::Row row("raw/evt3/latency-1ms", CUS_DEVICE, 0);
-    if (!perf::listing()) {
-        std::vector<double> microseconds(20000);
-        frameOf(nullptr);
-        for (double &took : microseconds) {
-            const auto start = std::chrono::steady_clock::now();
-            frameOf(nullptr);
-            took = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-        }
-        std::sort(microseconds.begin(), microseconds.end());
-        const auto percentile = [&](double p) {
-            return std::to_string(static_cast<int>(microseconds[static_cast<size_t>(p * 19999)]));
-        };
-        row.note("1,000,000 events from host memory to a frame; of 20,000 calls p50 " + percentile(0.5) + ", p99 " +
-                 percentile(0.99) + ", p99.99 " + percentile(0.9999) + " us");
-    }
-    row.wallClock();
-    row.measure([&](cusStream stream, int) { frameOf(stream); });
-    row.report();
-    cusEventStackerDestroy(stacker);
+        graph = std::make_unique<Graph>([&](cusStream stream) { camera.decode(stream); });
+    latency("raw/evt3/latency-1ms/graph", "; upload and decoder are a graph", [&] {
+        graph->launch();
+        camera.finish(graph->stream());
+    });
 }
+#endif
 
 // A pipeline that takes bytes and leaves histograms of a million events on the device.
 class BytesPipeline {

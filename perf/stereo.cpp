@@ -212,6 +212,9 @@ TEST(Stereo, Subpixel) {
     o.subpixel_bits = 8;
     o.min_confidence = 1; // with the confidence too
     contour("stereo/contour-subpixel/1920x1080/64", HD, o);
+    o.min_confidence = 0;
+    o.speckle_size = 49; // the pixels of the window, as cusight-contour has it
+    contour("stereo/contour-speckles/1920x1080/64", HD, o);
 }
 
 TEST(Stereo, Contour1920x1080) {

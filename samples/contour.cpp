@@ -40,6 +40,13 @@ using cusight::check;
 
 const char *const TITLE = "cusight-contour";
 
+// The options that a preset starts with. speckle_size -1: as many pixels as the window has.
+cusStereoOptions optionsOf(const std::string &preset) {
+    cusStereoOptions o = preset == "classic" ? cusStereoClassic() : cusStereoDefaults();
+    o.speckle_size = preset == "classic" ? 0 : -1;
+    return o;
+}
+
 struct Settings {
     sample::Common common;
     sample::Input left;
@@ -48,7 +55,7 @@ struct Settings {
     int window = 0;        // --window-size; 0: that of the preset, or a larger one for a pair that needs it
     int subpixel_bits = 8; // --subpixel-bits; fewer are used if the shifts need it
     bool rectify = false;
-    cusStereoOptions stereo = cusStereoDefaults();
+    cusStereoOptions stereo = optionsOf(preset);
     int shifts = 0; // --shifts; 0: found from the pair
     double focal = 0, baseline = 1, unit = 1;
     int reduce = 1, frames = 0;
@@ -84,6 +91,12 @@ class Mat {
     cusSpace space_;
 };
 
+struct Pair {
+    cv::Mat left, right; // gray
+    cv::Mat color;       // the left image
+    cv::Mat outside;     // 8UC1, 255 where the rectified left image has no source; empty if there is no such place
+};
+
 struct Result {
     cv::Mat elevation; // 32FC1, 1 + shift in pixels; 0 for a hole
     cv::Mat confidence, lines, edges, picture;
@@ -93,17 +106,17 @@ struct Result {
 class Engine {
   public:
     Engine(const sample::Device &device, cv::Size size, const cusStereoOptions &options)
-        : options_(options), left_(device.space), right_(device.space), elevation_(device.space), confidence_(device.space),
-          lines_(device.space), edges_(device.space), picture_(device.space) {
-        check(cusContourMapperCreate(&mapper_, size.height, size.width, CUS_8UC1, device.space, &options));
+        : options_(withSpeckles(options)), left_(device.space), right_(device.space), elevation_(device.space),
+          confidence_(device.space), lines_(device.space), edges_(device.space), picture_(device.space) {
+        check(cusContourMapperCreate(&mapper_, size.height, size.width, CUS_8UC1, device.space, &options_));
     }
     ~Engine() { cusContourMapperDestroy(mapper_); }
     Engine(const Engine &) = delete;
     Engine &operator=(const Engine &) = delete;
 
-    Result run(const cv::Mat &left, const cv::Mat &right, bool with_edges) {
-        left_.set(left);
-        right_.set(right);
+    Result run(const Pair &pair, bool with_edges) {
+        left_.set(pair.left);
+        right_.set(pair.right);
         const bool refined = options_.subpixel_bits > 0 || options_.min_confidence > 0;
         check(cusContourMapConfidence(mapper_, &left_.mat, &right_.mat, &elevation_.mat, &lines_.mat,
                                       refined ? &confidence_.mat : nullptr, nullptr));
@@ -118,10 +131,20 @@ class Engine {
             check(cusStereoEdges(&left_.mat, &edges_.mat, &options_, nullptr));
             r.edges = edges_.get();
         }
+        if (!pair.outside.empty())
+            for (cv::Mat *mat : {&r.elevation, &r.confidence, &r.lines, &r.edges, &r.picture})
+                if (!mat->empty())
+                    mat->setTo(cv::Scalar::all(0), pair.outside);
         return r;
     }
 
   private:
+    // What matches by chance has about the size of the window.
+    static cusStereoOptions withSpeckles(cusStereoOptions o) {
+        o.speckle_size = o.speckle_size < 0 ? o.window * o.window : o.speckle_size;
+        return o;
+    }
+
     const cusStereoOptions options_;
     cusContourMapper *mapper_ = nullptr;
     Mat left_, right_, elevation_, confidence_, lines_, edges_, picture_;
@@ -146,11 +169,6 @@ cv::Mat shown(const Settings &s, const Result &r) {
         contour::label(picture, r.elevation, s.stereo.levels);
     return s.wantsLegend() ? sample::withLegend(picture, {contour::scaleOf(r.elevation)}) : picture;
 }
-
-struct Pair {
-    cv::Mat color;       // the left image
-    cv::Mat left, right; // gray
-};
 
 // Remaps both images of a pair, on the device.
 struct Remappers {
@@ -182,6 +200,16 @@ void writeFiles(const Settings &s, const contour::Rectification &how, const Resu
         contour::writeCloud(s.cloud_file, shifts, color, q, s.stereo.direction);
 }
 
+// Fills what has no source with noise, which matches nothing; two black areas would match each other. Returns where that is.
+cv::Mat fillOutside(cv::Mat &gray, contour::Remapper &remapper, uint64_t seed) {
+    const cv::Mat white(gray.size(), CV_8UC3, cv::Scalar::all(255));
+    cv::Mat outside, noise(gray.size(), CV_8U);
+    cv::extractChannel(remapper.run(white) < 255, outside, 0);
+    cv::RNG(seed).fill(noise, cv::RNG::UNIFORM, 0, 256);
+    noise.copyTo(gray, outside);
+    return outside;
+}
+
 // Reduces, rectifies (remappers may be NULL) and makes gray.
 Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right, Remappers *remappers) {
     if (left.size() != right.size())
@@ -198,6 +226,10 @@ Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right, Remap
     }
     cv::cvtColor(p.color, p.left, cv::COLOR_BGR2GRAY);
     cv::cvtColor(other, p.right, cv::COLOR_BGR2GRAY);
+    if (remappers) {
+        p.outside = fillOutside(p.left, remappers->left, 1);
+        fillOutside(p.right, remappers->right, 2);
+    }
     if (s.shifts > size.width)
         throw sample::Stop(sample::USAGE, sample::text("--shifts is %d, expected at most the %d columns of the images",
                                                        s.shifts, size.width));
@@ -257,7 +289,7 @@ void interact(Settings &s, const sample::Device &device, const contour::Rectific
             now.subpixel_bits = fittingBits(s.subpixel_bits, now.shifts);
             s.stereo = now;
             Engine engine(device, pair.left.size(), s.stereo);
-            const Result r = engine.run(pair.left, pair.right, s.wantsEdges());
+            const Result r = engine.run(pair, s.wantsEdges());
             writeFiles(s, how, r, pair.color);
             picture = shown(s, r);
         }
@@ -309,7 +341,7 @@ void addRectification(CLI::App &app, Settings &s) {
 void addPreset(CLI::App &app, Settings &s) {
     const auto set = [&app, &s](const std::string &preset) {
         s.preset = preset;
-        s.stereo = preset == "classic" ? cusStereoClassic() : cusStereoDefaults();
+        s.stereo = optionsOf(preset);
         s.subpixel_bits = preset == "classic" ? 0 : 8;
         sample::refreshDefaults(app); // for --help
     };
@@ -351,6 +383,9 @@ void addStereo(CLI::App &app, Settings &s) {
                                  "bits of a shift's fraction; 0: whole pixels. More shifts than 255 leave fewer"));
     group(sample::addNumber(app, "--min-confidence", o.min_confidence, 0, 255,
                             "pixels of less confidence (--save-confidence) become holes"));
+    group(sample::addNumber(app, "--speckle-size", o.speckle_size, -1, 1 << 30,
+                            "regions of at most N pixels, which differ from what is around them, become holes; -1: as "
+                            "many as the window has; 0: none"));
     group(sample::addChoice<cusStereoFillRule>(
         app, "--fill-holes", o.fill,
         {{"none", CUS_FILL_NONE}, {"once", CUS_FILL_ONCE}, {"relax", CUS_FILL_RELAX}, {"lower", CUS_FILL_LOWER}},
@@ -446,7 +481,7 @@ double coarseShift(const Settings &s, const sample::Device &device, const Pair &
     options.shifts = std::max(1, size.width / 2);
     options.fill = CUS_FILL_NONE;
     cv::Mat elevation;
-    Engine(device, size, options).run(left, right, false).elevation.convertTo(elevation, CV_32F);
+    Engine(device, size, options).run({left, right, {}, {}}, false).elevation.convertTo(elevation, CV_32F);
     std::vector<float> known;
     std::copy_if(elevation.begin<float>(), elevation.end<float>(), std::back_inserter(known),
                  [](float e) { return e > 0; });
@@ -496,11 +531,11 @@ void chooseShifts(Settings &s, const contour::Rectification &how, const sample::
 }
 
 // The share of pixels without a shift before filling.
-double holesBeforeFilling(const sample::Device &device, const Settings &s, const Pair &pair) {
-    cusStereoOptions options = s.stereo;
+double holesBeforeFilling(const sample::Device &device, const cusStereoOptions &of, const Pair &pair) {
+    cusStereoOptions options = of;
     options.fill = CUS_FILL_NONE;
     options.median = 0;
-    const Result r = Engine(device, pair.left.size(), options).run(pair.left, pair.right, false);
+    const Result r = Engine(device, pair.left.size(), options).run(pair, false);
     return 1 - cv::countNonZero(r.elevation) / static_cast<double>(r.elevation.total());
 }
 
@@ -508,7 +543,9 @@ double holesBeforeFilling(const sample::Device &device, const Settings &s, const
 void chooseWindow(Settings &s, const sample::Device &device, const Pair &pair) {
     constexpr double MANY = 0.4;
     constexpr int LARGE = 21;
-    const double holes = holesBeforeFilling(device, s, pair);
+    cusStereoOptions options = s.stereo;
+    options.speckle_size = 0; // how many shifts the images agree on
+    const double holes = holesBeforeFilling(device, options, pair);
     if (holes <= MANY)
         return;
     const bool enlarges = s.window == 0 && s.preset == "smooth";
@@ -523,12 +560,14 @@ void chooseWindow(Settings &s, const sample::Device &device, const Pair &pair) {
 
 // Tells the user about the pair and its map.
 void reportPair(const sample::Device &device, const Settings &s, const Pair &pair, const cv::Mat &elevation) {
-    const Range range = rangeOf(elevation);
-    const double holes = holesBeforeFilling(device, s, pair),
+    const double holes = holesBeforeFilling(device, s.stereo, pair),
                  left = 1 - cv::countNonZero(elevation) / static_cast<double>(elevation.total());
-    sample::figure("shifts", sample::Json().add("lowest_shift", range.low - 1).add("highest_shift", range.high - 1),
-                   "%s to %s pixels", sample::shortNumber(std::max(0.0, range.low - 1)).c_str(),
-                   sample::shortNumber(range.high - 1).c_str());
+    if (left < 1) {
+        double low = 0, high = 0;
+        cv::minMaxLoc(elevation, &low, &high, nullptr, nullptr, elevation > 0);
+        sample::figure("shifts", sample::Json().add("lowest_shift", low - 1).add("highest_shift", high - 1),
+                       "%s to %s pixels", sample::shortNumber(low - 1).c_str(), sample::shortNumber(high - 1).c_str());
+    }
     sample::figure("holes", sample::Json().add("holes", holes).add("holes_left", left),
                    "%.2f %% of the pixels, %.2f %% after filling", 100 * holes, 100 * left);
     const sample::Rows rows = sample::compareRows(pair.left, pair.right, s.stereo.shifts, s.stereo.direction);
@@ -580,7 +619,7 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
         chooseWindow(s, device, pair);
     });
     Engine engine(device, pair.left.size(), s.stereo);
-    const Result r = computing([&] { return engine.run(pair.left, pair.right, s.wantsEdges()); });
+    const Result r = computing([&] { return engine.run(pair, s.wantsEdges()); });
     reportPair(device, s, pair, r.elevation);
     const double decoding = left_source.decodingSeconds() + right_source->decodingSeconds();
     if (window) { // what is drawn, and for how long, depends on the user
@@ -625,7 +664,7 @@ sample::Dealer<Job *>::Work worker(const Settings &s, const contour::Rectificati
         });
         if (!engine)
             engine = std::make_shared<Engine>(device, job->pair.left.size(), s.stereo);
-        job->result = job->computing([&] { return engine->run(job->pair.left, job->pair.right, s.wantsEdges()); });
+        job->result = job->computing([&] { return engine->run(job->pair, s.wantsEdges()); });
     };
 }
 

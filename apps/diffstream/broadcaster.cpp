@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <poll.h>
@@ -62,7 +63,8 @@ void Broadcaster::run() {
     finish();
 }
 
-// Says bye to all viewers, and gives those that still read the rest of their output.
+// Says bye to all viewers, and gives those that still read the rest of their output. A connection is closed by its viewer: closed
+// from here, what the viewer writes meanwhile would be answered with a reset, which discards what it has not read.
 void Broadcaster::finish() {
     pending_.reset();
     if (session_)
@@ -72,12 +74,9 @@ void Broadcaster::finish() {
     const auto end = Clock::now();
     while (!clients_.empty() && secondsSince(end) < DRAIN_SECONDS) {
         serve();
-        clients_.remove_if([](Client &c) {
-            if (c.waiting)
-                return false;
-            c.connection->shutdown();
-            return true;
-        });
+        for (Client &c : clients_)
+            if (!c.waiting && !std::exchange(c.ended, true))
+                c.connection->shutdown();
         if (!clients_.empty())
             wait(100);
     }
@@ -144,14 +143,15 @@ void Broadcaster::forEachClient(F &&work) {
         c = guarded(*c, work) ? std::next(c) : clients_.erase(c);
 }
 
-// Returns false when the connection is over; the log says why.
+// Returns false when the connection is over; the log says why, unless the viewer has all it was to get.
 template<class F>
 bool Broadcaster::guarded(Client &client, F &&work) {
     try {
         work(client);
         return true;
     } catch (const NetError &error) {
-        log_.line("viewer " + client.connection->name(), error.what());
+        if (!client.ended)
+            log_.line("viewer " + client.connection->name(), error.what());
     } catch (const cusight::Error &) {
         log_.line("viewer " + client.connection->name(), cusLastError());
     }

@@ -33,6 +33,7 @@ struct Client {
     cusPeer *peer = nullptr;
     Clock::time_point connected, progress = Clock::now();
     bool waiting = false; // output waits until the connection accepts more
+    bool ended = false;   // all output has left, and the viewer is to close the connection
     Client(std::unique_ptr<Transport> c, Clock::time_point since) : connection(std::move(c)), connected(since) {}
     ~Client() { cusPeerDestroy(peer); }
     Client(const Client &) = delete;

@@ -8,8 +8,8 @@
  * Images: left and right of a rectified pair, 8UC1, or 32FC1 with brightness 0..1, of the same size and type, at least
  * 1 x 1, at most 2^30 rows and columns, any row step. A shift is a disparity in pixels. Elevations: 16UC1, 1 + the best
  * shift, in 1 / 2^subpixel_bits pixel, 0 for a hole; 32FC1 in the same unit after CUS_FILL_RELAX. No stage but the first
- * knows the unit. Stages: edges or census of each image -> elevation -> fill -> median -> contours. Each is a function, and
- * a cusContourMapper runs them all.
+ * knows the unit, but for the speckle filter. Stages: edges or census of each image -> elevation -> speckle filter -> fill ->
+ * median -> contours. Each is a function, and a cusContourMapper runs them all.
  *
  * All functions: `options` NULL means cusStereoDefaults(). Inputs and outputs are in the same space; outputs are created as
  * needed and must not overlap inputs. Ready: host at return; device in stream order. "Scratch" comes
@@ -67,6 +67,7 @@ typedef struct cusStereoOptions {
     int levels;             /* 1..65535 [10, 10] */
     int subpixel_bits;      /* 0, or 2..8: fraction bits of elevations; shifts * 2^subpixel_bits is at most 65535 [0, 0] */
     int min_confidence;     /* 0..255: pixels of less confidence become holes [0, 0] */
+    int speckle_size;       /* at least 0: regions of at most so many pixels become holes [0, 0] */
 } cusStereoOptions;
 
 /* The algorithm as published in 1986. */
@@ -124,6 +125,14 @@ CUS_API cusStatus cusStereoElevationConfidence(const cusMat *left, const cusMat 
  * otherwise. The call waits for the device. Errors: UNSUPPORTED in a captured stream. */
 CUS_API cusStatus cusStereoFindShifts(const cusMat *left, const cusMat *right, int *shifts, const cusStereoOptions *options,
                                       cusStream stream);
+
+/* Makes holes of speckles: small regions whose elevations differ from those around them. Two pixels that share a side belong
+ * to one region if neither is a hole and their elevations differ by at most one pixel, 2^subpixel_bits. 16UC1. Uses
+ * speckle_size (0: a copy), subpixel_bits. SIZE: more than 2^32 - 1 pixels. Method on a device: union-find with atomic minima
+ * (Playne and Hawick, 2018). Cost: two reads, one write, and 28 bytes of scratch read or written a pixel. Scratch: 8 bytes a
+ * pixel. */
+CUS_API cusStatus cusStereoFilterSpeckles(const cusMat *elevation, cusMat *filtered, const cusStereoOptions *options,
+                                          cusStream stream);
 
 /* Fills the holes (0) of a 16UC1 elevation.
  * NONE (16UC1): a copy.

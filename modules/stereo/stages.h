@@ -20,7 +20,9 @@ enum {
  * threads), then `words`, then `right_elevation`. */
 typedef struct StereoScratch {
     void *block;
-    void *words; /* keys of the best shift or the second buffer of the fill, 4 bytes a pixel; or StereoPeaks; may be NULL */
+    void
+        *words; /* keys of the best shift or the second buffer of the fill, 4 bytes a pixel; or labels and sizes of regions,
+                    8; or StereoPeaks; may be NULL */
     uint16_t *right_elevation; /* 2 bytes a pixel, for the left-right check; may be NULL */
     size_t bytes;
     int threads;        /* host: threads that it has buffers for */
@@ -40,7 +42,7 @@ struct cusContourMapper {
 };
 
 /* Stages that need scratch. */
-typedef enum StereoStage { STEREO_ELEVATION = 1, STEREO_FILL = 2, STEREO_RANGE = 4 } StereoStage;
+typedef enum StereoStage { STEREO_ELEVATION = 1, STEREO_FILL = 2, STEREO_RANGE = 4, STEREO_SPECKLES = 8 } StereoStage;
 size_t stereo_host_scratchBytes(int stages, int rows, int threads);
 
 /* Blue over green and yellow to red, as B | G << 8 | R << 16. */
@@ -96,16 +98,28 @@ static inline
     return lower < upper ? whole + offset : whole - offset;
 }
 
+/* Whether neighbors belong to one region of the speckle filter: no holes, and at most `unit` apart. */
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+    int
+    stereo_isLinked(uint32_t a, uint32_t b, uint32_t unit) {
+    return a != 0 && b != 0 && (a < b ? b - a : a - b) <= unit;
+}
+
 /* Whether an image contains NaN; 32FC1 on the host. */
 int stereo_host_hasNan(const cusMat *image);
 
 /* Stages. Everything was checked and every output exists. The host functions complete before they return; the CUDA
  * functions queue their work in `stream`, and messages name the public function `function`. features: edges or census
- * codes of `count` images, 1 or 2. confidence: may be NULL. scratch: of the stages that follow, or NULL. */
+ * codes of `count` images, 1 or 2. confidence: may be NULL. speckles: `filtered` may be `elevation`. scratch: of the stages that follow, or NULL. */
 cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
                                 const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_host_speckles(const cusMat *elevation, cusMat *filtered, const cusStereoOptions *options,
+                               StereoScratch *scratch);
 cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
                            StereoScratch *scratch);
 cusStatus stereo_host_median(const cusMat *elevation, cusMat *smoothed, int size);
@@ -118,6 +132,8 @@ cusStatus stereo_cuda_features(const char *function, cusStream stream, const cus
 cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
                                 cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
                                 StereoScratch *scratch);
+cusStatus stereo_cuda_speckles(const char *function, cusStream stream, const cusMat *elevation, cusMat *filtered,
+                               const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat *elevation, cusMat *filled,
                            const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_cuda_median(const char *function, cusStream stream, const cusMat *elevation, cusMat *smoothed, int size);

@@ -26,7 +26,8 @@ cusStereoOptions cusStereoClassic(void) {
                               .lines = CUS_LINES_MODULO,
                               .levels = 10,
                               .subpixel_bits = 0,
-                              .min_confidence = 0};
+                              .min_confidence = 0,
+                              .speckle_size = 0};
 }
 
 cusStereoOptions cusStereoDefaults(void) {
@@ -45,7 +46,8 @@ cusStereoOptions cusStereoDefaults(void) {
                               .lines = CUS_LINES_CROSSING,
                               .levels = 10,
                               .subpixel_bits = 0,
-                              .min_confidence = 0};
+                              .min_confidence = 0,
+                              .speckle_size = 0};
 }
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------------ */
@@ -65,6 +67,12 @@ static cusStatus checkThreshold(const char *function, const cusStereoOptions *o)
     return CUS_OK;
 }
 
+static cusStatus checkBits(const char *function, const cusStereoOptions *o) {
+    RANGE(subpixel_bits, 0, 8);
+    CUSI_REQUIRE(o->subpixel_bits != 1, CUS_ERROR_VALUE, "%s: subpixel_bits is 1, expected 0 or 2..8", function);
+    return CUS_OK;
+}
+
 static cusStatus checkMatching(const char *function, const cusStereoOptions *o, int cols) {
     RANGE(agreement, CUS_STEREO_EQUAL, CUS_STEREO_CENSUS);
     RANGE(shifts, CUS_STEREO_AUTO, CUS_STEREO_MAX_SHIFTS);
@@ -74,14 +82,21 @@ static cusStatus checkMatching(const char *function, const cusStereoOptions *o, 
     CUSI_REQUIRE(o->window % 2 == 1, CUS_ERROR_VALUE, "%s: window is %d, expected an odd number", function, o->window);
     RANGE(prefer_smaller, 0, 1);
     RANGE(left_right_check, -1, CUS_STEREO_MAX_SHIFTS);
-    RANGE(subpixel_bits, 0, 8);
-    CUSI_REQUIRE(o->subpixel_bits != 1, CUS_ERROR_VALUE, "%s: subpixel_bits is 1, expected 0 or 2..8", function);
+    CUS_TRY(checkBits(function, o));
     CUSI_REQUIRE(o->shifts << o->subpixel_bits <= UINT16_MAX, CUS_ERROR_VALUE,
                  "%s: subpixel_bits is %d, expected fewer: %d shifts of so many bits exceed 65535", function,
                  o->subpixel_bits, o->shifts);
     RANGE(min_confidence, 0, 255);
     CUSI_REQUIRE(o->shifts <= cols, CUS_ERROR_SIZE, "%s: shifts is %d, expected at most %d (the columns)", function,
                  o->shifts, cols);
+    return CUS_OK;
+}
+
+static cusStatus checkSpeckles(const char *function, const cusStereoOptions *o, int rows, int cols) {
+    RANGE(speckle_size, 0, INT32_MAX);
+    CUSI_REQUIRE(o->speckle_size == 0 || (int64_t)rows * cols <= UINT32_MAX, CUS_ERROR_SIZE,
+                 "%s: images are %d x %d (rows x cols), expected fewer than 2^32 pixels with a speckle_size above 0",
+                 function, rows, cols);
     return CUS_OK;
 }
 
@@ -132,12 +147,13 @@ static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, i
     const size_t pixels = (size_t)rows * (size_t)cols;
     const int fills = (stages & STEREO_FILL) && (o->fill == CUS_FILL_ONCE || o->fill == CUS_FILL_RELAX);
     const int several = o->shifts == CUS_STEREO_AUTO || o->shifts > STEREO_GROUP;
+    const int speckles = (stages & STEREO_SPECKLES) && o->speckle_size > 0;
     const int groups = (stages & STEREO_ELEVATION) && space == CUS_DEVICE && several;
     const int checked = (stages & STEREO_ELEVATION) && o->left_right_check >= 0;
     const int threads = cusi_maxThreads();
     const size_t head = space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, threads));
-    const size_t a_pixel = groups && (o->subpixel_bits || o->min_confidence) ? sizeof(StereoPeak) : 4;
-    const size_t words = fills || groups ? alignUp(a_pixel * pixels) : 0;
+    const size_t a_pixel = groups && (o->subpixel_bits || o->min_confidence) ? sizeof(StereoPeak) : speckles ? 8 : 4;
+    const size_t words = fills || groups || speckles ? alignUp(a_pixel * pixels) : 0;
     StereoScratch s = {.bytes = head + words + (checked ? alignUp(2 * pixels) : 0), .threads = threads};
     if (block) {
         s.block = block;
@@ -350,6 +366,22 @@ cusStatus cusStereoElevationConfidence(const cusMat *left, const cusMat *right, 
 
 /* ---- Stages that follow ------------------------------------------------------------------------------------------------ */
 
+cusStatus cusStereoFilterSpeckles(const cusMat *elevation, cusMat *filtered, const cusStereoOptions *options,
+                                  cusStream stream) {
+    CUSI_TRACE;
+    static const char function[] = "cusStereoFilterSpeckles";
+    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    CUS_TRY(checkBits(function, &o));
+    CUS_TRY(checkOneToOne(function, "elevation", elevation, CUSI_TYPES(CUS_16UC1), "filtered", filtered, CUS_16UC1));
+    CUS_TRY(checkSpeckles(function, &o, elevation->rows, elevation->cols));
+    CUS_TRY(cusi_checkStream(function, elevation->space, stream));
+    CUS_TRY(cusMatCreate(filtered, elevation->rows, elevation->cols, CUS_16UC1, elevation->space));
+    StereoScratch scratch;
+    CUS_TRY(takeScratch(function, &scratch, STEREO_SPECKLES, elevation, &o, stream));
+    return giveScratch(&scratch, elevation->space, stream,
+                       STAGE(speckles, elevation->space, elevation, filtered, &o, &scratch));
+}
+
 cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusStereoFill";
@@ -419,7 +451,7 @@ static cusStatus prepare(cusContourMapper *m) {
         CUS_TRY(cusMatCreate(&m->holes, rows, cols, CUS_16UC1, m->space));
     if (o->median)
         CUS_TRY(cusMatCreate(&m->unfiltered, rows, cols, o->fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, m->space));
-    const int stages = STEREO_ELEVATION | STEREO_FILL | STEREO_RANGE;
+    const int stages = STEREO_ELEVATION | STEREO_SPECKLES | STEREO_FILL | STEREO_RANGE;
     const size_t bytes = layOut(NULL, stages, m->space, rows, cols, o).bytes;
     /* Rows of 4 KiB: a single row could exceed the limit on columns. */
     CUS_TRY(cusMatCreate(&m->memory, (int)((bytes + 4095) / 4096), 4096, CUS_8UC1, m->space));
@@ -442,6 +474,7 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
     CUS_TRY(checkBorder(function, &o));
     CUS_TRY(checkThreshold(function, &o));
     CUS_TRY(checkMatching(function, &o, cols));
+    CUS_TRY(checkSpeckles(function, &o, rows, cols));
     CUS_TRY(checkFill(function, &o));
     CUS_TRY(checkMedianSize(function, "median", o.median, 1));
     CUS_TRY(checkLines(function, &o));
@@ -482,6 +515,8 @@ static cusStatus runStages(const char *function, cusContourMapper *m, const cusM
     if (o->shifts == CUS_STEREO_AUTO)
         CUS_TRY(findShifts(function, &m->left, &m->right, &m->options.shifts, o, stream));
     CUS_TRY(STAGE(elevation, m->space, &m->left, &m->right, holes, confidence, o, scratch));
+    if (o->speckle_size > 0)
+        CUS_TRY(STAGE(speckles, m->space, holes, holes, o, scratch));
     if (o->fill != CUS_FILL_NONE)
         CUS_TRY(STAGE(fill, m->space, holes, unfiltered, o, scratch));
     if (o->median)

@@ -80,6 +80,8 @@ class Row {
     void peer(const std::string &name, Work work);
     // A remark on the row: "L2-resident", "3 % of the bytes at random positions".
     void note(const std::string &text);
+    // The times of many single calls in microseconds, by the steady clock: percentiles and a histogram are reported.
+    void calls(std::vector<double> microseconds);
     // Times each call by the steady clock, including the wait for the stream: for work that synchronizes, and for the latency
     // of a frame. Times are per frame if a call processes several.
     void wallClock(int frames_a_call = 1);
@@ -93,10 +95,12 @@ class Row {
 
   private:
     std::vector<Timing> timeAll() const;
+    void addCalls(std::string &line, JsonObject &json) const;
     void addBandwidth(double median_ms, std::string &line, JsonObject &json) const;
     void write(const std::vector<Timing> &timings) const;
 
     std::string id_, note_;
+    std::vector<double> calls_; // sorted
     cusSpace space_;
     double bytes_, up_bytes_ = 0, down_bytes_ = 0;
     bool wall_ = false, measured_ = false;

@@ -77,6 +77,11 @@ void Row::note(const std::string &text) {
     note_ += (note_.empty() ? "" : "; ") + text;
 }
 
+void Row::calls(std::vector<double> microseconds) {
+    calls_ = std::move(microseconds);
+    std::sort(calls_.begin(), calls_.end());
+}
+
 void Row::wallClock(int frames_a_call) {
     wall_ = true;
     frames_ = frames_a_call;
@@ -135,6 +140,21 @@ void Row::addBandwidth(double median_ms, std::string &line, JsonObject &json) co
     }
 }
 
+void Row::addCalls(std::string &line, JsonObject &json) const {
+    const double p50 = quantile(calls_, 0.5), p99 = quantile(calls_, 0.99), p99_99 = quantile(calls_, 0.9999);
+    JsonObject calls, histogram; // histogram: calls by whole microseconds
+    calls.add("count", static_cast<long long>(calls_.size())).add("p50_us", p50).add("p99_us", p99);
+    calls.add("p99_99_us", p99_99).add("max_us", calls_.back());
+    for (size_t i = 0, next = 0; i < calls_.size(); i = next) {
+        const auto whole = static_cast<long long>(calls_[i]);
+        while (next < calls_.size() && static_cast<long long>(calls_[next]) == whole)
+            ++next;
+        histogram.add(std::to_string(whole), static_cast<long long>(next - i));
+    }
+    json.add("calls", calls.add("histogram_us", histogram));
+    line += formatted("  %zu calls: p50 %.1f, p99 %.1f, p99.99 %.1f us", calls_.size(), p50, p99, p99_99);
+}
+
 void Row::write(const std::vector<Timing> &timings) const {
     const Timing &own = timings[0];
     JsonObject json, peers;
@@ -149,6 +169,8 @@ void Row::write(const std::vector<Timing> &timings) const {
         line += formatted("  x%.3g %s", timings[k].median_ms / own.median_ms, work_[k].first.c_str());
     }
     json.add("peers", peers);
+    if (!calls_.empty())
+        addCalls(line, json);
     if (!note_.empty()) {
         json.add("note", note_);
         line += "  (" + note_ + ")";

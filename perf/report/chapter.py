@@ -22,12 +22,12 @@ class Chapter:
         self.plots = {}  # file name: plot, of the sections made so far
 
     def summary(self):
-        sections = [self.machine(), self.targets(), self.against_floor(), self.against_others()]
+        sections = [self.machine(), self.targets(), self.against_floor(), self.against_others(), self.calls()]
         of_targets = self.device == resultfile.target_gpu()
         return self.text(sections + [self.sweeps()] if of_targets else sections)
 
     def measurements(self):
-        return self.text([self.note(), self.limits(), self.sweeps(), self.latency(), self.host_to_host(), self.all_rows()])
+        return self.text([self.note(), self.limits(), self.sweeps(), self.calls(), self.latency(), self.host_to_host(), self.all_rows()])
 
     def text(self, sections):
         return "\n".join([f"## {self.device}\n", *(line for section in sections for line in section)])
@@ -73,6 +73,11 @@ class Chapter:
         if beside:
             yield faster_peers(self.plain)
             yield self.picture("peers", "Against others", plots.peers_plot(beside, f"{self.device}: against others"))
+
+    def calls(self):
+        rows = [row for row in self.rows if "calls" in row]
+        if rows:
+            yield self.picture("calls", "Single calls", plots.calls_plot(rows, f"{self.device}: how long single calls take"))
 
     def sweeps(self):
         pictures = []

@@ -2,7 +2,7 @@
 import html
 import math
 
-from rows import milliseconds, module, others, package, short
+from rows import milliseconds, module, others, package, percentiles, short
 
 STYLE = """
 text { font: 12px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #24292f }
@@ -150,4 +150,33 @@ def sweep_plot(name, series, copy_gbps, title):
         svg.curve([place(x, row["median_ms"]) for x, row in points], f"line l{k % SERIES}")
         for x, row in points:
             svg.dot(*place(x, row["median_ms"]), f"f{k % SERIES}", f"{row['id']}: {milliseconds(row['median_ms'])} ms")
+    return svg
+
+
+def calls_plot(rows, title):
+    """How often a call took how long: calls, logarithmic, over microseconds; one row of bars for each row. What took longer than
+    the scale is its last bar."""
+    left, top, width, height, bars = 70, 82, 620, 150, 124
+    counts = [{int(us): n for us, n in row["calls"]["histogram_us"].items()} for row in rows]
+    low = min(min(of) for of in counts) // 10 * 10
+    bin_us = max(1, math.ceil((1.3 * max(row["calls"]["p99_99_us"] for row in rows) - low) / bars))
+    svg = Svg(left + width + 40, top + (height + 56) * len(rows), title)
+    svg.text(16, 46, f"calls, logarithmic, over microseconds in steps of {bin_us}; the last bar: all that took longer", "quiet")
+    for k, (row, of) in enumerate(zip(rows, counts)):
+        y0 = top + (height + 56) * k
+        binned = [0] * bars
+        for us, n in of.items():
+            binned[min(bars - 1, (us - low) // bin_us)] += n
+        tall = math.ceil(math.log10(max(binned)))
+        svg.text(left, y0 - 8, f"{row['id']}: {percentiles(row)}")
+        for power in range(tall + 1):
+            y = y0 + height * (1 - power / tall)
+            svg.line(left, y, left + width, y, "grid")
+            svg.text(left - 8, y + 4, short(10**power), "quiet end")
+        for i, n in enumerate(binned):
+            if n:
+                part = height * (math.log10(n) + 0.05) / tall
+                svg.rect(left + i * width / bars, y0 + height - part, width / bars - 1, part, f"f{k % SERIES}", 0)
+        for i in range(0, bars + 1, 31):
+            svg.text(left + i * width / bars, y0 + height + 18, f"{low + i * bin_us}", "quiet middle")
     return svg

@@ -39,6 +39,11 @@ def is_latency(row):
     return row["id"].endswith("/latency")
 
 
+def percentiles(row):
+    calls = row["calls"]
+    return f"p50 {calls['p50_us']:.0f}, p99 {calls['p99_us']:.0f}, p99.99 {calls['p99_99_us']:.0f} us"
+
+
 def sweeps(rows):
     """{module: {quantity: {series: [(x, row)]}}} of ids sweep/MODULE/SERIES.../QUANTITY=NUMBER."""
     found = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Sequence, TypedDict
 from . import _core
 from ._errors import choice, integer, integers, invalid
 from ._images import hsv_triple
-from ._objects import Closeable
+from ._objects import Closeable, record_type
 from ._types import Array, ArrayLike, Stream
 
 if TYPE_CHECKING:
@@ -29,17 +29,11 @@ _FIELDS = [
     ("pixels", "<u4"),
     ("filled", "<i4"),
 ]
-_dtype: Any = None
 
 
 def match_dtype() -> numpy.dtype[Any]:
     """The NumPy type of one match: 32 bytes with x, y, score, dx, dy, pixels and filled."""
-    global _dtype
-    if _dtype is None:
-        import numpy
-
-        _dtype = numpy.dtype(_FIELDS)
-    return _dtype  # type: ignore[no-any-return]
+    return record_type(*_FIELDS)
 
 
 def _hits(raw: bytearray) -> NDArray[Any]:

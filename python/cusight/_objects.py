@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import numpy
 
 Self = TypeVar("Self", bound="Closeable")
+
+
+@lru_cache(maxsize=None)
+def record_type(*fields: tuple[str, str]) -> numpy.dtype[Any]:
+    """The NumPy type of structures with these fields, made once. NumPy is imported when it is needed."""
+    import numpy
+
+    return numpy.dtype(list(fields))
 
 
 class Closeable:

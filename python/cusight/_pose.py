@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Literal, Sequence, Union
 from . import _core
 from ._errors import choice, integer, integers, invalid, wrong_type
 from ._match import _METHODS
-from ._objects import Closeable
+from ._objects import Closeable, record_type
 from ._types import ArrayLike, Stream
 
 if TYPE_CHECKING:
@@ -31,18 +31,12 @@ _FIELDS = [
     ("pixels", "<i4"),
     ("reserved", "<i4"),
 ]
-_dtype: Any = None
 
 
 def pose_dtype() -> numpy.dtype[Any]:
     """The NumPy type of one match of a `PoseMatcher`: 64 bytes with x, y, angle, scale, score, col, row, angle_index, scale_index,
     pixels and reserved."""
-    global _dtype
-    if _dtype is None:
-        import numpy
-
-        _dtype = numpy.dtype(_FIELDS)
-    return _dtype  # type: ignore[no-any-return]
+    return record_type(*_FIELDS)
 
 
 def _numbers(argument: str, values: Any) -> list[float]:

@@ -35,6 +35,7 @@ class StereoOptions:
     lines: "modulo" or "crossing". levels: number of contour levels, 1 to 65535.
     subpixel_bits: 0, or 2 to 8 fraction bits of elevations, which then count 1 / 2**subpixel_bits pixel.
     min_confidence: 0 to 255; pixels of less confidence become holes.
+    speckle_size: regions of at most so many pixels become holes.
 
     Immutable and picklable; `dataclasses.replace` makes a changed copy.
     """
@@ -55,6 +56,7 @@ class StereoOptions:
     levels: int = 10
     subpixel_bits: int = 0
     min_confidence: int = 0
+    speckle_size: int = 0
 
     @classmethod
     def classic(cls) -> StereoOptions:
@@ -81,6 +83,7 @@ class StereoOptions:
                 int(self.levels),
                 int(self.subpixel_bits),
                 int(self.min_confidence),
+                int(self.speckle_size),
             )
             object.__setattr__(self, "_cached", made)
         return made
@@ -131,6 +134,13 @@ def stereo_elevation_confidence(
 def stereo_find_shifts(left: Array, right: Array, options: StereoOptions | None = None, *, stream: Stream | None = None) -> int:
     """How many shifts a pair needs, with a margin, from the edges or census codes of both images; waits for the GPU."""
     return _core.stereo_find_shifts(left, right, _numbers(options), stream)
+
+
+def stereo_filter_speckles(
+    elevation: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Array:
+    """Makes holes of regions of at most `speckle_size` pixels, whose neighbors differ by at most one pixel: (rows, cols) uint16."""
+    return _core.stereo_filter_speckles(elevation, _numbers(options), out, stream)  # type: ignore[return-value]
 
 
 def stereo_fill(

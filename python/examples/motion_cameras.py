@@ -1,9 +1,11 @@
 """How many cameras one GPU watches: a video is decoded many times at once, as if by that many cameras, and all are watched in one step.
 
-    python motion_cameras.py video.mp4 [--cameras 40] [--frames 250]
+    ffmpeg -stream_loop 3 -i vtest.avi -vf fps=25,scale=1920:1080 -t 10 -c:v libx264 -b:v 4M -pix_fmt yuv420p video.mp4
+    python motion_cameras.py video.mp4 [--cameras 40] [--frames 200]
 
-Needs a GPU, PyTorch and PyNvVideoCodec. Prints frames a second of all cameras, with and without the detector, and how many cameras of
-25 frames a second that is.
+Needs PyTorch, PyNvVideoCodec, a GPU, and the driver's libraries for video: libnvcuvid.so.1 and libnvidia-encode.so.1, which a container
+has with NVIDIA_DRIVER_CAPABILITIES=compute,utility,video. The detector sees the luma of the decoder's NV12 frames. Prints frames a second
+of all cameras, and how many cameras of 25 frames a second that is, for decoding alone, with the detector, and for the detector alone.
 """
 
 from __future__ import annotations
@@ -11,51 +13,87 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import Any
+from typing import Any, Callable, Sequence
 
 import cusight
 
+BATCH = 8  # frames that are taken from a decoder at once; it decodes twice as many ahead
 
-def main() -> int:
+
+def watch(
+    decoders: Sequence[Any],
+    detector: cusight.MotionDetector | None,
+    frames: int,
+    luma: Callable[[Any], Any],
+    wait: Callable[[], None],
+) -> tuple[int, float, list[Any]]:
+    """Takes up to so many frames of each decoder; returns how many of each, the seconds, and the last frames."""
+    last: list[Any] = []
+    steps, start = 0, time.perf_counter()
+    while steps < frames:
+        batches = [decoder.get_batch_frames(min(BATCH, frames - steps)) for decoder in decoders]
+        count = min(len(batch) for batch in batches)
+        if count == 0:
+            break
+        for i in range(count):
+            last = [luma(batch[i]) for batch in batches]
+            if detector is not None:
+                detector.step(last)
+        wait()  # the next batch may reuse the frames' memory
+        steps += count
+    return steps, time.perf_counter() - start, last
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("video")
     parser.add_argument("--cameras", type=int, default=40)
-    parser.add_argument("--frames", type=int, default=250, help="of each camera, at most")
-    options = parser.parse_args()
+    parser.add_argument("--frames", type=int, default=200, help="of each camera, at most")
+    options = parser.parse_args(arguments)
     try:
         import PyNvVideoCodec as nvc
         import torch
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # RuntimeError: without the driver's libraries
         sys.exit(f"this example needs PyTorch and PyNvVideoCodec: {error}")
     if not cusight.device_count():
         sys.exit("this example needs a GPU")
 
-    def frames_of_one() -> Any:
-        return iter(nvc.SimpleDecoder(options.video, use_device_memory=True, output_color_type=nvc.OutputColorType.RGB))
+    def luma(frame: Any) -> Any:
+        planes = torch.from_dlpack(frame)  # rows of luma, then half as many of chroma
+        return planes[: planes.shape[0] * 2 // 3]
 
-    def decode(detector: cusight.MotionDetector | None) -> float:
-        """Seconds for a frame of a camera."""
-        decoders = [frames_of_one() for _ in range(options.cameras)]
-        steps, start = 0, time.perf_counter()
-        while steps < options.frames:
-            decoded = [next(each, None) for each in decoders]
-            if any(frame is None for frame in decoded):
-                break
-            frames = [torch.from_dlpack(frame) for frame in decoded]
-            if detector is not None:
-                detector.step(frames, [40000 * steps] * options.cameras)
-                torch.cuda.synchronize()  # the decoders reuse their memory
-            steps += 1
+    def run(detector: cusight.MotionDetector | None, frames: int) -> tuple[float, list[Any], list[Any]]:
+        """Frames a second of all cameras, the last frames, and the decoders, which own these."""
+        decoders = [nvc.ThreadedDecoder(options.video, buffer_size=2 * BATCH) for _ in range(options.cameras)]
+        # Neither the first nor the last frames count, so that decoders are equally far ahead when the clock starts and stops.
+        frames = min(frames, len(decoders[0]) - 4 * BATCH)
+        watch(decoders, detector, BATCH, luma, torch.cuda.synchronize)
+        steps, seconds, last = watch(decoders, detector, frames, luma, torch.cuda.synchronize)
+        if steps == 0:
+            sys.exit(f"{options.video} is too short, expected more than {5 * BATCH} frames")
+        return steps * options.cameras / seconds, last, decoders
+
+    def show(what: str, rate: float) -> None:
+        print(f"{what}: {rate:.0f} frames/s, {rate / 25:.0f} cameras of 25 frames/s")
+
+    decoding, last, decoders = run(None, options.frames)
+    shape = tuple(int(n) for n in last[0].shape)
+    for decoder in decoders:
+        decoder.end()
+    with cusight.MotionDetector(shape, options.cameras, device="cuda") as detector:
+        watched, last, decoders = run(detector, options.frames)
+        boxes = sum(len(detector.found(camera).boxes) for camera in range(options.cameras))
+        start = time.perf_counter()
+        for _ in range(100):
+            detector.step(last)
         torch.cuda.synchronize()
-        return float((time.perf_counter() - start) / max(1, steps * options.cameras))
-
-    first = torch.from_dlpack(next(frames_of_one()))
-    with cusight.MotionDetector(tuple(first.shape), options.cameras, device="cuda") as detector:
-        decode(None)  # warms up
-        alone, watched = decode(None), decode(detector)
-        boxes = sum(len(detector.found(c).boxes) for c in range(options.cameras))
-    print(f"decoding: {1 / alone:.0f} frames/s, {1 / alone / 25:.0f} cameras of 25 frames/s")
-    print(f"with motion: {1 / watched:.0f} frames/s, {1 / watched / 25:.0f} cameras of 25 frames/s; {boxes} boxes at the end")
+        alone = 100 * options.cameras / (time.perf_counter() - start)
+        for decoder in decoders:
+            decoder.end()
+    print(f"{options.cameras} cameras of {shape[1]} x {shape[0]}, {boxes} boxes at the end")
+    show("decoding", decoding)
+    show("with motion", watched)
+    show("motion alone", alone)
     return 0
 
 

@@ -23,7 +23,7 @@ def main() -> int:
     try:
         import PyNvVideoCodec as nvc
         import torch
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # RuntimeError: without the driver's libraries
         sys.exit(f"this example needs PyTorch and PyNvVideoCodec: {error}")
     if not cusight.device_count():
         sys.exit("this example needs a GPU")

@@ -183,6 +183,29 @@ class Call {
     int restore_ = -1;
 };
 
+// An array argument that may be None, as a matrix: then nullptr.
+class OptionalMatrix {
+  public:
+    OptionalMatrix(Call &call, nb::handle object, const char *argument) {
+        if (object.is_none())
+            return;
+        array_ = call.in(object, argument);
+        mat_ = array_.matrix();
+    }
+    operator const cusMat *() const { return array_.object.is_valid() ? &mat_ : nullptr; }
+    Framework framework() const { return array_.framework; }
+
+  private:
+    Array array_;
+    cusMat mat_ = CUS_MAT_INIT;
+};
+
+// Structures as bytes; the caller gives them their type.
+template<class T>
+nb::bytearray bytesOf(const T *items, size_t count) {
+    return nb::bytearray(reinterpret_cast<const char *>(items), count * sizeof(T));
+}
+
 // A new array of a framework on a device. For unknown frameworks the library allocates device memory, as an object with
 // __cuda_array_interface__.
 nb::object newArray(const Shape &shape, int dtype, Framework framework, const Device &device, cusStream stream);

@@ -195,7 +195,7 @@ static nb::bytearray eventWindows(nb::handle times, size_t count, const nb::tupl
         events.space = call.space();
     }
     const Windows windows = listWindows(call, events, windowingOf(numbers));
-    return nb::bytearray(reinterpret_cast<const char *>(windows.data()), windows.size() * sizeof(cusEventWindow));
+    return bytesOf(windows.data(), windows.size());
 }
 
 // Times as a new array of int64 microseconds.

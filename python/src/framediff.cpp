@@ -127,15 +127,12 @@ static void reset(Object &self, const char *name, Reset reset_call, nb::handle f
     const Use<std::remove_pointer_t<decltype(self.handle.get())>> object(self.handle);
     Call call(name, stream);
     call.expect(self.device, name);
-    if (frame.is_none()) {
+    const OptionalMatrix mat(call, frame, "frame");
+    if (mat)
+        self.framework = mat.framework();
+    else
         call.assume(self.device, self.framework);
-        call.run([&] { return reset_call(object, nullptr, call.stream()); });
-        return;
-    }
-    const Array array = call.in(frame, "frame");
-    self.framework = array.framework;
-    const cusMat mat = array.matrix();
-    call.run([&] { return reset_call(object, &mat, call.stream()); });
+    call.run([&] { return reset_call(object, mat, call.stream()); });
 }
 
 static void encode(Encoder &self, nb::handle frame_object, SparseDiff &diff, nb::handle stream) {

@@ -31,13 +31,8 @@ static Matcher *create(const std::vector<nb::object> &templates, int rows, int c
     options.score_limit = score_limit;
     options.subpixel = subpixel;
     options.batch = batch;
-    Array mask_array;
-    cusMat mask_mat = CUS_MAT_INIT;
-    if (!mask.is_none()) {
-        mask_array = call.in(mask, "mask");
-        mask_mat = mask_array.matrix();
-        options.mask = &mask_mat;
-    }
+    const OptionalMatrix mask_mat(call, mask, "mask");
+    options.mask = mask_mat;
     cusMatcher *matcher = nullptr;
     const int count = static_cast<int>(mats.size());
     call.run([&] { return cusMatcherCreate(&matcher, mats.data(), count, rows, cols, &options, call.stream()); });
@@ -103,7 +98,7 @@ static void inspect(Matcher &self, const std::vector<nb::object> &frame_objects,
     call.run([&] { return cusMatcherInspect(matcher, frames.mats.data(), &range, min_fill, call.stream()); });
 }
 
-// The matches of one template as bytes; the caller gives them their type.
+// The matches of one template.
 static nb::bytearray get(Matcher &self, int index, nb::handle stream) {
     const Use<cusMatcher> matcher(self.handle);
     Call call("Matcher.get", stream);
@@ -111,7 +106,7 @@ static nb::bytearray get(Matcher &self, int index, nb::handle stream) {
     std::vector<cusMatch> matches(static_cast<size_t>(self.max_matches));
     int found = 0;
     call.run([&] { return cusMatcherGet(matcher, index, matches.data(), self.max_matches, &found, call.stream()); });
-    return nb::bytearray(reinterpret_cast<const char *>(matches.data()), static_cast<size_t>(found) * sizeof(cusMatch));
+    return bytesOf(matches.data(), static_cast<size_t>(found));
 }
 
 static nb::object results(Matcher &self, nb::handle stream) {

@@ -41,14 +41,10 @@ static void watchMotion(Motion &self, nb::handle mask_object, int camera, nb::ha
     const Use<cusMotionDetector> detector(self.handle);
     Call call("MotionDetector.watch", stream);
     call.expect(self.device, "the MotionDetector");
-    if (mask_object.is_none()) {
+    const OptionalMatrix mask(call, mask_object, "mask");
+    if (!mask)
         call.assume(self.device, self.framework);
-        call.run([&] { return cusMotionDetectorWatch(detector, camera, nullptr, call.stream()); });
-        return;
-    }
-    const Array array = call.in(mask_object, "mask");
-    const cusMat mask = array.matrix();
-    call.run([&] { return cusMotionDetectorWatch(detector, camera, &mask, call.stream()); });
+    call.run([&] { return cusMotionDetectorWatch(detector, camera, mask, call.stream()); });
 }
 
 // frames: an array or None for each camera; times: a list of as many integers, or None.

@@ -64,9 +64,7 @@ static cusStatus deliver(void *user, const cusFrameBatch *batch) {
         nb::list frames;
         for (int i = 0; i < batch->representations; ++i)
             frames.append(copyOf(call, batch->frames[i], static_cast<int64_t>(batch->count), *state, batch->stream));
-        state->sink(batch->first,
-                    nb::bytearray(reinterpret_cast<const char *>(batch->windows), batch->count * sizeof(cusEventWindow)),
-                    frames);
+        state->sink(batch->first, bytesOf(batch->windows, batch->count), frames);
         return CUS_OK;
     } catch (...) {
         state->error = std::current_exception();

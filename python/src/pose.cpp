@@ -30,13 +30,8 @@ static Poses *createPoses(nb::handle templ_object, int rows, int cols, const std
     options.min_angle = min_angle;
     options.score_limit = score_limit;
     options.refine = refine;
-    Array mask_array;
-    cusMat mask_mat = CUS_MAT_INIT;
-    if (!mask.is_none()) {
-        mask_array = call.in(mask, "mask");
-        mask_mat = mask_array.matrix();
-        options.mask = &mask_mat;
-    }
+    const OptionalMatrix mask_mat(call, mask, "mask");
+    options.mask = mask_mat;
     cusPoseMatcher *matcher = nullptr;
     call.run([&] { return cusPoseMatcherCreate(&matcher, &templ, rows, cols, &options, call.stream()); });
     return new Poses{{"PoseMatcher", matcher, cusPoseMatcherDestroy},
@@ -56,13 +51,12 @@ static void runPoses(Poses &self, nb::handle frame_object, nb::handle stream) {
     call.run([&] { return cusPoseMatcherRun(matcher, &frame, call.stream()); });
 }
 
-// The matches as bytes; the caller gives them their type.
 static nb::bytearray getPoses(Poses &self) {
     const Use<cusPoseMatcher> matcher(self.handle);
     std::vector<cusPoseMatch> matches(static_cast<size_t>(self.max_matches));
     int found = 0;
     check(cusPoseMatcherGet(matcher, matches.data(), self.max_matches, &found));
-    return nb::bytearray(reinterpret_cast<const char *>(matches.data()), static_cast<size_t>(found) * sizeof(cusPoseMatch));
+    return bytesOf(matches.data(), static_cast<size_t>(found));
 }
 
 // (pixels, mask) of a pose, in host memory.

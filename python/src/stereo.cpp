@@ -7,7 +7,7 @@ namespace cuspy {
 static nb::tuple numbersOf(const cusStereoOptions &o) {
     return nb::make_tuple(int(o.border), int(o.agreement), o.threshold, o.shifts, o.direction, o.window, o.prefer_smaller,
                           o.left_right_check, int(o.fill), o.iterations, o.tolerance, o.median, int(o.lines), o.levels,
-                          o.subpixel_bits, o.min_confidence);
+                          o.subpixel_bits, o.min_confidence, o.speckle_size);
 }
 
 static cusStereoOptions optionsOf(const nb::tuple &n) {
@@ -29,6 +29,7 @@ static cusStereoOptions optionsOf(const nb::tuple &n) {
     o.levels = number(13);
     o.subpixel_bits = number(14);
     o.min_confidence = number(15);
+    o.speckle_size = number(16);
     return o;
 }
 
@@ -95,15 +96,10 @@ static nb::object picture(nb::handle elevation_object, nb::handle contours_objec
     Call call("stereo_picture", stream);
     const Array heights = call.in(elevation_object, "elevation");
     const cusMat image = heights.matrix();
-    Array contours;
-    cusMat lines = CUS_MAT_INIT;
-    if (!contours_object.is_none()) {
-        contours = call.in(contours_object, "contours");
-        lines = contours.matrix();
-    }
+    const OptionalMatrix lines(call, contours_object, "contours");
     const Array result = call.out(out, "out", {image.rows, image.cols, 3}, U8);
     cusMat mat = result.matrix();
-    call.run([&] { return cusStereoPicture(&image, lines.data ? &lines : nullptr, &mat, call.stream()); });
+    call.run([&] { return cusStereoPicture(&image, lines, &mat, call.stream()); });
     return result.object;
 }
 
@@ -166,6 +162,13 @@ void addStereo(nb::module_ &module) {
             const cusStereoOptions options = optionsOf(numbers);
             return stage("stereo_fill", cusStereoFill, "elevation", elevation, options.fill == CUS_FILL_RELAX ? F32 : U16,
                          options, out, stream);
+        },
+        none("elevation"), nb::arg("options"), none("out"), none("stream"));
+    module.def(
+        "stereo_filter_speckles",
+        [](nb::handle elevation, const nb::tuple &numbers, nb::handle out, nb::handle stream) {
+            return stage("stereo_filter_speckles", cusStereoFilterSpeckles, "elevation", elevation, U16, optionsOf(numbers),
+                         out, stream);
         },
         none("elevation"), nb::arg("options"), none("out"), none("stream"));
     module.def(

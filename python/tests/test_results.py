@@ -295,6 +295,11 @@ def test_stereo_confidence_and_range(space, c, rng):
     c.call("cusStereoElevationConfidence", *(np.ascontiguousarray(space.get(e)) for e in codes), *expected, native, None)
     assert np.array_equal(space.get(elevation), expected[0]) and np.array_equal(space.get(confidence), expected[1])
     assert np.array_equal(space.get(cusight.stereo_elevation(*codes, options)), expected[0])
+    speckles = cusight.StereoOptions(subpixel_bits=4, speckle_size=30)
+    native.speckle_size = 30
+    c.call("cusStereoFilterSpeckles", expected[0], filtered := np.empty_like(expected[0]), native, None)
+    assert 0 < np.count_nonzero(filtered) < np.count_nonzero(expected[0])
+    assert np.array_equal(space.get(cusight.stereo_filter_speckles(elevation, speckles)), filtered)
     assert cusight.stereo_find_shifts(*codes) == 24  # 10, a margin of 1 + 8, and up to a multiple of 8
 
 

@@ -346,6 +346,16 @@ Warps warpsOfMatrix(const Matches &points, const cv::Mat &f, cv::Size size) {
     return warps;
 }
 
+// Moves both images alike, so that the left one is in the middle: where cameras turn towards each other, half of it would be cut off.
+void center(Warps &warps, cv::Size size) {
+    const cv::Point2f middle(0.5f * static_cast<float>(size.width - 1), 0.5f * static_cast<float>(size.height - 1));
+    std::vector<cv::Point2f> moved;
+    cv::perspectiveTransform(std::vector<cv::Point2f>{middle}, moved, warps.left);
+    const cv::Mat move = (cv::Mat_<double>(3, 3) << 1, 0, middle.x - moved[0].x, 0, 1, middle.y - moved[0].y, 0, 0, 1);
+    warps.left = move * warps.left;
+    warps.right = move * warps.right;
+}
+
 } // namespace
 
 Rectification rectifyFromPoints(const cv::Mat &left, const cv::Mat &right) {
@@ -370,6 +380,7 @@ Rectification rectifyFromPoints(const cv::Mat &left, const cv::Mat &right) {
     Warps warps = warpsOfCameras(good, f, left.size());
     if (warps.rows > 0.75) // no such cameras
         warps = warpsOfMatrix(good, f, left.size());
+    center(warps, left.size());
     Matches moved;
     cv::perspectiveTransform(good.left, moved.left, warps.left);
     cv::perspectiveTransform(good.right, moved.right, warps.right);

@@ -12,7 +12,9 @@
 
 #include <opencv2/imgcodecs.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 
@@ -87,43 +89,148 @@ cv::Mat watchedPixels(const MotionSettings &s, cv::Size size) {
     return watched;
 }
 
-// A detector for the frames of one input, on the CPU or a GPU.
+// How many inputs are looked at together: a decoder each, with its threads and frames.
+constexpr size_t AT_ONCE = 40;
+
+// One input while it is looked at.
 class Camera {
   public:
-    Camera(const MotionSettings &s, cv::Size size, const sample::Device &device)
-        : detector_(1, size.height, size.width, CUS_8UC3, optionsOf(s, device)), space_(device.space) {
-        cv::Mat watched = watchedPixels(s, size);
-        if (!watched.empty())
-            detector_.watch(onDevice(watched));
+    // Throws Stop.
+    Camera(Watched &watched, const sample::Input &input, const MotionSettings &s, const sample::Common &common, int frames)
+        : watched_(watched), settings_(s), source_(sample::openSource(input)), frames_(frames) {
+        watched.size = source_->size();
+        watched.fps = source_->fps();
+        if (!common.output.empty())
+            sink_ = sample::openFile(common.output, watched.size, sample::playbackOf(*source_), common.video);
     }
     ~Camera() { cusMatRelease(&uploaded_); }
     Camera(const Camera &) = delete;
     Camera &operator=(const Camera &) = delete;
-    cusight::MotionDetector::Found step(cv::Mat &frame, double seconds) {
-        detector_.run(onDevice(frame), static_cast<int64_t>(std::llround(seconds * 1e6)));
-        return detector_.found();
+
+    void showProgress(int lines_below) {
+        progress_ = std::make_unique<sample::Progress>("frames of " + watched_.name, frames_ ? frames_ : source_->frames(),
+                                                       lines_below);
+    }
+    cv::Size size() const { return watched_.size; }
+    int64_t microseconds() const { return std::llround(source_->seconds() * 1e6); }
+
+    // The next frame in the detector's memory; empty from the end on, or from an error on, which is kept.
+    cusMat next(cusSpace space) {
+        cusMat mat = CUS_MAT_INIT;
+        if (ended_)
+            return mat;
+        try {
+            if ((frames_ && watched_.frames == frames_) || sample::interrupted() || !source_->read(frame_)) {
+                end();
+                return mat;
+            }
+        } catch (const Stop &stop) {
+            fail(stop);
+            return mat;
+        }
+        check(cusMatWrap(&mat, frame_.rows, frame_.cols, frame_.type(), CUS_HOST, frame_.data, frame_.step));
+        if (space == CUS_HOST)
+            return mat;
+        check(cusMatUpload(&mat, &uploaded_, nullptr));
+        return uploaded_;
+    }
+    // What has been found in that frame.
+    void add(const cusMotionStatus &status, const std::vector<cusMotionBox> &boxes) {
+        collector_.add(source_->seconds(), boxes);
+        if (status.state == CUS_MOTION_SUDDEN)
+            watched_.sudden.push_back(source_->seconds());
+        if (sink_) {
+            collector_.draw(frame_, boxes, settings_.least_frames);
+            sink_->writeAt(frame_, source_->seconds());
+        }
+        progress_->update(++watched_.frames, sample::text("%d moving", status.boxes));
+    }
+    // Ends with an error of the input; throws any other.
+    void fail(const Stop &stop) {
+        if (stop.code() != sample::INPUT)
+            throw stop;
+        watched_.error = stop.what();
+        end();
     }
 
   private:
+    void end() {
+        ended_ = true;
+        progress_->finish();
+        if (sink_)
+            sink_->finish();
+        watched_.things = collector_.things(settings_.least_frames);
+    }
+
+    Watched &watched_;
+    const MotionSettings &settings_;
+    std::unique_ptr<sample::Source> source_;
+    std::unique_ptr<sample::Sink> sink_;
+    std::unique_ptr<sample::Progress> progress_;
+    Collector collector_;
+    cv::Mat frame_;
+    cusMat uploaded_ = CUS_MAT_INIT;
+    int frames_;
+    bool ended_ = false;
+};
+
+// Cameras of one frame size, which share a detector: a step takes a frame of each.
+class Group {
+  public:
+    Group(const MotionSettings &s, const sample::Device &device, std::vector<Camera *> cameras)
+        : cameras_(std::move(cameras)), space_(device.space), max_boxes_(static_cast<size_t>(s.options.max_boxes)),
+          detector_(static_cast<int>(cameras_.size()), size().height, size().width, CUS_8UC3, optionsOf(s, device)),
+          frames_(cameras_.size()), times_(cameras_.size()), status_(cameras_.size()),
+          boxes_(cameras_.size() * max_boxes_) {
+        cv::Mat watched = watchedPixels(s, size());
+        if (watched.empty())
+            return;
+        cusMat mask = CUS_MAT_INIT, uploaded = CUS_MAT_INIT;
+        check(cusMatWrap(&mask, watched.rows, watched.cols, watched.type(), CUS_HOST, watched.data, watched.step));
+        if (space_ == CUS_DEVICE)
+            check(cusMatUpload(&mask, &uploaded, nullptr));
+        detector_.watch(space_ == CUS_DEVICE ? uploaded : mask);
+        cusMatRelease(&uploaded);
+    }
+    // Returns false once all cameras have ended.
+    bool step() {
+        bool any = false;
+        for (size_t i = 0; i < cameras_.size(); ++i) {
+            frames_[i] = cameras_[i]->next(space_);
+            if (!frames_[i].data)
+                continue;
+            times_[i] = cameras_[i]->microseconds();
+            any = true;
+        }
+        if (!any)
+            return false;
+        detector_.runAll(frames_, times_);
+        check(cusMotionDetectorGet(detector_.get(), 0, static_cast<int>(cameras_.size()), status_.data(), boxes_.data(),
+                                   nullptr, nullptr));
+        for (size_t i = 0; i < cameras_.size(); ++i)
+            if (frames_[i].data) {
+                const auto first = boxes_.begin() + static_cast<std::ptrdiff_t>(i * max_boxes_);
+                cameras_[i]->add(status_[i], {first, first + status_[i].boxes});
+            }
+        return true;
+    }
+
+  private:
+    cv::Size size() const { return cameras_.front()->size(); }
     static cusMotionOptions optionsOf(const MotionSettings &s, const sample::Device &device) {
         cusMotionOptions options = s.options;
         options.space = device.space;
         return options;
     }
-    cusMat onDevice(cv::Mat &host) {
-        cusMat mat = CUS_MAT_INIT;
-        check(cusMatWrap(&mat, host.rows, host.cols, host.type(), CUS_HOST, host.data, host.step));
-        if (space_ == CUS_HOST)
-            return mat;
-        if (uploaded_.type != mat.type)
-            cusMatRelease(&uploaded_);
-        check(cusMatUpload(&mat, &uploaded_, nullptr));
-        return uploaded_;
-    }
 
-    cusight::MotionDetector detector_;
+    std::vector<Camera *> cameras_;
     cusSpace space_;
-    cusMat uploaded_ = CUS_MAT_INIT;
+    size_t max_boxes_;
+    cusight::MotionDetector detector_;
+    std::vector<cusMat> frames_;
+    std::vector<int64_t> times_;
+    std::vector<cusMotionStatus> status_;
+    std::vector<cusMotionBox> boxes_;
 };
 
 sample::Input onlyOne(const sample::Input &input, const std::string &name) {
@@ -132,43 +239,43 @@ sample::Input onlyOne(const sample::Input &input, const std::string &name) {
     return one;
 }
 
-// Reads an input to its end, or up to its error, which is kept.
+// Reads inputs to their ends, or up to their errors, which are kept, a frame of each at a time.
 void look(const MotionSettings &s, const sample::Input &input, const sample::Common &common, const sample::Device &device,
-          int frames, Watched &watched) {
-    const std::unique_ptr<sample::Source> source = sample::openSource(input);
-    watched.size = source->size();
-    watched.fps = source->fps();
-    Camera camera(s, watched.size, device);
-    std::unique_ptr<sample::Sink> sink;
-    if (!common.output.empty())
-        sink = sample::openFile(common.output, watched.size, sample::playbackOf(*source), common.video);
-    Collector collector;
-    sample::Progress progress("frames of " + watched.name, frames ? frames : source->frames());
-    std::exception_ptr problem;
-    cv::Mat frame;
-    try {
-        while ((!frames || watched.frames < frames) && !sample::interrupted() && source->read(frame)) {
-            const cusight::MotionDetector::Found found = camera.step(frame, source->seconds());
-            collector.add(source->seconds(), found.boxes);
-            if (found.status.state == CUS_MOTION_SUDDEN)
-                watched.sudden.push_back(source->seconds());
-            if (sink) {
-                collector.draw(frame, found.boxes, s.least_frames);
-                sink->writeAt(frame, source->seconds());
-            }
-            progress.update(++watched.frames, sample::text("%d moving", found.status.boxes));
+          int frames, Watched *first, size_t count) {
+    std::vector<std::unique_ptr<Camera>> cameras;
+    for (size_t i = 0; i < count; ++i)
+        try {
+            cameras.push_back(std::make_unique<Camera>(first[i], onlyOne(input, first[i].name), s, common, frames));
+        } catch (const Stop &stop) {
+            if (stop.code() != sample::INPUT)
+                throw;
+            first[i].error = stop.what();
         }
-    } catch (const Stop &stop) {
-        if (stop.code() != sample::INPUT)
-            throw;
-        problem = std::current_exception();
+    const bool lines = sample::Progress::makeRoom(cameras.size());
+    for (size_t i = 0; i < cameras.size(); ++i)
+        cameras[i]->showProgress(lines ? static_cast<int>(cameras.size() - i) : 0);
+    std::vector<std::vector<Camera *>> sizes;
+    for (const auto &camera : cameras) {
+        const auto same = std::find_if(sizes.begin(), sizes.end(),
+                                       [&](const auto &group) { return group.front()->size() == camera->size(); });
+        if (same == sizes.end())
+            sizes.push_back({camera.get()});
+        else
+            same->push_back(camera.get());
     }
-    progress.finish();
-    if (sink)
-        sink->finish();
-    watched.things = collector.things(s.least_frames);
-    if (problem)
-        std::rethrow_exception(problem);
+    std::vector<std::unique_ptr<Group>> groups;
+    for (const std::vector<Camera *> &group : sizes)
+        try {
+            groups.push_back(std::make_unique<Group>(s, device, group));
+        } catch (const Stop &stop) {
+            for (Camera *camera : group)
+                camera->fail(stop);
+        }
+    for (bool any = true; any;) {
+        any = false;
+        for (const auto &group : groups)
+            any |= group->step();
+    }
 }
 
 // "FOLDER/vtest-001.mp4"
@@ -182,8 +289,8 @@ std::string clipName(const std::string &folder, const std::string &input, size_t
     return sample::text("%s/%s-%03zu.mp4", folder.c_str(), stem.c_str(), number);
 }
 
-// Reads the input again and writes a video for each period in which something moves.
-void cut(const MotionSettings &s, const sample::Input &input, const sample::Common &common, Watched &watched) {
+// Reads the input again and writes a video for each period in which something moves. An error of the input is kept.
+void cut(const MotionSettings &s, const sample::Input &input, const sample::Common &common, Watched &watched) try {
     size_t number = 0;
     for (const auto &[start, end] : periods(watched.things, CLIP_MARGIN)) {
         sample::Input part = input;
@@ -198,6 +305,10 @@ void cut(const MotionSettings &s, const sample::Input &input, const sample::Comm
         sink->finish();
         watched.clips.push_back(name);
     }
+} catch (const Stop &stop) {
+    if (stop.code() != sample::INPUT)
+        throw;
+    watched.error = stop.what();
 }
 
 void reportInput(const Watched &w) {
@@ -219,25 +330,20 @@ int findMotion(const MotionSettings &s, const sample::Input &input, const sample
     std::unique_ptr<sample::OutputFile> report;
     if (!s.report.empty())
         report = std::make_unique<sample::OutputFile>(s.report);
-    std::vector<Watched> all;
-    size_t things = 0, failed = 0;
-    for (const std::string &name : input.names) {
-        if (sample::interrupted())
-            break;
-        all.emplace_back();
-        Watched &watched = all.back();
-        watched.name = name;
-        const sample::Input one = onlyOne(input, name);
-        try {
-            look(s, one, common, device, frames, watched);
-            if (!s.clips.empty())
-                cut(s, one, common, watched);
-        } catch (const Stop &stop) {
-            if (stop.code() != sample::INPUT)
-                throw;
-            watched.error = stop.what();
-            ++failed;
-        }
+    std::vector<Watched> all(input.names.size());
+    for (size_t i = 0; i < all.size(); ++i)
+        all[i].name = input.names[i];
+    size_t things = 0, failed = 0, looked = 0;
+    while (looked < all.size() && !sample::interrupted()) {
+        const size_t count = std::min(AT_ONCE, all.size() - looked);
+        look(s, input, common, device, frames, &all[looked], count);
+        looked += count;
+    }
+    all.resize(looked);
+    for (Watched &watched : all) {
+        if (!s.clips.empty() && !sample::interrupted())
+            cut(s, onlyOne(input, watched.name), common, watched);
+        failed += !watched.error.empty();
         things += watched.things.size();
         reportInput(watched);
     }

@@ -25,8 +25,9 @@ void addMotionOptions(CLI::App &app, MotionSettings &settings);
 // Throws Stop(USAGE) for options that do not suit each other.
 void checkMotion(const MotionSettings &settings, const sample::Input &input, const sample::Common &common);
 
-// Looks at each input in turn, a camera each: an input that fails is reported and does not stop the others. Returns the
-// exit code: that of the first input that failed. Throws Stop(OUTPUT).
+// Looks at the inputs, a camera each, together: those of one frame size share a detector, and each step has a frame of each. An
+// input that fails is reported and does not stop the others. Returns OK, or throws Stop(INPUT) with the first input's error once
+// everything is written. Throws Stop(OUTPUT).
 int findMotion(const MotionSettings &settings, const sample::Input &input, const sample::Common &common,
                const sample::Device &device, int frames);
 

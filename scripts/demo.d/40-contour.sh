@@ -15,9 +15,9 @@ hole), and cloud.ply, the scene as colored points."
     shown=yes
 fi
 if [ -f "$DATA/aloeL.jpg" ] && [ -f "$DATA/aloeR.jpg" ]; then
-    run "Aloe pair at half size" cusight-contour "$DATA/aloeL.jpg" "$DATA/aloeR.jpg" --reduce 2 --output "$OUT/aloe.png"
+    run "Aloe pair" cusight-contour "$DATA/aloeL.jpg" "$DATA/aloeR.jpg" --output "$OUT/aloe.png"
     picture "$OUT/aloe.png" "An aloe's leaves in yellow and light green before a darker green cloth, with black contour lines." \
-        "With the default options: census, left-right check, occluded areas filled from the farther side, median filter."
+        "With the default options: census, left-right check, speckle filter, occluded areas filled from the farther side, median filter."
     shown=yes
 fi
 [ $shown = yes ] || skip "there is no stereo pair"

@@ -342,6 +342,7 @@ TEST(Sides, BeyondTheLimitAreRefused) {
             cusStereoOptions narrow = stereo;
             narrow.shifts = 1;
             CUS_REJECTS(cusStereoElevation(&gray, &gray, &out, &narrow, nullptr), SIZE, expected);
+            CUS_REJECTS(cusStereoFilterSpeckles(&map, &out, &stereo, nullptr), SIZE, expected);
             CUS_REJECTS(cusStereoFill(&map, &out, &stereo, nullptr), SIZE, expected);
             CUS_REJECTS(cusStereoMedian(&map, &out, 3, nullptr), SIZE, expected);
             CUS_REJECTS(cusStereoContours(&map, &out, &stereo, nullptr), SIZE, expected);

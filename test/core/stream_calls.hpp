@@ -283,12 +283,14 @@ class Calls {
         CUS_EXPECT_OK(cusContourMapperCreate(&mapper, ROWS, COLS, CUS_8UC1, space_, &options));
         cleanup_.push_back([=] { cusContourMapperDestroy(mapper); });
         cusMat &words = input(ROWS, COLS, CUS_16UC1, Kind::WORDS);
-        cusMat *out[14];
+        cusMat *out[15];
         for (cusMat *&mat : out)
             mat = &output();
         cusMat *edges = out[0], *census = out[1], *elevation = out[2], *filled = out[3], *smoothed = out[4],
                *contours = out[5], *picture = out[6], *heights = out[7], *lines = out[8], *fine = out[9], *sure = out[10],
-               *fine_map = out[11], *sure_map = out[12], *fine_lines = out[13];
+               *fine_map = out[11], *sure_map = out[12], *fine_lines = out[13], *unspeckled = out[14];
+        cusStereoOptions speckles = options;
+        speckles.speckle_size = 20;
         cusStereoOptions refined = options;
         refined.subpixel_bits = 4;
         cusContourMapper *refining = nullptr;
@@ -306,6 +308,8 @@ class Calls {
             int shifts = 0;
             return cusStereoFindShifts(gray_, right_, &shifts, &options, s);
         });
+        add("cusStereoFilterSpeckles", Capture::YES, nullptr, {&words, unspeckled},
+            [=, &words](cusStream s) { return cusStereoFilterSpeckles(&words, unspeckled, &speckles, s); });
         add("cusStereoFill", Capture::YES, nullptr, {&words, filled},
             [=, &words](cusStream s) { return cusStereoFill(&words, filled, &relax, s); });
         add("cusStereoMedian", Capture::YES, nullptr, {&words, smoothed},

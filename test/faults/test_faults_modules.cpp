@@ -307,6 +307,10 @@ TEST_P(FaultsOf, Stereo) {
     });
     Mat elevation;
     CUS_ASSERT_OK(cusStereoElevation(&left.mat, &right.mat, &elevation, nullptr, nullptr));
+    cusStereoOptions speckles = cusStereoDefaults();
+    speckles.speckle_size = 20;
+    checkOutput("cusStereoFilterSpeckles",
+                [&](cusMat *out) { return cusStereoFilterSpeckles(&elevation, out, &speckles, nullptr); });
     for (const cusStereoFillRule rule : {CUS_FILL_NONE, CUS_FILL_ONCE, CUS_FILL_RELAX, CUS_FILL_LOWER}) {
         cusStereoOptions options = cusStereoDefaults();
         options.fill = rule;

@@ -41,6 +41,16 @@ ref::Elevation holes(int rows, int cols, uint32_t seed) {
     return e;
 }
 
+// Patches of all sizes, slopes and noise.
+ref::Elevation patches(int rows, int cols, uint32_t seed) {
+    Numbers next(seed);
+    ref::Elevation e(rows, cols);
+    for (int y = 0; y < rows; ++y)
+        for (int x = 0; x < cols; ++x)
+            e(y, x) = static_cast<uint16_t>(next() % 4 ? 1 + 40 * ((x / 7 + y / 5) % 3) + (x + y) % 3 : next() % 3);
+    return e;
+}
+
 template<class T>
 Data bytes(const ref::Image<T> &image) {
     return bytesOf(image.data);
@@ -187,6 +197,16 @@ void addFill(Rows &rows, const ref::Elevation &e, const cusStereoOptions &o) {
         });
 }
 
+void addSpeckles(Rows &rows, const ref::Elevation &e, const cusStereoOptions &o) {
+    rows.add(
+        "cusStereoFilterSpeckles", "size=" + std::to_string(o.speckle_size) + " bits=" + std::to_string(o.subpixel_bits),
+        "16UC1", [=] { return bytes(ref::filterSpeckles(e, o)); },
+        [=](cusSpace space, Layout layout) {
+            return stage(e, CUS_16UC1, space, layout,
+                         [&](cusMat *in, cusMat *out) { return cusStereoFilterSpeckles(in, out, &o, nullptr); });
+        });
+}
+
 void addFills(Rows &rows, const ref::Elevation &e) {
     for (const cusStereoBorder border : {CUS_STEREO_WRAP, CUS_STEREO_ZERO})
         for (const cusStereoFillRule fill : {CUS_FILL_ONCE, CUS_FILL_LOWER, CUS_FILL_RELAX}) {
@@ -245,8 +265,9 @@ Data mapped(const ref::Image<T> &left, const ref::Image<T> &right, const cusSter
 template<class T>
 Data expectedMap(const ref::Image<T> &left, const ref::Image<T> &right, const cusStereoOptions &o) {
     const bool census = o.agreement == CUS_STEREO_CENSUS;
-    const auto elevation = ref::elevation(census ? ref::census(left, o) : ref::edges(left, o),
-                                          census ? ref::census(right, o) : ref::edges(right, o), o);
+    const auto matched = ref::elevation(census ? ref::census(left, o) : ref::edges(left, o),
+                                        census ? ref::census(right, o) : ref::edges(right, o), o);
+    const auto elevation = ref::filterSpeckles(matched, o);
     const auto finish = [&](auto filled) {
         if (o.median)
             filled = ref::median(filled, o.median);
@@ -277,7 +298,10 @@ void addMaps(Rows &rows, const ref::Image<T> &left, const ref::Image<T> &right, 
         const char *name;
         cusStereoOptions o;
     };
-    for (Case c : {Case{"classic", cusStereoClassic()}, Case{"default", cusStereoDefaults()}, Case{"relax", relaxed}}) {
+    cusStereoOptions filtered = cusStereoDefaults();
+    filtered.speckle_size = 20, filtered.subpixel_bits = 4;
+    for (Case c : {Case{"classic", cusStereoClassic()}, Case{"default", cusStereoDefaults()}, Case{"relax", relaxed},
+                   Case{"speckle_size=20", filtered}}) {
         c.o.shifts = std::min(c.o.shifts, left.cols);
         addMap(rows, left, right, type, c.name, c.o);
     }
@@ -309,13 +333,14 @@ cusStereoOptions anyOptions(Choices &choices, int cols) {
     const int bits = choices.below(10);
     o.subpixel_bits = bits < 2 || bits > 8 ? 0 : bits;
     o.min_confidence = choices.yes() ? choices.below(80) : 0;
+    o.speckle_size = choices.yes() ? choices.below(60) : 0;
     return o;
 }
 
 } // namespace
 
 Row anyStereo(Choices &choices) {
-    const int h = choices.between(1, 24), w = choices.between(1, 70), kind = choices.below(7);
+    const int h = choices.between(1, 24), w = choices.between(1, 70), kind = choices.below(8);
     const cusStereoOptions o = anyOptions(choices, w);
     const size_t n = static_cast<size_t>(h * w);
     const Data first = choices.content(n), second = choices.content(n);
@@ -331,6 +356,8 @@ Row anyStereo(Choices &choices) {
         choices.yes() ? addFeatures(rows, left, "32FC1") : addFeatures(rows, pair.left, "8UC1");
     else if (kind == 3)
         choices.yes() ? addEnds(rows, left, "32FC1") : addEnds(rows, elevation, "16UC1");
+    else if (kind == 7)
+        addSpeckles(rows, elevation, o);
     else if (kind == 6)
         addRefined(rows, pair, o, "any");
     else if (kind == 4)
@@ -355,6 +382,11 @@ std::vector<Row> stereoRows() {
         addElevations(rows, pair, w);
         addRefinements(rows, pair, w);
         addFills(rows, e);
+        for (const int size : {2, 30}) {
+            o.speckle_size = size, o.subpixel_bits = size == 2 ? 0 : 2;
+            addSpeckles(rows, patches(h, w, seed), o);
+        }
+        o.speckle_size = o.subpixel_bits = 0;
         addEnds(rows, e, "16UC1");
         addEnds(rows, ref::fillRelax(e, o), "32FC1");
         addMaps(rows, pair.left, pair.right, "8UC1");

@@ -114,7 +114,7 @@ async def exact_and_late(program, folder, opened):
     await until(30, lambda: len(sender.truth()) > 100)
     late = [await browser.open(sender.page + "#checksums") for browser in opened]
     for tab, least in [(tab, 320) for tab in tabs] + [(tab, 60) for tab in late]:
-        await until(30, lambda: tab.run(f"window.viewer.frames.length > {least} && window.viewer.exact > 0"))
+        await until(30, lambda: tab.run(f"window.viewer.frames.length > {least} && window.viewer.exact > 0 && window.viewer.painted > 10"))
     sender.interrupt()
     truth = sender.truth()
     for tab in tabs + late:
@@ -161,7 +161,7 @@ async def slow_tab(program, folder, browser):
     await asyncio.sleep(1)
     seconds = 40 * (time.monotonic() - start) / max(1, len(sender.truth()) - before)  # of 40 frames, on this machine
     await slow.run(f"post({{kind: 'stall', milliseconds: {1000 * seconds}}}) ?? 0")
-    await asyncio.sleep(1.2 * seconds)
+    await asyncio.sleep(0.8 * seconds)  # still busy when the sender ends: what is on its way arrives nevertheless
     sender.interrupt()
     truth = sender.truth()
     for tab in (quick, slow):

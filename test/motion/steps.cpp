@@ -14,7 +14,7 @@ Options randomOptions(std::mt19937_64 &random, bool by_time) {
     Options o = cusMotionDefaults();
     o.shift = one({0, 1, 3, 5, 8});
     o.learn_us = by_time ? one({1, 1000, 100000, 1000000000}) : 0;
-    o.threshold = one({1, 10, 20, 100});
+    o.threshold = one({1, 10, 20, 100, 128, 255});
     o.noise_factor = one({0, 0, 3, 255});
     o.erode = one({0, 0, 1, 2, 8});
     o.dilate = one({0, 1, 4, 8});
@@ -95,6 +95,32 @@ TEST_P(MotionSteps, AreTheReferenceForAllSizes) {
 TEST_P(MotionSteps, AreTheReferenceForManyCameras) {
     auto random = support::generator();
     compare(9, 33, 300, 6, space(), random);
+}
+
+// Things of a few pixels that touch, or nearly, where the GPU's tiles of 256 x 32 pixels and the words of masks meet.
+TEST_P(MotionSteps, TouchesAtBordersOfTiles) {
+    auto random = support::generator();
+    Options options = plainOptions();
+    options.sudden_percent = 100;
+    options.max_boxes = 256;
+    const int rows = 97, cols = 290;
+    for (int round = 0; round < 40; ++round) {
+        options.dilate = round % 4 == 3;
+        Detector detector(1, rows, cols, 1, options, space());
+        reference::Motion reference(rows, cols, 1, options);
+        (void)detector.step(plain(rows, cols, 60));
+        (void)reference.step(plain(rows, cols, 60).bytes, 0);
+        Frame frame = plain(rows, cols, 60);
+        const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint64_t>(n)); };
+        for (int i = 0; i < 40; ++i) {
+            const int x = std::vector<int>{32, 64, 256, 256, 256}[random() % 5] + below(5) - 3,
+                      y = 32 * (1 + below(2)) + below(5) - 3;
+            for (int k = -1; k <= 1; ++k)
+                fill(frame, x + below(3) - 1, y + k, 1, 1, 250);
+        }
+        ASSERT_TRUE(same(detector.step(frame), reference.step(frame.bytes, 1))) << "round " << round;
+        EXPECT_GT(detector.result().boxes.size(), 3u);
+    }
 }
 
 // Spirals, combs, chessboards and dots: components that join late, or hardly.

@@ -15,7 +15,11 @@ for recipe in "$source"/packaging/*Dockerfile; do
     grep -q "^FROM.* AS build$" "$recipe" || die "$name has no stage build"
 done
 grep -q '"name": "package"' "$source/CMakePresets.json" || die "the Dockerfile's preset is missing"
-bash -n "$source/packaging/conda/build.sh" "$source/packaging/conda/build-python.sh" || die "conda: syntax"
+for script in "$source"/packaging/conda/*.sh; do
+    bash -n "$script" || die "conda: syntax"
+done
+# conda-build runs a script of this name before those of the outputs, without their compilers.
+[ ! -e "$source/packaging/conda/build.sh" ] || die "conda: build.sh belongs to no output"
 if python3 -c 'import jinja2, yaml' 2>/dev/null; then
     python3 - "$source" <<'PYTHON' || die "packaging/conda/meta.yaml"
 import re, sys
@@ -35,6 +39,7 @@ for cuda in None, "13.0":
     assert [output["name"] for output in recipe["outputs"]] == ["libcusight", "cusight"]
     for output in recipe["outputs"]:
         assert ("cuda" in output["requirements"]["build"]) == bool(cuda), output
+        open(source + "/packaging/conda/" + output["script"]).close()
 PYTHON
 else
     echo "skipped: conda's recipe needs Python's jinja2 and yaml"

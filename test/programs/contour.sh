@@ -115,4 +115,27 @@ contour 2 "--rectify and --calibration exclude each other" left.pgm right.pgm --
 contour 2 "need --calibration: points alone" left.pgm right.pgm --rectify --save-cloud cloud.ply
 contour 3 "points match in both images, expected at least 30" left.pgm other.pgm --rectify
 contour 0 "rectified: from " left.pgm right.pgm --rectify
+# Where a rectified image has no source there is nothing to match, and the map is black.
+python3 - <<'END'
+import random
+random.seed(1)
+rows, cols = 200, 320
+noise = [[random.randrange(256) for _ in range(cols + 40)] for _ in range(rows + 40)]
+def write(name, shift, turn):
+    with open(name, "wb") as file:
+        file.write(b"P5 %d %d 255\n" % (cols, rows))
+        for y in range(rows):
+            file.write(bytes(noise[(y + x * turn // cols) // 3][(x + shift) // 3 + 10] for x in range(cols)))
+write("turned_left.pgm", 0, 0)
+write("turned_right.pgm", 12, 24)
+END
+contour 0 "rectified: from " turned_left.pgm turned_right.pgm --rectify --save-elevation turned.pgm
+python3 - <<'END' || fail "the map of turned images: $(tail -n 1 err.txt)"
+import struct
+data = open("turned.pgm", "rb").read()
+values = struct.unpack(">64000H", data[-128000:])
+known = [v / 256 - 1 for v in values if v]
+near = sum(abs(v - 8.5) < 1.5 for v in known)
+assert 0.3 < 1 - len(known) / 64000 < 0.45 and near > 0.9 * len(known), (len(known), near)
+END
 finish

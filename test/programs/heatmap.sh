@@ -91,6 +91,63 @@ says 0 "walk: 40 frames, 0 moving things" "$bin/cusight-heatmap" walk --ignore m
 python3 -c 'open("mask.pgm", "wb").write(b"P5 16 12 255\n" + b"\xff" * 16 * 12)'
 says 3 "16 x 12, expected 160 x 120 like the frames" "$bin/cusight-heatmap" walk --ignore mask.pgm --report m.csv --device cpu
 says 2 "expected one INPUT" "$bin/cusight-heatmap" walk still --view motion --output m.png --device cpu
+
+echo "-- motion: cameras that are looked at together are reported as one by one"
+mkdir short
+cp walk/00*.ppm walk/01*.ppm walk/02[0-4].ppm short
+inputs=(walk dim short nowhere still bright)
+says 3 "2 moving things in 6 inputs, 1 of which failed" "$bin/cusight-heatmap" "${inputs[@]}" --report all.json --min-frames 8 --device cpu
+for input in "${inputs[@]}"; do
+    "$bin/cusight-heatmap" "$input" --report "one-$input.json" --min-frames 8 --device cpu >/dev/null 2>&1
+done
+python3 - "${inputs[@]}" <<'END' || fail "together and one by one differ"
+import json, sys
+every = json.load(open("all.json"))["inputs"]
+assert every == [json.load(open(f"one-{name}.json"))["inputs"][0] for name in sys.argv[1:]]
+assert [i["frames"] for i in every] == [40, 12, 25, 0, 40, 12] and every[0]["things"] and every[2]["things"]
+END
+seq -f "nowhere%g" 45 | xargs "$bin/cusight-heatmap" walk still --json --device cpu --report many.csv --min-frames 8 >many.json 2>err &&
+    fail "45 missing inputs are no failure"
+python3 - <<'END' || fail "the summary of 47 inputs is wrong"
+import json
+run = json.load(open("many.json"))
+assert (run["inputs"], run["failed"], run["things"], run["exit_code"]) == (47, 45, 1, 3), run
+END
+if command -v script >/dev/null; then
+    script -qec "stty rows 24 cols 80; '$bin/cusight-heatmap' walk still --report m.csv --device cpu" seen >/dev/null </dev/null
+    grep -q "frames of walk" seen && grep -q "frames of still" seen || fail "a camera has no line of progress"
+    script -qec "stty rows 2 cols 80; '$bin/cusight-heatmap' walk still --report m.csv --device cpu" seen >/dev/null </dev/null
+    grep -q "2 inputs" seen || fail "two cameras on a terminal of two rows"
+fi
+
+echo "-- motion: light that changes at once, rain of noise, still hours"
+cat >hard.py <<'END'
+import os, random
+r = random.Random(5)
+def write(folder, f, pixels):
+    with open(f"{folder}/{f:04d}.ppm", "wb") as out:
+        out.write(b"P6 160 120 255\n" + bytes(v for p in pixels for v in (p, p, p)))
+for folder in ("light", "rain", "hours"):
+    os.mkdir(folder)
+ground = [60 + r.randint(0, 40) for _ in range(160 * 120)]
+for f in range(60):
+    write("light", f, [p + 90 if f >= 30 else p for p in ground])
+    write("rain", f, [r.choice((0, 255)) if r.random() < 0.04 else p for p in ground])
+for f in range(16): # the noise of a sensor, again and again
+    write("hours", f, [p + r.randint(-8, 8) for p in ground])
+for f in range(16, 3600):
+    os.link(f"hours/{r.randrange(16):04d}.ppm", f"hours/{f:04d}.ppm")
+END
+python3 hard.py
+says 0 "0 moving things in 3 inputs, 0 of which failed" "$bin/cusight-heatmap" light rain hours --report hard.json --fps 1 --min-frames 1 --device cpu
+python3 - <<'END' || fail "the report of light, rain and hours is wrong"
+import json
+light, rain, hours = json.load(open("hard.json"))["inputs"]
+assert [c["t"] for c in light["sudden_changes"]] == [30.0] and "sudden_changes" not in rain and "sudden_changes" not in hours
+assert (light["frames"], rain["frames"], hours["frames"]) == (60, 60, 3600)
+END
+
+echo "-- motion: clips"
 mkdir clips
 says 0 "1 clips" "$bin/cusight-heatmap" walk --clips clips --min-frames 12 --device cpu
 says 0 "frames" "$bin/cusight-heatmap" clips/walk-001.mp4 --device cpu --headless --output last.ppm

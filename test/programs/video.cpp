@@ -383,11 +383,23 @@ TEST_F(Videos, Encodings) {
         EXPECT_EQ(read(open("a.mkv", codec)).numbers, (std::vector<int>{0, 1, 2})) << codec;
     EXPECT_EQ(read(open("a.avi", "mpeg4", "", 5)).numbers, (std::vector<int>{0, 1, 2}));
     EXPECT_STOP(open("a.mkv", "nonsense"), sample::USAGE, "--codec is 'nonsense', expected h264, hevc, ");
-    EXPECT_STOP(open("a.mkv", "aac"), sample::USAGE, "aac"); // no video
+    EXPECT_STOP(open("a.mkv", "aac"), sample::USAGE, "--codec is 'aac', expected h264, hevc, "); // no video
     EXPECT_STOP(open("a.webm", "mpeg4"), sample::USAGE, "--codec is 'mpeg4', which does not go into .webm files");
     EXPECT_STOP(open("a.y4m", "mpeg4"), sample::USAGE, "--codec is 'mpeg4', expected auto: .y4m is not compressed");
     EXPECT_STOP(open("a.mkv", "mpeg4", "fast"), sample::USAGE, "mpeg4: it has no --preset");
     EXPECT_FALSE(fs::exists(path("a.y4m"))) << "what was refused was written";
+    // Of the GPU or the processor: they encode, or it is said that there is nothing for them here, with the driver's reason.
+    for (const char *codec : {"hardware", "h264_nvenc", "hevc_nvenc", "h264_qsv", "h264_v4l2m2m"}) {
+        const AVCodec *const encoder = avcodec_find_encoder_by_name(codec);
+        const bool known = encoder || codec == std::string("hardware");
+        try {
+            EXPECT_EQ(read(open("a.mkv", codec)).numbers.size(), 3U) << codec;
+        } catch (const sample::Stop &stop) {
+            EXPECT_EQ(stop.code(), sample::USAGE);
+            const char *const expected = known ? "no hardware or driver for it here (" : "expected h264, hevc, ";
+            EXPECT_NE(std::string(stop.what()).find(expected), std::string::npos) << stop.what();
+        }
+    }
     if (!avcodec_find_encoder_by_name("libx264"))
         GTEST_SKIP() << "no libx264";
     const auto size = [](const std::string &name) { return fs::file_size(name); };

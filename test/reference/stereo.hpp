@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace reference::stereo {
@@ -202,6 +203,33 @@ inline Matched match(const Bytes &left, const Bytes &right, const cusStereoOptio
 
 inline Elevation elevation(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
     return match(left, right, o).elevation;
+}
+
+inline Elevation filterSpeckles(const Elevation &map, const cusStereoOptions &o) {
+    Elevation filtered = map;
+    Bytes seen(map.rows, map.cols);
+    for (int y = 0; o.speckle_size > 0 && y < map.rows; ++y)
+        for (int x = 0; x < map.cols; ++x) {
+            std::vector<std::pair<int, int>> region;
+            const auto take = [&](int j, int k) {
+                seen(j, k) = 1;
+                region.emplace_back(j, k);
+            };
+            if (map(y, x) && !seen(y, x))
+                take(y, x);
+            for (size_t i = 0; i < region.size(); ++i) {
+                const auto [j, k] = region[i];
+                for (const auto &[to_j, to_k] : {std::pair(j - 1, k), {j + 1, k}, {j, k - 1}, {j, k + 1}}) {
+                    const uint16_t *const there = map.at(to_j, to_k, CUS_STEREO_ZERO);
+                    if (there && *there && !seen(to_j, to_k) && std::abs(*there - map(j, k)) <= 1 << o.subpixel_bits)
+                        take(to_j, to_k);
+                }
+            }
+            if (region.size() <= static_cast<size_t>(o.speckle_size))
+                for (const auto &[j, k] : region)
+                    filtered(j, k) = 0;
+        }
+    return filtered;
 }
 
 inline Elevation fillOnce(Elevation state, const cusStereoOptions &o) {

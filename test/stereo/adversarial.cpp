@@ -98,6 +98,9 @@ TEST_P(StereoWorst, MediansAndFillsOfUniformMaps) {
                 EXPECT_TRUE(same(out, ref::median(map, size)));
             }
             cusStereoOptions o = cusStereoDefaults();
+            o.speckle_size = 50;
+            CUS_ASSERT_OK(cusStereoFilterSpeckles(&in.mat, &out, &o, nullptr));
+            EXPECT_TRUE(same(out, ref::filterSpeckles(map, o)));
             CUS_ASSERT_OK(cusStereoFill(&in.mat, &out, &o, nullptr));
             EXPECT_TRUE(same(out, ref::fillLower(map)));
             o.fill = CUS_FILL_ONCE;

@@ -196,6 +196,8 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
                 "right has type 32FC1, expected 8UC1");
     CUS_REJECTS(cusStereoFill(&bytes.mat, &out, &o, nullptr), TYPE, "elevation has type 8UC1, expected 16UC1");
     CUS_REJECTS(cusStereoContours(&bytes.mat, &out, &o, nullptr), TYPE, "expected 16UC1 or 32FC1");
+    CUS_REJECTS(cusStereoFilterSpeckles(&bytes.mat, &out, &o, nullptr), TYPE, "elevation has type 8UC1, expected 16UC1");
+    CUS_REJECTS(cusStereoFilterSpeckles(&words.mat, &words.mat, &o, nullptr), ALIAS, "filtered overlaps elevation");
     CUS_REJECTS(cusStereoMedian(&words.mat, &out, 4, nullptr), VALUE, "size is 4, expected 3 or 5");
     CUS_REJECTS(cusStereoPicture(&words.mat, &other.mat, &out, nullptr), SIZE, "contours is 8 x 13");
 
@@ -220,6 +222,7 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
         },
         CUS_ERROR_VALUE, "subpixel_bits is 8, expected fewer: 256 shifts of so many bits exceed 65535");
     rejects([](auto &w) { w.min_confidence = 256; }, CUS_ERROR_VALUE, "min_confidence is 256, expected 0..255");
+    rejects([](auto &w) { w.speckle_size = -1; }, CUS_ERROR_VALUE, "speckle_size is -1, expected 0..2147483647");
     rejects([](auto &w) { w.shifts = 13; }, CUS_ERROR_SIZE, "shifts is 13, expected at most 12 (the columns)");
     rejects([](auto &w) { w.direction = 0; }, CUS_ERROR_VALUE, "direction is 0, expected 1 or -1");
     rejects([](auto &w) { w.threshold = std::nanf(""); }, CUS_ERROR_VALUE,

@@ -147,8 +147,9 @@ Score ofCusight(const cusStereoOptions &o, const Pair &p) {
                   CUS_OK);
     cusMat holes = CUS_MAT_INIT;
     EXPECT_EQ(cusStereoElevation(&codes[0], &codes[1], &holes, &o, nullptr), CUS_OK);
+    EXPECT_EQ(cusStereoFilterSpeckles(&holes, &codes[0], &o, nullptr), CUS_OK);
     cv::Mat before;
-    cv::Mat(holes.rows, holes.cols, CV_16U, holes.data, holes.step)
+    cv::Mat(holes.rows, holes.cols, CV_16U, codes[0].data, codes[0].step)
         .convertTo(before, CV_32F, 1.0 / (1 << o.subpixel_bits), -1);
     const Score s = score(before, d, p, ms);
     cusContourMapperDestroy(mapper);
@@ -262,11 +263,16 @@ TEST(StereoQuality, SmallPairs) {
     ours("SMOOTH, no median", d, [](auto &o) { o.median = 0; });
     ours("SMOOTH, border WRAP", d, [](auto &o) { o.border = CUS_STEREO_WRAP; });
     ours("SMOOTH, larger shift", d, [](auto &o) { o.prefer_smaller = 0; });
+    const auto cleaned = ours("SMOOTH, speckle_size 49", d, [](auto &o) { o.speckle_size = 49; });
     const auto fine = ours("SMOOTH, subpixel_bits 8", d, [](auto &o) { o.subpixel_bits = 8; });
     ours("SMOOTH, subpixel_bits 4", d, [](auto &o) { o.subpixel_bits = 4; });
     ours("SMOOTH, subpixel_bits 8, min_confidence 8", d, [](auto &o) {
         o.subpixel_bits = 8;
         o.min_confidence = 8;
+    });
+    ours("SMOOTH, subpixel_bits 8, speckle_size 49", d, [](auto &o) {
+        o.subpixel_bits = 8;
+        o.speckle_size = 49;
     });
     for (size_t i = 0; i < all.size(); ++i) {
         EXPECT_LT(fine[i].error, smooth[i].error) << all[i].name;
@@ -275,8 +281,11 @@ TEST(StereoQuality, SmallPairs) {
     for (size_t i = 0; i < all.size(); ++i) {
         for (const auto &scores : peers.block_matcher)
             EXPECT_LT(smooth[i].bad2, scores[i].bad2) << all[i].name << ": block matcher";
-        for (const Scores &scores : {peers.semi_global, peers.filtered})
+        for (const Scores &scores : {peers.semi_global, peers.filtered}) {
             EXPECT_LT(smooth[i].bad2, scores[i].bad2) << all[i].name << ": semi-global matcher";
+            EXPECT_LT(cleaned[i].bad2, scores[i].bad2) << all[i].name << ": semi-global matcher";
+        }
+        EXPECT_LT(cleaned[i].bad2, smooth[i].bad2) << all[i].name << ": without speckle filter";
     }
 }
 
@@ -293,13 +302,17 @@ TEST(StereoQuality, LargerPairs) {
     const Scores fine = cusightRow("SMOOTH, subpixel_bits 7", all, o);
     o.min_confidence = 8;
     cusightRow("SMOOTH, subpixel_bits 7, min_confidence 8", all, o);
-    o.window = 9;
-    cusightRow("SMOOTH, the same, window 9", all, o);
+    o.min_confidence = 0;
+    o.speckle_size = 49; // the pixels of the window
+    const Scores cleaned = cusightRow("SMOOTH, subpixel_bits 7, speckle_size 49", all, o);
     for (size_t i = 0; i < all.size(); ++i)
         EXPECT_LT(fine[i].error, smooth[i].error) << all[i].name;
-    for (size_t i = 0; i < all.size(); ++i)
+    for (size_t i = 0; i < all.size(); ++i) {
         for (const auto &scores : peers.block_matcher)
             EXPECT_LT(smooth[i].bad2, scores[i].bad2) << all[i].name << ": block matcher";
+        for (const Scores &scores : {peers.semi_global, peers.filtered})
+            EXPECT_LT(cleaned[i].bad2, scores[i].bad2) << all[i].name << ": semi-global matcher";
+    }
 }
 
 } // namespace

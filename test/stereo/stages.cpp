@@ -356,6 +356,97 @@ TEST_P(Stereo, RelaxedHolesKeepTheBoundsAndTheKnown) {
     }
 }
 
+// ---- Speckles, median, contours, picture
+
+// Slopes, steps, noise and holes in any mixture: regions of all sizes, through tiles and bands.
+ref::Elevation patches(int rows, int cols, int bits, std::mt19937_64 &random) {
+    ref::Elevation map(rows, cols);
+    const int noise = static_cast<int>(random() % 8), wide = 1 + static_cast<int>(random() % 60),
+              high = 1 + static_cast<int>(random() % 40);
+    const uint64_t part = random() % 16;
+    for (int y = 0; y < rows; ++y)
+        for (int x = 0; x < cols; ++x) {
+            const int patch = (x / wide + y / high) % 3, slope = random() % 4 ? 0 : (x + y) % 5;
+            map(y, x) = static_cast<uint16_t>(random() % 16 < part ? random() % 4 : 1 + ((20 * patch + slope) << bits));
+            if (noise == 0)
+                map(y, x) = static_cast<uint16_t>(map(y, x) + random() % (2u << bits));
+        }
+    return map;
+}
+
+void expectFiltered(const ref::Elevation &map, const cusStereoOptions &o, cusSpace space, const Layout &layout = {}) {
+    Placed<uint16_t> in(map, space, layout);
+    TestMat out(map.rows, map.cols, CUS_16UC1, space, layout);
+    CUS_ASSERT_OK(cusStereoFilterSpeckles(&in.mat, &out.mat, &o, nullptr));
+    ASSERT_TRUE(same(out.mat, ref::filterSpeckles(map, o))) << map.rows << " x " << map.cols << ", " << describe(o);
+    ASSERT_TRUE(out.intact());
+}
+
+TEST_P(Stereo, SpecklesEqualTheReference) {
+    auto random = support::generator("speckles");
+    for (const auto &[rows, cols] : support::sizes())
+        for (int run = 0; run < 3; ++run) {
+            cusStereoOptions o = cusStereoDefaults();
+            o.subpixel_bits = random() % 2 ? 0 : 2 + static_cast<int>(random() % 7);
+            o.speckle_size = static_cast<int>(random() % (run ? 200 : 4));
+            const auto layouts = support::layouts(CUS_16UC1);
+            expectFiltered(patches(rows, cols, o.subpixel_bits, random), o, space(), layouts[random() % layouts.size()]);
+        }
+}
+
+// A spiral of one pixel's width winds through all tiles: the whole is one region, and one pixel less makes it a speckle.
+TEST_P(Stereo, SpecklesThatWindThroughTheMap) {
+    const int side = 203;
+    ref::Elevation map(side, side);
+    const auto isFree = [&](int j, int k) {
+        const uint16_t *const at = map.at(j, k, CUS_STEREO_ZERO);
+        return !at || !*at;
+    };
+    int y = 0, x = 0, dy = 0, dx = 1;
+    for (int turns = 0; turns < 2;) {
+        map(y, x) = static_cast<uint16_t>(40000 + (y + x) % 2);
+        // What is beyond the next pixel is free, too: a gap of one pixel stays between turns.
+        if (map.at(y + dy, x + dx, CUS_STEREO_ZERO) && isFree(y + dy, x + dx) && isFree(y + 2 * dy, x + 2 * dx)) {
+            y += dy, x += dx;
+            turns = 0;
+        } else {
+            std::tie(dy, dx) = std::pair(dx, -dy);
+            ++turns;
+        }
+    }
+    const int count = side * side - static_cast<int>(std::count(map.data.begin(), map.data.end(), 0));
+    ASSERT_GT(count, side * side / 2 - side);
+    cusStereoOptions o = cusStereoDefaults();
+    for (const int less : {1, 0}) {
+        o.speckle_size = count - less;
+        expectFiltered(map, o, space());
+        ASSERT_EQ(ref::filterSpeckles(map, o).data == map.data, less == 1);
+    }
+}
+
+TEST_P(Stereo, SpecklesAreSmallRegionsOfTheUnit) {
+    ref::Elevation map(3, 5);
+    map.data = {10, 10, 0, 90, 91, /**/ 10, 0, 50, 0, 90, /**/ 0, 10, 0, 10, 12};
+    cusStereoOptions o = cusStereoDefaults();
+    const std::vector<std::vector<uint16_t>> wanted = {map.data,
+                                                       {10, 10, 0, 90, 91, 10, 0, 0, 0, 90, 0, 0, 0, 0, 0},
+                                                       {10, 10, 0, 90, 91, 10, 0, 0, 0, 90, 0, 0, 0, 0, 0},
+                                                       {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
+    for (int size = 0; size < 4; ++size) {
+        o.speckle_size = size;
+        ref::Elevation want(3, 5);
+        want.data = wanted[static_cast<size_t>(size)];
+        Placed<uint16_t> in(map, space());
+        support::Mat out;
+        CUS_ASSERT_OK(cusStereoFilterSpeckles(&in.mat, &out, &o, nullptr));
+        ASSERT_TRUE(same(out, want)) << size;
+    }
+    o.subpixel_bits = 2; // 10 and 12 are neighbors now
+    o.speckle_size = 1;
+    expectFiltered(map, o, space());
+    ASSERT_EQ(ref::filterSpeckles(map, o).data[14], 12);
+}
+
 // ---- Median, contours, picture
 
 TEST_P(Stereo, MediansEqualTheReference) {

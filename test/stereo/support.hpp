@@ -84,19 +84,21 @@ inline cusStereoOptions randomOptions(int cols, std::mt19937_64 &random) {
     const int bits = static_cast<int>(random() % 16);
     o.subpixel_bits = bits < 2 || bits > 8 ? 0 : bits;
     o.min_confidence = random() % 3 ? 0 : static_cast<int>(random() % 60);
+    o.speckle_size = random() % 2 ? 0 : static_cast<int>(random() % 100);
     return o;
 }
 
-// The elevation of a pair before holes are filled, and its confidence.
+// The elevation of a pair before speckles are removed, and its confidence.
 template<class T>
 ref::Matched matchOfPair(const ref::Image<T> &left, const ref::Image<T> &right, const cusStereoOptions &o) {
     const bool census = o.agreement == CUS_STEREO_CENSUS;
     return ref::match(census ? ref::census(left, o) : ref::edges(left, o),
                       census ? ref::census(right, o) : ref::edges(right, o), o);
 }
+// The elevation before holes are filled.
 template<class T>
 ref::Elevation holesOf(const ref::Image<T> &left, const ref::Image<T> &right, const cusStereoOptions &o) {
-    return matchOfPair(left, right, o).elevation;
+    return ref::filterSpeckles(matchOfPair(left, right, o).elevation, o);
 }
 
 // Calls visit() with the elevation as the options fill it, whose type depends on the rule.
@@ -115,7 +117,7 @@ inline std::string describe(const cusStereoOptions &o) {
            std::to_string(o.prefer_smaller) + ", left_right_check " + std::to_string(o.left_right_check) + ", fill " +
            std::to_string(o.fill) + ", iterations " + std::to_string(o.iterations) + ", lines " + std::to_string(o.lines) +
            ", levels " + std::to_string(o.levels) + ", subpixel_bits " + std::to_string(o.subpixel_bits) +
-           ", min_confidence " + std::to_string(o.min_confidence);
+           ", min_confidence " + std::to_string(o.min_confidence) + ", speckle_size " + std::to_string(o.speckle_size);
 }
 
 } // namespace stereo_test

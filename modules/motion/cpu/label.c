@@ -1,4 +1,5 @@
 /* Components on the CPU: runs of set bits in rows, joined with the runs of the row above by union-find. */
+#include "host.h"
 #include "motion/cpu/stages.h"
 
 #include <string.h>
@@ -57,7 +58,8 @@ static void joinRows(MotionRun *runs, size_t above, size_t here, size_t end) {
 }
 
 /* Adds a run to its component. */
-static void addRun(const MotionPlanes *planes, size_t words, int y, const MotionRun *run, MotionComponent *component) {
+static inline void addRun(const MotionPlanes *planes, size_t words, int y, const MotionRun *run,
+                          MotionComponent *component) {
     const uint64_t length = (uint64_t)run->last - (uint64_t)run->first + 1;
     component->sum_x += length * (uint64_t)(run->first + run->last) / 2;
     component->sum_y += length * (uint64_t)y;
@@ -68,11 +70,26 @@ static void addRun(const MotionPlanes *planes, size_t words, int y, const Motion
     const uint8_t *const differences = planes->differences + (size_t)y * words * 64;
     for (int word = run->first / 64; word <= run->last / 64; ++word) {
         const int low = word == run->first / 64 ? run->first % 64 : 0, high = word == run->last / 64 ? run->last % 64 : 63;
-        uint64_t bits = moving[word] & bitsBetween(low, high);
+        const uint64_t bits = moving[word] & bitsBetween(low, high);
+        if (!bits)
+            continue;
         component->moving += (uint32_t)__builtin_popcountll(bits);
-        for (; bits; bits &= bits - 1)
-            component->differences += differences[(size_t)word * 64 + (size_t)__builtin_ctzll(bits)];
+        uint32_t sum = 0;
+        for (int i = low; i <= high; ++i) /* those that do not move are 0 */
+            sum += differences[(size_t)word * 64 + (size_t)i];
+        component->differences += sum;
     }
+}
+
+CUSI_MULTIVERSION
+static void addRuns(const MotionModel *model, const MotionPlanes *planes, MotionWorkspace *w) {
+    const size_t words = motionWords(model);
+    for (int y = 0; y < model->rows; ++y)
+        for (size_t i = w->first_run[y]; i < w->first_run[y + 1]; ++i) {
+            const uint32_t number = w->areas[w->runs[i].parent];
+            if (number > 0)
+                addRun(planes, words, y, &w->runs[i], &w->components[number - 1]);
+        }
 }
 
 /* Makes every run's parent its component's smallest run, and adds up areas. */
@@ -118,11 +135,7 @@ uint32_t motion_host_label(const MotionModel *model, const MotionPlanes *planes,
     const uint32_t components = numberComponents(model, w);
     if (components > CUS_MOTION_MAX_COMPONENTS)
         return components;
-    for (int y = 0; components > 0 && y < model->rows; ++y)
-        for (size_t i = w->first_run[y]; i < w->first_run[y + 1]; ++i) {
-            const uint32_t number = w->areas[w->runs[i].parent];
-            if (number > 0)
-                addRun(planes, words, y, &w->runs[i], &w->components[number - 1]);
-        }
+    if (components > 0)
+        addRuns(model, planes, w);
     return components;
 }

@@ -5,14 +5,23 @@
 #include <string.h>
 
 /* Combines each pixel with its `radius` neighbors on either side. Pixels outside of the row are `border`: all ones to erode,
- * zeros to dilate. Returns whether a bit of the result is set. */
+ * zeros to dilate. Returns whether a bit of the result is set; the result of a row without bits is not written. */
 CUSI_MULTIVERSION
 static int combineRow(const uint64_t *row, uint64_t *restrict out, size_t words, int cols, int radius, uint64_t border) {
-    const uint64_t past = cols % 64 ? UINT64_MAX << cols % 64 : 0; /* bits of the last word outside of the row */
     uint64_t any = 0;
+    for (size_t i = 0; i < words; ++i)
+        any |= row[i];
+    if (!any)
+        return 0;
+    const uint64_t past = cols % 64 ? UINT64_MAX << cols % 64 : 0; /* bits of the last word outside of the row */
+    any = 0;
     for (size_t i = 0; i < words; ++i) {
+        const uint64_t bits = row[i];
+        out[i] = 0;
+        if (!(border ? bits : bits | (i > 0 ? row[i - 1] : 0) | (i + 1 < words ? row[i + 1] : 0)))
+            continue;
         const uint64_t before = i > 0 ? row[i - 1] : border;
-        const uint64_t here = i + 1 < words ? row[i] : row[i] | (past & border);
+        const uint64_t here = i + 1 < words ? bits : bits | (past & border);
         const uint64_t after = i + 2 < words ? row[i + 1] : i + 2 == words ? row[i + 1] | (past & border) : border;
         uint64_t all = here, some = here;
         for (int k = 1; k <= radius; ++k) {
@@ -26,36 +35,32 @@ static int combineRow(const uint64_t *row, uint64_t *restrict out, size_t words,
     return any != 0;
 }
 
-static void erode(uint64_t *restrict out, const uint64_t *row, size_t words) {
-    for (size_t i = 0; i < words; ++i)
-        out[i] &= row[i];
-}
-
-static void dilate(uint64_t *restrict out, const uint64_t *row, size_t words) {
-    for (size_t i = 0; i < words; ++i)
-        out[i] |= row[i];
-}
-
-/* Combines each row of `in` with its `radius` neighbors above and below. */
-static void combineRows(const uint64_t *in, const uint8_t *set, uint64_t *out, size_t words, int rows, int radius,
+/* Combines each row of `in` with its `radius` neighbors above and below; `set` says which rows have a bit. */
+CUSI_MULTIVERSION
+static void combineRows(const uint64_t *in, const uint8_t *set, uint64_t *restrict out, size_t words, int rows, int radius,
                         int erodes) {
+    int neighbors = 0; /* rows with a bit among those that are combined */
+    for (int k = 0; k < radius && k < rows; ++k)
+        neighbors += set[k];
     for (int y = 0; y < rows; ++y) {
         uint64_t *const row = out + (size_t)y * words;
         const int low = y > radius ? y - radius : 0, high = y + radius < rows ? y + radius : rows - 1;
-        int kept = 0, neighbors = 0;
-        for (int k = low; k <= high; ++k)
-            neighbors += set[k];
-        if (erodes ? neighbors < high - low + 1 : neighbors == 0) {
-            memset(row, 0, words * sizeof *row);
+        neighbors += y + radius < rows ? set[y + radius] : 0;
+        neighbors -= y > radius ? set[y - radius - 1] : 0;
+        for (size_t i = 0; i < words; ++i)
+            row[i] = 0;
+        if (erodes ? neighbors < high - low + 1 : neighbors == 0)
             continue;
-        }
         for (int k = low; k <= high; ++k) {
+            const uint64_t *const from = in + (size_t)k * words;
             if (!set[k])
                 continue;
-            if (!kept++)
-                memcpy(row, in + (size_t)k * words, words * sizeof *row);
+            if (erodes && k > low)
+                for (size_t i = 0; i < words; ++i)
+                    row[i] &= from[i];
             else
-                (erodes ? erode : dilate)(row, in + (size_t)k * words, words);
+                for (size_t i = 0; i < words; ++i)
+                    row[i] |= from[i];
         }
     }
 }

@@ -26,18 +26,20 @@ static inline uint64_t packBits(const uint8_t *bytes) {
     return bits;
 }
 
-/* Luma of n <= 64 pixels; zeros follow. */
-static inline void loadLuma(const uint8_t *pixels, size_t n, int type, uint8_t *luma) {
-    if (type == CUS_8UC1) {
-        memcpy(luma, pixels, n);
-    } else if (n == BLOCK) {
+/* Luma of a block of `n` <= 64 pixels; those of 8UC1 are in place if the block is whole. Zeros follow the last pixel. */
+static inline const uint8_t *loadLuma(const uint8_t *pixels, size_t n, int channels, uint8_t *restrict luma) {
+    if (n < BLOCK) {
         for (size_t i = 0; i < BLOCK; ++i)
-            luma[i] = (uint8_t)motionLuma(pixels[3 * i], pixels[3 * i + 1], pixels[3 * i + 2]);
-    } else {
+            luma[i] = 0;
         for (size_t i = 0; i < n; ++i)
-            luma[i] = (uint8_t)motionLuma(pixels[3 * i], pixels[3 * i + 1], pixels[3 * i + 2]);
+            luma[i] = channels == 1 ? pixels[i] : (uint8_t)motionLuma(pixels[3 * i], pixels[3 * i + 1], pixels[3 * i + 2]);
+        return luma;
     }
-    memset(luma + n, 0, BLOCK - n);
+    if (channels == 1)
+        return pixels;
+    for (size_t i = 0; i < BLOCK; ++i)
+        luma[i] = (uint8_t)motionLuma(pixels[3 * i], pixels[3 * i + 1], pixels[3 * i + 2]);
+    return luma;
 }
 
 typedef struct Row {
@@ -47,69 +49,119 @@ typedef struct Row {
     const uint64_t *watched;
     uint64_t *moving;
     size_t cols;
-    int type;
+    int channels;
 } Row;
 
 /* The first step of a camera. */
 CUSI_MULTIVERSION
 static void startRow(const Row *row) {
-    const size_t bytes = cusTypeSize(row->type);
     for (size_t x = 0; x < row->cols; x += BLOCK) {
-        uint8_t luma[BLOCK];
+        uint8_t converted[BLOCK];
+        const uint8_t *const luma = loadLuma(row->pixels + x * (size_t)row->channels,
+                                             row->cols - x < BLOCK ? row->cols - x : BLOCK, row->channels, converted);
         uint16_t *const background = row->background + x;
-        loadLuma(row->pixels + x * bytes, row->cols - x < BLOCK ? row->cols - x : BLOCK, row->type, luma);
         for (size_t i = 0; i < BLOCK; ++i)
             background[i] = (uint16_t)(luma[i] << 8);
         row->moving[x / BLOCK] = 0;
     }
 }
 
-/* Learns a block; returns which pixels differ by more than the threshold. */
-static inline uint64_t learnBlock(const uint8_t *luma, uint16_t *restrict background, const MotionPlan *plan,
-                                  uint16_t *restrict differences) {
-    uint8_t moves[BLOCK];
+/* Differences of a block, and one byte a pixel, 1 where it exceeds the threshold; returns whether any does. */
+static inline int compareBlock(const uint8_t *luma, const uint16_t *background, uint16_t threshold,
+                               uint16_t *restrict differences, uint8_t *restrict moves) {
     for (size_t i = 0; i < BLOCK; ++i) {
-        int32_t difference;
-        background[i] = (uint16_t)motionLearn(background[i], luma[i], plan->weight, &difference);
-        differences[i] = (uint16_t)difference;
+        const uint16_t now = (uint16_t)(luma[i] << 8), before = background[i];
+        const uint16_t difference = (uint16_t)((now > before ? now : before) - (now < before ? now : before));
+        differences[i] = difference;
+        moves[i] = difference > threshold;
     }
-    for (size_t i = 0; i < BLOCK; ++i)
-        moves[i] = differences[i] > plan->threshold;
-    return packBits(moves);
+    uint64_t any = 0, eight;
+    for (size_t i = 0; i < BLOCK; i += sizeof eight) {
+        memcpy(&eight, moves + i, sizeof eight);
+        any |= eight;
+    }
+    return any != 0;
 }
 
-static inline uint32_t noiseOf(const uint16_t *differences, uint64_t watched) {
-    uint32_t sum = 0;
+/* motionLearn on a block whose differences and weight are below 2^15: all values have 16 bits, and the rounded product is one
+ * instruction of most processors, if written like this. */
+static inline void learnSmall(const uint8_t *luma, uint16_t *restrict background, int16_t weight) {
+    for (size_t i = 0; i < BLOCK; ++i) {
+        const int16_t difference = (int16_t)((luma[i] << 8) - background[i]);
+        const int16_t step = (int16_t)(((difference * weight >> (MOTION_WEIGHT_BITS - 1)) + 1) >> 1);
+        background[i] = (uint16_t)(background[i] + step);
+    }
+}
+
+static inline void learnAny(const uint8_t *luma, uint16_t *restrict background, int32_t weight) {
+    for (size_t i = 0; i < BLOCK; ++i) {
+        int32_t difference;
+        background[i] = (uint16_t)motionLearn(background[i], luma[i], weight, &difference);
+    }
+}
+
+enum { LANES = BLOCK / 2 };
+
+/* Adds the noise of a block to partial sums. */
+static inline void addNoise(const uint16_t *differences, uint64_t watched, uint32_t *restrict sums) {
     if (watched == UINT64_MAX) {
-        for (size_t i = 0; i < BLOCK; ++i)
-            sum += differences[i] < MOTION_MOST_NOISE ? differences[i] : MOTION_MOST_NOISE;
-        return sum;
+        for (size_t i = 0; i < LANES; ++i) {
+            const uint16_t a = differences[i], b = differences[i + LANES];
+            sums[i] += (uint16_t)((a < MOTION_MOST_NOISE ? a : MOTION_MOST_NOISE) +
+                                  (b < MOTION_MOST_NOISE ? b : MOTION_MOST_NOISE));
+        }
+        return;
     }
     for (; watched; watched &= watched - 1) {
         const uint16_t d = differences[__builtin_ctzll(watched)];
-        sum += d < MOTION_MOST_NOISE ? d : MOTION_MOST_NOISE;
+        sums[0] += d < MOTION_MOST_NOISE ? d : MOTION_MOST_NOISE;
     }
-    return sum;
+}
+
+/* Packs the watched moving pixels and keeps their differences, and 0 for the others, so that a sum needs no mask. */
+static inline uint64_t keepMoving(const uint8_t *moves, uint64_t watched, const uint16_t *differences,
+                                  uint8_t *restrict kept) {
+    const uint64_t all = packBits(moves), bits = all & watched;
+    if (!bits)
+        return 0;
+    for (size_t i = 0; i < BLOCK; ++i)
+        kept[i] = (uint8_t)(moves[i] ? differences[i] >> 8 : 0);
+    for (uint64_t rest = all & ~watched; rest; rest &= rest - 1)
+        kept[__builtin_ctzll(rest)] = 0;
+    return bits;
 }
 
 CUSI_MULTIVERSION
 static uint64_t learnRow(const Row *row, const MotionPlan *plan, uint32_t *moving) {
-    const size_t bytes = cusTypeSize(row->type);
-    uint64_t noise = 0;
-    for (size_t x = 0; x < row->cols; x += BLOCK) {
-        uint8_t luma[BLOCK];
+    const int32_t weight = plan->weight;
+    const uint16_t threshold = (uint16_t)plan->threshold;
+    const int small = weight <= INT16_MAX && threshold <= INT16_MAX;
+    const size_t cols = row->cols;
+    const int channels = row->channels;
+    uint32_t sums[LANES] = {0};
+    uint32_t moved = 0;
+    for (size_t x = 0; x < cols; x += BLOCK) {
+        uint8_t converted[BLOCK], moves[BLOCK];
         uint16_t differences[BLOCK];
-        loadLuma(row->pixels + x * bytes, row->cols - x < BLOCK ? row->cols - x : BLOCK, row->type, luma);
+        const uint8_t *const luma =
+            loadLuma(row->pixels + x * (size_t)channels, cols - x < BLOCK ? cols - x : BLOCK, channels, converted);
+        uint16_t *const background = row->background + x;
         const uint64_t watched = row->watched[x / BLOCK];
-        const uint64_t bits = learnBlock(luma, row->background + x, plan, differences) & watched;
-        noise += noiseOf(differences, watched);
-        row->moving[x / BLOCK] = bits;
-        if (bits) {
-            *moving += (uint32_t)__builtin_popcountll(bits);
-            for (size_t i = 0; i < BLOCK; ++i)
-                row->differences[x + i] = (uint8_t)(differences[i] >> 8);
+        uint64_t bits = 0;
+        if (!compareBlock(luma, background, threshold, differences, moves) && small) {
+            learnSmall(luma, background, (int16_t)weight);
+        } else {
+            learnAny(luma, background, weight);
+            bits = keepMoving(moves, watched, differences, row->differences + x);
+            moved += (uint32_t)__builtin_popcountll(bits);
         }
+        row->moving[x / BLOCK] = bits;
+        addNoise(differences, watched, sums);
     }
+    *moving += moved;
+    uint64_t noise = 0;
+    for (size_t i = 0; i < LANES; ++i)
+        noise += sums[i];
     return noise;
 }
 
@@ -123,7 +175,7 @@ void motion_host_update(const MotionModel *model, const MotionPlanes *planes, co
                          planes->watched + y * words,
                          planes->moving + y * words,
                          (size_t)model->cols,
-                         model->type};
+                         model->type == CUS_8UC1 ? 1 : 3};
         if (starts)
             startRow(&row);
         else

@@ -1,9 +1,9 @@
-// Runs of set bits within words, and the union-find over them with atomic minima (Playne and Hawick 2018), in shared memory within
-// a tile and in global memory between tiles.
+// Runs of set bits within words, and the union-find over them, in shared memory within a tile and in global memory between tiles.
 #ifndef CUSI_MOTION_CUDA_RUNS_CUH
 #define CUSI_MOTION_CUDA_RUNS_CUH
 
 #include "motion/cuda/stages.cuh"
+#include "union_find.cuh"
 
 namespace cusi::motion {
 
@@ -31,29 +31,6 @@ __device__ __forceinline__ uint32_t nodeAt(uint32_t index, int first) {
 __device__ __forceinline__ uint32_t nodeWith(uint32_t index, uint32_t word, int at) {
     const uint32_t gaps = ~word & ((1u << at) - 1);
     return nodeAt(index, gaps ? 32 - __clz(static_cast<int>(gaps)) : 0);
-}
-
-// Parents are smaller than their nodes at all times, whatever other threads join, so no path is a circle; what a root has is not
-// smaller. Volatile: other threads write, and either memory may be meant.
-__device__ __forceinline__ uint32_t rootOf(const volatile uint32_t *parents, uint32_t node) {
-    for (uint32_t parent = parents[node]; parent < node; parent = parents[node])
-        node = parent;
-    return node;
-}
-
-__device__ __forceinline__ void join(uint32_t *parents, uint32_t a, uint32_t b) {
-    for (;;) {
-        a = rootOf(parents, a);
-        b = rootOf(parents, b);
-        if (a == b)
-            return;
-        const uint32_t high = max(a, b), low = min(a, b);
-        const uint32_t before = atomicMin(parents + high, low);
-        if (before == high)
-            return;
-        a = before; // another thread was faster: high has a parent, which must join as well
-        b = low;
-    }
 }
 
 // The neighbors whose runs a word's runs are to be joined with.

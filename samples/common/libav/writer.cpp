@@ -86,6 +86,12 @@ std::vector<AVPixelFormat> pixelFormats(const AVCodec &encoder) {
     return formats;
 }
 
+// NULL if there is none of that name.
+const AVCodec *videoEncoder(const char *name) {
+    const AVCodec *const encoder = avcodec_find_encoder_by_name(name);
+    return encoder && encoder->type == AVMEDIA_TYPE_VIDEO ? encoder : nullptr;
+}
+
 // 4:2:0, which every player shows; all of the color for a codec without loss. NONE: the encoder takes neither.
 AVPixelFormat chooseFormat(const AVCodec &encoder) {
     const std::vector<AVPixelFormat> formats = pixelFormats(encoder);
@@ -214,8 +220,8 @@ void Video::openEncoder(const Format &format) {
         throw Stop(sample::USAGE, "--codec is '" + encoding_.codec + "', expected auto: .y4m is not compressed");
     std::string why;
     for (const char *each : encoders) {
-        const AVCodec *const encoder = avcodec_find_encoder_by_name(each);
-        if (!encoder || encoder->type != AVMEDIA_TYPE_VIDEO) {
+        const AVCodec *const encoder = videoEncoder(each);
+        if (!encoder) {
             why += (why.empty() ? "" : "; ") + std::string("libavcodec has no ") + each;
             continue;
         }
@@ -228,7 +234,7 @@ void Video::openEncoder(const Format &format) {
             why += (why.empty() ? "" : "; ") + std::string(each) + ": " + error.what();
         }
     }
-    if (chosen && name == CODECS.end() && !avcodec_find_encoder_by_name(encoding_.codec.c_str()))
+    if (chosen && name == CODECS.end() && !videoEncoder(encoding_.codec.c_str()))
         throw Stop(sample::USAGE, "--codec is '" + encoding_.codec + "', expected " + codecNames() +
                                       " or the name of a video encoder of libavcodec, such as hevc_nvenc");
     if (chosen || encoding_.crf || !encoding_.preset.empty())
@@ -257,8 +263,11 @@ void Video::open(const AVCodec &encoder) {
     Options options;
     setQuality(encoder, options);
     const int result = avcodec_open2(codec_.get(), &encoder, &options.list);
-    if (result < 0)
-        throw std::runtime_error(reason(result));
+    if (result < 0) {
+        const std::string said = messages(), why = said.empty() ? reason(result) : said;
+        const bool hardware = (encoder.capabilities & (AV_CODEC_CAP_HARDWARE | AV_CODEC_CAP_HYBRID)) != 0;
+        throw std::runtime_error(hardware ? "no hardware or driver for it here (" + why + ")" : why);
+    }
     tick_ = codec_->time_base;
 }
 

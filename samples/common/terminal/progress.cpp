@@ -5,12 +5,14 @@
 #include <cmath>
 #include <algorithm>
 #include <cstdio>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace sample {
 
-Progress::Progress(std::string unit, long long total)
-    : unit_(std::move(unit)), total_(total), terminal_(::isatty(STDERR_FILENO) == 1), start_(Clock::now()), last_(start_) {}
+Progress::Progress(std::string unit, long long total, int lines_below)
+    : unit_(std::move(unit)), total_(total), lines_below_(lines_below), terminal_(::isatty(STDERR_FILENO) == 1),
+      start_(Clock::now()), last_(start_) {}
 
 Progress::~Progress() {
     finish();
@@ -53,7 +55,27 @@ void Progress::update(long long done, const std::string &note) {
     if (currentReporting().quiet)
         return;
     drawn_ = true;
-    std::fprintf(stderr, terminal_ ? "\r%s\033[K" : "%s\n", line().c_str());
+    draw("");
+}
+
+bool Progress::makeRoom(size_t lines) {
+    winsize size = {};
+    if (lines < 2 || currentReporting().quiet || ::isatty(STDERR_FILENO) != 1 ||
+        ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || lines >= size.ws_row)
+        return false;
+    std::fputs(std::string(lines, '\n').c_str(), stderr);
+    return true;
+}
+
+// One among several lines must not wrap, since the cursor moves by lines.
+void Progress::draw(const char *end) const {
+    const std::string words = printable(line());
+    if (!terminal_)
+        std::fprintf(stderr, "%s\n", words.c_str());
+    else if (lines_below_ > 0)
+        std::fprintf(stderr, "\033[%dA\r\033[?7l%s\033[K\033[?7h\033[%dB\r", lines_below_, words.c_str(), lines_below_);
+    else
+        std::fprintf(stderr, "\r%s\033[K%s", words.c_str(), end);
     std::fflush(stderr);
 }
 
@@ -61,8 +83,8 @@ void Progress::finish() {
     if (finished_)
         return;
     finished_ = true;
-    if (terminal_ && drawn_)
-        std::fprintf(stderr, "\r%s\033[K\n", line().c_str());
+    if (terminal_ && (drawn_ || lines_below_ > 0))
+        draw("\n");
 }
 
 } // namespace sample
