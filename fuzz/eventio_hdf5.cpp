@@ -1,27 +1,15 @@
-// Fuzzes the reader of HDF5 recordings. After each mutation the checksums that the reader meets are repaired, so that the structures behind
-// them are reached.
+// Fuzzes the reader of HDF5 recordings.
 #include "eventio_watch.hpp"
-
-extern "C" void (*eventio_hdf5Repair)(uint64_t at, uint32_t checksum);
-extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+#include "hdf5_repair.hpp"
 
 namespace {
 
-uint8_t *repaired = nullptr; // the file
-size_t repaired_size = 0;
-
-void repair(uint64_t at, uint32_t checksum) {
-    for (size_t i = 0; i < 4 && at + i < repaired_size; ++i)
-        repaired[at + i] = uint8_t(checksum >> 8 * i);
-}
-
-// Reads the file to its end. What it reads may contradict itself: repairing a checksum may change another block.
 void readThrough() {
     cusEventReader *reader = nullptr;
     cusEventReaderOptions options = cusEventReaderDefaults();
     options.threads = 1;
     options.max_memory = fuzz::MAX_MEMORY;
-    if (cusEventReaderOpenMemory(&reader, repaired, repaired_size, &options) != CUS_OK)
+    if (cusEventReaderOpenMemory(&reader, fuzz::repaired, fuzz::repaired_size, &options) != CUS_OK)
         return;
     std::vector<int64_t> t(4096);
     size_t count = t.size();
@@ -45,10 +33,6 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
     if (size < 2 || seed % 16 == 0)
         return size;
     data[0] = seed / 16 % 2; // a reader of HDF5 that stops at bad events, or skips them
-    repaired = data + 1;
-    repaired_size = size - 1;
-    eventio_hdf5Repair = repair;
-    readThrough();
-    eventio_hdf5Repair = nullptr;
+    fuzz::repairFile(data + 1, size - 1, readThrough);
     return size;
 }

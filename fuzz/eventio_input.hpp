@@ -19,6 +19,15 @@ inline void require(bool condition) {
 
 constexpr size_t MAX_MEMORY = size_t(1) << 26; // the least that a reader's option takes
 
+inline bool isHdf5(cusEventFormat format) {
+    return format == CUS_EVENTS_M3ED || format == CUS_EVENTS_DSEC ||
+           (format >= CUS_EVENTS_METAVISION && format <= CUS_EVENTS_MVSEC);
+}
+
+inline bool isPackets(cusEventFormat format) {
+    return format >= CUS_EVENTS_AEDAT4;
+}
+
 // Delivered events keep the contract of the interface, whatever the bytes. *whole: there was no damage.
 inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool skip, size_t capacity, size_t max_events,
                       bool *whole = nullptr) {
@@ -39,9 +48,9 @@ inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool ski
         total += count;
         require(total <= max_events);
         if (status != CUS_OK || count < capacity) {
-            require(
-                status == CUS_OK || !skip || status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_FORMAT ||
-                (info.format >= CUS_EVENTS_AEDAT4 && (status == CUS_ERROR_CAPACITY || status == CUS_ERROR_UNSUPPORTED)));
+            const bool packets = isPackets(info.format), hdf5 = isHdf5(info.format);
+            require(status == CUS_OK || !skip || status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_FORMAT ||
+                    ((hdf5 || packets) && status == CUS_ERROR_CAPACITY) || (packets && status == CUS_ERROR_UNSUPPORTED));
             if (whole)
                 *whole = status == CUS_OK;
             return total;
@@ -80,6 +89,27 @@ inline void readParts(cusEventReader *reader, const cusEventInfo &info, bool ski
         }
 }
 
+// What is decoded, if the encoder takes it, is the same when it has been encoded and decoded again.
+inline void ecfInput(const std::vector<uint8_t> &in, size_t most) {
+    std::vector<uint8_t> out(16 * most), again(16 * most), packed(14 * most + 36);
+    if (!eventio_ecfDecode(in.data(), in.size(), out.data(), out.size()))
+        return;
+    int64_t last = 0;
+    size_t n = 0;
+    for (; n < most; ++n) {
+        uint16_t pixel[3];
+        int64_t t = 0;
+        std::copy_n(out.data() + 16 * n, 6, reinterpret_cast<uint8_t *>(pixel));
+        std::copy_n(out.data() + 16 * n + 8, 8, reinterpret_cast<uint8_t *>(&t));
+        if (t < last || pixel[0] > 2047 || pixel[1] > 2047)
+            break;
+        last = t;
+    }
+    packed.resize(eventio_ecfEncode(out.data(), 16 * n, packed.data()));
+    require(eventio_ecfDecode(packed.data(), packed.size(), again.data(), 16 * n));
+    require(std::equal(again.begin(), again.begin() + std::ptrdiff_t(16 * n), out.begin()));
+}
+
 // The first byte chooses: 0..5 a reader (odd: bad events are skipped; 0 and 1: with bit 3 small chunks and the camera "left"; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, with
 // bit 3 as EVT4, if the header does not name the encoding), 6 LZF, 7 Blosc or with bit 3 ECF.
 inline void eventInput(const uint8_t *data, size_t size) {
@@ -94,7 +124,7 @@ inline void eventInput(const uint8_t *data, size_t size) {
         const size_t out_size = 1 + *data++ * 16u;
         std::vector<uint8_t> in(data, data + size - 1), out(out_size), back(out_size);
         if (choice == 7 && other) {
-            eventio_ecfDecode(in.data(), in.size(), out.data(), out_size);
+            ecfInput(in, out_size / 16);
         } else if (choice == 7) {
             eventio_bloscDecode(in.data(), in.size(), out.data(), out_size);
         } else if (eventio_lzfDecode(in.data(), in.size(), out.data(), out_size)) {
@@ -120,9 +150,7 @@ inline void eventInput(const uint8_t *data, size_t size) {
         return;
     cusEventInfo info;
     require(cusEventReaderInfo(reader, &info) == CUS_OK);
-    const bool packets = info.format >= CUS_EVENTS_AEDAT4;
-    const bool hdf5 = info.format == CUS_EVENTS_M3ED || info.format == CUS_EVENTS_DSEC ||
-                      (info.format >= CUS_EVENTS_METAVISION && info.format <= CUS_EVENTS_MVSEC);
+    const bool packets = isPackets(info.format), hdf5 = isHdf5(info.format);
     // A word of EVT3 makes up to 12 events, one of EVT2.1 up to 32; HDF5 and packets may compress up to 1100 times, and packets give
     // what one chunk may have in addition.
     const size_t packed_events = 6 * (1100 * size + (options.max_chunk ? options.max_chunk : size_t(1) << 26));

@@ -81,7 +81,7 @@ typedef struct cusEventTrigger {
 } cusEventTrigger;
 
 /* Where events go: arrays of `capacity` elements each, in the decoder's space. NULL for an array that is not needed. On the
- * device an array starts at a multiple of its element's size. */
+ * device an array starts at a multiple of its element's size. Elements behind those delivered are unspecified. */
 typedef struct cusEventBuffers {
     uint16_t *x, *y;           /* column and row */
     uint8_t *p;                /* 0 negative, 1 positive */

@@ -136,7 +136,7 @@ std::map<std::string, std::vector<Bytes>> seedsOfFormats() {
             seeds[cusEventFormatName(reader.info.format)].push_back(std::move(bytes));
     };
     const std::string source = CUSIGHT_SOURCE_DIR;
-    for (const char *folder : {"/fuzz/seeds/eventio", "/fuzz/seeds/eventio_hdf5"})
+    for (const char *folder : {"/fuzz/seeds/eventio", "/fuzz/seeds/eventio_hdf5", "/fuzz/seeds/eventio_packets"})
         for (const auto &entry : std::filesystem::directory_iterator(source + folder))
             add(load(entry.path()));
     for (const char *name : {"dsec_blosc.h5", "m3ed_gzip.h5"}) {

@@ -406,13 +406,15 @@ TEST(EventReader, TwoThreadsWithTwoReaders) {
 // The reader keeps its contract on every seed. mutations.cpp: whatever the bytes.
 TEST(EventFuzz, CorpusStillPasses) {
     int files = 0;
-    for (const auto &entry : std::filesystem::directory_iterator(std::string(CUSIGHT_SOURCE_DIR) + "/fuzz/seeds/eventio")) {
-        const Bytes bytes = load(entry.path());
-        ASSERT_FALSE(bytes.empty());
-        ++files;
-        fuzz::eventInput(bytes.data(), bytes.size());
-    }
-    EXPECT_GE(files, 10);
+    for (const char *folder : {"eventio", "eventio_hdf5", "eventio_packets"})
+        for (const auto &entry :
+             std::filesystem::directory_iterator(std::string(CUSIGHT_SOURCE_DIR) + "/fuzz/seeds/" + folder)) {
+            const Bytes bytes = load(entry.path());
+            ASSERT_FALSE(bytes.empty());
+            ++files;
+            fuzz::eventInput(bytes.data(), bytes.size());
+        }
+    EXPECT_GE(files, 30);
 }
 
 } // namespace

@@ -128,7 +128,17 @@ int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t 
 }
 
 int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {
-#ifdef CUSI_WITH_ZLIB
+#if defined(CUSI_WITH_ZLIB) && defined(CUSI_FUZZ) /* fuzzers do not find checksums, which are then not compared */
+    z_stream stream = {.next_in = (z_const Bytef *)(uintptr_t)in, .avail_in = (uInt)in_size};
+    if (inflateInit(&stream) != Z_OK)
+        return -2;
+    (void)inflateValidate(&stream, 0);
+    stream.next_out = out;
+    stream.avail_out = (uInt)out_size;
+    const int result = inflate(&stream, Z_FINISH);
+    inflateEnd(&stream);
+    return result == Z_MEM_ERROR ? -2 : result == Z_STREAM_END && !stream.avail_out;
+#elif defined(CUSI_WITH_ZLIB)
     uLongf decoded = out_size;
     const int result = uncompress(out, &decoded, in, in_size);
     return result == Z_MEM_ERROR ? -2 : result == Z_OK && decoded == out_size;
@@ -177,6 +187,9 @@ uint32_t eventio_fletcher32(const uint8_t *in, size_t size) {
 int eventio_fletcher32Good(const uint8_t *in, size_t size) {
     if (size < 4)
         return 0;
+#ifdef CUSI_FUZZ
+    return 1;
+#endif
     const uint8_t *p = in + size - 4;
     const uint32_t stored = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
     const uint32_t sum = eventio_fletcher32(in, size - 4);
