@@ -4,8 +4,9 @@
     python motion_cameras.py video.mp4 [--cameras 40] [--frames 200]
 
 Needs PyTorch, PyNvVideoCodec, a GPU, and the driver's libraries for video: libnvcuvid.so.1 and libnvidia-encode.so.1, which a container
-has with NVIDIA_DRIVER_CAPABILITIES=compute,utility,video. The detector sees the luma of the decoder's NV12 frames. Prints frames a second
-of all cameras, and how many cameras of 25 frames a second that is, for decoding alone, with the detector, and for the detector alone.
+has with NVIDIA_DRIVER_CAPABILITIES=compute,utility,video. The detector sees the luma of the decoder's NV12 frames. Prints how many
+frames a second all cameras have together, and how many cameras of 25 frames a second that is, for decoding alone, with the detector, and
+for the detector alone.
 """
 
 from __future__ import annotations

@@ -388,7 +388,7 @@ TEST_F(Videos, Encodings) {
     EXPECT_STOP(open("a.y4m", "mpeg4"), sample::USAGE, "--codec is 'mpeg4', expected auto: .y4m is not compressed");
     EXPECT_STOP(open("a.mkv", "mpeg4", "fast"), sample::USAGE, "mpeg4: it has no --preset");
     EXPECT_FALSE(fs::exists(path("a.y4m"))) << "what was refused was written";
-    // Of the GPU or the processor: they encode, or it is said that there is nothing for them here, with the driver's reason.
+    // Encoders of the GPU or the processor encode, or it is said that there is nothing for them here, with the reason of the driver.
     for (const char *codec : {"hardware", "h264_nvenc", "hevc_nvenc", "h264_qsv", "h264_v4l2m2m"}) {
         const AVCodec *const encoder = avcodec_find_encoder_by_name(codec);
         const bool known = encoder || codec == std::string("hardware");
