@@ -1,6 +1,7 @@
 #include "heatmap/motion.hpp"
 
 #include "common/output.hpp"
+#include "common/stages.hpp"
 #include "common/terminal/files.hpp"
 #include "common/terminal/progress.hpp"
 #include "common/video/sink.hpp"
@@ -92,12 +93,19 @@ cv::Mat watchedPixels(const MotionSettings &s, cv::Size size) {
 // How many inputs are looked at together: a decoder each, with its threads and frames.
 constexpr size_t AT_ONCE = 40;
 
+// Where the time goes, over all inputs.
+struct Times {
+    double decoding = 0;
+    sample::Stopwatch computing, writing;
+};
+
 // One input while it is looked at.
 class Camera {
   public:
     // Throws Stop.
-    Camera(Watched &watched, const sample::Input &input, const MotionSettings &s, const sample::Common &common, int frames)
-        : watched_(watched), settings_(s), source_(sample::openSource(input)), frames_(frames) {
+    Camera(Watched &watched, const sample::Input &input, const MotionSettings &s, const sample::Common &common, int frames,
+           Times &times)
+        : watched_(watched), settings_(s), times_(times), source_(sample::openSource(input)), frames_(frames) {
         watched.size = source_->size();
         watched.fps = source_->fps();
         if (!common.output.empty())
@@ -140,8 +148,10 @@ class Camera {
         if (status.state == CUS_MOTION_SUDDEN)
             watched_.sudden.push_back(source_->seconds());
         if (sink_) {
-            collector_.draw(frame_, boxes, settings_.least_frames);
-            sink_->writeAt(frame_, source_->seconds());
+            times_.writing([&] {
+                collector_.draw(frame_, boxes, settings_.least_frames);
+                sink_->writeAt(frame_, source_->seconds());
+            });
         }
         progress_->update(++watched_.frames, sample::text("%d moving", status.boxes));
     }
@@ -157,13 +167,15 @@ class Camera {
     void end() {
         ended_ = true;
         progress_->finish();
+        times_.decoding += source_->decodingSeconds();
         if (sink_)
-            sink_->finish();
+            times_.writing([&] { sink_->finish(); });
         watched_.things = collector_.things(settings_.least_frames);
     }
 
     Watched &watched_;
     const MotionSettings &settings_;
+    Times &times_;
     std::unique_ptr<sample::Source> source_;
     std::unique_ptr<sample::Sink> sink_;
     std::unique_ptr<sample::Progress> progress_;
@@ -193,7 +205,7 @@ class Group {
         cusMatRelease(&uploaded);
     }
     // Returns false once all cameras have ended.
-    bool step() {
+    bool step(Times &times) {
         bool any = false;
         for (size_t i = 0; i < cameras_.size(); ++i) {
             frames_[i] = cameras_[i]->next(space_);
@@ -204,9 +216,11 @@ class Group {
         }
         if (!any)
             return false;
-        detector_.runAll(frames_, times_);
-        check(cusMotionDetectorGet(detector_.get(), 0, static_cast<int>(cameras_.size()), status_.data(), boxes_.data(),
-                                   nullptr, nullptr));
+        times.computing([&] {
+            detector_.runAll(frames_, times_);
+            check(cusMotionDetectorGet(detector_.get(), 0, static_cast<int>(cameras_.size()), status_.data(), boxes_.data(),
+                                       nullptr, nullptr));
+        });
         for (size_t i = 0; i < cameras_.size(); ++i)
             if (frames_[i].data) {
                 const auto first = boxes_.begin() + static_cast<std::ptrdiff_t>(i * max_boxes_);
@@ -241,11 +255,11 @@ sample::Input onlyOne(const sample::Input &input, const std::string &name) {
 
 // Reads inputs to their ends, or up to their errors, which are kept, a frame of each at a time.
 void look(const MotionSettings &s, const sample::Input &input, const sample::Common &common, const sample::Device &device,
-          int frames, Watched *first, size_t count) {
+          int frames, Watched *first, size_t count, Times &times) {
     std::vector<std::unique_ptr<Camera>> cameras;
     for (size_t i = 0; i < count; ++i)
         try {
-            cameras.push_back(std::make_unique<Camera>(first[i], onlyOne(input, first[i].name), s, common, frames));
+            cameras.push_back(std::make_unique<Camera>(first[i], onlyOne(input, first[i].name), s, common, frames, times));
         } catch (const Stop &stop) {
             if (stop.code() != sample::INPUT)
                 throw;
@@ -274,7 +288,7 @@ void look(const MotionSettings &s, const sample::Input &input, const sample::Com
     for (bool any = true; any;) {
         any = false;
         for (const auto &group : groups)
-            any |= group->step();
+            any |= group->step(times);
     }
 }
 
@@ -333,26 +347,38 @@ int findMotion(const MotionSettings &s, const sample::Input &input, const sample
     std::vector<Watched> all(input.names.size());
     for (size_t i = 0; i < all.size(); ++i)
         all[i].name = input.names[i];
+    sample::Stopwatch overall;
+    Times times;
     size_t things = 0, failed = 0, looked = 0;
-    while (looked < all.size() && !sample::interrupted()) {
-        const size_t count = std::min(AT_ONCE, all.size() - looked);
-        look(s, input, common, device, frames, &all[looked], count);
-        looked += count;
-    }
+    long long seen = 0;
+    overall([&] {
+        while (looked < all.size() && !sample::interrupted()) {
+            const size_t count = std::min(AT_ONCE, all.size() - looked);
+            look(s, input, common, device, frames, &all[looked], count, times);
+            looked += count;
+        }
+    });
     all.resize(looked);
     for (Watched &watched : all) {
         if (!s.clips.empty() && !sample::interrupted())
             cut(s, onlyOne(input, watched.name), common, watched);
         failed += !watched.error.empty();
         things += watched.things.size();
+        seen += watched.frames;
         reportInput(watched);
     }
     if (report) {
         writeReport(*report, all);
         report->commit();
     }
+    sample::figure("device", "%s", device.name.c_str());
+    sample::detail(sample::Json().add("frames", seen));
+    sample::figureStages(
+        {{"decode", times.decoding}, {"compute", times.computing.seconds}, {"write", times.writing.seconds}},
+        overall.seconds, static_cast<double>(seen));
     sample::figure("things", sample::Json().add("inputs", all.size()).add("failed", failed).add("things", things),
-                   "%zu moving things in %zu inputs, %zu of which failed", things, all.size(), failed);
+                   "%zu moving things in %zu input%s, %zu of which failed", things, all.size(), all.size() == 1 ? "" : "s",
+                   failed);
     for (const Watched &w : all)
         if (!w.error.empty())
             throw Stop(sample::INPUT, w.error);

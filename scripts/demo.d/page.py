@@ -70,9 +70,9 @@ def object_lines(run):
         yield "rate", f"{run['events_per_second'] / 1e6:.2f} million events/s"
     if has("changed_mean", "changed_max"):
         yield "changed", f"{100 * run['changed_mean']:.2f} % of the bytes on average, {100 * run['changed_max']:.2f} % at most"
-    for name in ("capsules", "matches"):
+    for name, shown in (("capsules", "capsules"), ("matches", "matches"), ("things", "moving things")):
         if isinstance(run.get(name), int):
-            yield name, str(run[name])
+            yield shown, str(run[name])
     if has("first_match"):
         match = run["first_match"]
         score = f"{match['score']:,.0f}" if abs(match["score"]) >= 1000 else f"{match['score']:.4g}"
