@@ -30,6 +30,8 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -170,10 +172,35 @@ cv::Mat shown(const Settings &s, const Result &r) {
     return s.wantsLegend() ? sample::withLegend(picture, {contour::scaleOf(r.elevation)}) : picture;
 }
 
-// Remaps both images of a pair, on the device.
+// Rectifies one image of each pair, on the device.
+class Side {
+  public:
+    Side(cusSpace space, const cv::Mat &map, uint64_t seed) : remapper_(space, map) {
+        const cv::Mat white(map.size(), CV_8UC3, cv::Scalar::all(255));
+        cv::extractChannel(remapper_.run(white) < 255, outside_, 0);
+        if (cv::countNonZero(outside_) == 0)
+            outside_.release();
+        noise_.create(map.size(), CV_8U);
+        cv::RNG(seed).fill(noise_, cv::RNG::UNIFORM, 0, 256);
+    }
+    // With colors, and gray. What has no source is black, and in gray noise, which matches nothing; two black areas would match.
+    std::pair<cv::Mat, cv::Mat> run(const cv::Mat &image) {
+        std::pair<cv::Mat, cv::Mat> both = {remapper_.run(image), {}};
+        cv::cvtColor(both.first, both.second, cv::COLOR_BGR2GRAY);
+        if (!outside_.empty())
+            noise_.copyTo(both.second, outside_);
+        return both;
+    }
+    const cv::Mat &outside() const { return outside_; }
+
+  private:
+    contour::Remapper remapper_;
+    cv::Mat outside_, noise_;
+};
+
 struct Remappers {
-    Remappers(cusSpace space, const contour::Rectification &how) : left(space, how.left), right(space, how.right) {}
-    contour::Remapper left, right;
+    Remappers(cusSpace space, const contour::Rectification &how) : left(space, how.left, 1), right(space, how.right, 2) {}
+    Side left, right;
 };
 
 void writeFiles(const Settings &s, const contour::Rectification &how, const Result &r, const cv::Mat &color) {
@@ -200,16 +227,6 @@ void writeFiles(const Settings &s, const contour::Rectification &how, const Resu
         contour::writeCloud(s.cloud_file, shifts, color, q, s.stereo.direction);
 }
 
-// Fills what has no source with noise, which matches nothing; two black areas would match each other. Returns where that is.
-cv::Mat fillOutside(cv::Mat &gray, contour::Remapper &remapper, uint64_t seed) {
-    const cv::Mat white(gray.size(), CV_8UC3, cv::Scalar::all(255));
-    cv::Mat outside, noise(gray.size(), CV_8U);
-    cv::extractChannel(remapper.run(white) < 255, outside, 0);
-    cv::RNG(seed).fill(noise, cv::RNG::UNIFORM, 0, 256);
-    noise.copyTo(gray, outside);
-    return outside;
-}
-
 // Reduces, rectifies (remappers may be NULL) and makes gray.
 Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right, Remappers *remappers) {
     if (left.size() != right.size())
@@ -221,14 +238,12 @@ Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right, Remap
     cv::resize(left, p.color, size, 0, 0, cv::INTER_AREA);
     cv::resize(right, other, size, 0, 0, cv::INTER_AREA);
     if (remappers) {
-        p.color = remappers->left.run(p.color);
-        other = remappers->right.run(other);
-    }
-    cv::cvtColor(p.color, p.left, cv::COLOR_BGR2GRAY);
-    cv::cvtColor(other, p.right, cv::COLOR_BGR2GRAY);
-    if (remappers) {
-        p.outside = fillOutside(p.left, remappers->left, 1);
-        fillOutside(p.right, remappers->right, 2);
+        std::tie(p.color, p.left) = remappers->left.run(p.color);
+        p.right = remappers->right.run(other).second;
+        p.outside = remappers->left.outside();
+    } else {
+        cv::cvtColor(p.color, p.left, cv::COLOR_BGR2GRAY);
+        cv::cvtColor(other, p.right, cv::COLOR_BGR2GRAY);
     }
     if (s.shifts > size.width)
         throw sample::Stop(sample::USAGE, sample::text("--shifts is %d, expected at most the %d columns of the images",

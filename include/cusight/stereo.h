@@ -129,7 +129,7 @@ CUS_API cusStatus cusStereoFindShifts(const cusMat *left, const cusMat *right, i
 /* Makes holes of speckles: small regions whose elevations differ from those around them. Two pixels that share a side belong
  * to one region if neither is a hole and their elevations differ by at most one pixel, 2^subpixel_bits. 16UC1. Uses
  * speckle_size (0: a copy), subpixel_bits. SIZE: more than 2^32 - 1 pixels. Method on a device: union-find with atomic minima
- * (Playne and Hawick, 2018). Cost: two reads, one write, and 28 bytes of scratch read or written a pixel. Scratch: 8 bytes a
+ * (Playne and Hawick, 2018). Cost: two reads, one write, and about 24 bytes of scratch read or written a pixel. Scratch: 8 bytes a
  * pixel. */
 CUS_API cusStatus cusStereoFilterSpeckles(const cusMat *elevation, cusMat *filtered, const cusStereoOptions *options,
                                           cusStream stream);
