@@ -46,7 +46,7 @@ def table(rng):
 def test_maps(space, clean, table):
     e = cusight.events.Events(*(column[:700] for column in clean))
     kind = cusight.Representation("voxel_grid", 5, map=space.put(table))
-    on_device = cusight.events.Events(*(column if space.device == "cpu" else space.put(column) for column in e))
+    on_device = cusight.events.Events(*(space.put(column) for column in e))
     expected = rectified_voxels(e, table, 5)
     for _ in range(2):  # nothing of a call's map is left for the next
         frames = space.get(cusight.stack_events(*on_device, SHAPE, windows=700, representation=kind))
