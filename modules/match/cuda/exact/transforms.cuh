@@ -100,8 +100,8 @@ __device__ Plane<T> templatePlane(const MatchModel &m, const Templates &template
 // Twice the spectra of a band of rows, in tiles of `pitch` rows; fft/rows.cu explains the separation of two rows. Of a frame of
 // floats: sets the counter if a shifted pixel is no integer or too large.
 template<class T>
-__device__ __noinline__ void transformRows(const ExactPass &exact, const Plane<T> &plane, bool of_frame, int band, double2 *spectra,
-                              int pitch) {
+__device__ __noinline__ void transformRows(const ExactPass &exact, const Plane<T> &plane, bool of_frame, int band,
+                                           double2 *spectra, int pitch) {
     fft::DoublePair *const elements = sharedElements();
     const int y = band * BAND + 2 * fft::signalIndex();
     bool fractions = false;
@@ -140,7 +140,7 @@ __device__ __noinline__ inline void transformColumns(const fft::PlanOf<double2> 
 
 // Back to rows of the map: the conjugate of a correlation's spectrum in shared memory.
 __device__ __noinline__ inline void inverseColumns(const ExactPass &exact, fft::DoublePair *product, double2 *products,
-                                               int tile) {
+                                                   int tile) {
     const fft::PlanOf<double2> &plan = exact.columns;
     fft::innerPass(plan, product);
     fft::middlePass<INVERSE>(plan, product);
