@@ -22,7 +22,7 @@ class Chapter:
         self.plots = {}  # file name: plot, of the sections made so far
 
     def summary(self):
-        sections = [self.machine(), self.targets(), self.against_floor(), self.against_others(), self.calls()]
+        sections = [self.machine(), self.targets(), self.against_others(), self.calls()]
         of_targets = self.device == resultfile.target_gpu()
         return self.text(sections + [self.sweeps()] if of_targets else sections)
 
@@ -63,16 +63,16 @@ class Chapter:
         if absent and self.on_gpu:
             yield f"Targets that this file does not measure: {', '.join(absent)}.\n"
 
-    def against_floor(self):
-        bound = [row for row in self.plain if "fraction_of_copy" in row]
-        if bound:
-            yield self.picture("floor", "Against the floor", plots.floor_plot(bound, f"{self.device}: time against the floor"))
-
     def against_others(self):
+        bound = [row for row in self.plain if "fraction_of_copy" in row]
         beside = [row for row in self.plain if others(row)]
+        pictures = []
+        if bound:
+            pictures.append(self.picture("floor", "Against the floor", plots.floor_plot(bound, f"{self.device}: time against the floor")))
         if beside:
             yield faster_peers(self.plain)
-            yield self.picture("peers", "Against others", plots.peers_plot(beside, f"{self.device}: against others"))
+            pictures.append(self.picture("peers", "Against others", plots.peers_plot(beside, f"{self.device}: against others")))
+        yield "".join(pictures)
 
     def calls(self):
         rows = [row for row in self.rows if "calls" in row]
