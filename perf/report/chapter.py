@@ -19,6 +19,7 @@ class Chapter:
         self.measured = {resultfile.key(row): row for row in self.rows}
         self.plain = [row for row in self.rows if not is_sweep(row) and not is_latency(row) and "fraction_of_bus" not in row]
         self.wanted = [t for t in resultfile.targets(self.device) if t["backend"] == ("cuda" if self.on_gpu else "host")]
+        self.elsewhere = []  # chapters of other GPUs
         self.plots = {}  # file name: plot, of the sections made so far
 
     def summary(self):
@@ -59,9 +60,19 @@ class Chapter:
         lines = [target_cells(target, row, self.measured) for target, row in rows if row]
         used = [k for k in range(len(TARGET_HEAD)) if any(line[k] for line in lines)]
         yield table([TARGET_HEAD[k] for k in used], [[line[k] for k in used] for line in lines])
-        absent = [f"`{target['id']}`" for target, row in rows if not row]
-        if absent and self.on_gpu:
-            yield f"Targets that this file does not measure: {', '.join(absent)}.\n"
+        absent = [target for target, row in rows if not row and self.on_gpu]
+        for other in self.elsewhere:
+            here = [target for target in absent if resultfile.key(target) in other.measured]
+            absent = [target for target in absent if target not in here]
+            if here:
+                yield f"Targets that only {other.device} measures: {'; '.join(map(other.reached, here))}.\n"
+        if absent:
+            yield f"Targets that no file measures: {', '.join(target['id'] for target in absent)}.\n"
+
+    def reached(self, target):
+        """A row of another device's target, for a sentence."""
+        asked = f" of {milliseconds(target['target_ms'])}" if "target_ms" in target else ""
+        return f"`{target['id']}` {milliseconds(self.measured[resultfile.key(target)]['median_ms'])}{asked} ms"
 
     def against_others(self):
         bound = [row for row in self.plain if "fraction_of_copy" in row]
