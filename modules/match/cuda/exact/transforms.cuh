@@ -100,8 +100,8 @@ __device__ Plane<T> templatePlane(const MatchModel &m, const Templates &template
 // Twice the spectra of a band of rows, in tiles of `pitch` rows; fft/rows.cu explains the separation of two rows. Of a frame of
 // floats: sets the counter if a shifted pixel is no integer or too large.
 template<class T>
-__device__ __noinline__ void transformRows(const ExactPass &exact, const Plane<T> &plane, bool of_frame, int band,
-                                           double2 *spectra, int pitch) {
+__device__ void transformRows(const ExactPass &exact, const Plane<T> &plane, bool of_frame, int band, double2 *spectra,
+                              int pitch) {
     fft::DoublePair *const elements = sharedElements();
     const int y = band * BAND + 2 * fft::signalIndex();
     bool fractions = false;
@@ -128,7 +128,7 @@ __device__ __noinline__ void transformRows(const ExactPass &exact, const Plane<T
 
 // ---- Columns
 
-__device__ __noinline__ inline void transformColumns(const fft::PlanOf<double2> &plan, const double2 *spectra, int rows) {
+__device__ __forceinline__ void transformColumns(const fft::PlanOf<double2> &plan, const double2 *spectra, int rows) {
     const double2 *in = spectra + fft::signalIndex();
     fft::forwardOuterPass(plan, sharedElements(), [&](int y) {
         return y < rows ? in[2 * static_cast<size_t>(y)] : double2{0, 0};
@@ -139,8 +139,8 @@ __device__ __noinline__ inline void transformColumns(const fft::PlanOf<double2> 
 }
 
 // Back to rows of the map: the conjugate of a correlation's spectrum in shared memory.
-__device__ __noinline__ inline void inverseColumns(const ExactPass &exact, fft::DoublePair *product, double2 *products,
-                                                   int tile) {
+__device__ __forceinline__ void inverseColumns(const ExactPass &exact, fft::DoublePair *product, double2 *products,
+                                               int tile) {
     const fft::PlanOf<double2> &plan = exact.columns;
     fft::innerPass(plan, product);
     fft::middlePass<INVERSE>(plan, product);
@@ -176,7 +176,7 @@ __device__ inline void loadProducts(const ExactPass &exact, const double2 *produ
 }
 
 // The band's correlations, in shared memory at BAND * plan.element(x) + row, but for exact.scale.
-__device__ __noinline__ inline const double *inverseRows(const ExactPass &exact, const double2 *products, int band) {
+__device__ __forceinline__ const double *inverseRows(const ExactPass &exact, const double2 *products, int band) {
     const fft::PlanOf<double2> &plan = exact.rows;
     fft::DoublePair *const elements = sharedElements();
     loadProducts(exact, products, band);
