@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 3, PIECE_BYTES = 8 << 20, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
+enum { BUFFERS = 3, PIECE_BYTES = 16 << 20, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
 
 struct EventsBytes {
     cusEventDecoder *decoder;
@@ -210,14 +210,20 @@ static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) 
 /* Bytes of the caller that are not yet queued for upload. */
 typedef struct Rest {
     const uint8_t *bytes;
-    size_t size;
+    size_t size, piece;
     int pinned;
 } Rest;
+
+/* Large pieces cost fewer waits; but nothing is uploaded while the last one of a push is decoded. */
+static size_t pieceOf(size_t size) {
+    const size_t quarter = size / 4;
+    return quarter > PIECE_BYTES ? PIECE_BYTES : quarter > PIECE_BYTES / 2 ? quarter : PIECE_BYTES / 2;
+}
 
 /* Queues the upload of the next bytes into buffer k, which is free; *size: how many. */
 static cusStatus upload(cusEventPipeline *s, Rest *rest, int k, size_t *size) {
     struct EventsBytes *b = s->bytes;
-    *size = rest->size < PIECE_BYTES ? rest->size : PIECE_BYTES;
+    *size = rest->size < rest->piece ? rest->size : rest->piece;
     if (*size == 0)
         return CUS_OK;
     if (!rest->pinned)
@@ -231,7 +237,8 @@ static cusStatus upload(cusEventPipeline *s, Rest *rest, int k, size_t *size) {
 
 static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
     struct EventsBytes *b = s->bytes;
-    Rest rest = {bytes, size, CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
+    Rest rest = {bytes, size, pieceOf(size),
+                 CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
     size_t pieces[BUFFERS];
     for (int k = 0; k < BUFFERS - 1; ++k)
         CUS_TRY(upload(s, &rest, k, &pieces[k]));
