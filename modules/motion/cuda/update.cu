@@ -176,7 +176,9 @@ __global__ void __launch_bounds__(THREADS) maskKernel(const Detector d, unsigned
     const size_t index = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x;
     if (index >= d.planeWords())
         return;
-    const uint32_t bits = d.planes.mask[number * d.planeWords() + index];
+    const int32_t state = d.status[number].state;
+    const bool has_mask = state == CUS_MOTION_WATCHING || state == CUS_MOTION_CROWDED;
+    const uint32_t bits = has_mask ? d.planes.mask[number * d.planeWords() + index] : 0;
     const unsigned word = static_cast<unsigned>(index % d.words);
     uint8_t *const pixels = out + index / d.words * step + static_cast<size_t>(word) * 32;
     for (uint32_t left = validBits(d, word); left; left &= left - 1) {
