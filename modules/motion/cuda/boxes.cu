@@ -58,9 +58,15 @@ __device__ void sortComponents(const MotionComponent *components, uint32_t count
     uint32_t padded = 1;
     while (padded < count)
         padded *= 2;
+    const auto sync = [&] {
+        if (padded > 32)
+            __syncthreads();
+        else
+            __syncwarp(); // few are all in the first warp, as most often
+    };
     for (uint32_t i = threadIdx.x; i < padded; i += FINISHERS)
         order[i] = static_cast<uint16_t>(i);
-    __syncthreads();
+    sync();
     const auto before = [&](uint32_t a, uint32_t b) {
         return a < count && (b >= count || motionBefore(components + a, components + b));
     };
@@ -76,8 +82,9 @@ __device__ void sortComponents(const MotionComponent *components, uint32_t count
                     order[other] = a;
                 }
             }
-            __syncthreads();
+            sync();
         }
+    __syncthreads();
 }
 
 // Merges boxes that overlap, until none do. parents: of a box that is merged, a smaller one; otherwise itself. In each round every
@@ -200,8 +207,6 @@ __global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const Detector d) {
     if (!s.camera.active)
         return;
     joinParts(d, s);
-    if (i < LISTS)
-        d.counts[blockIdx.x * LISTS + threadIdx.x] = 0;
     if (i == 0)
         motionEnd(&d.model, &s.camera, time, &s.status);
     __syncthreads();

@@ -53,15 +53,15 @@ cusStatus motion_cuda_create(const char *function, cusMotionDetector *detector) 
     const size_t cameras = static_cast<size_t>(d->model.cameras), words = cameras * d->planeWords(),
                  boxes = cameras * static_cast<size_t>(d->model.options.max_boxes);
     Planes &p = d->planes;
-    CUS_TRY(allocate(function, words * 32, &p.background));
+    CUS_TRY(allocateZeros(function, words * 32, &p.background));
     CUS_TRY(allocate(function, words * 32, &p.differences));
     CUS_TRY(allocate(function, words, &p.watched));
-    CUS_TRY(allocate(function, words, &p.moving));
+    CUS_TRY(allocateZeros(function, words, &p.moving));
     CUS_TRY(allocate(function, words, &p.mask));
     CUS_TRY(allocate(function, words * NODES, &p.labels));
     CUS_TRY(allocateZeros(function, cameras, &d->cameras));
     CUS_TRY(allocateZeros(function, cameras, &d->times));
-    CUS_TRY(allocateZeros(function, cameras * LISTS, &d->counts));
+    CUS_TRY(allocate(function, cameras * LISTS, &d->counts));
     CUS_TRY(allocate(function, cameras * d->slots, &d->components));
     CUS_TRY(allocate(function, cameras * d->slots, &d->parents));
     CUS_TRY(allocate(function, cameras * d->most_joins, &d->joins));

@@ -67,20 +67,24 @@ __device__ __forceinline__ uint32_t nodeInTile(uint32_t word, int first) {
 // A thread's word of a tile.
 struct Word {
     unsigned x, y;
-    uint32_t index, bits;
+    uint32_t index, bits, moving;
     uint32_t border;    // pixels with neighbors in other tiles
     bool joins;         // whether runs are to be joined with those of other tiles
     uint32_t roots = 0; // first pixels of runs that are roots
 
-    __device__ __forceinline__ Word(const Detector &d, uint32_t bits)
+    // words: of the tile, by columns
+    __device__ __forceinline__ Word(const Detector &d, const uint32_t *words)
         : x(blockIdx.x * TILE_WORDS + threadIdx.x / TILE_ROWS), y(blockIdx.y * TILE_ROWS + threadIdx.x % TILE_ROWS),
-          index(y * d.words + x), bits(bits) {
+          index(y * d.words + x), bits(words[threadIdx.x]),
+          moving(bits ? d.planes.moving[blockIdx.z * d.planeWords() + index] : 0) {
         const Neighbors others = inOtherTiles(d, x, y);
         const bool bottom = y % TILE_ROWS == TILE_ROWS - 1 && y + 1 < static_cast<unsigned>(d.model.rows),
                    right = x % TILE_WORDS == TILE_WORDS - 1 && x + 1 < d.words;
-        border = others.up || bottom ? ~0u : static_cast<uint32_t>(others.left) | static_cast<uint32_t>(right) << 31;
-        joins =
-            bits & (others.up ? ~0u : static_cast<uint32_t>(others.left) | static_cast<uint32_t>(others.up_right) << 31);
+        const uint32_t left = others.left;
+        border = others.up || bottom ? ~0u : left | static_cast<uint32_t>(right) << 31;
+        // What is above and to the right is joined by way of what is above, if that is set.
+        const bool up_right = others.up_right && !(y % TILE_ROWS && words[threadIdx.x - 1] >> 31);
+        joins = bits & (others.up ? ~0u : left | static_cast<uint32_t>(up_right) << 31);
     }
 };
 
@@ -128,24 +132,24 @@ __device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Wo
     });
     const uint32_t join = word.joins ? atomicAdd(&s.counts[JOINS], 1u) : 0;
     __syncthreads();
-    if (threadIdx.x < LISTS && s.counts[threadIdx.x])
-        s.firsts[threadIdx.x] = atomicAdd(&d.counts[camera * LISTS + threadIdx.x], s.counts[threadIdx.x]);
+    if (threadIdx.x < LISTS) {
+        const uint32_t count = s.counts[threadIdx.x];
+        s.firsts[threadIdx.x] = (threadIdx.x == PARTS ? CUS_MOTION_MAX_COMPONENTS : 0) +
+                                (count ? atomicAdd(&d.counts[camera * LISTS + threadIdx.x], count) : 0);
+    }
     __syncthreads();
     forEachRoot(word, [&](uint32_t node) {
         const uint32_t number = s.parents[node];
         if (number == NONE)
             return;
         const bool reaches = number & REACHES;
-        uint32_t slot = (number & ~REACHES) + s.firsts[reaches ? PARTS : WHOLE];
-        if (reaches)
-            slot += CUS_MOTION_MAX_COMPONENTS;
-        else if (slot >= CUS_MOTION_MAX_COMPONENTS)
-            slot = NONE;
-        s.parents[node] = slot;
-        if (slot == NONE)
-            return;
-        d.components[camera * d.slots + slot] = {0, 0, ~0u, INT32_MAX, INT32_MAX, 0, 0, 0, 0, 0};
-        d.parents[camera * d.slots + slot] = slot;
+        const uint32_t slot = (number & ~REACHES) + s.firsts[reaches ? PARTS : WHOLE];
+        const bool fits = reaches || slot < CUS_MOTION_MAX_COMPONENTS;
+        s.parents[node] = fits ? slot : NONE;
+        if (fits) {
+            d.components[camera * d.slots + slot] = {0, 0, ~0u, INT32_MAX, INT32_MAX, 0, 0, 0, 0, 0};
+            d.parents[camera * d.slots + slot] = slot;
+        }
     });
     if (word.joins)
         d.joins[camera * d.most_joins + s.firsts[JOINS] + join] = word.index;
@@ -182,8 +186,8 @@ __device__ __forceinline__ MotionComponent sumOf(const Detector &d, const Word &
     const bool in = lanes >> threadIdx.x % 32 & 1;
     const unsigned length = in ? run.length() : 0, left = word.x * 32 + static_cast<unsigned>(run.first),
                    right = word.x * 32 + static_cast<unsigned>(run.last);
-    const size_t at = blockIdx.z * d.planeWords() + word.index;
-    const uint32_t moving = in ? d.planes.moving[at] & run.bits() : 0;
+    const size_t at = (blockIdx.z * d.planeWords() + word.index) * 32;
+    const uint32_t moving = in ? word.moving & run.bits() : 0;
     MotionComponent c;
     c.sum_x = warpSum(length * (left + right) / 2);
     c.sum_y = warpSum(length * word.y);
@@ -193,7 +197,7 @@ __device__ __forceinline__ MotionComponent sumOf(const Detector &d, const Word &
     c.right = static_cast<int>(warpMax(in ? right : 0));
     c.bottom = static_cast<int>(warpMax(in ? word.y : 0));
     c.area = warpSum(length);
-    c.differences = warpSum(moving ? sumDifferences(d.planes.differences + at * 32, moving) : 0);
+    c.differences = warpSum(moving ? sumDifferences(d.planes.differences + at, moving) : 0);
     c.moving = warpSum(static_cast<unsigned>(__popc(moving)));
     return c;
 }
@@ -227,8 +231,6 @@ __device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, cons
 
 __global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
     startInOrder();
-    if (!looks(d, blockIdx.z))
-        return;
     __shared__ Tile a, b;
     __shared__ Labels labels;
     const int erode = d.model.options.erode, dilate = d.model.options.dilate, around = erode + dilate;
@@ -244,6 +246,8 @@ __global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
         any |= bits;
         a[i / WORDS][i % WORDS] = erode > 0 ? bits | ~pixels : bits;
     }
+    if (!looks(d, blockIdx.z))
+        return;
     const bool is_set = __syncthreads_or(any != 0);
     if (is_set && erode > 0) {
         const Window window = {erode, true};
@@ -265,7 +269,7 @@ __global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
     labels.words[x * TILE_ROWS + y] = bits;
     if (!__syncthreads_or(bits != 0))
         return;
-    Word word(d, labels.words[threadIdx.x]);
+    Word word(d, labels.words);
     labelTile(labels, word);
     listRoots(d, labels, word);
     addRuns(d, labels, word);
