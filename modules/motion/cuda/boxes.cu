@@ -36,11 +36,9 @@ __device__ void joinParts(const Detector &d, Shared &s) {
     __syncthreads();
     const uint32_t first = CUS_MOTION_MAX_COMPONENTS + threadIdx.x, end = CUS_MOTION_MAX_COMPONENTS + s.counts[PARTS];
     for (uint32_t slot = first; slot < end; slot += FINISHERS) {
-        const uint32_t root = rootOf(parents, slot);
-        if (root == slot)
-            continue;
-        __stcg(parents + slot, root); // makes other paths shorter
-        absorb(components + root, components[slot]);
+        const uint32_t root = flatten(parents, slot);
+        if (root != slot)
+            absorb(components + root, components[slot]);
     }
     __syncthreads();
     for (uint32_t slot = first; slot < end; slot += FINISHERS) {
@@ -62,7 +60,7 @@ __device__ void sortComponents(const MotionComponent *components, uint32_t count
         if (padded > 32)
             __syncthreads();
         else
-            __syncwarp(); // few are all in the first warp, as most often
+            __syncwarp(); // few, as most often, are sorted and read by one warp
     };
     for (uint32_t i = threadIdx.x; i < padded; i += FINISHERS)
         order[i] = static_cast<uint16_t>(i);
@@ -84,7 +82,6 @@ __device__ void sortComponents(const MotionComponent *components, uint32_t count
             }
             sync();
         }
-    __syncthreads();
 }
 
 // Merges boxes that overlap, until none do. parents: of a box that is merged, a smaller one; otherwise itself. In each round every

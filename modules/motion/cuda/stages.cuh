@@ -15,8 +15,7 @@ static_assert(TILE_WORDS * TILE_ROWS == THREADS, "a word for each thread");
 // Most components that reach the border of a tile, since they do not touch; words there that have neighbors in other tiles.
 constexpr int TILE_PARTS = TILE_WORDS * 32 + TILE_ROWS - 2, TILE_JOINS = TILE_WORDS + 2 * (TILE_ROWS - 1);
 
-// Runs of set bits within a word are the nodes of the union-find. Runs of a word start at least two bits apart, so a word has 16
-// places for nodes, and nodes have the order of their first pixels.
+// Runs of set bits within a word are the nodes of the union-find. They start at least two bits apart, so a word has 16 places.
 constexpr int NODES = 16;
 
 struct Planes {

@@ -110,11 +110,9 @@ __device__ __forceinline__ void labelTile(Labels &s, Word &word) {
     __syncthreads();
     for (uint32_t rest = word.bits; rest;) {
         const Run run = takeRun(rest);
-        const uint32_t node = nodeInTile(threadIdx.x, run.first), root = rootOf(s.parents, node);
+        const uint32_t node = nodeInTile(threadIdx.x, run.first), root = flatten(s.parents, node);
         if (root == node)
             word.roots |= 1u << run.first;
-        else
-            atomicMin(s.parents + node, root); // other threads read it
         atomicAdd(s.parents + root, run.length() << AREA_SHIFT);
         if (run.bits() & word.border)
             atomicOr(s.parents + root, REACHES);
