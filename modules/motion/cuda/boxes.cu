@@ -209,9 +209,12 @@ __global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const Detector d) {
     __syncthreads();
     const int boxes = makeBoxes(d, s, s.status.state == CUS_MOTION_WATCHING ? s.status.components : 0);
     assign(s, boxes, time);
+    const bool changes =
+        __syncthreads_or((i < s.status.tracks && s.tracks[i].box < 0) || (i < boxes && s.sorted[i].track == 0));
     if (i == 0) {
         s.status.boxes = boxes;
-        s.status.tracks = motionBeginTracks(&d.model, &s.camera, s.tracks, s.status.tracks, s.sorted, boxes, time);
+        if (changes)
+            s.status.tracks = motionBeginTracks(&d.model, &s.camera, s.tracks, s.status.tracks, s.sorted, boxes, time);
         d.cameras[blockIdx.x] = s.camera;
         d.status[blockIdx.x] = s.status;
     }

@@ -49,12 +49,6 @@ struct Detector {
 
 #ifdef __CUDACC__
 
-// Whether components are wanted in this step of a camera. The same for all threads, between update and finish.
-__device__ __forceinline__ bool looks(const Detector &d, unsigned camera) {
-    const MotionCamera &c = d.cameras[camera];
-    return c.active && motionState(&d.model, &c) == CUS_MOTION_WATCHING;
-}
-
 // The bits of a word of a row that are pixels.
 __device__ __forceinline__ uint32_t validBits(const Detector &d, unsigned word) {
     const unsigned rest = static_cast<unsigned>(d.model.cols) % 32;

@@ -235,6 +235,7 @@ __global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
     const int rows = TILE_ROWS + 2 * around;
     const int left = static_cast<int>(blockIdx.x) * TILE_WORDS, top = static_cast<int>(blockIdx.y) * TILE_ROWS;
     const size_t plane = blockIdx.z * d.planeWords();
+    const MotionCamera camera = d.cameras[blockIdx.z];
     uint32_t any = 0;
     for (int i = static_cast<int>(threadIdx.x); i < rows * WORDS; i += THREADS) {
         const int y = top - around + i / WORDS, x = left - 1 + i % WORDS;
@@ -244,7 +245,7 @@ __global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
         any |= bits;
         a[i / WORDS][i % WORDS] = erode > 0 ? bits | ~pixels : bits;
     }
-    if (!looks(d, blockIdx.z))
+    if (!camera.active || motionState(&d.model, &camera) != CUS_MOTION_WATCHING)
         return;
     const bool is_set = __syncthreads_or(any != 0);
     if (is_set && erode > 0) {
