@@ -51,10 +51,9 @@ __device__ __forceinline__ uint32_t pixelsOf(const Detector &d, int y, int x) {
 // one component and cost one addition. Nodes lie such that a warp's are in different banks.
 struct Labels {
     uint32_t words[THREADS];
-    // By node, a node of the same component. A root's has the area above its own number, and REACHES if it reaches another tile; then
-    // its number in the tile's list; at last its slot.
+    // By node, a node of the same component. A root's has the area above its own number, and REACHES if it reaches another tile; at
+    // last its slot, or NONE.
     uint32_t parents[THREADS * NODES];
-    uint32_t counts[LISTS], firsts[LISTS];
 };
 constexpr int AREA_SHIFT = 12;
 constexpr uint32_t REACHES = 1u << 31, NONE = ~0u;
@@ -88,21 +87,12 @@ struct Word {
     }
 };
 
-// Calls visit(node) for each root of a word.
-template<class Visit>
-__device__ __forceinline__ void forEachRoot(const Word &word, Visit visit) {
-    for (uint32_t left = word.roots; left; left &= left - 1)
-        visit(nodeInTile(threadIdx.x, __ffs(static_cast<int>(left)) - 1));
-}
-
 // Joins the runs of a tile and adds up the areas of its roots.
 __device__ __forceinline__ void labelTile(Labels &s, Word &word) {
     for (uint32_t rest = word.bits; rest;) {
         const uint32_t node = nodeInTile(threadIdx.x, takeRun(rest).first);
         s.parents[node] = node;
     }
-    if (threadIdx.x < LISTS)
-        s.counts[threadIdx.x] = 0;
     __syncthreads();
     const bool has_left = threadIdx.x >= TILE_ROWS, has_up = threadIdx.x % TILE_ROWS > 0;
     joinRuns(s.parents, s.words, threadIdx.x, TILE_ROWS, 1,
@@ -122,35 +112,23 @@ __device__ __forceinline__ void labelTile(Labels &s, Word &word) {
 
 // Gives slots to the tile's roots, and lists the words to be joined.
 __device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Word &word) {
-    const uint32_t least = static_cast<uint32_t>(d.model.options.min_area);
-    const unsigned camera = blockIdx.z;
-    forEachRoot(word, [&](uint32_t node) {
-        const uint32_t reaches = s.parents[node] & REACHES, area = (s.parents[node] & ~REACHES) >> AREA_SHIFT;
-        s.parents[node] = reaches || area >= least ? reaches | atomicAdd(&s.counts[reaches ? PARTS : WHOLE], 1u) : NONE;
-    });
-    const uint32_t join = word.joins ? atomicAdd(&s.counts[JOINS], 1u) : 0;
-    __syncthreads();
-    if (threadIdx.x < LISTS) {
-        const uint32_t count = s.counts[threadIdx.x];
-        s.firsts[threadIdx.x] = (threadIdx.x == PARTS ? CUS_MOTION_MAX_COMPONENTS : 0) +
-                                (count ? atomicAdd(&d.counts[camera * LISTS + threadIdx.x], count) : 0);
-    }
-    __syncthreads();
-    forEachRoot(word, [&](uint32_t node) {
-        const uint32_t number = s.parents[node];
-        if (number == NONE)
-            return;
-        const bool reaches = number & REACHES;
-        const uint32_t slot = (number & ~REACHES) + s.firsts[reaches ? PARTS : WHOLE];
-        const bool fits = reaches || slot < CUS_MOTION_MAX_COMPONENTS;
+    uint32_t *const counts = d.counts + blockIdx.z * LISTS;
+    for (uint32_t left = word.roots; left; left &= left - 1) {
+        const uint32_t node = nodeInTile(threadIdx.x, __ffs(static_cast<int>(left)) - 1), root = s.parents[node];
+        uint32_t slot = NONE;
+        if (root & REACHES)
+            slot = CUS_MOTION_MAX_COMPONENTS + atomicAdd(counts + PARTS, 1u);
+        else if (root >> AREA_SHIFT >= static_cast<uint32_t>(d.model.options.min_area))
+            slot = atomicAdd(counts + WHOLE, 1u);
+        const bool fits = root & REACHES || slot < CUS_MOTION_MAX_COMPONENTS;
         s.parents[node] = fits ? slot : NONE;
         if (fits) {
-            d.components[camera * d.slots + slot] = {0, 0, ~0u, INT32_MAX, INT32_MAX, 0, 0, 0, 0, 0};
-            d.parents[camera * d.slots + slot] = slot;
+            d.components[blockIdx.z * d.slots + slot] = {0, 0, ~0u, INT32_MAX, INT32_MAX, 0, 0, 0, 0, 0};
+            d.parents[blockIdx.z * d.slots + slot] = slot;
         }
-    });
+    }
     if (word.joins)
-        d.joins[camera * d.most_joins + s.firsts[JOINS] + join] = word.index;
+        d.joins[blockIdx.z * d.most_joins + atomicAdd(counts + JOINS, 1u)] = word.index;
     __syncthreads();
 }
 
@@ -178,8 +156,8 @@ __device__ __forceinline__ unsigned warpMax(unsigned v) {
 #endif
 }
 
-// The runs of the lanes `lanes`, which are one below the other, as a component, in all lanes. All lanes of the warp call it. Sums of a
-// warp fit 32 bits: 32 words of 32 pixels, coordinates below 2^16.
+// The runs of the lanes `lanes`, which are one below the other, as a component, in the first of them. All lanes of the warp call it. Sums
+// of a warp fit 32 bits: 32 words of 32 pixels, coordinates below 2^16.
 __device__ __forceinline__ MotionComponent sumOf(const Detector &d, const Word &word, const Run &run, unsigned lanes) {
     const bool in = lanes >> threadIdx.x % 32 & 1;
     const unsigned length = in ? run.length() : 0, left = word.x * 32 + static_cast<unsigned>(run.first),
@@ -193,7 +171,7 @@ __device__ __forceinline__ MotionComponent sumOf(const Detector &d, const Word &
     c.top = static_cast<int>(word.y);
     c.left = 65535 - static_cast<int>(warpMax(in ? 65535 - left : 0));
     c.right = static_cast<int>(warpMax(in ? right : 0));
-    c.bottom = static_cast<int>(warpMax(in ? word.y : 0));
+    c.bottom = static_cast<int>(word.y - threadIdx.x % 32) + 31 - __clz(static_cast<int>(lanes));
     c.area = warpSum(length);
     c.differences = warpSum(moving ? sumDifferences(d.planes.differences + at, moving) : 0);
     c.moving = warpSum(static_cast<unsigned>(__popc(moving)));
