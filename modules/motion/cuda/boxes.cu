@@ -4,7 +4,7 @@
 namespace cusi::motion {
 namespace {
 
-constexpr int FINISHERS = 1024; // threads
+constexpr int FINISHERS = 512;  // threads
 constexpr int MOST_BOXES = 256; // each of one thread
 
 struct Shared {

@@ -82,7 +82,7 @@ struct Word {
         const uint32_t left = others.left;
         border = others.up || bottom ? ~0u : left | static_cast<uint32_t>(right) << 31;
         // What is above and to the right is joined by way of what is above, if that is set.
-        const bool up_right = others.up_right && !(y % TILE_ROWS && words[threadIdx.x - 1] >> 31);
+        const bool up_right = !others.up && others.up_right && !(words[threadIdx.x - 1] >> 31);
         joins = bits & (others.up ? ~0u : left | static_cast<uint32_t>(up_right) << 31);
     }
 };
