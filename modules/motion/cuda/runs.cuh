@@ -47,8 +47,8 @@ __device__ __forceinline__ Neighbors inOtherTiles(const Detector &d, unsigned x,
     return {left, x > 0 && y > 0 && (left || up), up, x + 1 < d.words && y > 0 && (right || up)};
 }
 
-// Joins the runs of word `index`; `column`, `row`: words from one column or row to the next. node(index, first): the node of the run
-// of a word that begins at bit `first`. Runs that touch in more than one way, as those of wide things do, are joined in one.
+// Joins the runs of word `index`; `column`, `row`: words from one column or row to the next. node(index, first): the node of a word's
+// run that begins at bit `first`. Runs that touch in more than one way, as those of wide things do, are joined in one.
 template<class Node>
 __device__ __forceinline__ void joinRuns(uint32_t *parents, const uint32_t *words, uint32_t index, uint32_t column,
                                          uint32_t row, const Neighbors &neighbors, Node node) {

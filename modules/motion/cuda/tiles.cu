@@ -156,8 +156,8 @@ __device__ __forceinline__ unsigned warpMax(unsigned v) {
 #endif
 }
 
-// The runs of the lanes `lanes`, which are one below the other, as a component, in the first of them. All lanes of the warp call it. Sums
-// of a warp fit 32 bits: 32 words of 32 pixels, coordinates below 2^16.
+// The runs of the lanes `lanes`, which are one below the other, as a component, in the first of them. All lanes of the warp call it.
+// Sums fit 32 bits: a warp has 32 words of 32 pixels, with coordinates below 2^16.
 __device__ __forceinline__ MotionComponent sumOf(const Detector &d, const Word &word, const Run &run, unsigned lanes) {
     const bool in = lanes >> threadIdx.x % 32 & 1;
     const unsigned length = in ? run.length() : 0, left = word.x * 32 + static_cast<unsigned>(run.first),
