@@ -6,12 +6,16 @@ namespace {
 
 constexpr int FINISHERS = 512;  // threads
 constexpr int MOST_BOXES = 256; // each of one thread
+constexpr int FEW_PARTS = 2048; // that shared memory has room for
 
 struct Shared {
     MotionComponent boxes[MOST_BOXES];
     cusMotionBox sorted[MOST_BOXES];
     cusMotionTrack tracks[MOST_BOXES];
-    uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting; then parents
+    union {
+        uint32_t parents[FEW_PARTS];               // of parts, if they are few
+        uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting many; then parents of boxes
+    };
     uint16_t merged[MOST_BOXES];
     int takers[MOST_BOXES]; // of boxes: the first of the tracks that want it
     int decided;            // tracks
@@ -25,28 +29,36 @@ constexpr uint16_t NONE = 0xffff;
 // Makes components of their parts.
 __device__ void joinParts(const Detector &d, Shared &s) {
     const size_t plane = blockIdx.x * d.planeWords();
-    uint32_t *const parents = d.parents + blockIdx.x * d.slots;
-    MotionComponent *const components = d.components + blockIdx.x * d.slots;
-    const auto labelAt = [&](uint32_t index, int first) { return d.planes.labels[plane * NODES + nodeAt(index, first)]; };
+    const uint32_t count = s.counts[PARTS];
+    const bool few = count <= FEW_PARTS; // as most often; then a step of a path takes a tenth of the time
+    uint32_t *const listed = d.parents + blockIdx.x * d.slots + CUS_MOTION_MAX_COMPONENTS, *const parents =
+                                                                                               few ? s.parents : listed;
+    MotionComponent *const components = d.components + blockIdx.x * d.slots, *const parts =
+                                                                                 components + CUS_MOTION_MAX_COMPONENTS;
+    for (uint32_t part = threadIdx.x; few && part < count; part += FINISHERS)
+        s.parents[part] = part;
+    __syncthreads();
+    const auto labelAt = [&](uint32_t index, int first) {
+        return d.planes.labels[plane * NODES + nodeAt(index, first)] - CUS_MOTION_MAX_COMPONENTS;
+    };
     for (uint32_t i = threadIdx.x; i < s.counts[JOINS]; i += FINISHERS) {
         const uint32_t index = d.joins[blockIdx.x * d.most_joins + i];
         joinRuns(parents, d.planes.mask + plane, index, 1, d.words, inOtherTiles(d, index % d.words, index / d.words),
                  labelAt);
     }
     __syncthreads();
-    const uint32_t first = CUS_MOTION_MAX_COMPONENTS + threadIdx.x, end = CUS_MOTION_MAX_COMPONENTS + s.counts[PARTS];
-    for (uint32_t slot = first; slot < end; slot += FINISHERS) {
-        const uint32_t root = flatten(parents, slot);
-        if (root != slot)
-            absorb(components + root, components[slot]);
+    for (uint32_t part = threadIdx.x; part < count; part += FINISHERS) {
+        const uint32_t root = flatten(parents, part);
+        if (root != part)
+            absorb(parts + root, parts[part]);
     }
     __syncthreads();
-    for (uint32_t slot = first; slot < end; slot += FINISHERS) {
-        if (parents[slot] != slot || components[slot].area < static_cast<uint32_t>(d.model.options.min_area))
+    for (uint32_t part = threadIdx.x; part < count; part += FINISHERS) {
+        if (parents[part] != part || parts[part].area < static_cast<uint32_t>(d.model.options.min_area))
             continue;
         const uint32_t number = atomicAdd(&s.camera.components, 1u);
         if (number < CUS_MOTION_MAX_COMPONENTS)
-            components[number] = components[slot];
+            components[number] = parts[part];
     }
     __syncthreads();
 }
@@ -56,15 +68,9 @@ __device__ void sortComponents(const MotionComponent *components, uint32_t count
     uint32_t padded = 1;
     while (padded < count)
         padded *= 2;
-    const auto sync = [&] {
-        if (padded > 32)
-            __syncthreads();
-        else
-            __syncwarp(); // few, as most often, are sorted and read by one warp
-    };
     for (uint32_t i = threadIdx.x; i < padded; i += FINISHERS)
         order[i] = static_cast<uint16_t>(i);
-    sync();
+    __syncthreads();
     const auto before = [&](uint32_t a, uint32_t b) {
         return a < count && (b >= count || motionBefore(components + a, components + b));
     };
@@ -80,8 +86,31 @@ __device__ void sortComponents(const MotionComponent *components, uint32_t count
                     order[other] = a;
                 }
             }
-            sync();
+            __syncthreads();
         }
+}
+
+// The first `most` of the components in their order. Of few, every thread counts how many are before its own.
+__device__ void takeLargest(const MotionComponent *components, uint32_t count, uint32_t most, Shared &s) {
+    const uint32_t i = threadIdx.x;
+    if (count > MOST_BOXES) {
+        sortComponents(components, count, s.order);
+        if (i < most)
+            s.boxes[i] = components[s.order[i]];
+        __syncthreads();
+        return;
+    }
+    MotionComponent mine = {};
+    uint32_t before = i < count ? 0 : most;
+    if (i < count)
+        s.boxes[i] = mine = components[i];
+    __syncthreads();
+    for (uint32_t k = 0; k < count && i < count; ++k)
+        before += static_cast<uint32_t>(motionBefore(&s.boxes[k], &mine));
+    __syncthreads();
+    if (before < most)
+        s.boxes[before] = mine;
+    __syncthreads();
 }
 
 // Merges boxes that overlap, until none do. parents: of a box that is merged, a smaller one; otherwise itself. In each round every
@@ -132,13 +161,9 @@ __device__ int sortMerged(Shared &s, int count) {
 
 // The largest components as boxes; returns how many.
 __device__ int makeBoxes(const Detector &d, Shared &s, uint32_t count) {
-    const MotionComponent *const components = d.components + blockIdx.x * d.slots;
-    sortComponents(components, count, s.order);
     const int boxes = static_cast<int>(min(count, static_cast<uint32_t>(d.model.options.max_boxes)));
     const int i = static_cast<int>(threadIdx.x);
-    if (i < boxes)
-        s.boxes[i] = components[s.order[i]];
-    __syncthreads();
+    takeLargest(d.components + blockIdx.x * d.slots, count, static_cast<uint32_t>(boxes), s);
     if (d.model.options.merge) {
         merge(s, boxes);
         return sortMerged(s, boxes);

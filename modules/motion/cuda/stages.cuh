@@ -38,7 +38,7 @@ struct Detector {
     int64_t *times;              // of each camera's current frame
     uint32_t *counts;            // LISTS of each camera
     MotionComponent *components; // `slots` of each camera: CUS_MOTION_MAX_COMPONENTS components, then parts, in any order
-    uint32_t *parents;           // by slot: of a part, one of the same component; of the root, its own
+    uint32_t *parents;           // by slot: of a part, the number of one of the same component; of the root, its own
     uint32_t *joins;             // words whose runs are to be joined with those of other tiles
     cusMotionStatus *status;
     cusMotionBox *boxes;

@@ -124,7 +124,7 @@ __device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Wo
         s.parents[node] = fits ? slot : NONE;
         if (fits) {
             d.components[blockIdx.z * d.slots + slot] = {0, 0, ~0u, INT32_MAX, INT32_MAX, 0, 0, 0, 0, 0};
-            d.parents[blockIdx.z * d.slots + slot] = slot;
+            d.parents[blockIdx.z * d.slots + slot] = slot - CUS_MOTION_MAX_COMPONENTS; // used for parts only
         }
     }
     if (word.joins)
