@@ -76,6 +76,15 @@ cusStatus raw_cuda_check(const char *function, cusEventDecoder *decoder, cusEven
 cusStatus raw_cuda_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state);
 cusStatus raw_cuda_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state);
 
+/* cuda/frames.cu: those of the device backend for frames. */
+cusStatus raw_cuda_frames_create(const char *function, cusEventDecoder *decoder);
+void raw_cuda_frames_destroy(cusEventDecoder *decoder);
+cusStatus raw_cuda_frames_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                              const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream);
+cusStatus raw_cuda_frames_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream);
+cusStatus raw_cuda_frames_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state);
+cusStatus raw_cuda_frames_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state);
+
 #ifdef __cplusplus
 }
 #endif

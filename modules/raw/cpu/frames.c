@@ -49,12 +49,15 @@ static int decodeChunk(const uint8_t *chunk, uint32_t size, uint32_t events, Cus
     return bits >> 62 == 0;
 }
 
-/* Delivers n good events, which may be in their place already. */
+/* Delivers n good events, which may be in their place already, or overlap it. */
 static void deliver(Frames *f, const cusEventBuffers *to, CusiEvents e, size_t n) {
     cusEventDecoded *done = &f->last;
     const uint64_t at = done->count;
     if (!n)
         return;
+    if (!at)
+        done->first_time = e.t[0];
+    done->last_time = f->place.last_time = e.t[n - 1];
     if (to->x && to->x + at != e.x)
         memmove(to->x + at, e.x, n * sizeof *e.x);
     if (to->y && to->y + at != e.y)
@@ -63,9 +66,6 @@ static void deliver(Frames *f, const cusEventBuffers *to, CusiEvents e, size_t n
         memmove(to->p + at, e.p, n * sizeof *e.p);
     if (to->t && to->t + at != e.t)
         memmove(to->t + at, e.t, n * sizeof *e.t);
-    if (!at)
-        done->first_time = e.t[0];
-    done->last_time = f->place.last_time = e.t[n - 1];
     done->count += n;
     f->counts.events += n;
 }
