@@ -3,126 +3,15 @@
 
 #include "eventio/hdf5/codec.h"
 #include "cusight/live.h"
+#include "reference/ecf.hpp"
 
 using namespace eventio_test;
 using reference::append;
+using reference::ecfEvents;
+using reference::encodeEcf;
+using reference::Packing;
 
 namespace {
-
-// ---- An encoder ----
-
-enum class Packing { ALL, XP, NONE };
-
-// Splits runs at random places: an encoder may, and counts of 0 are allowed.
-struct Runs {
-    std::mt19937_64 &random;
-    bool split;
-    size_t of(size_t length, size_t most) {
-        return std::min({length, most, split ? size_t(random() % (length + 2)) : length});
-    }
-};
-
-void appendTimes(Bytes &out, const Events &e, Runs runs) {
-    int64_t time = e.size() ? e.t[0] : 0;
-    for (size_t i = 0; i < e.size();) {
-        uint64_t step = uint64_t(e.t[i] - time);
-        time = e.t[i];
-        if (step > 14 || (runs.split && step && runs.random() % 4 == 0)) {
-            const uint64_t in_run = runs.split ? std::min<uint64_t>(runs.random() % 15, step) : 0;
-            for (uint64_t digits = step - in_run; digits; digits >>= 4)
-                append(out, 0xf0 | (digits & 15), 1);
-            step = in_run;
-        }
-        size_t same = 1;
-        while (i + same < e.size() && e.t[i + same] == time)
-            ++same;
-        for (bool first = true; first || same;) {
-            const size_t n = runs.of(same, 65535);
-            append(out, (first ? step : 0) << 4 | (n < 15 && !(runs.split && runs.random() % 8 == 0) ? n : 15), 1);
-            if ((out.back() & 15) == 15)
-                append(out, n, 2);
-            first = false;
-            same -= n;
-            i += n;
-        }
-    }
-}
-
-void appendRuns(Bytes &out, size_t n, Runs runs, uint32_t escape, int width, const std::function<uint64_t(size_t)> &value) {
-    for (size_t i = 0; i < n;) {
-        size_t same = 1;
-        while (i + same < n && value(i + same) == value(i))
-            ++same;
-        same = runs.of(same, 65535);
-        append(out, value(i) * (escape + 1) | std::min<size_t>(same, escape), size_t(width));
-        if (same >= escape)
-            append(out, same, 2);
-        i += same;
-    }
-}
-
-Bytes encode(const Events &e, Packing packing, std::mt19937_64 &random, bool split) {
-    const Runs runs{random, split};
-    const size_t n = e.size();
-    Bytes out;
-    append(out, n << 2 | (packing == Packing::ALL ? 2 : 0) | (packing == Packing::XP ? 1 : 0), 4);
-    append(out, n ? uint64_t(e.t[0]) : 0, 8);
-    appendTimes(out, e, runs);
-    const auto at = [&](size_t i, bool with_y) -> uint64_t { // what is past the end is anything
-        return i < n ? (with_y ? uint64_t(e.y[i]) << 12 : 0) | uint64_t(e.x[i]) << 1 | e.p[i]
-                     : random() & (with_y ? 0xffffff : 0xfff);
-    };
-    if (packing == Packing::ALL) {
-        for (size_t i = 0; i < n; i += 4) {
-            const uint64_t v[4] = {at(i, true), at(i + 1, true), at(i + 2, true), at(i + 3, true)};
-            append(out, v[0] << 8 | (v[1] & 255), 4);
-            append(out, v[1] >> 8 << 16 | (v[2] & 65535), 4);
-            append(out, v[2] >> 16 << 24 | v[3], 4);
-        }
-        return out;
-    }
-    appendRuns(out, n, runs, 31, 2, [&](size_t i) { return e.y[i]; });
-    if (packing == Packing::XP) {
-        for (size_t i = 0; i < n; i += 4) {
-            const uint64_t v[4] = {at(i, false), at(i + 1, false), at(i + 2, false), at(i + 3, false)};
-            append(out, v[0] << 4 | (v[1] & 15), 2);
-            append(out, v[1] >> 4 << 8 | (v[2] & 255), 2);
-            append(out, v[2] >> 8 << 12 | v[3], 2);
-        }
-        return out;
-    }
-    for (size_t i = 0; i < n;) {
-        const unsigned x = e.x[i++];
-        unsigned mask = 0, last = 0;
-        while (i < n && e.x[i] > x + last && e.x[i] <= x + 5 && !(split && random() % 4 == 0)) {
-            last = unsigned(e.x[i++]) - x;
-            mask |= 1u << (5 - last);
-        }
-        append(out, x << 5 | mask, 2);
-    }
-    appendRuns(out, n, runs, 127, 1, [&](size_t i) { return e.p[i]; });
-    return out;
-}
-
-// Long and short runs, rows of neighbors, small, large and enormous steps in time.
-Events ecfEvents(size_t n, std::mt19937_64 &random) {
-    Events e;
-    int64_t t = int64_t(random() % (uint64_t(1) << (random() % 50)));
-    unsigned x = 0, y = 0, p = 0;
-    const uint64_t kind = random();
-    while (e.size() < n) {
-        const uint64_t r = random();
-        if (r % (2 + kind % 50) == 0)
-            t += int64_t((r >> 8) % (uint64_t(1) << ((r >> 32) % 8 ? 5 : (r >> 36) % 40)));
-        if (r % (1 + (kind >> 8) % 90) == 0)
-            y = unsigned(random() % 720);
-        x = r % (1 + (kind >> 16) % 9) == 0 ? unsigned(random() % 1280) : (x + 1 + unsigned((r >> 48) % 3)) % 1280;
-        if (r % (1 + (kind >> 24) % 300) == 0)
-            p ^= 1;
-        e.add(t, x, y, p);
-    }
-    return e;
-}
 
 Events decoded(const Bytes &rows, size_t n) {
     Events e;
@@ -144,7 +33,7 @@ TEST(EventMetavision, EveryVariantOfTheCodec) {
         const size_t n = round % 100 == 99 ? random() % 65536 : random() % 300, room = n + random() % 3;
         const Events e = ecfEvents(n, random);
         const Packing packing = Packing(round % 3);
-        const Bytes in = encode(e, packing, random, round / 3 % 2);
+        const Bytes in = encodeEcf(e, packing, random, round / 3 % 2);
         Bytes out(16 * room);
         ASSERT_TRUE(eventio_ecfDecode(in.data(), in.size(), out.data(), out.size())) << round;
         ASSERT_EQ(decoded(out, n), e) << round;
@@ -256,7 +145,7 @@ void writeMetavision(const std::string &path, const Events &e, Store how, size_t
     if (how == Store::ECF)
         for (hsize_t first = 0; first < n; first += chunk) {
             const Bytes bytes =
-                encode(e.part(first, std::min<size_t>(chunk, n - first)), Packing(random() % 3), random, random() % 2);
+                encodeEcf(e.part(first, std::min<size_t>(chunk, n - first)), Packing(random() % 3), random, random() % 2);
             H5Dwrite_chunk(set, NO, 0, &first, bytes.size(), bytes.data());
         }
     else
@@ -299,7 +188,7 @@ TEST(EventMetavision, ChunkWithFewerEvents) {
     writeMetavision(at / "r.h5", e, Store::ECF, 100, random);
     const hid_t file = H5Fopen((at / "r.h5").c_str(), H5F_ACC_RDWR, NO), set = H5Dopen2(file, "/CD/events", NO);
     const hsize_t first = 100;
-    const Bytes fewer = encode(e.part(100, 99), Packing::ALL, random, false);
+    const Bytes fewer = encodeEcf(e.part(100, 99), Packing::ALL, random, false);
     H5Dwrite_chunk(set, NO, 0, &first, fewer.size(), fewer.data());
     H5Dclose(set);
     H5Fclose(file);
