@@ -206,7 +206,6 @@ class EcfFile {
             check(cusEventWriterWrite(writer, n, x.data(), y.data(), p.data(), t.data()));
         }
         check(cusEventWriterFinish(writer));
-        cusEventWriterDiscard(writer);
         check(cusEventReaderOpen(&reader_, path_.c_str(), nullptr));
     }
     ~EcfFile() {
