@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-/* The formats of recordings; a decoder takes EVT2, EVT21, EVT3, EVT4, DAT and METAVISION. The others are those of cusight/eventio.h. */
+/* The formats of recordings; a decoder takes EVT2, EVT21, EVT3, EVT4, DAT and METAVISION. The others are those of
+ * cusight/eventio.h. */
 typedef enum cusEventFormat {
     CUS_EVENTS_ANY = 0, /* from the content */
     CUS_EVENTS_M3ED = 1,
@@ -130,8 +131,8 @@ CUS_API void cusEventDecoderDestroy(cusEventDecoder *decoder);
  *   device `used` is always at the first word whose events do not all fit. There every further run does nothing and reports
  *   CAPACITY with `used` 0 until cusEventDecoderCheck has been called, so runs that are queued already do no harm.
  *   FORMAT: a bad event or an undefined word (CUS_BAD_EVENTS_STOP), at whose word `used` is (0 if it began in an earlier
- *   piece). METAVISION: also a chunk or a header that is malformed, whatever bad_events says; nothing of it is delivered. The events and triggers before it are delivered and counted; every further run reports the same and delivers
- *   nothing, until SetState or Finish.
+ *   piece); METAVISION: also a chunk or a header that is malformed, whatever bad_events says. The events and triggers before it are
+ *   delivered and counted; every further run reports the same and delivers nothing, until SetState or Finish.
  * METAVISION: chunks stand for words, and none for triggers. On both backends arrays are filled by the first events of a chunk that
  * does not fit, and `used` is at the chunk. On the device each chunk is decoded by one block; from the first on that has a bad event
  * or more than fits, by one block one after the other.
@@ -144,30 +145,28 @@ CUS_API cusStatus cusEventDecoderRun(cusEventDecoder *decoder, const void *bytes
  * with the message. After CAPACITY the next run decodes again. Errors: NULL, CUDA, those of Run. */
 CUS_API cusStatus cusEventDecoderCheck(cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream);
 
-/* Ends the recording: TRUNCATED if the last piece ended within a word or a frame. The decoder is at the start again, whatever came before.
- * Waits as Check does. */
+/* Ends the recording: TRUNCATED if the last piece ended within a word or a frame. The decoder is at the start again, whatever
+ * came before. Waits as Check does. */
 CUS_API cusStatus cusEventDecoderFinish(cusEventDecoder *decoder, cusStream stream);
 
 /* All that a decoder remembers between two pieces: a place in a recording from which any decoder of the format can continue.
- * METAVISION: the place is a frame, and `carried` bytes from its beginning on have been passed already: a decoder that continues from
- * the state expects them again. */
+ * METAVISION: the place is a frame at `offset`, of which `line` chunks, below 255, and `vector` events of the next are decoded, skipped
+ * ones included. `carried` bytes of it have been passed already, which a decoder that continues from the state expects again. */
 typedef struct cusEventDecoderState {
-    uint64_t offset;   /* bytes decoded since the start, whole words */
-    uint64_t index;    /* of the next event, skipped ones included */
-    int64_t time_high; /* last time word, unwrapped, in its own ticks; -1 before the first */
-    int64_t time;      /* microseconds. EVT3: now. EVT2.1, EVT4: of the last vector. A reader's: of its last event */
-    int64_t last_time; /* latest event delivered; -1: none */
-    uint64_t line; /* text (cusight/eventio.h): lines passed. METAVISION: chunks of the frame that are decoded, below 255 */
-    uint32_t time_low; /* EVT3: lower bits of the time */
-    uint32_t y;        /* EVT3: row */
-    uint32_t vector_x; /* EVT3: column after the last vector. EVT2.1, EVT4: column of the last vector */
-    uint32_t vector_p; /* polarity of vectors */
-    uint32_t
-        vector; /* events of the last vector that did not fit: one bit each. On the device always 0. METAVISION: events of
-                             the next chunk that are decoded, skipped ones included */
+    uint64_t offset;      /* bytes decoded since the start, whole words */
+    uint64_t index;       /* of the next event, skipped ones included */
+    int64_t time_high;    /* last time word, unwrapped, in its own ticks; -1 before the first */
+    int64_t time;         /* microseconds. EVT3: now. EVT2.1, EVT4: of the last vector. A reader's: of its last event */
+    int64_t last_time;    /* latest event delivered; -1: none */
+    uint64_t line;        /* text (cusight/eventio.h): lines passed; METAVISION: chunks passed */
+    uint32_t time_low;    /* EVT3: lower bits of the time */
+    uint32_t y;           /* EVT3: row */
+    uint32_t vector_x;    /* EVT3: column after the last vector. EVT2.1, EVT4: column of the last vector */
+    uint32_t vector_p;    /* polarity of vectors */
+    uint32_t vector;      /* events of the last vector that did not fit: one bit each. On the device always 0 */
     uint32_t vector_size; /* EVT3: columns of the last vector */
-    uint32_t carried;     /* bytes of an incomplete word, below 8. METAVISION: see above */
-    uint8_t carry[8];     /* those bytes of a word */
+    uint32_t carried;     /* bytes of an incomplete word, below 8 */
+    uint8_t carry[8];     /* those bytes */
     uint32_t reserved;    /* 0 */
 } cusEventDecoderState;
 

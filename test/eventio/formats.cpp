@@ -167,7 +167,7 @@ TEST_P(WrittenFormat, TheBytesAreForADecoder) {
     CUS_REJECTS(cusEventReaderReadBytes(reader.reader, 1, piece.data(), &count), VALUE,
                 "cusEventReaderReadBytes: expected cusEventReaderDecoder before it");
     EXPECT_EQ(count, 0u);
-    const bool framed = format == CUS_EVENTS_METAVISION;
+    const bool framed = format == CUS_EVENTS_METAVISION && GetParam().compress == 1;
     if (!framed && format != CUS_EVENTS_EVT2 && format != CUS_EVENTS_EVT3 && format != CUS_EVENTS_DAT) {
         CUS_REJECTS(cusEventReaderDecoder(reader.reader, &options, &state), UNSUPPORTED,
                     "expected EVT2, EVT2.1, EVT3, EVT4, DAT or Metavision in chunks compressed by ECF");

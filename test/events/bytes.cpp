@@ -119,7 +119,7 @@ TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
 TEST_P(EventBytes, GiveTheFramesOfTheirChunks) {
     auto random = support::generator();
     const std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES)};
-    for (int round = 0; round < 60 / support::SLOWER; ++round) {
+    for (int round = 0; round < 24 / support::SLOWER; ++round) {
         auto decoder =
             raw_test::optionsOf({CUS_EVENTS_METAVISION, 0, "Metavision"}, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
         Damage damage = {};
