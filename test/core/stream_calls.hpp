@@ -96,7 +96,7 @@ class Calls {
     }
 
   private:
-    enum class Kind { BYTES, WORDS, BOXES, X, Y, TIMES, PLACES };
+    enum class Kind { BYTES, WORDS, FRAME, BOXES, X, Y, TIMES, PLACES };
     struct Input {
         cusMat *mat;
         std::vector<uint8_t> contents[CONTENTS];
@@ -128,6 +128,11 @@ class Calls {
         int64_t t = 1000;
         for (size_t i = 0; kind == Kind::WORDS && i < size / 2; ++i)
             put(bytes, i, static_cast<uint16_t>(random_() % 24));
+        if (kind == Kind::FRAME) { // of a chunk with eight events at time 0, all packed
+            const uint32_t words[] = {0x31464345, 1, 37, 8}, chunk[] = {8 << 2 | 2, 0, 0, 8};
+            std::memcpy(bytes.data(), words, sizeof words);
+            std::memcpy(&bytes[256], chunk, sizeof chunk);
+        }
         for (size_t i = 0; (kind == Kind::X || kind == Kind::Y) && i < size / 2; ++i)
             put(bytes, i, static_cast<uint16_t>(random_() % (kind == Kind::X ? COLS : ROWS)));
         for (size_t i = 0; kind == Kind::TIMES && i < size / 8; ++i)
@@ -411,24 +416,28 @@ class Calls {
     }
 
     // The decoder goes on from run to run, so what it writes is not compared.
-    void rawBytes() {
-        constexpr size_t BYTES = 4 * EVENTS;
+    cusEventDecoder *rawBytes(cusEventFormat format, size_t size, Kind kind) {
         cusEventDecoderOptions options = cusEventDecoderDefaults();
-        options.format = CUS_EVENTS_EVT2;
+        options.format = format;
         options.bad_events = CUS_BAD_EVENTS_SKIP;
         options.space = space_;
-        options.max_bytes = BYTES;
+        options.max_bytes = size;
         cusEventDecoder *decoder = nullptr;
         CUS_EXPECT_OK(cusEventDecoderCreate(&decoder, &options));
         cleanup_.push_back([=] { cusEventDecoderDestroy(decoder); });
-        const void *bytes = input(1, int(BYTES), CUS_8UC1).data;
+        const void *bytes = input(1, int(size), CUS_8UC1, kind).data;
         cusMat &t = empty();
         CUS_EXPECT_OK(cusMatCreate(&t, 1, EVENTS, CUS_64FC1 /* as wide */, space_));
         cusEventBuffers buffers = {};
         buffers.t = static_cast<int64_t *>(t.data);
         buffers.capacity = EVENTS;
         add("cusEventDecoderRun", Capture::YES, "decoder", {},
-            [=](cusStream s) { return cusEventDecoderRun(decoder, bytes, BYTES, &buffers, nullptr, s); });
+            [=](cusStream s) { return cusEventDecoderRun(decoder, bytes, size, &buffers, nullptr, s); });
+        return decoder;
+    }
+    void rawBytes() {
+        rawBytes(CUS_EVENTS_METAVISION, 512, Kind::FRAME);
+        cusEventDecoder *decoder = rawBytes(CUS_EVENTS_EVT2, 4 * EVENTS, Kind::BYTES);
         add("cusEventDecoderCheck", Capture::REFUSED, "decoder", {},
             [=](cusStream s) { return cusEventDecoderCheck(decoder, nullptr, s); });
         add("cusEventDecoderFinish", Capture::REFUSED, "decoder", {},
