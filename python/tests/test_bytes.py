@@ -214,15 +214,17 @@ def test_damage_in_the_file_comes_after_the_chunks_before_it(events, tmp_path):
     clean = cusight.events.Events(*(column[keep] for column in events))
     with cusight.events.EventWriter(tmp_path / "cut.hdf5", SHAPE, format="Metavision", chunk=1024) as writer:
         writer.write(*clean)
-    data = (tmp_path / "cut.hdf5").read_bytes()
-    cut = cusight.Windowing(10, keep_incomplete=True)
+    data = bytearray((tmp_path / "cut.hdf5").read_bytes())
+    third = data.index(int(clean.t[2048]).to_bytes(8, "little"), 4) - 4  # the chunk's header: its number of events, the first time
+    assert int.from_bytes(data[third : third + 4], "little") >> 2 == 1024
+    data[third : third + 4] = b"\xff" * 4
     batches = []
-    with cusight.events.open(data[:-1]) as opened:
-        with cusight.EventPipeline(SHAPE, sink=batches.append, windows=cut, recording=opened) as pipeline:
-            with pytest.raises(cusight.Error):
-                while pipeline.push_recording():
-                    pass
-            pipeline.flush()
-    frames = np.concatenate([b.frames for b in batches]) if batches else np.zeros((0,))
-    whole = cusight.stack_events(clean, SHAPE, windows=cut)
-    assert np.array_equal(frames, whole[: len(frames)])
+    with cusight.events.open(bytes(data)) as opened:
+        pipeline = cusight.EventPipeline(SHAPE, "mdes", batches.append, windows=8, recording=opened)
+        with pytest.raises(ValueError, match="chunk that is not what ECF defines"):
+            while pipeline.push_recording():
+                pass
+        pipeline.flush()
+        pipeline.close()
+    whole = cusight.stack_events(clean, SHAPE, windows=8, representation="mdes")
+    assert np.array_equal(np.concatenate([b.frames for b in batches]), whole[: 2048 // 8])

@@ -96,6 +96,7 @@ class Calls {
     }
 
   private:
+    using Run = std::function<cusStatus(cusStream)>;
     enum class Kind { BYTES, WORDS, FRAME, BOXES, X, Y, TIMES, PLACES };
     struct Input {
         cusMat *mat;
@@ -166,7 +167,7 @@ class Calls {
             downloaded = &output();
             CUS_EXPECT_OK(cusMatCreatePinned(downloaded, ROWS, COLS, CUS_8UC3));
         }
-        using Run = std::function<cusStatus(cusStream)>;
+
         add("cusMatUpload", Capture::YES, nullptr, {up, uploaded},
             device ? Run([=](cusStream s) { return cusMatUpload(up, uploaded, s); }) : Run());
         add("cusMatDownload", Capture::YES, nullptr, {color_, downloaded},
@@ -415,8 +416,8 @@ class Calls {
             [=](cusStream s) { return cusEventGeneratorCheck(generator, nullptr, s); });
     }
 
-    // The decoder goes on from run to run, so what it writes is not compared.
-    cusEventDecoder *rawBytes(cusEventFormat format, size_t size, Kind kind) {
+    // A decoder goes on from run to run, so what it writes is not compared.
+    std::pair<cusEventDecoder *, Run> decoderOf(cusEventFormat format, size_t size, Kind kind) {
         cusEventDecoderOptions options = cusEventDecoderDefaults();
         options.format = format;
         options.bad_events = CUS_BAD_EVENTS_SKIP;
@@ -431,13 +432,16 @@ class Calls {
         cusEventBuffers buffers = {};
         buffers.t = static_cast<int64_t *>(t.data);
         buffers.capacity = EVENTS;
-        add("cusEventDecoderRun", Capture::YES, "decoder", {},
-            [=](cusStream s) { return cusEventDecoderRun(decoder, bytes, size, &buffers, nullptr, s); });
-        return decoder;
+        return {decoder, [=](cusStream s) { return cusEventDecoderRun(decoder, bytes, size, &buffers, nullptr, s); }};
     }
     void rawBytes() {
-        rawBytes(CUS_EVENTS_METAVISION, 512, Kind::FRAME);
-        cusEventDecoder *decoder = rawBytes(CUS_EVENTS_EVT2, 4 * EVENTS, Kind::BYTES);
+        const auto of_words = decoderOf(CUS_EVENTS_EVT2, 4 * EVENTS, Kind::BYTES);
+        const auto of_frames = decoderOf(CUS_EVENTS_METAVISION, 512, Kind::FRAME);
+        cusEventDecoder *decoder = of_words.first;
+        add("cusEventDecoderRun", Capture::YES, "decoder", {}, [=](cusStream s) {
+            CUS_TRY(of_words.second(s));
+            return of_frames.second(s);
+        });
         add("cusEventDecoderCheck", Capture::REFUSED, "decoder", {},
             [=](cusStream s) { return cusEventDecoderCheck(decoder, nullptr, s); });
         add("cusEventDecoderFinish", Capture::REFUSED, "decoder", {},
