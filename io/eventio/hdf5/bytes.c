@@ -67,7 +67,7 @@ void eventio_closeFrames(Hdf5Frames *f) {
 
 static cusStatus damaged(const Table *t, uint64_t chunk) {
     return cusi_fail(CUS_ERROR_FORMAT, "%s: the chunk of %s that starts at event %llu is damaged", function, t->name,
-                     (unsigned long long)(chunk * t->chunk));
+                     (unsigned long long)chunk * t->chunk);
 }
 
 /* Whether ECF can say the events: n rows of Metavision's type. */
@@ -89,9 +89,8 @@ static int isEncodable(const uint8_t *rows, size_t n) {
 static cusStatus encode(const Hdf5Reader *h, const ChunkJob *job, Chunk *chunk) {
     const Table *t = job->table;
     const size_t bytes = 16 * (size_t)chunk->events;
-    CUSI_REQUIRE(job->raw_size == eventio_chunkBytes(t), CUS_ERROR_FORMAT,
-                 "%s: the chunk of %s that starts at event %llu is damaged", function, t->name,
-                 (unsigned long long)(job->chunk * t->chunk));
+    if (job->raw_size != eventio_chunkBytes(t))
+        return damaged(t, job->chunk);
     uint8_t *rows = malloc(bytes);
     if (!h->frames->encoded)
         h->frames->encoded = malloc(CUSI_ECF_MOST_BYTES);
@@ -106,7 +105,7 @@ static cusStatus encode(const Hdf5Reader *h, const ChunkJob *job, Chunk *chunk) 
             CUS_ERROR_UNSUPPORTED,
             "%s: the chunk of %s that starts at event %llu is stored without compression and has an event that ECF "
             "cannot hold; read its events instead",
-            function, t->name, (unsigned long long)(job->chunk * t->chunk));
+            function, t->name, (unsigned long long)job->chunk * t->chunk);
     else
         chunk->size = (uint32_t)eventio_ecfEncode(rows, bytes, h->frames->encoded);
     chunk->encoded = 1;
