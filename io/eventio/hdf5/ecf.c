@@ -1,4 +1,4 @@
-/* ECF chunks as rows of Metavision's type; ecf.h describes the format. */
+/* ECF chunks as rows of Metavision's type or as columns; ecf.h describes the format. */
 #include "ecf.h"
 #include "eventio/hdf5/codec.h"
 
@@ -19,4 +19,9 @@ int eventio_ecfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t ou
         return 1;
     const CusiEcfOut to = {out + X, out + Y, out + P, out + T, ROW, ROW, ROW, 1};
     return cusi_ecfDecode(in, in_size, &to);
+}
+
+int eventio_ecfDecodeColumns(const uint8_t *in, size_t in_size, size_t n, uint8_t *x, uint8_t *y, uint8_t *p, uint8_t *t) {
+    const CusiEcfOut to = {x, y, p, t, 2, 1, 8, 0};
+    return in_size >= CUSI_ECF_HEADER && cusi_ecfNumber(in, 4) >> 2 == n && cusi_ecfDecode(in, in_size, &to);
 }
