@@ -1,10 +1,11 @@
 // Fuzzes the decoder of raw bytes: in pieces cut anywhere, into arrays of any capacity, it gives what the reference makes of
 // the whole.
 //
-// The first byte chooses the format (bits 0..2), whether bad events are skipped (3) and a sensor (4, 5); the next four are the
-// seed of the cuts.
+// The first byte chooses the format (bits 0..2; 6: frames of ECF chunks made of the bytes, 7: that the bytes are), whether bad events are skipped (3) and a sensor (4, 5); the
+// next four are the seed of the cuts.
 #include "cusight/raw.h"
 
+#include "reference/ecf.hpp"
 #include "reference/raw.hpp"
 
 #include <cstdlib>
@@ -43,25 +44,28 @@ cusEventDecoded run(cusEventDecoder *decoder, const uint8_t *bytes, size_t size,
     return done;
 }
 
-} // namespace
+// Frames of chunks that the bytes give: sizes, events that are taken, and what is in them.
+std::vector<uint8_t> framesOf(const std::vector<uint8_t> &bytes) {
+    std::vector<uint8_t> stream;
+    for (size_t at = 0; at < bytes.size();) {
+        std::vector<std::vector<uint8_t>> chunks;
+        std::vector<uint32_t> taken;
+        for (size_t n = 1 + bytes[at++] % 4; n > 0 && at + 2 < bytes.size(); --n) {
+            const size_t from = at + 2, size = std::min<size_t>(bytes[at], bytes.size() - from);
+            taken.push_back(bytes[at + 1]);
+            chunks.emplace_back(bytes.begin() + std::ptrdiff_t(from), bytes.begin() + std::ptrdiff_t(from + size));
+            at = from + size;
+        }
+        if (chunks.empty())
+            break;
+        reference::appendFrame(stream, chunks, taken);
+    }
+    return stream;
+}
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const cusEventFormat formats[8] = {CUS_EVENTS_EVT2, CUS_EVENTS_EVT21, CUS_EVENTS_EVT3, CUS_EVENTS_EVT4,
-                                              CUS_EVENTS_DAT,  CUS_EVENTS_EVT21, CUS_EVENTS_EVT3, CUS_EVENTS_EVT4};
-    static const int sides[4] = {0, 64, 1280, 65536};
-    if (size < 5)
-        return 0;
-    cusEventDecoderOptions options = cusEventDecoderDefaults();
-    options.format = formats[data[0] & 7];
-    options.legacy = (data[0] & 7) == 5;
-    options.bad_events = data[0] & 8 ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
-    options.width = options.height = sides[data[0] >> 4 & 3];
-    uint32_t seed = 0;
-    std::memcpy(&seed, data + 1, 4);
-    std::minstd_rand random(seed);
-    const std::vector<uint8_t> stream(data + 5, data + size);
-
-    reference::Raw expected(options);
+template<class Reference>
+void check(const cusEventDecoderOptions &options, const std::vector<uint8_t> &stream, std::minstd_rand &random) {
+    Reference expected(options);
     expected.run(stream);
     cusEventDecoder *decoder = nullptr;
     require(cusEventDecoderCreate(&decoder, &options) == CUS_OK);
@@ -92,5 +96,32 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(cusEventDecoderFinish(decoder, nullptr) ==
             (expected.status == CUS_ERROR_TRUNCATED ? CUS_ERROR_TRUNCATED : CUS_OK));
     cusEventDecoderDestroy(decoder);
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const cusEventFormat formats[8] = {CUS_EVENTS_EVT2,       CUS_EVENTS_EVT21,     CUS_EVENTS_EVT3,
+                                              CUS_EVENTS_EVT4,       CUS_EVENTS_DAT,       CUS_EVENTS_EVT21,
+                                              CUS_EVENTS_METAVISION, CUS_EVENTS_METAVISION};
+    static const int sides[4] = {0, 64, 1280, 65536};
+    if (size < 5)
+        return 0;
+    cusEventDecoderOptions options = cusEventDecoderDefaults();
+    options.format = formats[data[0] & 7];
+    options.legacy = (data[0] & 7) == 5;
+    options.bad_events = data[0] & 8 ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
+    options.width = options.height = sides[data[0] >> 4 & 3];
+    uint32_t seed = 0;
+    std::memcpy(&seed, data + 1, 4);
+    std::minstd_rand random(seed);
+    const std::vector<uint8_t> stream(data + 5, data + size);
+
+    if ((data[0] & 7) == 6)
+        check<reference::Frames>(options, framesOf(stream), random);
+    else if ((data[0] & 7) == 7)
+        check<reference::Frames>(options, stream, random);
+    else
+        check<reference::Raw>(options, stream, random);
     return 0;
 }

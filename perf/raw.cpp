@@ -169,6 +169,106 @@ TEST(Raw, Evt2) {
     decode("evt2/decode/100M", CUS_EVENTS_EVT2, [] { return evt2(100000000); });
 }
 
+// A file of Metavision's HDF5 with the events of a moving scene: bursts of one to eight in a row of the sensor, or single ones.
+class EcfFile {
+  public:
+    EcfFile(const std::string &name, size_t events, bool bursts) : path_(testing::TempDir() + name) {
+        cusEventWriterOptions options = cusEventWriterDefaults();
+        options.format = CUS_EVENTS_METAVISION;
+        options.width = WIDTH;
+        options.height = HEIGHT;
+        cusEventWriter *writer = nullptr;
+        check(cusEventWriterCreate(&writer, path_.c_str(), &options));
+        constexpr size_t PIECE = 1 << 20;
+        std::vector<uint16_t> x(PIECE), y(PIECE);
+        std::vector<uint8_t> p(PIECE);
+        std::vector<int64_t> t(PIECE);
+        Numbers random;
+        uint32_t left = 0, column = 0, row = 0, polarity = 0;
+        int64_t now = 0;
+        for (size_t first = 0; first < events; first += PIECE) {
+            const size_t n = std::min(PIECE, events - first);
+            for (size_t i = 0; i < n; ++i) {
+                if (left == 0) {
+                    left = bursts ? 1 + random.below(8) : 1;
+                    column = random.below(WIDTH - 24);
+                    row = random.below(HEIGHT);
+                    polarity = random.below(2);
+                    now += random.below(16) == 0;
+                }
+                x[i] = static_cast<uint16_t>(column);
+                y[i] = static_cast<uint16_t>(row);
+                p[i] = static_cast<uint8_t>(polarity);
+                t[i] = now;
+                column += 1 + random.below(2);
+                --left;
+            }
+            check(cusEventWriterWrite(writer, n, x.data(), y.data(), p.data(), t.data()));
+        }
+        check(cusEventWriterFinish(writer));
+        check(cusEventReaderOpen(&reader_, path_.c_str(), nullptr));
+    }
+    ~EcfFile() {
+        cusEventReaderClose(reader_);
+        std::remove(path_.c_str());
+    }
+    EcfFile(const EcfFile &) = delete;
+    EcfFile &operator=(const EcfFile &) = delete;
+
+    cusEventReader *reader() const { return reader_; }
+    // The first bytes that a decoder takes.
+    std::vector<uint8_t> bytes(size_t most) const {
+        std::vector<uint8_t> made(most);
+        cusEventDecoderOptions options;
+        cusEventDecoderState start;
+        size_t count = 0;
+        check(cusEventReaderDecoder(reader_, &options, &start));
+        check(cusEventReaderReadBytes(reader_, most, made.data(), &count));
+        made.resize(count);
+        return made;
+    }
+
+  private:
+    const std::string path_;
+    cusEventReader *reader_ = nullptr;
+};
+
+// Times do not wrap, so each run starts from the beginning.
+void decodeEcf(const std::string &id, size_t events, bool bursts, size_t most) {
+    if (!perf::wants(CUS_DEVICE) || !perf::haveGpu())
+        return;
+    std::unique_ptr<EcfFile> file;
+    if (!perf::listing())
+        file = std::make_unique<EcfFile>("cusight_perf.hdf5", events, bursts);
+    const std::vector<uint8_t> stream = file ? file->bytes(most) : std::vector<uint8_t>();
+    const size_t size = std::max<size_t>(stream.size(), 1);
+    const Mat bytes(1, static_cast<int>(size), CUS_8UC1, CUS_DEVICE);
+    const Arrays arrays(file ? events : 1);
+    Decoder decoder(CUS_EVENTS_METAVISION, size);
+    cusEventDecoded done = {};
+    if (file) { // how many events the bytes have
+        upload(stream, bytes);
+        check(cusEventDecoderRun(decoder, bytes.mat.data, size, &arrays.buffers, nullptr, nullptr));
+        check(cusEventDecoderCheck(decoder, &done, nullptr));
+    }
+    perf::Row row("raw/" + id, CUS_DEVICE, static_cast<double>(size) + 13.0 * static_cast<double>(done.count));
+    row.note(std::to_string(size / 1000000) + " MB, " + std::to_string(done.count / 1000000) +
+             " M events; bytes: read once, events written; with SetState before and Check after");
+    row.wallClock();
+    row.measure([&](cusStream stream_, int) {
+        decoder.restart();
+        check(cusEventDecoderRun(decoder, bytes.mat.data, size, &arrays.buffers, nullptr, stream_));
+        return cusEventDecoderCheck(decoder, nullptr, stream_);
+    });
+    row.report();
+}
+
+TEST(Raw, Ecf) {
+    decodeEcf("ecf/decode/bursts/100M", 100000000, true, size_t{1} << 29);
+    decodeEcf("ecf/decode/singles/50M", 50000000, false, size_t{1} << 29);
+    decodeEcf("ecf/decode/bursts/8MiB", 8000000, true, size_t{8} << 20); // a pipeline's piece
+}
+
 #ifdef CUSIGHT_HAVE_CUDA
 // Work in a stream, captured once and launched as one.
 class Graph {
@@ -279,22 +379,22 @@ TEST(Raw, Latency) {
 }
 #endif
 
-// A pipeline that takes bytes and leaves histograms of a million events on the device.
-class BytesPipeline {
+// A pipeline that leaves histograms of a million events on the device; decoder NULL: it takes events.
+class HistogramPipeline {
   public:
-    explicit BytesPipeline(const cusEventDecoderOptions &decoder) {
+    explicit HistogramPipeline(const cusEventDecoderOptions *decoder) {
         cusEventPipelineOptions options = cusEventPipelineDefaults();
         options.windowing.length = 1000000;
         options.compute = options.deliver = CUS_DEVICE;
-        options.decoder = &decoder;
+        options.decoder = decoder;
         const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
         check(cusEventPipelineCreate(
             &object_, HEIGHT, WIDTH, &histogram, 1, &options, [](void *, const cusFrameBatch *) { return CUS_OK; },
             nullptr));
     }
-    ~BytesPipeline() { cusEventPipelineDestroy(object_); }
-    BytesPipeline(const BytesPipeline &) = delete;
-    BytesPipeline &operator=(const BytesPipeline &) = delete;
+    ~HistogramPipeline() { cusEventPipelineDestroy(object_); }
+    HistogramPipeline(const HistogramPipeline &) = delete;
+    HistogramPipeline &operator=(const HistogramPipeline &) = delete;
     operator cusEventPipeline *() const { return object_; }
 
   private:
@@ -332,7 +432,7 @@ TEST(Raw, BytesToHistograms) {
         row.report();
     }
     const cusEventDecoderOptions how = evt3Options();
-    const BytesPipeline pipeline(how);
+    const HistogramPipeline pipeline(&how);
     {
         perf::Row row("raw/evt3/host-to-histograms", CUS_DEVICE, static_cast<double>(size));
         row.note(amount + " from page-locked memory to histograms on the device");
@@ -372,6 +472,60 @@ TEST(Raw, BytesToHistograms) {
     }
     cusEventReaderClose(reader);
     std::remove(path.c_str());
+}
+
+// A file in the page cache to histograms on the device: its chunks are uploaded, or its events.
+TEST(Raw, EcfToHistograms) {
+    if (!perf::wants(CUS_DEVICE) || !perf::haveGpu())
+        return;
+    constexpr size_t EVENTS = 100000000, PIECE = size_t{32} << 20, PIECE_EVENTS = 2000000;
+    std::unique_ptr<EcfFile> file;
+    if (!perf::listing())
+        file = std::make_unique<EcfFile>("cusight_perf.hdf5", EVENTS, true);
+    cusEventDecoderOptions how = cusEventDecoderDefaults();
+    how.format = CUS_EVENTS_METAVISION;
+    how.width = WIDTH;
+    how.height = HEIGHT;
+    Mat pinned;
+    check(cusMatCreatePinned(&pinned.mat, 1, static_cast<int>(PIECE), CUS_8UC1));
+    {
+        const HistogramPipeline pipeline(&how);
+        perf::Row row("raw/ecf/file-to-histograms", CUS_DEVICE, 0);
+        row.note("100 M events from a file in the page cache to histograms on the device; chunks are uploaded");
+        row.wallClock();
+        row.measure([&](cusStream, int) {
+            cusEventDecoderOptions options;
+            cusEventDecoderState state;
+            check(cusEventReaderDecoder(file->reader(), &options, &state));
+            for (size_t count = PIECE; count == PIECE;) {
+                check(cusEventReaderReadBytes(file->reader(), PIECE, pinned.mat.data, &count));
+                check(cusEventPipelinePushBytes(pipeline, pinned.mat.data, count));
+            }
+            return cusEventPipelineFlush(pipeline);
+        });
+        row.report();
+    }
+    Mat x, y, p, t;
+    check(cusMatCreatePinned(&x.mat, 1, PIECE_EVENTS, CUS_16UC1));
+    check(cusMatCreatePinned(&y.mat, 1, PIECE_EVENTS, CUS_16UC1));
+    check(cusMatCreatePinned(&p.mat, 1, PIECE_EVENTS, CUS_8UC1));
+    check(cusMatCreatePinned(&t.mat, 1, PIECE_EVENTS, CUS_64FC1));
+    const HistogramPipeline pipeline(nullptr);
+    perf::Row row("raw/ecf/file-to-histograms/events", CUS_DEVICE, 0);
+    row.note("the same; the CPU decodes on all cores, and events are uploaded");
+    row.wallClock();
+    row.measure([&](cusStream, int) {
+        check(cusEventReaderSeekIndex(file->reader(), 0));
+        for (size_t count = PIECE_EVENTS; count == PIECE_EVENTS;) {
+            check(cusEventReaderRead(file->reader(), PIECE_EVENTS, x.as<uint16_t>(), y.as<uint16_t>(), p.as<uint8_t>(),
+                                     t.as<int64_t>(), &count));
+            const cusEventArrays events = {x.as<uint16_t>(), y.as<uint16_t>(), p.as<uint8_t>(), t.as<int64_t>(), count,
+                                           CUS_HOST};
+            check(cusEventPipelinePush(pipeline, &events));
+        }
+        return cusEventPipelineFlush(pipeline);
+    });
+    row.report();
 }
 
 } // namespace

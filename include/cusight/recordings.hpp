@@ -188,7 +188,8 @@ class EventReader {
         check(cusEventReaderDecoder(get(), &how.first, &how.second));
         return how;
     }
-    // Reads the next bytes, at most `capacity`, and returns their number; 0: the end.
+    // Reads the next bytes, at most `capacity`, and returns their number; 0: the end. If it throws, those before the damage are lost:
+    // cusEventReaderReadBytes gives them too.
     size_t readBytes(void *bytes, size_t capacity) {
         size_t count = 0;
         check(cusEventReaderReadBytes(get(), capacity, bytes, &count));

@@ -205,6 +205,7 @@ cusStatus cusEventReaderRewindTriggers(cusEventReader *reader) {
 /* ---- Seeking ------------------------------------------------------------------------------------------------------- */
 
 static cusStatus seek(cusEventReader *reader, uint64_t index) {
+    reader->mark = 0;
     reader->failure.status = CUS_OK;
     reader->last_time = -1;
     const cusStatus status = reader->methods->seekIndex(reader, index);

@@ -60,7 +60,8 @@ struct cusEventReader {
     TextColumns text;
     CusiEvents scratch;   /* replaces arrays that the caller passed as NULL */
     uint64_t index;       /* next event in the file */
-    uint64_t next_byte;   /* of cusEventReaderReadBytes; 0 before cusEventReaderDecoder */
+    uint64_t next_byte;   /* words: of cusEventReaderReadBytes; 0 before cusEventReaderDecoder */
+    uint64_t mark;        /* HDF5: the event of the mark that was the last seek, otherwise 0 */
     int64_t last_time;    /* last event delivered; -1 after a seek */
     EventFailure failure; /* until the next seek */
     EventFailure trigger_failure;

@@ -23,10 +23,17 @@ struct cusEventDecoder {
 /* The kinds of cusEventDecoded.detail[0], after those of event_checks.h, whose further fields cusi_describeBadEvent() gives. 0:
  * no error. */
 enum {
-    RAW_BAD_WORD = 4,     /* [1]: its byte in the recording, [2]: its type */
-    RAW_EVENTS_FULL = 5,  /* [1]: the arrays' capacity */
-    RAW_TRIGGERS_FULL = 6 /* [1]: the triggers' capacity */
+    RAW_BAD_WORD = 4,      /* [1]: its byte in the recording, [2]: its type */
+    RAW_EVENTS_FULL = 5,   /* [1]: the arrays' capacity */
+    RAW_TRIGGERS_FULL = 6, /* [1]: the triggers' capacity */
+    RAW_BAD_CHUNK = 7,     /* [1]: its byte in the stream */
+    RAW_BAD_FRAME = 8      /* [1]: its byte in the stream */
 };
+
+/* Whether the bytes are frames of ECF chunks, not words. */
+static inline int raw_isFrames(const cusEventDecoder *decoder) {
+    return decoder->options.format == CUS_EVENTS_METAVISION;
+}
 
 /* The state at the start of a recording. */
 cusEventDecoderState raw_start(void);
@@ -53,6 +60,14 @@ cusStatus raw_host_check(cusEventDecoder *decoder, cusEventDecoded *decoded);
 cusStatus raw_host_getState(cusEventDecoder *decoder, cusEventDecoderState *state);
 cusStatus raw_host_setState(cusEventDecoder *decoder, const cusEventDecoderState *state);
 
+/* cpu/frames.c: those of the host backend for frames. */
+cusStatus raw_frames_create(const char *function, cusEventDecoder *decoder);
+void raw_frames_destroy(cusEventDecoder *decoder);
+cusStatus raw_frames_run(cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events);
+cusStatus raw_frames_check(cusEventDecoder *decoder, cusEventDecoded *decoded);
+cusStatus raw_frames_getState(cusEventDecoder *decoder, cusEventDecoderState *state);
+cusStatus raw_frames_setState(cusEventDecoder *decoder, const cusEventDecoderState *state);
+
 cusStatus raw_cuda_create(const char *function, cusEventDecoder *decoder);
 void raw_cuda_destroy(cusEventDecoder *decoder);
 cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
@@ -60,6 +75,15 @@ cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const voi
 cusStatus raw_cuda_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream);
 cusStatus raw_cuda_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state);
 cusStatus raw_cuda_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state);
+
+/* cuda/frames.cu: those of the device backend for frames. */
+cusStatus raw_cuda_frames_create(const char *function, cusEventDecoder *decoder);
+void raw_cuda_frames_destroy(cusEventDecoder *decoder);
+cusStatus raw_cuda_frames_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                              const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream);
+cusStatus raw_cuda_frames_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream);
+cusStatus raw_cuda_frames_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state);
+cusStatus raw_cuda_frames_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state);
 
 #ifdef __cplusplus
 }

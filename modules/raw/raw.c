@@ -1,5 +1,6 @@
 /* Entry points of raw, for both backends. */
 #include "check.h"
+#include "ecf.h"
 #include "raw/backend.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ const char *cusEventFormatName(cusEventFormat format) {
 
 static int isDecoded(cusEventFormat format) {
     return format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21 || format == CUS_EVENTS_EVT3 ||
-           format == CUS_EVENTS_EVT4 || format == CUS_EVENTS_DAT;
+           format == CUS_EVENTS_EVT4 || format == CUS_EVENTS_DAT || format == CUS_EVENTS_METAVISION;
 }
 
 cusEventDecoderState raw_start(void) {
@@ -32,8 +33,9 @@ cusEventDecoderOptions cusEventDecoderDefaults(void) {
 }
 
 static cusStatus checkOptions(const char *function, const cusEventDecoderOptions *o) {
-    CUSI_REQUIRE(isDecoded(o->format), CUS_ERROR_VALUE, "%s: format is %d (%s), expected EVT2, EVT2.1, EVT3, EVT4 or DAT",
-                 function, (int)o->format, cusEventFormatName(o->format));
+    CUSI_REQUIRE(isDecoded(o->format), CUS_ERROR_VALUE,
+                 "%s: format is %d (%s), expected EVT2, EVT2.1, EVT3, EVT4, DAT or Metavision", function, (int)o->format,
+                 cusEventFormatName(o->format));
     CUSI_REQUIRE(o->legacy == 0 || (o->legacy == 1 && o->format == CUS_EVENTS_EVT21), CUS_ERROR_VALUE,
                  "%s: legacy is %d, expected 0, or 1 with EVT2.1", function, o->legacy);
     CUSI_REQUIRE((o->width == 0 && o->height == 0) ||
@@ -107,6 +109,12 @@ cusStatus raw_report(const char *function, cusEventFormat format, const cusEvent
     case RAW_BAD_WORD:
         return cusi_fail(CUS_ERROR_FORMAT, "%s: byte %llu: word of type %x, which %s does not define", function,
                          (unsigned long long)detail[1], (unsigned)detail[2], cusEventFormatName(format));
+    case RAW_BAD_CHUNK:
+    case RAW_BAD_FRAME:
+        return cusi_fail(CUS_ERROR_FORMAT, "%s: byte %llu: %s", function, (unsigned long long)detail[1],
+                         detail[0] == RAW_BAD_CHUNK
+                             ? "chunk that is not what ECF defines, or has fewer events than its frame says"
+                             : "no header of a frame");
     case RAW_EVENTS_FULL:
     case RAW_TRIGGERS_FULL:
         return cusi_fail(CUS_ERROR_CAPACITY, "%s: %s of %llu are full after %llu bytes of the piece; pass the rest again",
@@ -205,9 +213,9 @@ static cusStatus finish(const char *function, cusEventDecoder *decoder, cusStrea
     const cusEventDecoderState start = raw_start();
     CUS_TRY(setState(function, decoder, &start));
     CUSI_REQUIRE(!state.carried || done.status == CUS_ERROR_FORMAT, CUS_ERROR_TRUNCATED,
-                 "%s: the recording ends at byte %llu, within a word of %s that starts at byte %llu", function,
-                 (unsigned long long)(state.offset + state.carried), cusEventFormatName(decoder->options.format),
-                 (unsigned long long)state.offset);
+                 "%s: the recording ends at byte %llu, within a %s of %s that starts at byte %llu", function,
+                 (unsigned long long)(state.offset + state.carried), raw_isFrames(decoder) ? "frame" : "word",
+                 cusEventFormatName(decoder->options.format), (unsigned long long)state.offset);
     return CUS_OK;
 }
 
@@ -234,8 +242,10 @@ cusStatus cusEventDecoderGetState(cusEventDecoder *decoder, cusEventDecoderState
     CUSI_GUARDED(function, decoder, NULL, getPlace(function, decoder, state));
 }
 
-/* Whether the carried bytes are fewer than a word. */
+/* Whether the carried bytes are fewer than a word. Those of frames are passed again. */
 static int isCarry(cusEventFormat format, const cusEventDecoderState *s) {
+    if (format == CUS_EVENTS_METAVISION)
+        return 1;
     if (format == CUS_EVENTS_EVT4 && s->carried >= 4)
         return s->carried < 8 && s->carry[3] >> 5 == 6;
     return s->carried < (format == CUS_EVENTS_EVT3 ? 2u : format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT4 ? 4u : 8u);
@@ -248,6 +258,8 @@ static int isVector(cusEventFormat format, const cusEventDecoderState *s) {
                s->vector_x <= 2 * CUSI_EVT3_BEYOND + 12 && (!s->vector || s->vector_x >= s->vector_size);
     if (format == CUS_EVENTS_EVT21 || format == CUS_EVENTS_EVT4)
         return s->vector_size == 0 && s->vector_x < 2048;
+    if (format == CUS_EVENTS_METAVISION)
+        return s->vector_size == 0 && s->vector_x == 0 && s->vector <= CUSI_ECF_MOST_EVENTS && s->line < CUSI_FRAME_CHUNKS;
     return s->vector_size == 0 && !s->vector && s->vector_x == 0;
 }
 
@@ -258,9 +270,9 @@ static cusStatus setPlace(const char *function, cusEventDecoder *decoder, const 
     const int is_time = state->time_high >= -1 && state->time_high < most && state->time >= -1 && state->last_time >= -1;
     const int is_row = state->time_low < 4096 && state->y < 2048 && state->vector_p <= 1;
     CUSI_REQUIRE(is_time && is_row && isVector(format, state) && isCarry(format, state) &&
-                     !(state->vector && (state->carried || state->time_high < 0)),
+                     (raw_isFrames(decoder) || !(state->vector && (state->carried || state->time_high < 0))),
                  CUS_ERROR_VALUE, "%s: state is not one of %s", function, cusEventFormatName(format));
-    CUSI_REQUIRE(!state->vector || decoder->options.space == CUS_HOST, CUS_ERROR_VALUE,
+    CUSI_REQUIRE(!state->vector || decoder->options.space == CUS_HOST || raw_isFrames(decoder), CUS_ERROR_VALUE,
                  "%s: state has a vector that is delivered in part, expected none on the device", function);
     return setState(function, decoder, state);
 }

@@ -180,9 +180,17 @@ static bool pushRecording(Pipeline &self, size_t count) {
     Call call("EventPipeline.push_recording");
     call.assume(self.compute, Framework::NumPy);
     size_t got = 0;
-    call.run([&] { return cusEventReaderReadBytes(reader, std::min<size_t>(count, PIECE_BYTES), self.bytes->data, &got); });
+    std::exception_ptr damage; // comes after the bytes before it
+    try {
+        call.run(
+            [&] { return cusEventReaderReadBytes(reader, std::min<size_t>(count, PIECE_BYTES), self.bytes->data, &got); });
+    } catch (...) {
+        damage = std::current_exception();
+    }
     if (got)
         runWithSink(self, call, [&] { return cusEventPipelinePushBytes(pipeline, self.bytes->data, got); });
+    if (damage)
+        std::rethrow_exception(damage);
     checkSignals();
     return got > 0;
 }

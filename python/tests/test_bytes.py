@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 SHAPE = (48, 64)
-FORMATS = ["EVT2", "EVT2.1", "EVT2.1 legacy", "EVT3", "EVT4", "DAT"]
+FORMATS = ["EVT2", "EVT2.1", "EVT2.1 legacy", "EVT3", "EVT4", "DAT"]  # decoded from bytes on the CPU too
 WINDOWS = [700, "7ms", cusight.Windowing(500, 300, keep_incomplete=True), cusight.Windowing(9000, 4000, "duration", True)]
 
 
@@ -171,5 +171,60 @@ def test_refusals(recording, tmp_path):
     with pytest.raises(TypeError, match="EventPipeline: recording is 'a.raw', expected a Recording"):
         cusight.EventPipeline(SHAPE, "mdes", print, recording="a.raw")
     text = cusight.events.open(b"64 48\n10 1 1 1\n")
-    with pytest.raises(NotImplementedError, match="the file is text, expected EVT2, EVT2.1, EVT3, EVT4 or DAT"):
+    with pytest.raises(NotImplementedError, match="the file is text, expected EVT2, EVT2.1, EVT3, EVT4, DAT or Metavision in chunks"):
         cusight.EventPipeline(SHAPE, "mdes", print, recording=text)
+
+
+@pytest.fixture
+def chunks(events, tmp_path):
+    """A recording of Metavision's HDF5, and its events."""
+    keep = (events.x < 64) & (events.y < 48)
+    clean = cusight.events.Events(*(column[keep] for column in events))
+    with cusight.events.EventWriter(tmp_path / "chunks.hdf5", SHAPE, format="Metavision", chunk=1024) as writer:
+        writer.write(*clean)
+    with cusight.events.open(tmp_path / "chunks.hdf5") as opened:
+        yield opened, clean
+
+
+@pytest.mark.parametrize("count", [7, 1000, 1 << 30])
+def test_chunks_as_they_are_compressed(chunks, count):
+    opened, clean = chunks
+    batches = []
+    with cusight.EventPipeline(SHAPE, "mdes", batches.append, windows=700, recording=opened) as pipeline:
+        while pipeline.push_recording(count):
+            pass
+        pipeline.flush()
+        assert pipeline.counts().decoded.events == len(clean.t)
+    whole = cusight.stack_events(clean, SHAPE, windows=700, representation="mdes")
+    assert np.array_equal(np.concatenate([b.frames for b in batches]), whole)
+
+
+def test_chunks_on_a_device(chunks, space, monkeypatch):
+    opened, clean = chunks
+    if space.device != "cpu":
+        monkeypatch.setattr(cusight.events.Recording, "read", None)  # no event is read
+        monkeypatch.setattr(cusight.events.Recording, "__iter__", None)
+    frames = opened.frames(windows="7ms", device=space.device, framework=space.framework)
+    whole = cusight.stack_events(clean, SHAPE, windows="7ms")
+    assert np.array_equal(np.concatenate([space.get(batch) for batch in frames]), whole)
+
+
+def test_damage_in_the_file_comes_after_the_chunks_before_it(events, tmp_path):
+    keep = (events.x < 64) & (events.y < 48)
+    clean = cusight.events.Events(*(column[keep] for column in events))
+    with cusight.events.EventWriter(tmp_path / "cut.hdf5", SHAPE, format="Metavision", chunk=1024) as writer:
+        writer.write(*clean)
+    data = bytearray((tmp_path / "cut.hdf5").read_bytes())
+    third = data.index(int(clean.t[2048]).to_bytes(8, "little"), 4) - 4  # the chunk's header: its number of events, the first time
+    assert int.from_bytes(data[third : third + 4], "little") >> 2 == 1024
+    data[third : third + 4] = b"\xff" * 4
+    batches = []
+    with cusight.events.open(bytes(data)) as opened:
+        pipeline = cusight.EventPipeline(SHAPE, "mdes", batches.append, windows=8, recording=opened)
+        with pytest.raises(ValueError, match="chunk that is not what ECF defines"):
+            while pipeline.push_recording():
+                pass
+        pipeline.flush()
+        pipeline.close()
+    whole = cusight.stack_events(clean, SHAPE, windows=8, representation="mdes")
+    assert np.array_equal(np.concatenate([b.frames for b in batches]), whole[: 2048 // 8])

@@ -69,7 +69,9 @@ class RecordingSource final : public EventSource {
             throw Stop(sample::INPUT, path_ + ": " + sample::lastMessage());
     }
     bool decoder(cusEventDecoderOptions &options, cusEventDecoderState &state) override {
-        if (cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
+        // The reader decodes Metavision's chunks on all cores, the host's decoder on one.
+        if ((info_.format == CUS_EVENTS_METAVISION && !pinned_) ||
+            cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
             return false;
         if (!bytes_.data)
             check(pinned_ ? cusMatCreatePinned(&bytes_, 1, PIECE_BYTES, CUS_8UC1)

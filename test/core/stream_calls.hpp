@@ -96,7 +96,8 @@ class Calls {
     }
 
   private:
-    enum class Kind { BYTES, WORDS, BOXES, X, Y, TIMES, PLACES };
+    using Run = std::function<cusStatus(cusStream)>;
+    enum class Kind { BYTES, WORDS, FRAME, BOXES, X, Y, TIMES, PLACES };
     struct Input {
         cusMat *mat;
         std::vector<uint8_t> contents[CONTENTS];
@@ -128,6 +129,11 @@ class Calls {
         int64_t t = 1000;
         for (size_t i = 0; kind == Kind::WORDS && i < size / 2; ++i)
             put(bytes, i, static_cast<uint16_t>(random_() % 24));
+        if (kind == Kind::FRAME) { // of a chunk with eight events at time 0, all packed
+            const uint32_t words[] = {0x31464345, 1, 37, 8}, chunk[] = {8 << 2 | 2, 0, 0, 8};
+            std::memcpy(bytes.data(), words, sizeof words);
+            std::memcpy(&bytes[256], chunk, sizeof chunk);
+        }
         for (size_t i = 0; (kind == Kind::X || kind == Kind::Y) && i < size / 2; ++i)
             put(bytes, i, static_cast<uint16_t>(random_() % (kind == Kind::X ? COLS : ROWS)));
         for (size_t i = 0; kind == Kind::TIMES && i < size / 8; ++i)
@@ -161,7 +167,7 @@ class Calls {
             downloaded = &output();
             CUS_EXPECT_OK(cusMatCreatePinned(downloaded, ROWS, COLS, CUS_8UC3));
         }
-        using Run = std::function<cusStatus(cusStream)>;
+
         add("cusMatUpload", Capture::YES, nullptr, {up, uploaded},
             device ? Run([=](cusStream s) { return cusMatUpload(up, uploaded, s); }) : Run());
         add("cusMatDownload", Capture::YES, nullptr, {color_, downloaded},
@@ -410,25 +416,32 @@ class Calls {
             [=](cusStream s) { return cusEventGeneratorCheck(generator, nullptr, s); });
     }
 
-    // The decoder goes on from run to run, so what it writes is not compared.
-    void rawBytes() {
-        constexpr size_t BYTES = 4 * EVENTS;
+    // A decoder goes on from run to run, so what it writes is not compared.
+    std::pair<cusEventDecoder *, Run> decoderOf(cusEventFormat format, size_t size, Kind kind) {
         cusEventDecoderOptions options = cusEventDecoderDefaults();
-        options.format = CUS_EVENTS_EVT2;
+        options.format = format;
         options.bad_events = CUS_BAD_EVENTS_SKIP;
         options.space = space_;
-        options.max_bytes = BYTES;
+        options.max_bytes = size;
         cusEventDecoder *decoder = nullptr;
         CUS_EXPECT_OK(cusEventDecoderCreate(&decoder, &options));
         cleanup_.push_back([=] { cusEventDecoderDestroy(decoder); });
-        const void *bytes = input(1, int(BYTES), CUS_8UC1).data;
+        const void *bytes = input(1, int(size), CUS_8UC1, kind).data;
         cusMat &t = empty();
         CUS_EXPECT_OK(cusMatCreate(&t, 1, EVENTS, CUS_64FC1 /* as wide */, space_));
         cusEventBuffers buffers = {};
         buffers.t = static_cast<int64_t *>(t.data);
         buffers.capacity = EVENTS;
-        add("cusEventDecoderRun", Capture::YES, "decoder", {},
-            [=](cusStream s) { return cusEventDecoderRun(decoder, bytes, BYTES, &buffers, nullptr, s); });
+        return {decoder, [=](cusStream s) { return cusEventDecoderRun(decoder, bytes, size, &buffers, nullptr, s); }};
+    }
+    void rawBytes() {
+        const auto of_words = decoderOf(CUS_EVENTS_EVT2, 4 * EVENTS, Kind::BYTES);
+        const auto of_frames = decoderOf(CUS_EVENTS_METAVISION, 512, Kind::FRAME);
+        cusEventDecoder *decoder = of_words.first;
+        add("cusEventDecoderRun", Capture::YES, "decoder", {}, [=](cusStream s) {
+            CUS_TRY(of_words.second(s));
+            return of_frames.second(s);
+        });
         add("cusEventDecoderCheck", Capture::REFUSED, "decoder", {},
             [=](cusStream s) { return cusEventDecoderCheck(decoder, nullptr, s); });
         add("cusEventDecoderFinish", Capture::REFUSED, "decoder", {},

@@ -3,126 +3,15 @@
 
 #include "eventio/hdf5/codec.h"
 #include "cusight/live.h"
+#include "reference/ecf.hpp"
 
 using namespace eventio_test;
 using reference::append;
+using reference::ecfEvents;
+using reference::encodeEcf;
+using reference::Packing;
 
 namespace {
-
-// ---- An encoder ----
-
-enum class Packing { ALL, XP, NONE };
-
-// Splits runs at random places: an encoder may, and counts of 0 are allowed.
-struct Runs {
-    std::mt19937_64 &random;
-    bool split;
-    size_t of(size_t length, size_t most) {
-        return std::min({length, most, split ? size_t(random() % (length + 2)) : length});
-    }
-};
-
-void appendTimes(Bytes &out, const Events &e, Runs runs) {
-    int64_t time = e.size() ? e.t[0] : 0;
-    for (size_t i = 0; i < e.size();) {
-        uint64_t step = uint64_t(e.t[i] - time);
-        time = e.t[i];
-        if (step > 14 || (runs.split && step && runs.random() % 4 == 0)) {
-            const uint64_t in_run = runs.split ? std::min<uint64_t>(runs.random() % 15, step) : 0;
-            for (uint64_t digits = step - in_run; digits; digits >>= 4)
-                append(out, 0xf0 | (digits & 15), 1);
-            step = in_run;
-        }
-        size_t same = 1;
-        while (i + same < e.size() && e.t[i + same] == time)
-            ++same;
-        for (bool first = true; first || same;) {
-            const size_t n = runs.of(same, 65535);
-            append(out, (first ? step : 0) << 4 | (n < 15 && !(runs.split && runs.random() % 8 == 0) ? n : 15), 1);
-            if ((out.back() & 15) == 15)
-                append(out, n, 2);
-            first = false;
-            same -= n;
-            i += n;
-        }
-    }
-}
-
-void appendRuns(Bytes &out, size_t n, Runs runs, uint32_t escape, int width, const std::function<uint64_t(size_t)> &value) {
-    for (size_t i = 0; i < n;) {
-        size_t same = 1;
-        while (i + same < n && value(i + same) == value(i))
-            ++same;
-        same = runs.of(same, 65535);
-        append(out, value(i) * (escape + 1) | std::min<size_t>(same, escape), size_t(width));
-        if (same >= escape)
-            append(out, same, 2);
-        i += same;
-    }
-}
-
-Bytes encode(const Events &e, Packing packing, std::mt19937_64 &random, bool split) {
-    const Runs runs{random, split};
-    const size_t n = e.size();
-    Bytes out;
-    append(out, n << 2 | (packing == Packing::ALL ? 2 : 0) | (packing == Packing::XP ? 1 : 0), 4);
-    append(out, n ? uint64_t(e.t[0]) : 0, 8);
-    appendTimes(out, e, runs);
-    const auto at = [&](size_t i, bool with_y) -> uint64_t { // what is past the end is anything
-        return i < n ? (with_y ? uint64_t(e.y[i]) << 12 : 0) | uint64_t(e.x[i]) << 1 | e.p[i]
-                     : random() & (with_y ? 0xffffff : 0xfff);
-    };
-    if (packing == Packing::ALL) {
-        for (size_t i = 0; i < n; i += 4) {
-            const uint64_t v[4] = {at(i, true), at(i + 1, true), at(i + 2, true), at(i + 3, true)};
-            append(out, v[0] << 8 | (v[1] & 255), 4);
-            append(out, v[1] >> 8 << 16 | (v[2] & 65535), 4);
-            append(out, v[2] >> 16 << 24 | v[3], 4);
-        }
-        return out;
-    }
-    appendRuns(out, n, runs, 31, 2, [&](size_t i) { return e.y[i]; });
-    if (packing == Packing::XP) {
-        for (size_t i = 0; i < n; i += 4) {
-            const uint64_t v[4] = {at(i, false), at(i + 1, false), at(i + 2, false), at(i + 3, false)};
-            append(out, v[0] << 4 | (v[1] & 15), 2);
-            append(out, v[1] >> 4 << 8 | (v[2] & 255), 2);
-            append(out, v[2] >> 8 << 12 | v[3], 2);
-        }
-        return out;
-    }
-    for (size_t i = 0; i < n;) {
-        const unsigned x = e.x[i++];
-        unsigned mask = 0, last = 0;
-        while (i < n && e.x[i] > x + last && e.x[i] <= x + 5 && !(split && random() % 4 == 0)) {
-            last = unsigned(e.x[i++]) - x;
-            mask |= 1u << (5 - last);
-        }
-        append(out, x << 5 | mask, 2);
-    }
-    appendRuns(out, n, runs, 127, 1, [&](size_t i) { return e.p[i]; });
-    return out;
-}
-
-// Long and short runs, rows of neighbors, small, large and enormous steps in time.
-Events ecfEvents(size_t n, std::mt19937_64 &random) {
-    Events e;
-    int64_t t = int64_t(random() % (uint64_t(1) << (random() % 50)));
-    unsigned x = 0, y = 0, p = 0;
-    const uint64_t kind = random();
-    while (e.size() < n) {
-        const uint64_t r = random();
-        if (r % (2 + kind % 50) == 0)
-            t += int64_t((r >> 8) % (uint64_t(1) << ((r >> 32) % 8 ? 5 : (r >> 36) % 40)));
-        if (r % (1 + (kind >> 8) % 90) == 0)
-            y = unsigned(random() % 720);
-        x = r % (1 + (kind >> 16) % 9) == 0 ? unsigned(random() % 1280) : (x + 1 + unsigned((r >> 48) % 3)) % 1280;
-        if (r % (1 + (kind >> 24) % 300) == 0)
-            p ^= 1;
-        e.add(t, x, y, p);
-    }
-    return e;
-}
 
 Events decoded(const Bytes &rows, size_t n) {
     Events e;
@@ -144,7 +33,7 @@ TEST(EventMetavision, EveryVariantOfTheCodec) {
         const size_t n = round % 100 == 99 ? random() % 65536 : random() % 300, room = n + random() % 3;
         const Events e = ecfEvents(n, random);
         const Packing packing = Packing(round % 3);
-        const Bytes in = encode(e, packing, random, round / 3 % 2);
+        const Bytes in = encodeEcf(e, packing, random, round / 3 % 2);
         Bytes out(16 * room);
         ASSERT_TRUE(eventio_ecfDecode(in.data(), in.size(), out.data(), out.size())) << round;
         ASSERT_EQ(decoded(out, n), e) << round;
@@ -256,7 +145,7 @@ void writeMetavision(const std::string &path, const Events &e, Store how, size_t
     if (how == Store::ECF)
         for (hsize_t first = 0; first < n; first += chunk) {
             const Bytes bytes =
-                encode(e.part(first, std::min<size_t>(chunk, n - first)), Packing(random() % 3), random, random() % 2);
+                encodeEcf(e.part(first, std::min<size_t>(chunk, n - first)), Packing(random() % 3), random, random() % 2);
             H5Dwrite_chunk(set, NO, 0, &first, bytes.size(), bytes.data());
         }
     else
@@ -291,23 +180,195 @@ TEST(EventMetavision, FilesOfEveryStorage) {
         }
 }
 
+void overwriteChunk(const std::string &path, hsize_t first, uint32_t skipped_filters, const Bytes &bytes) {
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, NO), set = H5Dopen2(file, "/CD/events", NO);
+    H5Dwrite_chunk(set, NO, skipped_filters, &first, bytes.size(), bytes.data());
+    H5Dclose(set);
+    H5Fclose(file);
+}
+
 // A chunk with fewer events than the dataset says there are.
 TEST(EventMetavision, ChunkWithFewerEvents) {
     Folder at;
     auto random = support::generator();
     const Events e = ecfEvents(300, random);
     writeMetavision(at / "r.h5", e, Store::ECF, 100, random);
-    const hid_t file = H5Fopen((at / "r.h5").c_str(), H5F_ACC_RDWR, NO), set = H5Dopen2(file, "/CD/events", NO);
-    const hsize_t first = 100;
-    const Bytes fewer = encode(e.part(100, 99), Packing::ALL, random, false);
-    H5Dwrite_chunk(set, NO, 0, &first, fewer.size(), fewer.data());
-    H5Dclose(set);
-    H5Fclose(file);
+    overwriteChunk(at / "r.h5", 100, 0, encodeEcf(e.part(100, 99), Packing::ALL, random, false));
     Reader r(at / "r.h5");
     ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
     cusStatus status = CUS_OK;
     EXPECT_EQ(r.all(1000, &status), e.part(0, 199));
     CUS_REJECTS(status, FORMAT, "t of event 199 is out of range");
+}
+
+// What a decoder makes of the bytes that cusEventReaderReadBytes gives, in pieces of any size. *status: of the first call that failed.
+Events ofBytes(cusEventReader *reader, std::mt19937_64 &random, size_t most, cusStatus *status, uint64_t *first = nullptr) {
+    cusEventDecoderOptions options;
+    cusEventDecoderState state;
+    Events all, some;
+    *status = cusEventReaderDecoder(reader, &options, &state);
+    if (*status != CUS_OK)
+        return all;
+    EXPECT_EQ(options.format, CUS_EVENTS_METAVISION);
+    if (first)
+        *first = state.index;
+    support::Owned<cusEventDecoderDestroy> decoder;
+    EXPECT_EQ(cusEventDecoderCreate(&decoder, &options), CUS_OK);
+    EXPECT_EQ(cusEventDecoderSetState(decoder, &state), CUS_OK);
+    const size_t capacity = 100000;
+    some.x.resize(capacity), some.y.resize(capacity), some.p.resize(capacity), some.t.resize(capacity);
+    const cusEventBuffers to = {some.x.data(), some.y.data(), some.p.data(), some.t.data(), capacity, nullptr, 0};
+    for (bool more = true; more && *status == CUS_OK;) {
+        Bytes piece(1 + random() % most); // its end is seen
+        size_t count = 0;
+        *status = cusEventReaderReadBytes(reader, piece.size(), piece.data(), &count);
+        more = count == piece.size();
+        for (size_t at = 0; at < count;) {
+            cusEventDecoded done = {};
+            const cusStatus decoded = cusEventDecoderRun(decoder, piece.data() + at, count - at, &to, &done, nullptr);
+            for (size_t i = 0; i < done.count; ++i)
+                all.add(some.t[i], some.x[i], some.y[i], some.p[i]);
+            at += done.used;
+            if (decoded == CUS_ERROR_CAPACITY)
+                continue;
+            *status = *status == CUS_OK ? decoded : *status;
+            break;
+        }
+    }
+    if (*status == CUS_OK)
+        *status = cusEventDecoderFinish(decoder, nullptr);
+    return all;
+}
+
+TEST(EventMetavision, ChunksAreForADecoder) {
+    Folder at;
+    auto random = support::generator();
+    for (const Store how : {Store::CONTIGUOUS, Store::CHUNKS, Store::DEFLATE, Store::ECF})
+        for (const size_t chunk : {100, 16384, 70000}) {
+            const Events e = ecfEvents(chunk == 100 ? 60000 : 40000, random); // more than two frames
+            writeMetavision(at / "r.h5", e, how, chunk, random);
+            Reader r(at / "r.h5");
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            Bytes piece(10);
+            size_t count = 7;
+            cusStatus status = cusEventReaderReadBytes(r.reader, piece.size(), piece.data(), &count);
+            CUS_REJECTS(status, VALUE, "cusEventReaderReadBytes: expected cusEventReaderDecoder before it");
+            EXPECT_EQ(count, 0u);
+            for (const size_t most : {3000, 4 << 20}) {
+                const Events got = ofBytes(r.reader, random, most, &status);
+                if (how != Store::ECF || chunk > 65535) {
+                    CUS_REJECTS(status, UNSUPPORTED,
+                                "cusEventReaderDecoder: the file is Metavision, expected EVT2, EVT2.1, EVT3, EVT4, DAT or "
+                                "Metavision in chunks compressed by ECF");
+                    continue;
+                }
+                CUS_EXPECT_OK(status);
+                ASSERT_EQ(got, e) << chunk;
+            }
+        }
+}
+
+// From marks, which may be within chunks.
+TEST(EventMetavision, ChunksFromMarks) {
+    Folder at;
+    auto random = support::generator();
+    const Events e = ecfEvents(5000, random);
+    writeMetavision(at / "r.h5", e, Store::ECF, 300, random);
+    Reader r(at / "r.h5");
+    ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+    constexpr uint64_t PARTS = 7;
+    std::vector<cusEventPart> parts(PARTS);
+    std::vector<cusEventMark> marks(PARTS + 1);
+    for (uint64_t k = 0; k < PARTS; ++k)
+        CUS_ASSERT_OK(cusEventReaderScan(r.reader, k, PARTS, &parts[k]));
+    CUS_ASSERT_OK(cusEventReaderMarks(r.reader, parts.data(), PARTS, marks.data()));
+    for (const cusEventMark &mark : marks) {
+        cusStatus status = CUS_OK;
+        uint64_t first = 1;
+        CUS_ASSERT_OK(cusEventReaderSeekMark(r.reader, &mark));
+        Events got = ofBytes(r.reader, random, 2000, &status, &first);
+        CUS_EXPECT_OK(status);
+        EXPECT_EQ(first, mark.index);
+        ASSERT_EQ(got, e.part(mark.index, e.size() - mark.index));
+        CUS_ASSERT_OK(cusEventReaderSeekIndex(r.reader, 17)); // not a mark: from the beginning
+        got = ofBytes(r.reader, random, 2000, &status, &first);
+        EXPECT_EQ(first, 0u);
+        ASSERT_EQ(got, e);
+    }
+}
+
+// HDF5 may leave a filter out for one chunk.
+TEST(EventMetavision, ChunkWithoutCompressionIsCompressed) {
+    Folder at;
+    auto random = support::generator();
+    const Events e = ecfEvents(350, random);
+    for (const hsize_t first : {hsize_t{100}, hsize_t{300}}) {
+        const size_t n = first == 300 ? 50 : 100;
+        writeMetavision(at / "r.h5", e, Store::ECF, 100, random);
+        Bytes rows = rowsOf(e.part(first, n));
+        rows.resize(1600);
+        overwriteChunk(at / "r.h5", first, 1, rows);
+        cusStatus status = CUS_OK;
+        {
+            Reader r(at / "r.h5");
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            ASSERT_EQ(r.all(), e);
+            ASSERT_EQ(ofBytes(r.reader, random, 3000, &status), e);
+            CUS_EXPECT_OK(status);
+        }
+        for (const int what : {0, 1}) { // a column, a time
+            Bytes bad = rows;
+            bad[16 * (n - 1) + (what ? 13 : 1)] = what ? 0 : 8;
+            if (what)
+                std::memset(&bad[16 * (n - 1) + 8], 0, 8);
+            overwriteChunk(at / "r.h5", first, 1, bad);
+            Reader r(at / "r.h5");
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            ASSERT_EQ(ofBytes(r.reader, random, 3000, &status), e.part(0, first)) << what;
+            CUS_REJECTS(
+                status, UNSUPPORTED,
+                "cusEventReaderReadBytes: the chunk of /CD/events that starts at event " + std::to_string(first) +
+                    " is stored without compression and has an event that ECF cannot hold; read its events instead");
+        }
+    }
+}
+
+// What is damaged comes after the chunks before it.
+TEST(EventMetavision, DamagedChunksForADecoder) {
+    Folder at;
+    auto random = support::generator();
+    const Events e = ecfEvents(350, random);
+    const auto damaged = [&](const Bytes &chunk, cusStatus expected, const std::string &message) {
+        writeMetavision(at / "r.h5", e, Store::ECF, 100, random);
+        overwriteChunk(at / "r.h5", 200, 0, chunk);
+        Reader r(at / "r.h5");
+        ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+        cusStatus status = CUS_OK;
+        EXPECT_EQ(ofBytes(r.reader, random, 3000, &status), e.part(0, 200));
+        EXPECT_EQ(status, expected);
+        EXPECT_EQ(std::string(cusLastError()).find(message), 0u) << cusLastError();
+    };
+    const std::string start = "cusEventReaderReadBytes: the chunk of /CD/events that starts at event 200 ";
+    damaged(Bytes(11), CUS_ERROR_FORMAT, start + "is damaged");
+    damaged(Bytes(33), CUS_ERROR_FORMAT, start + "is damaged"); // 100 events in 33 bytes
+    damaged(Bytes(6000), CUS_ERROR_FORMAT, start + "claims 6000 bytes for 1600");
+    damaged(encodeEcf(e.part(200, 99), Packing::NONE, random, false), CUS_ERROR_FORMAT, "cusEventDecoderRun: byte ");
+
+    writeMetavision(at / "r.h5", e, Store::ECF, 100, random); // the file ends early
+    const Bytes whole = load(at / "r.h5");
+    int cut = 0;
+    for (size_t n = 1; n < 2000; n += 37) {
+        save(at / "c.h5", Bytes(whole.begin(), whole.end() - long(n)));
+        Reader r(at / "c.h5");
+        if (r.opened != CUS_OK)
+            continue;
+        cusStatus by_events = CUS_OK, by_bytes = CUS_OK;
+        const Events good = r.all(1000, &by_events), got = ofBytes(r.reader, random, 3000, &by_bytes);
+        EXPECT_EQ(by_bytes, by_events) << n;
+        EXPECT_EQ(got, good) << n;
+        cut += by_bytes == CUS_ERROR_TRUNCATED;
+    }
+    EXPECT_GT(cut, 0);
 }
 
 // Compounds that are not events.

@@ -115,6 +115,49 @@ TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
     }
 }
 
+// Frames of ECF chunks, of which many do not fit a pipeline's buffers as a whole.
+TEST_P(EventBytes, GiveTheFramesOfTheirChunks) {
+    auto random = support::generator();
+    const std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES)};
+    int some = 0;
+    for (int round = 0; round < 60 / support::SLOWER; ++round) {
+        auto decoder =
+            raw_test::optionsOf({CUS_EVENTS_METAVISION, 0, "Metavision"}, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
+        Damage damage = {};
+        damage.outside = round % 2 ? 20 : 0;
+        damage.late = round % 3 ? 0 : 100;
+        const Bytes bytes = raw_test::randomFrames(1 + random() % 4000, damage, random, COLS, ROWS);
+        reference::Frames stream(decoder);
+        stream.run(bytes);
+        const cusWindowing w = randomWindowing(random);
+        const auto &t = stream.events.t;
+        if (w.unit == CUS_WINDOW_DURATION && !t.empty() &&
+            uint64_t(t.back() - t[0]) / (w.stride ? w.stride : w.length) > 300)
+            continue;
+        cusEventPipelineOptions o = options(w, &decoder);
+        o.max_gap = UINT64_MAX;
+        o.max_events = w.unit == CUS_WINDOW_COUNT ? w.length + random() % 300 : stream.events.size() + 1;
+        o.batch_windows = 1 + random() % 9;
+        SCOPED_TRACE("round " + std::to_string(round));
+        const std::vector<cusRepresentation> r = {kinds[random() % kinds.size()]};
+        const Collected expected = expectedOf(stream.events, o, r, ROWS, COLS);
+        Collected got;
+        const Pipeline pipeline(ROWS, COLS, r, o, &got);
+        CUS_ASSERT_OK(pushBytes(pipeline.object, bytes, 1 + random() % bytes.size(), random));
+        const cusStatus ended = cusEventPipelineFlush(pipeline.object);
+        if (stream.status == CUS_ERROR_TRUNCATED)
+            CUS_REJECTS(ended, TRUNCATED, "cusEventPipelineFlush: the recording ends at byte ");
+        else
+            CUS_ASSERT_OK(ended);
+        ASSERT_NO_FATAL_FAILURE(expectSame(got, expected));
+        some += got.windows.size() > 1;
+        cusEventPipelineCounts counts = {};
+        CUS_EXPECT_OK(cusEventPipelineQuery(pipeline.object, &counts));
+        EXPECT_TRUE(raw_test::sameCounts(counts.decoded, stream.counts)) << raw_test::text(counts.decoded);
+    }
+    EXPECT_GT(some, 5 / support::SLOWER);
+}
+
 // A rank of many continues from the state that another decoder left, with the numbers of the whole recording.
 TEST_P(EventBytes, FromAPlaceWithinARecording) {
     auto random = support::generator();

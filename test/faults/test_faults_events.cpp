@@ -2,6 +2,7 @@
 #include "faults.hpp"
 
 #include "cusight/cusight.h"
+#include "reference/ecf.hpp"
 
 using namespace faults;
 
@@ -87,6 +88,45 @@ TEST_P(FaultsWith, Decoder) {
             CUS_TRY(cusEventDecoderGetState(d, &state));
             CUS_TRY(cusEventDecoderSetState(d, &state));
             CUS_TRY(cusEventDecoderRun(d, static_cast<uint8_t *>(bytes.mat.data) + 1002, words.size() - 1002, &events,
+                                       nullptr, nullptr));
+            CUS_TRY(cusEventDecoderCheck(d, &done, nullptr));
+            return cusEventDecoderFinish(d, nullptr);
+        });
+        if (!t.failed)
+            EXPECT_EQ(done.index, simulatingCuda() ? done.index : 500u);
+    });
+}
+
+// Frames of ECF chunks, cut within the second chunk.
+TEST_P(FaultsWith, FrameDecoder) {
+    std::mt19937_64 random(1);
+    std::vector<uint8_t> stream;
+    const std::vector<uint8_t> chunk =
+        reference::encodeEcf(reference::ecfEvents(250, random, 64, 48, 0), reference::Packing::XP, random, false);
+    reference::appendFrame(stream, {chunk, chunk}, {250, 250});
+    const size_t cut = stream.size() - 300;
+    const Mat bytes(1, static_cast<int>(stream.size()), CUS_8UC1, space(), stream);
+    Mat times(1, 500, CUS_64FC1 /* as wide */, space(), std::vector<uint8_t>(4000, 0));
+    cusEventDecoderOptions options = cusEventDecoderDefaults();
+    options.format = CUS_EVENTS_METAVISION;
+    options.bad_events = CUS_BAD_EVENTS_SKIP; // the second chunk is earlier than the first one's end
+    options.space = space();
+    checkCreate<cusEventDecoderDestroy>("cusEventDecoderCreate, frames",
+                                        [&](auto *d) { return cusEventDecoderCreate(d, &options); });
+    cusEventBuffers events = {};
+    events.t = static_cast<int64_t *>(times.mat.data);
+    events.capacity = 500;
+    check("cusEventDecoderRun, frames", [&](Trial &t) {
+        support::Owned<cusEventDecoderDestroy> d;
+        CUS_ASSERT_OK(cusEventDecoderCreate(&d, &options));
+        cusEventDecoded done = {};
+        t.attempt([&] {
+            cusEventDecoderState state = {};
+            CUS_TRY(cusEventDecoderGetState(d, &state));
+            CUS_TRY(cusEventDecoderSetState(d, &state));
+            CUS_TRY(cusEventDecoderRun(d, bytes.mat.data, cut, &events, nullptr, nullptr));
+            CUS_TRY(cusEventDecoderCheck(d, nullptr, nullptr));
+            CUS_TRY(cusEventDecoderRun(d, static_cast<uint8_t *>(bytes.mat.data) + cut, stream.size() - cut, &events,
                                        nullptr, nullptr));
             CUS_TRY(cusEventDecoderCheck(d, &done, nullptr));
             return cusEventDecoderFinish(d, nullptr);

@@ -54,6 +54,23 @@ Row row(const Kind &kind, const std::string &name, size_t words, const raw_test:
             [=](cusSpace space, Layout layout) { return computed(kind, stream, space, layout); }};
 }
 
+Row framesRow(const std::string &name, size_t events, const raw_test::Damage &damage, uint32_t seed) {
+    const Kind kind = {CUS_EVENTS_METAVISION, 0, "Metavision"};
+    std::mt19937_64 random(seed);
+    const Bytes stream = raw_test::randomFrames(events, damage, random);
+    return {"cusEventDecoderRun",
+            std::string(kind.name) + name,
+            seed,
+            std::to_string(events) + " events",
+            "8UC1",
+            [=] {
+                reference::Frames frames(raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_SKIP));
+                frames.run(stream);
+                return all(frames.events, frames.triggers, frames.counts, frames.index);
+            },
+            [=](cusSpace space, Layout layout) { return computed(kind, stream, space, layout); }};
+}
+
 } // namespace
 
 Row anyRaw(Choices &choices) {
@@ -71,6 +88,10 @@ std::vector<Row> rawRows() {
             rows.push_back(row(kind, "", words, {}, 70));
             rows.push_back(row(kind, " damaged", words, {20, 40, 60, 20, 10}, 71));
         }
+    for (const size_t events : {1, 37, 1000, 12000}) {
+        rows.push_back(framesRow("", events, {}, 72));
+        rows.push_back(framesRow(" damaged", events, {0, 40, 60, 0, 0}, 73));
+    }
     return rows;
 }
 

@@ -3,6 +3,7 @@
 
 #include "../support.hpp"
 
+#include "reference/ecf.hpp"
 #include "reference/raw.hpp"
 
 #include <algorithm>
@@ -145,6 +146,48 @@ inline Bytes randomStream(const Kind &kind, size_t n, const Damage &damage, std:
     if (below(4) == 0)
         s.bytes.resize(s.bytes.size() - std::min<size_t>(s.bytes.size(), below(8)));
     return s.bytes;
+}
+
+// A stream of frames with about n events, for a sensor of at most 2000 x 2000. Damage comes in 1000 events, but `late` in 1000 chunks, and
+// `noise`, changed bytes, in 1000 chunks or headers.
+inline Bytes randomFrames(size_t n, const Damage &damage, std::mt19937_64 &random, int width = 1280, int height = 720) {
+    Bytes stream;
+    const auto below = [&](uint64_t limit) { return random() % limit; };
+    const auto happens = [&](unsigned in1000) { return in1000 && below(1000) < in1000; };
+    const auto change = [&](Bytes &bytes, size_t first) {
+        for (size_t k = 1 + below(3); k--;)
+            bytes[first + below(bytes.size() - first)] = uint8_t(below(3) ? random() : 0xff);
+    };
+    int64_t t = int64_t(below(uint64_t(1) << below(40)));
+    const size_t usual = 1 + n / (1 + below(20));
+    for (size_t made = 0; made < n;) {
+        std::vector<Bytes> chunks(1 + below(below(8) ? 6 : 255));
+        std::vector<uint32_t> taken;
+        for (Bytes &chunk : chunks) {
+            const size_t count = made < n && below(30) ? std::min<size_t>(below(usual + 1), 65535) : below(3);
+            if (happens(damage.late))
+                t = std::max<int64_t>(0, t - int64_t(below(3000)));
+            reference::Events e = reference::ecfEvents(count, random, unsigned(width), unsigned(height), t);
+            t = count ? e.t.back() : t;
+            for (size_t i = 0; i < count; ++i)
+                if (happens(damage.outside))
+                    (below(2) ? e.x : e.y)[i] = uint16_t(2000 + below(48));
+            chunk = reference::encodeEcf(e, reference::Packing(below(3)), random, below(2));
+            if (below(5) == 0) // an encoder's padding
+                chunk.resize(chunk.size() + below(20));
+            taken.push_back(uint32_t(below(4) ? count : below(count + 1)));
+            if (happens(damage.noise))
+                change(chunk, chunk.size() > 12 ? below(2) * 12 : 0);
+            made += count;
+        }
+        const size_t start = stream.size();
+        reference::appendFrame(stream, chunks, taken);
+        if (happens(damage.noise))
+            stream[start + below(8 + 8 * chunks.size())] = uint8_t(random());
+    }
+    if (!stream.empty() && below(4) == 0)
+        stream.resize(stream.size() - below(std::min<size_t>(stream.size(), 3000)));
+    return stream;
 }
 
 // ---- Decoding ----
@@ -301,7 +344,8 @@ inline std::string text(const cusEventCounts &c) {
 }
 
 // Everything that a decoder gave is what the reference gives. TRUNCATED is Finish's affair.
-inline void checkEquals(const Result &got, const reference::Raw &expected, const char *function) {
+template<class Reference>
+void checkEquals(const Result &got, const Reference &expected, const char *function) {
     const cusStatus status = expected.status == CUS_ERROR_TRUNCATED ? CUS_OK : expected.status;
     ASSERT_EQ(got.status, status) << got.message << "; expected " << expected.message;
     if (status == CUS_ERROR_FORMAT)

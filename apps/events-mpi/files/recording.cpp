@@ -209,24 +209,28 @@ bool Recording::next(size_t most, cusEventArrays &events) {
 // ---- Bytes -------------------------------------------------------------------------------------------------------------
 
 bool Recording::decoder(cusEventDecoderOptions &options, cusEventDecoderState &state) {
-    if (!to_column_.empty() || cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
+    // The reader decodes Metavision's chunks on all cores, the host's decoder on one.
+    const bool framed = info.format == CUS_EVENTS_METAVISION;
+    if (!to_column_.empty() || (framed && !pinned_) || cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
         return false;
     if (!bytes_.data)
         check(pinned_ ? cusMatCreatePinned(&bytes_, 1, PIECE_BYTES, CUS_8UC1)
                       : cusMatCreate(&bytes_, 1, PIECE_BYTES, CUS_8UC1, CUS_HOST));
-    next_byte_ = state.offset;
+    next_byte_ = framed ? state.index : state.offset;
+    bytes_per_unit_ = framed ? 2 : 1;
     return true;
 }
 
 bool Recording::nextBytes(uint64_t end, const void *&bytes, size_t &size) {
-    const uint64_t wanted = end > next_byte_ ? end - next_byte_ : PART_BYTES / 8;
+    const uint64_t left = std::min<uint64_t>(end > next_byte_ ? end - next_byte_ : 0, PIECE_BYTES);
+    const uint64_t wanted = left ? left * bytes_per_unit_ : PART_BYTES / 8;
     bytes = bytes_.data;
     size = 0;
     if (!problem_.empty())
         return false;
     note(
         cusEventReaderReadBytes(reader_, static_cast<size_t>(std::min<uint64_t>(wanted, PIECE_BYTES)), bytes_.data, &size));
-    next_byte_ += size;
+    next_byte_ += size / bytes_per_unit_;
     return size > 0;
 }
 

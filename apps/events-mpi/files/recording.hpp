@@ -54,7 +54,8 @@ class Recording {
     // Bytes instead of events, for a decoder with these options that starts from the state: from the last mark sought, or from the
     // start after rewind(). Returns false if the recording has none, or its events go to another grid.
     bool decoder(cusEventDecoderOptions &options, cusEventDecoderState &state);
-    // Gets the next ones, up to `end`, a byte of the file, or some more if it has been reached. Returns false at the end.
+    // Gets the next ones, up to `end`, about: what the offsets of marks count, bytes of the file or, in HDF5, events; or some more if
+    // it has been reached. Returns false at the end.
     bool nextBytes(uint64_t end, const void *&bytes, size_t &size);
     uint64_t nextByte() const { return next_byte_; }
     // What the decoder said of them.
@@ -74,7 +75,8 @@ class Recording {
     std::vector<int64_t> times_; // at marks, as far as requested; -1: not yet
     cusMat column_[4] = {};
     cusMat bytes_ = {};      // of a recording that a decoder elsewhere decodes
-    uint64_t next_byte_ = 0; // of the file
+    uint64_t next_byte_ = 0; // of the file; HDF5: the next event, about
+    uint64_t bytes_per_unit_ = 1;
     const bool pinned_;
     std::vector<uint16_t> to_column_, to_row_; // from the sensor's to the grid's coordinates; empty: the same
     uint64_t position_ = 0;

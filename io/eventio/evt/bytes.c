@@ -1,6 +1,7 @@
 /* The bytes of a recording, for a decoder of the caller's. */
 #include "check.h"
 #include "eventio/evt/words.h"
+#include "eventio/hdf5/reader.h"
 #include "host.h"
 
 #include <errno.h>
@@ -11,15 +12,18 @@ static cusStatus startBytes(cusEventReader *reader, cusEventDecoderOptions *opti
     CUSI_NOT_NULL(function, options);
     CUSI_NOT_NULL(function, state);
     const cusEventInfo *info = &reader->info;
-    CUSI_REQUIRE(eventio_isWords(reader), CUS_ERROR_UNSUPPORTED,
-                 "%s: the file is %s, expected EVT2, EVT2.1, EVT3, EVT4 or DAT", function,
-                 cusEventFormatName(info->format));
+    const int framed = eventio_isFramed(reader);
+    CUSI_REQUIRE(framed || eventio_isWords(reader), CUS_ERROR_UNSUPPORTED,
+                 "%s: the file is %s, expected EVT2, EVT2.1, EVT3, EVT4, DAT or Metavision in chunks compressed by ECF",
+                 function, cusEventFormatName(info->format));
     *options = cusEventDecoderDefaults();
     options->format = info->format;
     options->legacy = info->legacy;
     options->width = info->width;
     options->height = info->height;
     options->bad_events = reader->options.bad_events;
+    if (framed)
+        return eventio_startFrames(reader, state);
     *state = *eventio_wordsPlace(reader);
     reader->next_byte = state->offset;
     return CUS_OK;
@@ -37,6 +41,8 @@ static cusStatus readBytes(cusEventReader *reader, size_t capacity, void *bytes,
     CUSI_NOT_NULL(function, count);
     *count = 0;
     CUSI_REQUIRE(bytes || !capacity, CUS_ERROR_NULL, "%s: bytes is NULL and capacity %zu", function, capacity);
+    if (eventio_isFramed(reader))
+        return eventio_readFrames(reader, capacity, bytes, count);
     CUSI_REQUIRE(reader->next_byte, CUS_ERROR_VALUE, "%s: expected cusEventReaderDecoder before it", function);
     const uint64_t left = reader->source.size > reader->next_byte ? reader->source.size - reader->next_byte : 0;
     const size_t n = left < capacity ? (size_t)left : capacity;

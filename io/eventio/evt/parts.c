@@ -401,7 +401,9 @@ cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventMark *mar
     CUSI_NOT_NULL(function, mark);
     if (hasIndex(reader)) {
         CUSI_REQUIRE(mark->index <= INT64_MAX, CUS_ERROR_VALUE, "%s: mark is not one of this recording", function);
-        return cusEventReaderSeekIndex(reader, (int64_t)mark->index);
+        CUS_TRY(cusEventReaderSeekIndex(reader, (int64_t)mark->index));
+        reader->mark = mark->index;
+        return CUS_OK;
     }
     CUSI_GUARDED(function, reader, NULL, seekMark(reader, mark));
 }

@@ -4,6 +4,7 @@
  *   chunks.c    reads a range of events: fetches chunks as stored while all threads decode
  *   fetch.c     the stored bytes of a chunk, and its buffers within the reader's memory
  *   decode.c    one chunk, from the stored bytes to the delivered type
+ *   bytes.c     chunks as they are stored, for a decoder of the caller's
  *   plugins.c   filters that only libhdf5's plugins decode
  * reader.c puts them together: read, seek, close. file/ reads the file's own structures. */
 #ifndef CUSI_EVENTIO_HDF5_COLUMNS_H
@@ -69,6 +70,8 @@ typedef struct ChunkJob {
     size_t good; /* rows before the first whose time is out of range */
 } ChunkJob;
 
+typedef struct Hdf5Frames Hdf5Frames;
+
 typedef struct Hdf5Reader {
     Hdf5File file;
     Table table[EVENTIO_COLUMNS];
@@ -82,6 +85,7 @@ typedef struct Hdf5Reader {
     size_t max_chunk;
     int plugins;
     struct Hdf5Reader *triggers; /* NULL: not opened, or there are none */
+    Hdf5Frames *frames;          /* NULL: not started */
     int without_triggers;
 } Hdf5Reader;
 
@@ -127,6 +131,9 @@ size_t eventio_deliver(const Table *t, int64_t offset, const uint8_t *in, size_t
 
 /* ---- fetch.c -------------------------------------------------------------------------------------------------------- */
 
+/* Finds where the chunk job->chunk is in the source, and sets job->raw_size, which is bounded, and job->skipped_filters. */
+cusStatus eventio_findChunk(Hdf5Reader *h, ChunkJob *job, uint64_t *address);
+
 /* Reads the stored bytes of job->chunk and allocates what decoding needs, for job number `used` of a batch. *full:
  * h->max_memory is used up, and the job must wait for the next batch. */
 cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full);
@@ -134,6 +141,11 @@ cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full);
 /* Reads rows first .. first + n - 1 of a table that is not stored in chunks. *good: how many of them are valid. */
 cusStatus eventio_readContiguous(Hdf5Reader *h, const Table *t, uint64_t first, size_t n, uint8_t *const *out,
                                  size_t *good);
+
+/* ---- bytes.c -------------------------------------------------------------------------------------------------------- */
+
+/* Safe on NULL. */
+void eventio_closeFrames(Hdf5Frames *frames);
 
 /* ---- plugins.c ------------------------------------------------------------------------------------------------------- */
 

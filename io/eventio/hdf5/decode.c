@@ -254,9 +254,27 @@ int eventio_decodesInPlace(const ChunkJob *job) {
     return job->count == job->table->chunk && eventio_isDelivered(job->table);
 }
 
+/* Decodes a whole chunk whose only filter is ECF straight into the columns, about twice as fast as by way of rows. Whether it is one
+ * with as many events as rows. */
+static int decodeColumns(const Hdf5Reader *h, ChunkJob *job, uint8_t *const *out) {
+    const Table *t = job->table;
+    if (t->filter_count != 1 || t->filters[0] != EVENTIO_FILTER_ECF || appliedFilters(job) != 1 || h->time_offset ||
+        job->count != t->chunk || !out[EVENTIO_X] || !out[EVENTIO_Y] || !out[EVENTIO_P] || !out[EVENTIO_T])
+        return 0;
+    uint8_t *times = out[EVENTIO_T] + 8 * job->first;
+    if (!eventio_ecfDecodeColumns(job->raw.data, job->raw_size, job->count, out[EVENTIO_X] + 2 * job->first,
+                                  out[EVENTIO_Y] + 2 * job->first, out[EVENTIO_P] + job->first, times))
+        return 0;
+    job->status = CUS_OK;
+    job->good = countGoodTimes(times, job->count);
+    return 1;
+}
+
 void eventio_runJob(const Hdf5Reader *h, ChunkJob *job, uint8_t *const *out) {
     const Table *t = job->table;
     const int in_place = eventio_decodesInPlace(job);
+    if (decodeColumns(h, job, out))
+        return;
     uint8_t *to = in_place ? out[t->field[0].which] + job->first * t->row : job->decoded.data;
     job->status = decodeChunk(job, to);
     job->good = job->count;

@@ -1,4 +1,4 @@
-/* Encodes ECF, whose format ecf.c describes. Of the three ways to store x, y and p a chunk takes the smallest. */
+/* Encodes ECF, whose format ecf.h describes. Of the three ways to store x, y and p a chunk takes the smallest. */
 #include "eventio/hdf5/codec.h"
 
 #include <string.h>

@@ -98,8 +98,7 @@ static cusStatus isWrittenUpTo(const Table *t, uint64_t event) {
                      (unsigned long long)event, (unsigned long long)t->length);
 }
 
-/* Finds where the chunk is in the source, and how many bytes it has. */
-static cusStatus findChunk(Hdf5Reader *h, ChunkJob *job, uint64_t *address) {
+cusStatus eventio_findChunk(Hdf5Reader *h, ChunkJob *job, uint64_t *address) {
     const Table *t = job->table;
     const uint64_t number[2] = {job->chunk, t->chunk_column}, event = job->chunk * t->chunk;
     Hdf5Chunk chunk;
@@ -125,7 +124,7 @@ static cusStatus findChunk(Hdf5Reader *h, ChunkJob *job, uint64_t *address) {
 cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full) {
     uint64_t address = 0;
     *full = 0;
-    CUS_TRY(findChunk(h, job, &address));
+    CUS_TRY(eventio_findChunk(h, job, &address));
     CUS_TRY(allocateBuffers(h, job, used, full));
     if (*full)
         return CUS_OK;

@@ -109,6 +109,7 @@ static void closeFile(Hdf5Reader *h) {
         free(h->jobs[i].spare.data);
     }
     free(h->jobs);
+    eventio_closeFrames(h->frames);
     free(h);
 }
 

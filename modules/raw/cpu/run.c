@@ -1,4 +1,4 @@
-/* The host backend: feeds the decoders with pieces cut anywhere, and checks what they deliver block by block, while it is in
+/* The host backend, for words: feeds the decoders with pieces cut anywhere, and checks what they deliver block by block, while it is in
  * the caches.
  *
  * An event takes a place in the arrays only if it is good. So at full arrays the next event is decoded and checked aside
@@ -242,6 +242,8 @@ static size_t runCarried(const Run *run, const uint8_t *bytes, size_t n) {
 }
 
 cusStatus raw_host_run(cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events) {
+    if (raw_isFrames(decoder))
+        return raw_frames_run(decoder, bytes, size, events);
     HostDecoder *host = decoder->state;
     cusEventDecoded *done = &host->last;
     const Run run = {decoder, host, events};
@@ -273,6 +275,8 @@ cusStatus raw_host_run(cusEventDecoder *decoder, const void *bytes, size_t size,
 /* ---- Memory and state ---------------------------------------------------------------------------------------------------- */
 
 cusStatus raw_host_create(const char *function, cusEventDecoder *decoder) {
+    if (raw_isFrames(decoder))
+        return raw_frames_create(function, decoder);
     HostDecoder *host = calloc(1, sizeof *host);
     CUSI_REQUIRE(host, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     decoder->state = host;
@@ -288,6 +292,10 @@ cusStatus raw_host_create(const char *function, cusEventDecoder *decoder) {
 }
 
 void raw_host_destroy(cusEventDecoder *decoder) {
+    if (raw_isFrames(decoder)) {
+        raw_frames_destroy(decoder);
+        return;
+    }
     HostDecoder *host = decoder->state;
     if (!host)
         return;
@@ -299,18 +307,24 @@ void raw_host_destroy(cusEventDecoder *decoder) {
 }
 
 cusStatus raw_host_check(cusEventDecoder *decoder, cusEventDecoded *decoded) {
+    if (raw_isFrames(decoder))
+        return raw_frames_check(decoder, decoded);
     const HostDecoder *host = decoder->state;
     *decoded = host->last;
     return CUS_OK;
 }
 
 cusStatus raw_host_getState(cusEventDecoder *decoder, cusEventDecoderState *state) {
+    if (raw_isFrames(decoder))
+        return raw_frames_getState(decoder, state);
     const HostDecoder *host = decoder->state;
     *state = host->place;
     return CUS_OK;
 }
 
 cusStatus raw_host_setState(cusEventDecoder *decoder, const cusEventDecoderState *state) {
+    if (raw_isFrames(decoder))
+        return raw_frames_setState(decoder, state);
     HostDecoder *host = decoder->state;
     host->place = *state;
     host->counts = (cusEventCounts){0};

@@ -1,4 +1,4 @@
-// The device half of a decoder: memory, runs, and what waits for them.
+// The device half of a decoder of words: memory, runs, and what waits for them.
 #include "device.h"
 #include "raw/cuda/stages.cuh"
 
@@ -57,6 +57,8 @@ cusStatus copy(const char *function, void *to, const void *from, size_t bytes, c
 using namespace cusi::raw;
 
 cusStatus raw_cuda_create(const char *function, cusEventDecoder *decoder) {
+    if (raw_isFrames(decoder))
+        return raw_cuda_frames_create(function, decoder);
     Decoder *made = new (std::nothrow) Decoder;
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     decoder->state = made;
@@ -71,6 +73,10 @@ cusStatus raw_cuda_create(const char *function, cusEventDecoder *decoder) {
 }
 
 void raw_cuda_destroy(cusEventDecoder *decoder) {
+    if (raw_isFrames(decoder)) {
+        raw_cuda_frames_destroy(decoder);
+        return;
+    }
     Decoder *cuda = static_cast<Decoder *>(decoder->state);
     if (!cuda)
         return;
@@ -84,6 +90,8 @@ void raw_cuda_destroy(cusEventDecoder *decoder) {
 
 cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
                        const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream) {
+    if (raw_isFrames(decoder))
+        return raw_cuda_frames_run(function, decoder, bytes, size, events, decoded, stream);
     const Decoder *cuda = static_cast<const Decoder *>(decoder->state);
     const Run run = {cuda->memory,
                      cuda->sums,
@@ -104,6 +112,8 @@ cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const voi
 }
 
 cusStatus raw_cuda_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream) {
+    if (raw_isFrames(decoder))
+        return raw_cuda_frames_check(function, decoder, decoded, stream);
     Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
     const cudaStream_t s = static_cast<cudaStream_t>(stream);
     CUS_TRY(copy(function, decoded, &memory->last, sizeof *decoded, cudaMemcpyDeviceToHost, s));
@@ -114,11 +124,15 @@ cusStatus raw_cuda_check(const char *function, cusEventDecoder *decoder, cusEven
 }
 
 cusStatus raw_cuda_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state) {
+    if (raw_isFrames(decoder))
+        return raw_cuda_frames_getState(function, decoder, state);
     const Memory *memory = static_cast<const Decoder *>(decoder->state)->memory;
     return copy(function, state, &memory->place, sizeof *state, cudaMemcpyDeviceToHost, nullptr);
 }
 
 cusStatus raw_cuda_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
+    if (raw_isFrames(decoder))
+        return raw_cuda_frames_setState(function, decoder, state);
     Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
     Memory made = {};
     made.place = *state;

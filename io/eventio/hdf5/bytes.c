@@ -1,0 +1,243 @@
+/* The bytes of a Metavision recording for a decoder of the caller's: its ECF chunks as they are stored, in frames (ecf.h). A frame is
+ * planned from the index of the chunks, and read where its bytes go. */
+#include "check.h"
+#include "ecf.h"
+#include "eventio/hdf5/codec.h"
+#include "eventio/hdf5/columns.h"
+#include "eventio/hdf5/reader.h"
+#include "host.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static const char function[] = "cusEventReaderReadBytes";
+
+/* A chunk's place in its frame, and in the source unless it is `encoded` here. */
+typedef struct Chunk {
+    uint64_t at, address;
+    uint32_t size, events;
+    int encoded;
+} Chunk;
+
+struct Hdf5Frames {
+    uint64_t next;     /* chunk after the frame */
+    uint64_t size, at; /* of the frame, and of its bytes that have been read */
+    uint32_t count;
+    Chunk chunk[CUSI_FRAME_CHUNKS];
+    uint8_t header[CUSI_FRAME_HEADER + CUSI_FRAME_UNIT];
+    uint8_t *encoded;     /* of the frame's last chunk, if the file has it without compression */
+    EventFailure failure; /* comes after the frame */
+};
+
+static const Table *eventsOf(const cusEventReader *reader) {
+    const Hdf5Reader *h = reader->state;
+    return &h->table[0];
+}
+
+int eventio_isFramed(const cusEventReader *reader) {
+    if (reader->info.format != CUS_EVENTS_METAVISION)
+        return 0;
+    const Table *t = eventsOf(reader);
+    return t->is_chunked && !t->plugin && t->filter_count == 1 && t->filters[0] == EVENTIO_FILTER_ECF &&
+           t->chunk <= CUSI_ECF_MOST_EVENTS;
+}
+
+cusStatus eventio_startFrames(cusEventReader *reader, cusEventDecoderState *state) {
+    Hdf5Reader *h = reader->state;
+    if (!h->frames)
+        h->frames = calloc(1, sizeof *h->frames);
+    CUSI_REQUIRE(h->frames, CUS_ERROR_NO_MEMORY, "cusEventReaderDecoder: out of host memory");
+    Hdf5Frames *f = h->frames;
+    const uint64_t event = reader->mark < h->count ? reader->mark : h->count;
+    f->next = event / eventsOf(reader)->chunk;
+    f->size = f->at = 0;
+    f->failure.status = CUS_OK;
+    *state = (cusEventDecoderState){.time_high = -1, .time = -1, .last_time = -1, .index = event};
+    state->vector = (uint32_t)(event % eventsOf(reader)->chunk);
+    return CUS_OK;
+}
+
+void eventio_closeFrames(Hdf5Frames *f) {
+    if (f)
+        free(f->encoded);
+    free(f);
+}
+
+/* ---- Planning ----------------------------------------------------------------------------------------------------------- */
+
+static cusStatus damaged(const Table *t, uint64_t chunk) {
+    return cusi_fail(CUS_ERROR_FORMAT, "%s: the chunk of %s that starts at event %llu is damaged", function, t->name,
+                     (unsigned long long)chunk * t->chunk);
+}
+
+/* Whether ECF can say the events: n rows of Metavision's type. */
+static int isEncodable(const uint8_t *rows, size_t n) {
+    uint64_t last = 0;
+    for (size_t i = 0; i < n; ++i, rows += 16) {
+        uint16_t xyp[3];
+        uint64_t t;
+        memcpy(xyp, rows, sizeof xyp);
+        memcpy(&t, rows + 8, sizeof t);
+        if (xyp[0] >= 2048 || xyp[1] >= 2048 || xyp[2] > 1 || t >> 62 || t < last)
+            return 0;
+        last = t;
+    }
+    return 1;
+}
+
+/* Compresses a chunk to which the filter was not applied, as HDF5 allows for single chunks. */
+static cusStatus encode(const Hdf5Reader *h, const ChunkJob *job, Chunk *chunk) {
+    const Table *t = job->table;
+    const size_t bytes = 16 * (size_t)chunk->events;
+    if (job->raw_size != eventio_chunkBytes(t))
+        return damaged(t, job->chunk);
+    uint8_t *rows = malloc(bytes);
+    if (!h->frames->encoded)
+        h->frames->encoded = malloc(CUSI_ECF_MOST_BYTES);
+    cusStatus status = CUS_OK;
+    if (!rows || !h->frames->encoded)
+        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    else if (eventio_readAt(h->file.source, chunk->address, rows, bytes) != (int64_t)bytes)
+        status = cusi_fail(CUS_ERROR_IO, "%s: the file cannot be read at byte %llu", function,
+                           (unsigned long long)chunk->address);
+    else if (!isEncodable(rows, chunk->events))
+        status = cusi_fail(
+            CUS_ERROR_UNSUPPORTED,
+            "%s: the chunk of %s that starts at event %llu is stored without compression and has an event that ECF "
+            "cannot hold; read its events instead",
+            function, t->name, (unsigned long long)job->chunk * t->chunk);
+    else
+        chunk->size = (uint32_t)eventio_ecfEncode(rows, bytes, h->frames->encoded);
+    chunk->encoded = 1;
+    free(rows);
+    return status;
+}
+
+/* Adds the next chunk to the frame. *last: no other follows it there. */
+static cusStatus addChunk(Hdf5Reader *h, int *last) {
+    Hdf5Frames *f = h->frames;
+    Table *t = &h->table[0];
+    ChunkJob job = {.table = t, .chunk = f->next};
+    Chunk chunk = {.at = f->size};
+    const cusStatus status = eventio_findChunk(h, &job, &chunk.address);
+    if (status != CUS_OK)
+        return cusi_renamed(function, status);
+    const uint64_t first = f->next * t->chunk;
+    chunk.size = (uint32_t)job.raw_size; /* findChunk() has bounded it */
+    chunk.events = (uint32_t)(h->count - first < t->chunk ? h->count - first : t->chunk);
+    *last = job.skipped_filters & 1;
+    if (*last)
+        CUS_TRY(encode(h, &job, &chunk));
+    if (!cusi_isFrameEntry(chunk.size, chunk.events))
+        return damaged(t, f->next);
+    f->chunk[f->count++] = chunk;
+    f->size += cusi_frameSlot(chunk.size);
+    ++f->next;
+    return CUS_OK;
+}
+
+static void put32(uint8_t *to, uint32_t value) {
+    memcpy(to, &value, sizeof value); /* the machine is little-endian, as CUDA's hosts are */
+}
+
+/* Plans the next frame: size 0 at the end. Damage comes after the chunks before it. */
+static cusStatus planFrame(Hdf5Reader *h) {
+    Hdf5Frames *f = h->frames;
+    int last = 0;
+    f->size = f->at = f->count = 0;
+    while (f->count < CUSI_FRAME_CHUNKS && f->next * h->table[0].chunk < h->count && !last && f->failure.status == CUS_OK) {
+        const cusStatus status = addChunk(h, &last);
+        if (status == CUS_OK)
+            continue;
+        f->failure.status = status;
+        strncpy(f->failure.message, cusLastError(), sizeof f->failure.message - 1);
+    }
+    if (!f->count)
+        return f->failure.status == CUS_OK ? CUS_OK : cusi_fail(f->failure.status, "%s", f->failure.message);
+    const uint32_t header = cusi_frameHeader(f->count);
+    memset(f->header, 0, sizeof f->header);
+    put32(f->header, CUSI_FRAME_MAGIC);
+    put32(f->header + 4, f->count);
+    for (uint32_t k = 0; k < f->count; ++k) {
+        f->chunk[k].at += header;
+        put32(f->header + CUSI_FRAME_START + CUSI_FRAME_ENTRY * k, f->chunk[k].size);
+        put32(f->header + CUSI_FRAME_START + CUSI_FRAME_ENTRY * k + 4, f->chunk[k].events);
+    }
+    f->size += header;
+    return CUS_OK;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------------------------------ */
+
+/* The part of [at, at + size) that is in [from, to). */
+static uint64_t overlap(uint64_t at, uint64_t size, uint64_t from, uint64_t to, uint64_t *first) {
+    const uint64_t end = at + size < to ? at + size : to;
+    *first = at > from ? at : from;
+    return end > *first ? end - *first : 0;
+}
+
+/* Copies bytes from .. to - 1 of the frame. Whether the file has them all; errno is 0 if it has become shorter. */
+static int copyFrame(const Hdf5Reader *h, uint64_t from, uint64_t to, uint8_t *bytes) {
+    const Hdf5Frames *f = h->frames;
+    uint64_t first, n = overlap(0, cusi_frameHeader(f->count), from, to, &first);
+    if (n)
+        memcpy(bytes, f->header + first, n);
+    for (uint32_t k = 0; k < f->count; ++k) {
+        const Chunk *chunk = &f->chunk[k];
+        n = overlap(chunk->at, chunk->size, from, to, &first);
+        if (n && chunk->encoded) {
+            memcpy(bytes + (first - from), f->encoded + (first - chunk->at), n);
+        } else if (n) {
+            errno = 0;
+            if (eventio_readAt(h->file.source, chunk->address + (first - chunk->at), bytes + (first - from), n) !=
+                (int64_t)n)
+                return 0;
+        }
+        n = overlap(chunk->at + chunk->size, cusi_frameSlot(chunk->size) - chunk->size, from, to, &first);
+        if (n)
+            memset(bytes + (first - from), 0, n);
+    }
+    return 1;
+}
+
+/* A share for each thread, as for the bytes of other formats. */
+static cusStatus copyParallel(const Hdf5Reader *h, size_t n, uint8_t *bytes) {
+    enum { SHARE = 1 << 20 };
+    const uint64_t start = h->frames->at;
+    const int threads = cusi_threadsFor(n, SHARE);
+    const size_t share = (n + (size_t)threads - 1) / (size_t)threads;
+    int failed = 0, error = 0;
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int i = 0; i < threads; ++i) {
+        const size_t from = (size_t)i * share < n ? (size_t)i * share : n, to = share < n - from ? from + share : n;
+        const int good = copyFrame(h, start + from, start + to, bytes + from), why = errno;
+        if (good)
+            continue;
+#pragma omp critical(cusi_read_frames)
+        {
+            failed = 1;
+            error = why;
+        }
+    }
+    CUSI_REQUIRE(!failed || error, CUS_ERROR_TRUNCATED, "%s: the file has become shorter", function);
+    CUSI_REQUIRE(!failed, CUS_ERROR_IO, "%s: the file cannot be read: %s", function, strerror(error));
+    return CUS_OK;
+}
+
+cusStatus eventio_readFrames(cusEventReader *reader, size_t capacity, uint8_t *bytes, size_t *count) {
+    Hdf5Reader *h = reader->state;
+    Hdf5Frames *f = h->frames;
+    CUSI_REQUIRE(f, CUS_ERROR_VALUE, "%s: expected cusEventReaderDecoder before it", function);
+    while (*count < capacity) {
+        if (f->at == f->size)
+            CUS_TRY(planFrame(h));
+        if (f->size == 0)
+            return CUS_OK;
+        const uint64_t left = f->size - f->at;
+        const size_t n = left < capacity - *count ? (size_t)left : capacity - *count;
+        CUS_TRY(copyParallel(h, n, bytes + *count));
+        f->at += n;
+        *count += n;
+    }
+    return CUS_OK;
+}

@@ -1,0 +1,171 @@
+// The device half of a decoder of frames: memory, runs, and the kernels for good input: listing the chunks, decoding them, and keeping
+// the bytes of the one that the piece has cut.
+#include "device.h"
+#include "raw/cuda/chunks.cuh"
+
+#include <algorithm>
+#include <new>
+
+namespace cusi::raw::ecf {
+
+namespace {
+
+constexpr uint32_t MOST_BLOCKS = 2048, KEEP_BLOCKS = 128;
+
+__global__ void __launch_bounds__(THREADS) listKernel(const __grid_constant__ Run run) {
+    __shared__ Shared shared;
+    startInOrder();
+    Memory &memory = *run.memory;
+    const bool idle = isIdle(memory);
+    const Walk all = walk(run, shared, idle ? 0 : NONE, true);
+    if (threadIdx.x == 0) {
+        memory.walk = all;
+        memory.bad_chunk = NONE;
+    }
+}
+
+__global__ void __launch_bounds__(THREADS, 4) decodeKernel(const __grid_constant__ Run run) {
+    __shared__ Shared shared;
+    startInOrder();
+    const Memory &memory = *run.memory;
+    const Stream s(run);
+    const uint32_t chunks = memory.walk.chunks;
+    if (blockIdx.x < chunks)
+        clearMarks(shared);
+    for (uint32_t c = blockIdx.x; c < chunks; c += gridDim.x) {
+        const Listed chunk = run.list[c];
+        const uint32_t first = c == 0 ? min(memory.place.vector, chunk.events) : 0, count = chunk.events - first;
+        if (threadIdx.x == 0) {
+            run.first_times[c] = INT64_MAX;
+            run.last_times[c] = -1;
+        }
+        __syncthreads();
+        const bool fits = static_cast<size_t>(chunk.base) + count <= run.events.capacity;
+        const Target to = {&run.events, chunk.base, first, count, run.sensor, run.first_times + c, run.last_times + c};
+        bool odd = false;
+        const bool good = fits && decodeChunk(s, shared, chunk.at, chunk.size, to, odd);
+        if (__syncthreads_or(odd || !good) && threadIdx.x == 0)
+            atomicMin(&run.memory->bad_chunk, c);
+    }
+}
+
+__global__ void __launch_bounds__(THREADS) keepKernel(const __grid_constant__ Run run) {
+    startInOrder();
+    const Keep keep = run.memory->keep;
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < keep.header_bytes + keep.chunk_bytes;
+         i += gridDim.x * THREADS) {
+        const uint32_t from = i < keep.header_bytes ? keep.header + i : keep.chunk + (i - keep.header_bytes);
+        if (from >= keep.held) // otherwise it is there already
+            run.held[i] = run.bytes[from - keep.held];
+    }
+}
+
+struct Decoder {
+    Memory *memory = nullptr;
+    Listed *list = nullptr;
+    int64_t *first_times = nullptr, *last_times = nullptr;
+    uint8_t *held = nullptr;
+    cusEventBuffers scratch = {};
+};
+
+template<class T>
+cusStatus allocate(const char *function, size_t n, T **memory) {
+    return cusi_deviceAllocate(function, n * sizeof **memory, reinterpret_cast<void **>(memory));
+}
+
+cusStatus copy(const char *function, void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    CUSI_CUDA(function, cudaMemcpyAsync(to, from, bytes, kind, stream));
+    return cusi::cudaStatus(cudaStreamSynchronize(stream), function, "cudaStreamSynchronize");
+}
+
+} // namespace
+
+} // namespace cusi::raw::ecf
+
+using namespace cusi::raw::ecf;
+
+cusStatus raw_cuda_frames_create(const char *function, cusEventDecoder *decoder) {
+    Decoder *made = new (std::nothrow) Decoder;
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    decoder->state = made;
+    // A chunk has at least a unit of bytes, and one may begin in an earlier piece.
+    const size_t chunks = decoder->options.max_bytes / CUSI_FRAME_UNIT + 2;
+    CUS_TRY(allocate(function, 1, &made->memory));
+    CUS_TRY(allocate(function, chunks, &made->list));
+    CUS_TRY(allocate(function, chunks, &made->first_times));
+    CUS_TRY(allocate(function, chunks, &made->last_times));
+    CUS_TRY(allocate(function, MOST_HELD, &made->held));
+    cusEventBuffers &scratch = made->scratch;
+    scratch.capacity = CUSI_ECF_MOST_EVENTS;
+    CUS_TRY(allocate(function, scratch.capacity, &scratch.x));
+    CUS_TRY(allocate(function, scratch.capacity, &scratch.y));
+    CUS_TRY(allocate(function, scratch.capacity, &scratch.p));
+    return allocate(function, scratch.capacity, &scratch.t);
+}
+
+void raw_cuda_frames_destroy(cusEventDecoder *decoder) {
+    Decoder *cuda = static_cast<Decoder *>(decoder->state);
+    if (!cuda)
+        return;
+    cusi_deviceFree(cuda->memory);
+    cusi_deviceFree(cuda->list);
+    cusi_deviceFree(cuda->first_times);
+    cusi_deviceFree(cuda->last_times);
+    cusi_deviceFree(cuda->held);
+    cusi_deviceFree(cuda->scratch.x);
+    cusi_deviceFree(cuda->scratch.y);
+    cusi_deviceFree(cuda->scratch.p);
+    cusi_deviceFree(cuda->scratch.t);
+    delete cuda;
+}
+
+cusStatus raw_cuda_frames_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                              const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream) {
+    const Decoder *cuda = static_cast<const Decoder *>(decoder->state);
+    const cudaStream_t s = static_cast<cudaStream_t>(stream);
+    const Run run = {cuda->memory,
+                     cuda->list,
+                     cuda->first_times,
+                     cuda->last_times,
+                     cuda->held,
+                     cuda->scratch,
+                     static_cast<const uint8_t *>(bytes),
+                     static_cast<uint32_t>(size),
+                     *events,
+                     decoded,
+                     decoder->sensor,
+                     decoder->options.bad_events == CUS_BAD_EVENTS_SKIP};
+    // More than one block for each 4 KB would not find a chunk in a camera's recording.
+    const auto blocks = static_cast<unsigned>(std::min<size_t>(size / 4096 + 1, MOST_BLOCKS));
+    CUS_TRY(cusi::launchOverlapped(function, listKernel, 1, THREADS, 0, s, run));
+    CUS_TRY(cusi::launchOverlapped(function, decodeKernel, blocks, THREADS, 0, s, run));
+    CUS_TRY(launchRepair(function, run, s));
+    return cusi::launchOverlapped(function, keepKernel, KEEP_BLOCKS, THREADS, 0, s, run);
+}
+
+cusStatus raw_cuda_frames_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded,
+                                cusStream stream) {
+    Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
+    const cudaStream_t s = static_cast<cudaStream_t>(stream);
+    CUS_TRY(copy(function, decoded, &memory->last, sizeof *decoded, cudaMemcpyDeviceToHost, s));
+    return decoded->status == CUS_ERROR_CAPACITY
+               ? cusi::cudaStatus(cudaMemsetAsync(&memory->is_full, 0, sizeof memory->is_full, s), function,
+                                  "cudaMemsetAsync")
+               : CUS_OK;
+}
+
+cusStatus raw_cuda_frames_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state) {
+    const Memory *memory = static_cast<const Decoder *>(decoder->state)->memory;
+    return copy(function, state, &memory->place, sizeof *state, cudaMemcpyDeviceToHost, nullptr);
+}
+
+cusStatus raw_cuda_frames_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
+    Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
+    Memory made = {};
+    made.place = *state;
+    made.place.carried = 0; // they are passed again
+    made.last = raw_nothing();
+    made.last.index = state->index;
+    made.bad_chunk = NONE;
+    return copy(function, memory, &made, sizeof made, cudaMemcpyHostToDevice, nullptr);
+}

@@ -1,0 +1,349 @@
+// ECF, the compression of Metavision's HDF5, and frames of its chunks: an encoder of every variant, and decoders in the plainest form.
+#pragma once
+
+#include "recording.hpp"
+
+#include "cusight/raw.h"
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <string>
+
+namespace reference {
+
+// ---- An encoder ----
+
+enum class Packing { ALL, XP, NONE };
+
+inline void appendNumber(std::vector<uint8_t> &bytes, uint64_t value, size_t size) {
+    for (size_t i = 0; i < size; ++i)
+        bytes.push_back(static_cast<uint8_t>(value >> 8 * i));
+}
+
+// Splits runs at random places: an encoder may, and counts of 0 are allowed.
+struct EcfRuns {
+    std::mt19937_64 &random;
+    bool split;
+    size_t of(size_t length, size_t most) const {
+        return std::min({length, most, split ? size_t(random() % (length + 2)) : length});
+    }
+};
+
+inline void appendEcfTimes(std::vector<uint8_t> &out, const Events &e, const EcfRuns &runs) {
+    int64_t time = e.size() ? e.t[0] : 0;
+    for (size_t i = 0; i < e.size();) {
+        uint64_t step = uint64_t(e.t[i] - time);
+        time = e.t[i];
+        if (step > 14 || (runs.split && step && runs.random() % 4 == 0)) {
+            const uint64_t in_run = runs.split ? std::min<uint64_t>(runs.random() % 15, step) : 0;
+            for (uint64_t digits = step - in_run; digits; digits >>= 4)
+                appendNumber(out, 0xf0 | (digits & 15), 1);
+            step = in_run;
+        }
+        size_t same = 1;
+        while (i + same < e.size() && e.t[i + same] == time)
+            ++same;
+        for (bool first = true; first || same;) {
+            const size_t n = runs.of(same, 65535);
+            appendNumber(out, (first ? step : 0) << 4 | (n < 15 && !(runs.split && runs.random() % 8 == 0) ? n : 15), 1);
+            if ((out.back() & 15) == 15)
+                appendNumber(out, n, 2);
+            first = false;
+            same -= n;
+            i += n;
+        }
+    }
+}
+
+inline void appendEcfRuns(std::vector<uint8_t> &out, size_t n, const EcfRuns &runs, uint32_t escape, int width,
+                          const std::function<uint64_t(size_t)> &value) {
+    for (size_t i = 0; i < n;) {
+        size_t same = 1;
+        while (i + same < n && value(i + same) == value(i))
+            ++same;
+        same = runs.of(same, 65535);
+        appendNumber(out, value(i) * (escape + 1) | std::min<size_t>(same, escape), size_t(width));
+        if (same >= escape)
+            appendNumber(out, same, 2);
+        i += same;
+    }
+}
+
+inline std::vector<uint8_t> encodeEcf(const Events &e, Packing packing, std::mt19937_64 &random, bool split) {
+    const EcfRuns runs{random, split};
+    const size_t n = e.size();
+    std::vector<uint8_t> out;
+    appendNumber(out, n << 2 | (packing == Packing::ALL ? 2 : 0) | (packing == Packing::XP ? 1 : 0), 4);
+    appendNumber(out, n ? uint64_t(e.t[0]) : 0, 8);
+    appendEcfTimes(out, e, runs);
+    const auto at = [&](size_t i, bool with_y) -> uint64_t { // what is past the end is anything
+        return i < n ? (with_y ? uint64_t(e.y[i]) << 12 : 0) | uint64_t(e.x[i]) << 1 | e.p[i]
+                     : random() & (with_y ? 0xffffff : 0xfff);
+    };
+    if (packing == Packing::ALL) {
+        for (size_t i = 0; i < n; i += 4) {
+            const uint64_t v[4] = {at(i, true), at(i + 1, true), at(i + 2, true), at(i + 3, true)};
+            appendNumber(out, v[0] << 8 | (v[1] & 255), 4);
+            appendNumber(out, v[1] >> 8 << 16 | (v[2] & 65535), 4);
+            appendNumber(out, v[2] >> 16 << 24 | v[3], 4);
+        }
+        return out;
+    }
+    appendEcfRuns(out, n, runs, 31, 2, [&](size_t i) { return e.y[i]; });
+    if (packing == Packing::XP) {
+        for (size_t i = 0; i < n; i += 4) {
+            const uint64_t v[4] = {at(i, false), at(i + 1, false), at(i + 2, false), at(i + 3, false)};
+            appendNumber(out, v[0] << 4 | (v[1] & 15), 2);
+            appendNumber(out, v[1] >> 4 << 8 | (v[2] & 255), 2);
+            appendNumber(out, v[2] >> 8 << 12 | v[3], 2);
+        }
+        return out;
+    }
+    for (size_t i = 0; i < n;) {
+        const unsigned x = e.x[i++];
+        unsigned mask = 0, last = 0;
+        while (i < n && e.x[i] > x + last && e.x[i] <= x + 5 && !(split && random() % 4 == 0)) {
+            last = unsigned(e.x[i++]) - x;
+            mask |= 1u << (5 - last);
+        }
+        appendNumber(out, x << 5 | mask, 2);
+    }
+    appendEcfRuns(out, n, runs, 127, 1, [&](size_t i) { return e.p[i]; });
+    return out;
+}
+
+// Long and short runs, rows of neighbors, small, large and enormous steps in time.
+inline Events ecfEvents(size_t n, std::mt19937_64 &random, unsigned width = 1280, unsigned height = 720,
+                        int64_t start = -1) {
+    Events e;
+    const auto begin = int64_t(random() % (uint64_t(1) << (random() % 50)));
+    int64_t t = start < 0 ? begin : start;
+    unsigned x = 0, y = 0, p = 0;
+    const uint64_t kind = random();
+    while (e.size() < n) {
+        const uint64_t r = random();
+        if (r % (2 + kind % 50) == 0)
+            t += int64_t((r >> 8) % (uint64_t(1) << ((r >> 32) % 8 ? 5 : (r >> 36) % (start < 0 ? 40 : 12))));
+        if (r % (1 + (kind >> 8) % 90) == 0)
+            y = unsigned(random() % height);
+        x = r % (1 + (kind >> 16) % 9) == 0 ? unsigned(random() % width) : (x + 1 + unsigned((r >> 48) % 3)) % width;
+        if (r % (1 + (kind >> 24) % 300) == 0)
+            p ^= 1;
+        e.add(t, x, y, p);
+    }
+    return e;
+}
+
+// A frame of chunks, of which so many events are taken.
+inline void appendFrame(std::vector<uint8_t> &stream, const std::vector<std::vector<uint8_t>> &chunks,
+                        const std::vector<uint32_t> &events) {
+    const auto pad = [&] { stream.resize((stream.size() + 255) / 256 * 256); };
+    for (const char c : {'E', 'C', 'F', '1'})
+        stream.push_back(uint8_t(c));
+    appendNumber(stream, chunks.size(), 4);
+    for (size_t k = 0; k < chunks.size(); ++k) {
+        appendNumber(stream, chunks[k].size(), 4);
+        appendNumber(stream, events[k], 4);
+    }
+    pad();
+    for (const auto &chunk : chunks) {
+        stream.insert(stream.end(), chunk.begin(), chunk.end());
+        pad();
+    }
+}
+
+// ---- Decoders ----
+
+// Decodes one chunk, byte by byte. Returns whether it is well-formed.
+class EcfChunk {
+  public:
+    explicit EcfChunk(const std::vector<uint8_t> &bytes) : bytes_(bytes) {}
+
+    bool run(Events &e) {
+        const uint64_t header = next(4);
+        const size_t n = size_t(header >> 2);
+        uint64_t time = next(8);
+        while (good_ && e.t.size() < n)
+            step(time, n, e.t);
+        if (header & 2) {
+            for (uint64_t value : packed(n, 4)) {
+                e.x.push_back(uint16_t(value >> 1 & 2047));
+                e.y.push_back(uint16_t(value >> 12));
+                e.p.push_back(value & 1);
+            }
+            return good_;
+        }
+        while (good_ && e.y.size() < n) {
+            const uint64_t word = next(2);
+            repeat(e.y, uint16_t(word >> 5), word & 31, 31, n);
+        }
+        if (header & 1) {
+            for (uint64_t value : packed(n, 2)) {
+                e.x.push_back(uint16_t(value >> 1));
+                e.p.push_back(value & 1);
+            }
+            return good_;
+        }
+        while (good_ && e.x.size() < n) {
+            const uint64_t word = next(2);
+            e.x.push_back(uint16_t(word >> 5));
+            for (unsigned k = 1; k <= 5; ++k)
+                if (word >> (5 - k) & 1)
+                    e.x.push_back(uint16_t((word >> 5) + k));
+            good_ = good_ && e.x.size() <= n;
+        }
+        while (good_ && e.p.size() < n) {
+            const uint64_t byte = next(1);
+            repeat(e.p, uint8_t(byte >> 7), byte & 127, 127, n);
+        }
+        return good_;
+    }
+
+  private:
+    uint64_t next(size_t size) {
+        uint64_t value = 0;
+        for (size_t i = 0; i < size; ++i, ++at_) {
+            good_ = good_ && at_ < bytes_.size();
+            value |= good_ ? uint64_t(bytes_[at_]) << 8 * i : 0;
+        }
+        return value;
+    }
+    template<class T>
+    void repeat(std::vector<T> &out, T value, uint64_t count, uint64_t escape, size_t n) {
+        count = count == escape ? next(2) : count;
+        good_ = good_ && count <= n - out.size();
+        out.insert(out.end(), good_ ? count : 0, value);
+    }
+    void step(uint64_t &time, size_t n, std::vector<int64_t> &t) {
+        uint64_t byte = next(1), step = 0;
+        for (unsigned digit = 0; good_ && byte >> 4 == 15; ++digit, byte = next(1)) {
+            good_ = good_ && digit < 16;
+            step |= good_ ? (byte & 15) << 4 * digit : 0;
+        }
+        time += step + (byte >> 4);
+        repeat(t, int64_t(time), byte & 15, 15, n);
+    }
+    std::vector<uint64_t> packed(size_t n, size_t size) {
+        std::vector<uint64_t> values;
+        const unsigned third = unsigned(8 * size / 4);
+        const uint64_t all = (uint64_t(1) << 3 * third) - 1;
+        while (good_ && values.size() < n) {
+            const uint64_t a = next(size), b = next(size), c = next(size), one = (uint64_t(1) << third) - 1,
+                           two = (uint64_t(1) << 2 * third) - 1;
+            for (uint64_t value :
+                 {a >> third, (b >> 2 * third) << third | (a & one), (c >> 3 * third) << 2 * third | (b & two), c & all})
+                values.push_back(value);
+        }
+        values.resize(std::min(values.size(), n));
+        return values;
+    }
+
+    const std::vector<uint8_t> &bytes_;
+    size_t at_ = 0;
+    bool good_ = true;
+};
+
+// What a decoder makes of a whole recording of frames.
+class Frames {
+  public:
+    explicit Frames(const cusEventDecoderOptions &options)
+        : width_(options.width ? uint32_t(options.width) : 65536),
+          height_(options.height ? uint32_t(options.height) : 65536), skips_(options.bad_events == CUS_BAD_EVENTS_SKIP) {}
+
+    void run(const std::vector<uint8_t> &bytes) {
+        for (at = 0; status == CUS_OK && at < bytes.size();)
+            frame(bytes);
+    }
+
+    Events events;
+    std::vector<cusEventTrigger> triggers; // none
+    cusEventCounts counts = {};
+    cusStatus status = CUS_OK;
+    std::string message; // of FORMAT, without the function's name
+    uint64_t index = 0;  // next event; the bad one
+    size_t at = 0;       // of the frame in which decoding stopped
+
+  private:
+    static uint64_t number(const std::vector<uint8_t> &bytes, size_t at, size_t size = 4) {
+        uint64_t value = 0;
+        for (size_t i = 0; i < size; ++i)
+            value |= uint64_t(bytes[at + i]) << 8 * i;
+        return value;
+    }
+    static size_t padded(size_t size) { return (size + 255) / 256 * 256; }
+
+    void fail(const std::string &what) {
+        status = CUS_ERROR_FORMAT;
+        message = what;
+    }
+    void badHeader() { fail("byte " + std::to_string(at) + ": no header of a frame"); }
+
+    void frame(const std::vector<uint8_t> &bytes) {
+        status = CUS_ERROR_TRUNCATED;
+        if (bytes.size() - at < 8)
+            return;
+        const size_t n = size_t(number(bytes, at + 4));
+        if (number(bytes, at) != 0x31464345 || n < 1 || n > 255)
+            return badHeader();
+        size_t chunk = at + padded(8 + 8 * n);
+        if (bytes.size() < chunk)
+            return;
+        for (size_t k = 0; k < n; ++k) {
+            const uint64_t size = number(bytes, at + 8 + 8 * k), taken = number(bytes, at + 12 + 8 * k);
+            if (size < 12 || size > 1 << 20 || taken > 65535 || taken > 3 * size)
+                return badHeader();
+        }
+        for (size_t k = 0; k < n; ++k) {
+            const size_t size = size_t(number(bytes, at + 8 + 8 * k));
+            if (bytes.size() - chunk < padded(size))
+                return;
+            status = CUS_OK;
+            decode({bytes.begin() + std::ptrdiff_t(chunk), bytes.begin() + std::ptrdiff_t(chunk + size)},
+                   size_t(number(bytes, at + 12 + 8 * k)), chunk);
+            if (status != CUS_OK)
+                return;
+            status = CUS_ERROR_TRUNCATED;
+            chunk += padded(size);
+        }
+        status = CUS_OK;
+        at = chunk;
+    }
+
+    void decode(const std::vector<uint8_t> &chunk, size_t taken, size_t byte) {
+        Events e;
+        const uint64_t count = number(chunk, 0) >> 2;
+        bool good = count >= taken && count <= 65535 && EcfChunk(chunk).run(e);
+        for (const int64_t t : e.t)
+            good = good && uint64_t(t) >> 62 == 0;
+        if (!good)
+            return fail("byte " + std::to_string(byte) +
+                        ": chunk that is not what ECF defines, or has fewer events than its frame says");
+        for (size_t i = 0; i < taken && status == CUS_OK; ++i)
+            event(e.t[i], e.x[i], e.y[i], e.p[i]);
+    }
+
+    void event(int64_t t, uint32_t x, uint32_t y, unsigned p) {
+        const bool outside = x >= width_ || y >= height_, late = t < last_;
+        if (!outside && !late) {
+            events.add(t, x, y, p);
+            ++counts.events;
+            last_ = t;
+        } else if (skips_) {
+            ++(outside ? counts.bad_coordinates : counts.bad_time);
+        } else {
+            const std::string start = "event " + std::to_string(index);
+            return fail(outside ? start + " at x " + std::to_string(x) + ", y " + std::to_string(y) + " is outside the " +
+                                      std::to_string(width_) + " x " + std::to_string(height_) + " sensor"
+                                : start + " at " + std::to_string(t) + " us is earlier than the one before at " +
+                                      std::to_string(last_) + " us");
+        }
+        ++index;
+    }
+
+    const uint32_t width_, height_;
+    const bool skips_;
+    int64_t last_ = -1;
+};
+
+} // namespace reference
