@@ -6,14 +6,13 @@ namespace {
 
 constexpr int FINISHERS = 512;  // threads
 constexpr int MOST_BOXES = 256; // each of one thread
-constexpr int FEW_PARTS = 2048; // that shared memory has room for
 
 struct Shared {
     MotionComponent boxes[MOST_BOXES];
     cusMotionBox sorted[MOST_BOXES];
     cusMotionTrack tracks[MOST_BOXES];
     union {
-        uint32_t parents[FEW_PARTS];               // of parts, if they are few
+        uint32_t parents[MOST_BOXES];              // of parts, if they are few
         uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting many; then parents of boxes
     };
     uint16_t merged[MOST_BOXES];
@@ -26,35 +25,44 @@ struct Shared {
 static_assert(sizeof(Shared) <= 48 << 10, "shared memory without an attribute");
 constexpr uint16_t NONE = 0xffff;
 
-// Makes components of their parts.
+// Makes components of their parts. A few, as there are most often, are joined and added up in shared memory.
 __device__ void joinParts(const Detector &d, Shared &s) {
     const size_t plane = blockIdx.x * d.planeWords();
     const uint32_t count = s.counts[PARTS];
-    const bool few = count <= FEW_PARTS; // as most often; then a step of a path takes a tenth of the time
-    uint32_t *const listed = d.parents + blockIdx.x * d.slots + CUS_MOTION_MAX_COMPONENTS, *const parents =
-                                                                                               few ? s.parents : listed;
+    const bool few = count <= MOST_BOXES;
     MotionComponent *const components = d.components + blockIdx.x * d.slots, *const parts =
-                                                                                 components + CUS_MOTION_MAX_COMPONENTS;
-    for (uint32_t part = threadIdx.x; few && part < count; part += FINISHERS)
-        s.parents[part] = part;
+                                                                                 few ? s.boxes
+                                                                                     : components +
+                                                                                           CUS_MOTION_MAX_COMPONENTS;
+    uint32_t *const parents = few ? s.parents : d.parents + blockIdx.x * d.slots + CUS_MOTION_MAX_COMPONENTS;
+    const uint32_t first = threadIdx.x;
+    if (few && first < count) {
+        s.parents[first] = first;
+        s.boxes[first] = components[CUS_MOTION_MAX_COMPONENTS + first];
+    }
     __syncthreads();
-    const auto labelAt = [&](uint32_t index, int first) {
-        return d.planes.labels[plane * NODES + nodeAt(index, first)] - CUS_MOTION_MAX_COMPONENTS;
+    const auto labelAt = [&](uint32_t index, int bit) {
+        return d.planes.labels[plane * NODES + nodeAt(index, bit)] - CUS_MOTION_MAX_COMPONENTS;
     };
-    for (uint32_t i = threadIdx.x; i < s.counts[JOINS]; i += FINISHERS) {
+    for (uint32_t i = first; i < s.counts[JOINS]; i += FINISHERS) {
         const uint32_t index = d.joins[blockIdx.x * d.most_joins + i];
         joinRuns(parents, d.planes.mask + plane, index, 1, d.words, inOtherTiles(d, index % d.words, index / d.words),
                  labelAt);
     }
     __syncthreads();
-    for (uint32_t part = threadIdx.x; part < count; part += FINISHERS) {
+    for (uint32_t part = first; part < count; part += FINISHERS) {
         const uint32_t root = flatten(parents, part);
-        if (root != part)
+        if (!few && root != part)
             absorb(parts + root, parts[part]);
     }
     __syncthreads();
-    for (uint32_t part = threadIdx.x; part < count; part += FINISHERS) {
-        if (parents[part] != part || parts[part].area < static_cast<uint32_t>(d.model.options.min_area))
+    for (uint32_t part = first; part < count; part += FINISHERS) {
+        if (parents[part] != part)
+            continue;
+        for (uint32_t k = part + 1; few && k < count; ++k)
+            if (parents[k] == part)
+                motionAbsorb(parts + part, parts + k);
+        if (parts[part].area < static_cast<uint32_t>(d.model.options.min_area))
             continue;
         const uint32_t number = atomicAdd(&s.camera.components, 1u);
         if (number < CUS_MOTION_MAX_COMPONENTS)

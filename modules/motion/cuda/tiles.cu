@@ -63,10 +63,34 @@ __device__ __forceinline__ uint32_t nodeInTile(uint32_t word, int first) {
     return static_cast<uint32_t>(first) / 2 * THREADS + word;
 }
 
+// The differences of a word with moving pixels.
+struct Differences {
+    uint32_t moving;
+    uint32_t parts[8] = {}; // of four pixels
+
+    __device__ __forceinline__ void load(const Detector &d, size_t at) {
+        const uint4 *const halves = reinterpret_cast<const uint4 *>(d.planes.differences + at * 32);
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (moving >> 16 * i & 0xffff) {
+                const uint4 half = halves[i];
+                parts[4 * i] = half.x, parts[4 * i + 1] = half.y, parts[4 * i + 2] = half.z, parts[4 * i + 3] = half.w;
+            }
+    }
+    // Sum of d / 256 over the moving pixels of a run.
+    __device__ __forceinline__ unsigned sum(uint32_t run) const {
+        unsigned sum = 0;
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            sum = __dp4a(parts[i] & (((moving & run) >> 4 * i & 15) * 0x00204081u & 0x01010101u) * 255u, 0x01010101u, sum);
+        return sum;
+    }
+};
+
 // A thread's word of a tile.
 struct Word {
     unsigned x, y;
-    uint32_t index, bits, moving;
+    uint32_t index, bits;
     uint32_t border;    // pixels with neighbors in other tiles
     bool joins;         // whether runs are to be joined with those of other tiles
     uint32_t roots = 0; // first pixels of runs that are roots
@@ -74,8 +98,7 @@ struct Word {
     // words: of the tile, by columns
     __device__ __forceinline__ Word(const Detector &d, const uint32_t *words)
         : x(blockIdx.x * TILE_WORDS + threadIdx.x / TILE_ROWS), y(blockIdx.y * TILE_ROWS + threadIdx.x % TILE_ROWS),
-          index(y * d.words + x), bits(words[threadIdx.x]),
-          moving(bits ? d.planes.moving[blockIdx.z * d.planeWords() + index] : 0) {
+          index(y * d.words + x), bits(words[threadIdx.x]) {
         const Neighbors others = inOtherTiles(d, x, y);
         const bool bottom = y % TILE_ROWS == TILE_ROWS - 1 && y + 1 < static_cast<unsigned>(d.model.rows),
                    right = x % TILE_WORDS == TILE_WORDS - 1 && x + 1 < d.words;
@@ -132,19 +155,6 @@ __device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Wo
     __syncthreads();
 }
 
-// Sum of d / 256 over the moving pixels `moving` of a word.
-__device__ __forceinline__ unsigned sumDifferences(const uint8_t *differences, uint32_t moving) {
-    unsigned sum = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const uint32_t four = moving >> (4 * i) & 15;
-        if (four) // otherwise there may be no differences
-            sum = __dp4a(reinterpret_cast<const uint32_t *>(differences)[i] & (four * 0x00204081u & 0x01010101u) * 255u,
-                         0x01010101u, sum);
-    }
-    return sum;
-}
-
 __device__ __forceinline__ unsigned warpMax(unsigned v) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_max_sync(FULL_WARP, v);
@@ -158,12 +168,12 @@ __device__ __forceinline__ unsigned warpMax(unsigned v) {
 
 // The runs of the lanes `lanes`, which are one below the other, as a component, in the first of them. All lanes of the warp call it.
 // Sums fit 32 bits: a warp has 32 words of 32 pixels, with coordinates below 2^16.
-__device__ __forceinline__ MotionComponent sumOf(const Detector &d, const Word &word, const Run &run, unsigned lanes) {
+__device__ __forceinline__ MotionComponent sumOf(const Differences &differences, const Word &word, const Run &run,
+                                                 unsigned lanes) {
     const bool in = lanes >> threadIdx.x % 32 & 1;
     const unsigned length = in ? run.length() : 0, left = word.x * 32 + static_cast<unsigned>(run.first),
                    right = word.x * 32 + static_cast<unsigned>(run.last);
-    const size_t at = (blockIdx.z * d.planeWords() + word.index) * 32;
-    const uint32_t moving = in ? word.moving & run.bits() : 0;
+    const uint32_t bits = in ? run.bits() : 0;
     MotionComponent c;
     c.sum_x = warpSum(length * (left + right) / 2);
     c.sum_y = warpSum(length * word.y);
@@ -173,13 +183,14 @@ __device__ __forceinline__ MotionComponent sumOf(const Detector &d, const Word &
     c.right = static_cast<int>(warpMax(in ? right : 0));
     c.bottom = static_cast<int>(word.y - threadIdx.x % 32) + 31 - __clz(static_cast<int>(lanes));
     c.area = warpSum(length);
-    c.differences = warpSum(moving ? sumDifferences(d.planes.differences + at, moving) : 0);
-    c.moving = warpSum(static_cast<unsigned>(__popc(moving)));
+    c.differences = warpSum(differences.sum(bits));
+    c.moving = warpSum(static_cast<unsigned>(__popc(differences.moving & bits)));
     return c;
 }
 
 // Adds up the components that have slots.
-__device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, const Word &word) {
+__device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, const Word &word,
+                                        const Differences &differences) {
     MotionComponent *const components = d.components + blockIdx.z * d.slots;
     uint32_t *const labels = d.planes.labels + blockIdx.z * d.planeWords() * NODES;
     uint32_t rest = word.bits;
@@ -197,7 +208,7 @@ __device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, cons
             const int first = __ffs(static_cast<int>(left)) - 1;
             const uint32_t current = __shfl_sync(FULL_WARP, slot, first);
             const unsigned lanes = __ballot_sync(FULL_WARP, slot == current);
-            const MotionComponent sum = sumOf(d, word, run, lanes);
+            const MotionComponent sum = sumOf(differences, word, run, lanes);
             if (static_cast<int>(threadIdx.x % 32) == first) // which has the first pixel
                 absorb(components + current, sum);
             left &= ~lanes;
@@ -214,6 +225,11 @@ __global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
     const int left = static_cast<int>(blockIdx.x) * TILE_WORDS, top = static_cast<int>(blockIdx.y) * TILE_ROWS;
     const size_t plane = blockIdx.z * d.planeWords();
     const MotionCamera camera = d.cameras[blockIdx.z];
+    // What is added up at last is asked for at first.
+    const int own_x = left + static_cast<int>(threadIdx.x) / TILE_ROWS,
+              own_y = top + static_cast<int>(threadIdx.x) % TILE_ROWS;
+    const size_t own = plane + static_cast<size_t>(own_y) * d.words + static_cast<size_t>(own_x);
+    Differences differences = {pixelsOf(d, own_y, own_x) ? d.planes.moving[own] : 0};
     uint32_t any = 0;
     for (int i = static_cast<int>(threadIdx.x); i < rows * WORDS; i += THREADS) {
         const int y = top - around + i / WORDS, x = left - 1 + i % WORDS;
@@ -225,6 +241,7 @@ __global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
     }
     if (!camera.active || motionState(&d.model, &camera) != CUS_MOTION_WATCHING)
         return;
+    differences.load(d, own);
     const bool is_set = __syncthreads_or(any != 0);
     if (is_set && erode > 0) {
         const Window window = {erode, true};
@@ -249,7 +266,7 @@ __global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
     Word word(d, labels.words);
     labelTile(labels, word);
     listRoots(d, labels, word);
-    addRuns(d, labels, word);
+    addRuns(d, labels, word, differences);
 }
 
 } // namespace
