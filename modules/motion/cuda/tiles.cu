@@ -216,7 +216,7 @@ __device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, cons
     }
 }
 
-__global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
+__global__ void __launch_bounds__(THREADS, 4) tileKernel(const Detector d) {
     startInOrder();
     __shared__ Tile a, b;
     __shared__ Labels labels;
