@@ -25,18 +25,18 @@ struct Shared {
 static_assert(sizeof(Shared) <= 48 << 10, "shared memory without an attribute");
 constexpr uint16_t NONE = 0xffff;
 
-// Makes components of their parts. A few, as there are most often, are joined and added up in shared memory.
-__device__ void joinParts(const Detector &d, Shared &s) {
+// Makes components of their parts. FEW: in shared memory.
+template<bool FEW>
+__device__ __forceinline__ void joinParts(const Detector &d, Shared &s) {
     const size_t plane = blockIdx.x * d.planeWords();
     const uint32_t count = s.counts[PARTS];
-    const bool few = count <= MOST_BOXES;
     MotionComponent *const components = d.components + blockIdx.x * d.slots, *const parts =
-                                                                                 few ? s.boxes
+                                                                                 FEW ? s.boxes
                                                                                      : components +
                                                                                            CUS_MOTION_MAX_COMPONENTS;
-    uint32_t *const parents = few ? s.parents : d.parents + blockIdx.x * d.slots + CUS_MOTION_MAX_COMPONENTS;
+    uint32_t *const parents = FEW ? s.parents : d.parents + blockIdx.x * d.slots + CUS_MOTION_MAX_COMPONENTS;
     const uint32_t first = threadIdx.x;
-    if (few && first < count) {
+    if (FEW && first < count) {
         s.parents[first] = first;
         s.boxes[first] = components[CUS_MOTION_MAX_COMPONENTS + first];
     }
@@ -44,25 +44,23 @@ __device__ void joinParts(const Detector &d, Shared &s) {
     const auto labelAt = [&](uint32_t index, int bit) {
         return d.planes.labels[plane * NODES + nodeAt(index, bit)] - CUS_MOTION_MAX_COMPONENTS;
     };
+#pragma unroll 1
     for (uint32_t i = first; i < s.counts[JOINS]; i += FINISHERS) {
         const uint32_t index = d.joins[blockIdx.x * d.most_joins + i];
         joinRuns(parents, d.planes.mask + plane, index, 1, d.words, inOtherTiles(d, index % d.words, index / d.words),
                  labelAt);
     }
     __syncthreads();
+#pragma unroll 1
     for (uint32_t part = first; part < count; part += FINISHERS) {
         const uint32_t root = flatten(parents, part);
-        if (!few && root != part)
+        if (root != part)
             absorb(parts + root, parts[part]);
     }
     __syncthreads();
+#pragma unroll 1
     for (uint32_t part = first; part < count; part += FINISHERS) {
-        if (parents[part] != part)
-            continue;
-        for (uint32_t k = part + 1; few && k < count; ++k)
-            if (parents[k] == part)
-                motionAbsorb(parts + part, parts + k);
-        if (parts[part].area < static_cast<uint32_t>(d.model.options.min_area))
+        if (parents[part] != part || parts[part].area < static_cast<uint32_t>(d.model.options.min_area))
             continue;
         const uint32_t number = atomicAdd(&s.camera.components, 1u);
         if (number < CUS_MOTION_MAX_COMPONENTS)
@@ -71,19 +69,29 @@ __device__ void joinParts(const Detector &d, Shared &s) {
     __syncthreads();
 }
 
+// What few frames need is not inlined, since a kernel that runs once a step waits for its own instructions.
+__device__ __noinline__ void joinManyParts(const Detector &d, Shared &s) {
+    joinParts<false>(d, s);
+}
+
 // Bitonic sort of the numbers 0 .. count - 1 of the components; those up to the next power of two stay behind them.
-__device__ void sortComponents(const MotionComponent *components, uint32_t count, uint16_t *order) {
+__device__ __noinline__ void sortComponents(const MotionComponent *components, uint32_t count, uint16_t *order) {
     uint32_t padded = 1;
+#pragma unroll 1
     while (padded < count)
         padded *= 2;
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < padded; i += FINISHERS)
         order[i] = static_cast<uint16_t>(i);
     __syncthreads();
     const auto before = [&](uint32_t a, uint32_t b) {
         return a < count && (b >= count || motionBefore(components + a, components + b));
     };
+#pragma unroll 1
     for (uint32_t size = 2; size <= padded; size *= 2)
+#pragma unroll 1
         for (uint32_t distance = size / 2; distance > 0; distance /= 2) {
+#pragma unroll 1
             for (uint32_t i = threadIdx.x; i < padded; i += FINISHERS) {
                 const uint32_t other = i ^ distance;
                 if (other < i)
@@ -113,6 +121,8 @@ __device__ void takeLargest(const MotionComponent *components, uint32_t count, u
     if (i < count)
         s.boxes[i] = mine = components[i];
     __syncthreads();
+#pragma unroll 1
+#pragma unroll 4
     for (uint32_t k = 0; k < count && i < count; ++k)
         before += static_cast<uint32_t>(motionBefore(&s.boxes[k], &mine));
     __syncthreads();
@@ -123,14 +133,16 @@ __device__ void takeLargest(const MotionComponent *components, uint32_t count, u
 
 // Merges boxes that overlap, until none do. parents: of a box that is merged, a smaller one; otherwise itself. In each round every
 // box that is left looks for the first one that it overlaps; then the roots absorb, whatever the order, what has joined them.
-__device__ void merge(Shared &s, int count) {
+__device__ __noinline__ void merge(Shared &s, int count) {
     uint16_t *const parents = s.order;
     const int i = static_cast<int>(threadIdx.x);
     parents[i] = static_cast<uint16_t>(i);
     __syncthreads();
+#pragma unroll 1
     for (;;) {
         int into = i;
         if (i < count && parents[i] == i)
+#pragma unroll 1
             for (int k = 0; k < i && into == i; ++k)
                 if (parents[k] == k && motionOverlap(&s.boxes[k], &s.boxes[i]))
                     into = k;
@@ -140,12 +152,14 @@ __device__ void merge(Shared &s, int count) {
             parents[i] = static_cast<uint16_t>(into);
         __syncthreads();
         int root = i;
+#pragma unroll 1
         while (parents[root] != root)
             root = parents[root];
         if (i < count)
             s.merged[i] = into != i ? static_cast<uint16_t>(root) : NONE;
         __syncthreads();
         if (parents[i] == i)
+#pragma unroll 1
             for (int k = i + 1; k < count; ++k)
                 if (s.merged[k] == i)
                     motionAbsorb(&s.boxes[i], &s.boxes[k]);
@@ -154,12 +168,13 @@ __device__ void merge(Shared &s, int count) {
 }
 
 // Writes the boxes that are left in their order; returns how many.
-__device__ int sortMerged(Shared &s, int count) {
+__device__ __noinline__ int sortMerged(Shared &s, int count) {
     const uint16_t *const parents = s.order;
     const int i = static_cast<int>(threadIdx.x);
     const bool is_left = i < count && parents[i] == i;
     if (is_left) {
         int rank = 0;
+#pragma unroll 1
         for (int k = 0; k < count; ++k)
             rank += k != i && parents[k] == k && motionBefore(&s.boxes[k], &s.boxes[i]);
         s.sorted[rank] = motionBox(&s.boxes[i]);
@@ -186,6 +201,7 @@ __device__ int makeBoxes(const Detector &d, Shared &s, uint32_t count) {
 // not decided look at once; those before the first that wants another's box are as they would be one after the other.
 __device__ void assign(Shared &s, int boxes, int64_t time) {
     const int i = static_cast<int>(threadIdx.x), tracks = s.status.tracks;
+#pragma unroll 1
     for (int from = 0; from < tracks; from = s.decided) {
         __syncthreads(); // `decided` has been read
         if (i < boxes)
@@ -195,6 +211,7 @@ __device__ void assign(Shared &s, int boxes, int64_t time) {
         int best = -1;
         if (i >= from && i < tracks) {
             int64_t most = 0;
+#pragma unroll 1
             for (int b = 0; b < boxes; ++b) {
                 const int64_t shared = s.sorted[b].track ? 0 : motionShared(&s.tracks[i], &s.sorted[b]);
                 if (shared > most) {
@@ -218,7 +235,7 @@ __device__ void assign(Shared &s, int boxes, int64_t time) {
     __syncthreads();
 }
 
-__global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const Detector d) {
+__global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const __grid_constant__ Detector d) {
     startInOrder();
     __shared__ Shared s;
     const int most = d.model.options.max_boxes, i = static_cast<int>(threadIdx.x);
@@ -236,7 +253,10 @@ __global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const Detector d) {
     __syncthreads();
     if (!s.camera.active)
         return;
-    joinParts(d, s);
+    if (s.counts[PARTS] <= MOST_BOXES)
+        joinParts<true>(d, s);
+    else
+        joinManyParts(d, s);
     if (i == 0)
         motionEnd(&d.model, &s.camera, time, &s.status);
     __syncthreads();

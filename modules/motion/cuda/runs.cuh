@@ -57,23 +57,28 @@ __device__ __forceinline__ void joinRuns(uint32_t *parents, const uint32_t *word
                    up = neighbors.up ? words[above] : 0, up_right = neighbors.up_right ? words[above + column] : 0;
     for (uint32_t rest = words[index]; rest;) {
         const Run run = takeRun(rest);
-        const auto joinWith = [&](uint32_t other, uint32_t word, int at) {
-            join(parents, node(index, run.first), node(other, firstBit(word, at)));
-        };
+        const bool at_left = run.first == 0 && left >> 31, at_up_left = run.first == 0 && up_left >> 31;
         uint32_t touching = up & (run.bits() | run.bits() << 1 | run.bits() >> 1);
-        if (run.first == 0 && left >> 31) {
-            joinWith(before, left, 31);
-            if (up_left >> 31)
-                touching &= touching + 1; // without a run at bit 0, which is joined by way of the left
-        } else if (run.first == 0 && up_left >> 31) {
-            joinWith(above - column, up_left, 31);
-        }
-        if (run.last == 31 && up_right & 1 && !(up >> 31))
-            joinWith(above + column, up_right, 0);
-        while (touching) {
-            const int at = __ffs(static_cast<int>(touching)) - 1;
-            joinWith(above, up, at);
-            touching &= touching + (1u << at); // without the lowest run
+        if (at_left && at_up_left)
+            touching &= touching + 1; // without a run at bit 0, which is joined by way of the left
+        bool to_left = at_left || at_up_left, to_right = run.last == 31 && up_right & 1 && !(up >> 31);
+        while (to_left || to_right || touching) { // one place, since joining is much code
+            uint32_t other = above, word = up;
+            int at = __ffs(static_cast<int>(touching)) - 1;
+            if (to_left) {
+                other = at_left ? before : above - column;
+                word = at_left ? left : up_left;
+                at = 31;
+                to_left = false;
+            } else if (to_right) {
+                other = above + column;
+                word = up_right;
+                at = 0;
+                to_right = false;
+            } else {
+                touching &= touching + (1u << at); // without the lowest run
+            }
+            join(parents, node(index, run.first), node(other, firstBit(word, at)));
         }
     }
 }
