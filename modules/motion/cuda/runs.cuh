@@ -13,6 +13,7 @@ namespace cusi::motion {
 struct Run {
     int first, last;
     __device__ __forceinline__ uint32_t bits() const { return ~0u << first & ~0u >> (31 - last); }
+    __device__ __forceinline__ uint32_t around() const { return bits() | bits() << 1 | bits() >> 1; }
     __device__ __forceinline__ unsigned length() const { return static_cast<unsigned>(last - first + 1); }
 };
 
@@ -58,7 +59,7 @@ __device__ __forceinline__ void joinRuns(uint32_t *parents, const uint32_t *word
     for (uint32_t rest = words[index]; rest;) {
         const Run run = takeRun(rest);
         const bool at_left = run.first == 0 && left >> 31, at_up_left = run.first == 0 && up_left >> 31;
-        uint32_t touching = up & (run.bits() | run.bits() << 1 | run.bits() >> 1);
+        uint32_t touching = up & run.around();
         if (at_left && at_up_left)
             touching &= touching + 1; // without a run at bit 0, which is joined by way of the left
         bool to_left = at_left || at_up_left, to_right = run.last == 31 && up_right & 1 && !(up >> 31);

@@ -110,12 +110,31 @@ struct Word {
     }
 };
 
+// Begins with every run's parent: the run above it in its column if that is a smaller node. Paths of first runs become short, so that
+// things that fill columns do not meet in long ones.
+__device__ __forceinline__ void linkColumn(Labels &s, uint32_t bits) {
+    uint32_t above = __shfl_up_sync(FULL_WARP, bits, 1);
+    above = threadIdx.x % 32 ? above : 0;
+    for (uint32_t rest = bits; rest;) {
+        const Run run = takeRun(rest);
+        const uint32_t node = nodeInTile(threadIdx.x, run.first), touching = above & run.around();
+        const int at = __ffs(static_cast<int>(touching)) - 1;
+        s.parents[node] = touching ? min(node, nodeInTile(threadIdx.x - 1, firstBit(above, at))) : node;
+    }
+    const uint32_t first = nodeInTile(threadIdx.x, __ffs(static_cast<int>(bits)) - 1);
+#pragma unroll 1
+    for (int length = 1; length < TILE_ROWS; length *= 2) {
+        __syncwarp();
+        const uint32_t next = bits ? s.parents[s.parents[first]] : 0;
+        __syncwarp();
+        if (bits)
+            s.parents[first] = next;
+    }
+}
+
 // Joins the runs of a tile and adds up the areas of its roots.
 __device__ __forceinline__ void labelTile(Labels &s, Word &word) {
-    for (uint32_t rest = word.bits; rest;) {
-        const uint32_t node = nodeInTile(threadIdx.x, takeRun(rest).first);
-        s.parents[node] = node;
-    }
+    linkColumn(s, word.bits);
     __syncthreads();
     const bool has_left = threadIdx.x >= TILE_ROWS, has_up = threadIdx.x % TILE_ROWS > 0;
     joinRuns(s.parents, s.words, threadIdx.x, TILE_ROWS, 1,
