@@ -223,7 +223,7 @@ typedef struct cusEventPipelineOptions {
     uint64_t end_window;    /* default 0: no end */
     cusSpace compute;       /* CUS_HOST (default) or CUS_DEVICE */
     cusSpace deliver;       /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
-    /* Maximum number of events in a window; determines buffer sizes. 0 (default): 4 Mi (8 Mi if they are decoded on the device),
+    /* Maximum number of events in a window; determines buffer sizes. 0 (default): 4 Mi (16 Mi if they are decoded on the device),
      * or the length of windows by count if that is more. */
     size_t max_events;
     size_t batch_windows; /* maximum windows per call of the sink. 0 (default): 16 MiB of frames */

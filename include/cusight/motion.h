@@ -109,7 +109,8 @@ typedef struct cusMotionTrack {
 typedef struct cusMotionDetector cusMotionDetector;
 
 /* rows, cols: of a frame, 1..65536, less than 2^31 pixels. type: 8UC1 or 8UC3 (BGR). options NULL: defaults.
- * Memory for each pixel of a camera: host 4 bytes and, for each thread, 8 more; device 8 bytes.
+ * Memory for each pixel of a camera: host 4 bytes and, for each thread, 8 more; device 8 bytes, for whole tiles of 256 x 32
+ * pixels, and 0.25 MB for each camera.
  * Errors: NULL, VALUE, TYPE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusMotionDetectorCreate(cusMotionDetector **detector, int cameras, int rows, int cols, int type,
                                           const cusMotionOptions *options);

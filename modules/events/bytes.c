@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 3, PIECE_BYTES = 8 << 20, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
+enum { BUFFERS = 3, PIECE_BYTES = 16 << 20, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
 
 struct EventsBytes {
     cusEventDecoder *decoder;
@@ -16,6 +16,7 @@ struct EventsBytes {
     /* Device */
     cusMat pinned[BUFFERS], device[BUFFERS]; /* 1 x PIECE_BYTES */
     cusStreamEvent uploaded[BUFFERS];
+    cusMat done;                      /* page-locked: a cusEventDecoded, which the decoder writes */
     cusMat bounds;                    /* page-locked: a batch and one more windows */
     uint64_t *gap;                    /* device: events_cuda_findGap */
     uint64_t last_events, last_bytes; /* of the last run: how many bytes are likely to fit */
@@ -30,6 +31,8 @@ static cusStatus createDevice(cusEventPipeline *s, struct EventsBytes *b) {
         CUS_TRY(cusMatCreate(&b->device[k], 1, PIECE_BYTES, CUS_8UC1, CUS_DEVICE));
         CUS_TRY(cusStreamEventCreate(&b->uploaded[k]));
     }
+    CUS_TRY(cusMatCreatePinned(&b->done, 1, (int)sizeof(cusEventDecoded), CUS_8UC1));
+    memset(b->done.data, 0, sizeof(cusEventDecoded));
     if (!eventsByDuration(s))
         return CUS_OK;
     CUS_TRY(cusMatCreatePinned(&b->bounds, 1, (int)((s->batch + 1) * sizeof(cusEventWindow)), CUS_8UC1));
@@ -67,6 +70,7 @@ void eventsBytesDestroy(cusEventPipeline *s) {
         cusMatRelease(&b->device[k]);
         cusStreamEventDestroy(b->uploaded[k]);
     }
+    cusMatRelease(&b->done);
     cusMatRelease(&b->bounds);
     if (b->gap)
         cusi_deviceFree(b->gap);
@@ -179,8 +183,8 @@ static size_t likelyToFit(const cusEventPipeline *s, size_t left) {
 
 static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
     struct EventsBytes *b = s->bytes;
-    cusEventDecoded done;
-    for (size_t used = 0, piece; used < size; used += done.status == CUS_OK ? piece : (size_t)done.used) {
+    cusEventDecoded *const done = b->done.data;
+    for (size_t used = 0, piece; used < size; used += done->status == CUS_OK ? piece : (size_t)done->used) {
         CUS_TRY(eventsMakeRoom(s));
         const cusEventBuffers to = {.x = eventsStaged(s, 0, s->held),
                                     .y = eventsStaged(s, 1, s->held),
@@ -188,14 +192,15 @@ static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) 
                                     .t = eventsStaged(s, 3, s->held),
                                     .capacity = s->capacity + EVENTS_ROOM - s->held};
         piece = likelyToFit(s, size - used);
-        CUS_TRY(cusEventDecoderRun(b->decoder, bytes + used, piece, &to, NULL, s->compute));
-        const cusStatus status = cusEventDecoderCheck(b->decoder, &done, s->compute);
+        CUS_TRY(cusEventDecoderRun(b->decoder, bytes + used, piece, &to, done, s->compute));
+        CUS_TRY(cusStreamSynchronize(s->compute));
+        const cusStatus status = done->status == CUS_OK ? CUS_OK : cusEventDecoderCheck(b->decoder, NULL, s->compute);
         if (status != CUS_OK && status != CUS_ERROR_CAPACITY && status != CUS_ERROR_FORMAT)
             return status;
-        b->last_events = done.count;
-        b->last_bytes = done.used;
-        CUS_TRY(take(s, &done));
-        b->damaged = done.status == CUS_ERROR_FORMAT;
+        b->last_events = done->count;
+        b->last_bytes = done->used;
+        CUS_TRY(take(s, done));
+        b->damaged = done->status == CUS_ERROR_FORMAT;
         if (b->damaged)
             return cusEventDecoderCheck(b->decoder, NULL, s->compute); /* again, for its message */
     }
@@ -205,14 +210,20 @@ static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) 
 /* Bytes of the caller that are not yet queued for upload. */
 typedef struct Rest {
     const uint8_t *bytes;
-    size_t size;
+    size_t size, piece;
     int pinned;
 } Rest;
+
+/* Large pieces cost fewer waits; but nothing is uploaded while the last one of a push is decoded. */
+static size_t pieceOf(size_t size) {
+    const size_t quarter = size / 4;
+    return quarter > PIECE_BYTES ? PIECE_BYTES : quarter > PIECE_BYTES / 2 ? quarter : PIECE_BYTES / 2;
+}
 
 /* Queues the upload of the next bytes into buffer k, which is free; *size: how many. */
 static cusStatus upload(cusEventPipeline *s, Rest *rest, int k, size_t *size) {
     struct EventsBytes *b = s->bytes;
-    *size = rest->size < PIECE_BYTES ? rest->size : PIECE_BYTES;
+    *size = rest->size < rest->piece ? rest->size : rest->piece;
     if (*size == 0)
         return CUS_OK;
     if (!rest->pinned)
@@ -226,7 +237,8 @@ static cusStatus upload(cusEventPipeline *s, Rest *rest, int k, size_t *size) {
 
 static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
     struct EventsBytes *b = s->bytes;
-    Rest rest = {bytes, size, CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
+    Rest rest = {bytes, size, pieceOf(size),
+                 CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
     size_t pieces[BUFFERS];
     for (int k = 0; k < BUFFERS - 1; ++k)
         CUS_TRY(upload(s, &rest, k, &pieces[k]));

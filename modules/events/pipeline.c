@@ -112,7 +112,7 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
                  CUS_ERROR_VALUE, "%s: deliver is CUS_DEVICE, expected compute CUS_DEVICE too", function);
     const uint64_t length = windowing->unit == CUS_WINDOW_COUNT ? windowing->length : 1;
     const int resident = chosen.decoder && chosen.compute == CUS_DEVICE;
-    uint64_t capacity = chosen.max_events ? chosen.max_events : (uint64_t)(resident ? 8 : 4) << 20;
+    uint64_t capacity = chosen.max_events ? chosen.max_events : (uint64_t)(resident ? 16 : 4) << 20;
     capacity = chosen.max_events || capacity > length ? capacity : length;
     CUSI_REQUIRE(capacity >= length && capacity <= EVENTS_MAX_WINDOW - EVENTS_ROOM, CUS_ERROR_VALUE,
                  "%s: max_events is %llu, expected %llu..2147483582", function, (unsigned long long)capacity,

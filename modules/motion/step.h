@@ -45,9 +45,9 @@ typedef struct MotionPlan {
 /* A component of at least min_area pixels. */
 typedef struct MotionComponent {
     uint64_t sum_x, sum_y;
-    uint32_t area, differences, moving; /* differences: sum of d / 256 over the moving pixels */
-    int32_t left, top, right, bottom;   /* inclusive */
     uint32_t first;                     /* column of its first pixel */
+    int32_t top, left, right, bottom;   /* inclusive */
+    uint32_t area, differences, moving; /* differences: sum of d / 256 over the moving pixels */
 } MotionComponent;
 
 MOTION_INLINE int32_t motionLuma(uint32_t b, uint32_t g, uint32_t r) {

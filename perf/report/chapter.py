@@ -19,10 +19,11 @@ class Chapter:
         self.measured = {resultfile.key(row): row for row in self.rows}
         self.plain = [row for row in self.rows if not is_sweep(row) and not is_latency(row) and "fraction_of_bus" not in row]
         self.wanted = [t for t in resultfile.targets(self.device) if t["backend"] == ("cuda" if self.on_gpu else "host")]
+        self.elsewhere = []  # chapters of other GPUs
         self.plots = {}  # file name: plot, of the sections made so far
 
     def summary(self):
-        sections = [self.machine(), self.targets(), self.against_floor(), self.against_others(), self.calls()]
+        sections = [self.machine(), self.targets(), self.against_others(), self.calls()]
         of_targets = self.device == resultfile.target_gpu()
         return self.text(sections + [self.sweeps()] if of_targets else sections)
 
@@ -59,20 +60,30 @@ class Chapter:
         lines = [target_cells(target, row, self.measured) for target, row in rows if row]
         used = [k for k in range(len(TARGET_HEAD)) if any(line[k] for line in lines)]
         yield table([TARGET_HEAD[k] for k in used], [[line[k] for k in used] for line in lines])
-        absent = [f"`{target['id']}`" for target, row in rows if not row]
-        if absent and self.on_gpu:
-            yield f"Targets that this file does not measure: {', '.join(absent)}.\n"
+        absent = [target for target, row in rows if not row and self.on_gpu]
+        for other in self.elsewhere:
+            here = [target for target in absent if resultfile.key(target) in other.measured]
+            absent = [target for target in absent if target not in here]
+            if here:
+                yield f"Targets that only {other.device} measures: {'; '.join(map(other.reached, here))}.\n"
+        if absent:
+            yield f"Targets that no file measures: {', '.join(target['id'] for target in absent)}.\n"
 
-    def against_floor(self):
-        bound = [row for row in self.plain if "fraction_of_copy" in row]
-        if bound:
-            yield self.picture("floor", "Against the floor", plots.floor_plot(bound, f"{self.device}: time against the floor"))
+    def reached(self, target):
+        """A row of another device's target, for a sentence."""
+        asked = f" of {milliseconds(target['target_ms'])}" if "target_ms" in target else ""
+        return f"`{target['id']}` {milliseconds(self.measured[resultfile.key(target)]['median_ms'])}{asked} ms"
 
     def against_others(self):
+        bound = [row for row in self.plain if "fraction_of_copy" in row]
         beside = [row for row in self.plain if others(row)]
+        pictures = []
+        if bound:
+            pictures.append(self.picture("floor", "Against the floor", plots.floor_plot(bound, f"{self.device}: time against the floor")))
         if beside:
             yield faster_peers(self.plain)
-            yield self.picture("peers", "Against others", plots.peers_plot(beside, f"{self.device}: against others"))
+            pictures.append(self.picture("peers", "Against others", plots.peers_plot(beside, f"{self.device}: against others")))
+        yield "".join(pictures)
 
     def calls(self):
         rows = [row for row in self.rows if "calls" in row]

@@ -147,10 +147,10 @@ def _rectified(given: Representations, bins: int | None, path: str) -> Represent
 class M3ED(_Sequence):
     """A sequence of M3ED (Chaney et al. 2023): ``dataset[i]`` is (frame, target).
 
-    folder: of the sequence, with `NAME_data.h5` (or `NAME.h5`) and, for ground truth, `NAME_depth_gt.h5` or `NAME_flow_gt.h5`, where NAME
-        is the folder's own name.
-    target: "depth": (720, 1280) float32, as stored; "flow": (720, 1280, 2) float32, x and y, between two times of the ground truth, which
-        are the window; "left", "right", "rgb": a picture of that camera, (rows, cols, channels).
+    folder: of the sequence, with `NAME_data.h5` (or `NAME.h5`) and, for ground truth, `NAME_depth_gt.h5` or `NAME_gt_flow.h5` (not part of
+        the data set; F3's script makes it from depth and poses), where NAME is the folder's own name.
+    target: "depth": (720, 1280) float32, as stored; "flow": (720, 1280, 2) float32, x and y, from the time before to its own, which are the
+        window; the first time has none; "left", "right", "rgb": a picture of that camera, (rows, cols, channels).
     camera: "left" or "right", of the events; depth and flow must be there for it.
     length: of the windows before each depth map or picture, [t - length, t).
     The other arguments are those of `cusight.torch.EventDataset`.
@@ -176,13 +176,12 @@ class M3ED(_Sequence):
         self._camera, self.target = camera, target
         start = os.path.join(at, os.path.basename(at))
         recording = existing("M3ED", f"{start}_data.h5", f"{start}.h5")
-        self._truth = recording if target in ("left", "right", "rgb") else existing("M3ED", f"{start}_{target}_gt.h5")
+        self._truth = recording if target in ("left", "right", "rgb") else existing("M3ED", f"{start}_{'gt_flow' if target == 'flow' else 'depth_gt'}.h5")
         self._open: Any = None  # in each process, at the first target
         with h5py("M3ED").File(self._truth) as file:
             times = file["ovc/ts" if self._truth == recording else "ts"][:].astype(numpy.int64)
-            count = min(len(times), *(len(file[name]) for name in self._names()))
+            times = times[: min(len(file[name]) for name in self._names())]
         times = times[:, None] if target != "flow" else numpy.stack([times[:-1], times[1:]], axis=1)
-        times = times[:count]
         super().__init__(
             recording,
             representation=representation,
@@ -204,7 +203,7 @@ class M3ED(_Sequence):
 
         if self._open is None:
             self._open = h5py("M3ED").File(self._truth)
-        parts = [self._open[name][index] for name in self._names()]
+        parts = [self._open[name][index + (self.target == "flow")] for name in self._names()]
         return parts[0] if len(parts) == 1 else numpy.stack(parts, axis=-1)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -334,7 +334,7 @@ static void requireField(const Array &array, bool valid, const char *name, const
 void Array::fromInterface(const nb::object &interface, cusStream stream) {
     if (!PyDict_Check(interface.ptr()))
         fail(CUS_ERROR_TYPE, "%s: %s has a __cuda_array_interface__ of type %s, expected a dict", function, argument,
-             Py_TYPE(interface.ptr())->tp_name);
+             nb::inst_name(interface).c_str());
     const nb::dict fields = nb::borrow<nb::dict>(interface);
     const nb::object typestr = fieldOf(fields, "typestr"), axes = fieldOf(fields, "shape"),
                      memory = fieldOf(fields, "data"), steps = fieldOf(fields, "strides"),

@@ -46,7 +46,7 @@ def table(rng):
 def test_maps(space, clean, table):
     e = cusight.events.Events(*(column[:700] for column in clean))
     kind = cusight.Representation("voxel_grid", 5, map=space.put(table))
-    on_device = cusight.events.Events(*(column if space.device == "cpu" else space.put(column) for column in e))
+    on_device = cusight.events.Events(*(space.put(column) for column in e))
     expected = rectified_voxels(e, table, 5)
     for _ in range(2):  # nothing of a call's map is left for the next
         frames = space.get(cusight.stack_events(*on_device, SHAPE, windows=700, representation=kind))
@@ -238,7 +238,7 @@ def m3ed(tmp_path, clean, rng):
         file["ovc/ts"], file["ovc/left/data"] = times, pictures
     with h5py.File(folder / "spot_indoor_stairs_depth_gt.h5", "w") as file:
         file["ts"], file["depth/prophesee/left"] = times, maps
-    with h5py.File(folder / "spot_indoor_stairs_flow_gt.h5", "w") as file:
+    with h5py.File(folder / "spot_indoor_stairs_gt_flow.h5", "w") as file:
         file["ts"], file["flow/prophesee/left/x"], file["flow/prophesee/left/y"] = times, maps, -maps
     return folder, clean, times, maps, pictures
 
@@ -257,6 +257,6 @@ def test_m3ed(m3ed):
         frame, got = sets["flow"][k]
         part = window(e, times[k] + OFFSET, times[k + 1] + OFFSET)
         assert np.array_equal(np.asarray(frame), cusight.stack_events(part, SHAPE, windows=len(part.t))[0])
-        assert np.array_equal(got, np.stack([maps[k], -maps[k]], axis=-1))
+        assert np.array_equal(got, np.stack([maps[k + 1], -maps[k + 1]], axis=-1))
     with pytest.raises(FileNotFoundError, match="there is no .*_data.h5 or "):
         cusight.datasets.M3ED(folder.parent)

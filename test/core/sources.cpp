@@ -106,4 +106,17 @@ TEST(Sources, WarpsReachTheirCollectivesTogether) {
     EXPECT_GT(files, 20);
 }
 
+// From Python 3.12 on the module is compiled for the stable interface, in which types are opaque and most macros are missing.
+TEST(Sources, PythonModuleUsesTheStableInterface) {
+    static const std::regex unstable(R"(->\s*(tp|ob|nb|sq|mp)_\w+|\bPy\w+_(GET_\w+|SET_ITEM|AS_STRING|READ|DATA)\b)");
+    int files = 0;
+    for (const auto &entry : std::filesystem::directory_iterator(CUSIGHT_SOURCE_DIR "/python/src")) {
+        ++files;
+        const std::string text = withoutComments(textOf(entry.path()));
+        for (auto at = std::sregex_iterator(text.begin(), text.end(), unstable); at != std::sregex_iterator(); ++at)
+            ADD_FAILURE() << entry.path().string() << ": " << at->str() << " is not in Python's stable interface";
+    }
+    EXPECT_GT(files, 10);
+}
+
 } // namespace

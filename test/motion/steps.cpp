@@ -123,30 +123,39 @@ TEST_P(MotionSteps, TouchesAtBordersOfTiles) {
     }
 }
 
-// Spirals, combs, chessboards and dots: components that join late, or hardly.
+// Spirals, snakes, combs, chessboards, dots and noise, one after the other: components that join late, or hardly, in many tiles.
 TEST_P(MotionSteps, HardShapes) {
+    auto random = support::generator();
     Options options = plainOptions();
     options.sudden_percent = 100;
     options.max_boxes = 256;
-    const int rows = 70, cols = 601;
-    std::vector<Frame> shapes(5, plain(rows, cols, 0));
+    const int rows = 133, cols = 801;
+    std::vector<Frame> shapes(9, plain(rows, cols, 0));
     for (int y = 0; y < rows; ++y)
         for (int x = 0; x < cols; ++x) {
-            const size_t at = static_cast<size_t>(y * cols + x);
+            const auto set = [&](size_t shape, bool is_set) {
+                shapes[shape].bytes[static_cast<size_t>(y * cols + x)] = is_set ? 255 : 0;
+            };
             const int ring = std::min({x, y, cols - 1 - x, rows - 1 - y});
-            shapes[0].bytes[at] = ring % 2 == 0 && !(y == ring && x == ring + 1) ? 255 : 0; // rings with a gap
-            shapes[1].bytes[at] = x % 2 == 0 || y == rows - 1 ? 255 : 0;                    // a comb, joined at the bottom
-            shapes[2].bytes[at] = (x + y) % 2 ? 255 : 0;                                    // joined by corners
-            shapes[3].bytes[at] = x % 2 == 0 && y % 2 == 0 ? 255 : 0;                       // not joined
-            shapes[4].bytes[at] = 255;
+            set(0, ring % 2 == 0 && !(y == ring && x == ring + 1)); // rings with a gap
+            set(1, x % 2 == 0 || y == rows - 1);                    // a comb, joined at the bottom
+            set(2, (x + y) % 2);                                    // joined by corners
+            set(3, x % 2 == 0 && y % 2 == 0);                       // not joined
+            set(4, true);
+            set(5, x % 2 == 0 || y == (x % 4 == 1 ? rows - 1 : 0)); // a snake, up and down
+            set(6, y % 2 == 0 || x == (y % 4 == 1 ? cols - 1 : 0)); // a snake, left and right
+            set(7, random() % 2);                                   // noise
+            set(8, x % 2 == 0);                                     // stripes through all tiles
         }
-    for (const Frame &shape : shapes) {
-        Detector detector(1, rows, cols, 1, options, space());
-        reference::Motion reference(rows, cols, 1, options);
-        (void)detector.step(plain(rows, cols, 0));
-        (void)reference.step(plain(rows, cols, 0).bytes, 0);
-        ASSERT_TRUE(same(detector.step(shape), reference.step(shape.bytes, 1)));
-        EXPECT_GT(detector.result().status.components, 0u);
+    Detector detector(1, rows, cols, 1, options, space());
+    reference::Motion reference(rows, cols, 1, options);
+    for (size_t step = 0; step < 2 * shapes.size(); ++step) {
+        const Frame frame = step % 2 ? shapes[step / 2] : plain(rows, cols, 0);
+        const Result expected = reference.step(frame.bytes, static_cast<int64_t>(step));
+        ASSERT_TRUE(same(detector.step(frame), expected)) << "step " << step;
+        if (step % 2) {
+            EXPECT_GT(expected.status.components, 0u);
+        }
     }
 }
 

@@ -1,31 +1,74 @@
-// The end of a step on the GPU: state, noise, sorted and merged boxes, tracks. A block a camera.
-#include "motion/cuda/stages.cuh"
+// The end of a step on the GPU: components across tiles, state, noise, sorted and merged boxes, tracks. A block a camera.
+#include "motion/cuda/runs.cuh"
 
 namespace cusi::motion {
 namespace {
 
-constexpr int MOST_BOXES = THREADS;
+constexpr int FINISHERS = 512;  // threads
+constexpr int MOST_BOXES = 256; // each of one thread
+constexpr int FEW_PARTS = 2048; // that shared memory has room for
 
 struct Shared {
     MotionComponent boxes[MOST_BOXES];
     cusMotionBox sorted[MOST_BOXES];
     cusMotionTrack tracks[MOST_BOXES];
-    uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting; then parents
+    union {
+        uint32_t parents[FEW_PARTS];               // of parts, if they are few
+        uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting many; then parents of boxes
+    };
     uint16_t merged[MOST_BOXES];
     int takers[MOST_BOXES]; // of boxes: the first of the tracks that want it
     int decided;            // tracks
+    uint32_t counts[LISTS];
     MotionCamera camera;
     cusMotionStatus status;
 };
 static_assert(sizeof(Shared) <= 48 << 10, "shared memory without an attribute");
 constexpr uint16_t NONE = 0xffff;
 
+// Makes components of their parts.
+__device__ void joinParts(const Detector &d, Shared &s) {
+    const size_t plane = blockIdx.x * d.planeWords();
+    const uint32_t count = s.counts[PARTS];
+    const bool few = count <= FEW_PARTS; // as most often; then a step of a path takes a tenth of the time
+    uint32_t *const listed = d.parents + blockIdx.x * d.slots + CUS_MOTION_MAX_COMPONENTS, *const parents =
+                                                                                               few ? s.parents : listed;
+    MotionComponent *const components = d.components + blockIdx.x * d.slots, *const parts =
+                                                                                 components + CUS_MOTION_MAX_COMPONENTS;
+    for (uint32_t part = threadIdx.x; few && part < count; part += FINISHERS)
+        s.parents[part] = part;
+    __syncthreads();
+    const auto labelAt = [&](uint32_t index, int first) {
+        return d.planes.labels[plane * NODES + nodeAt(index, first)] - CUS_MOTION_MAX_COMPONENTS;
+    };
+    for (uint32_t i = threadIdx.x; i < s.counts[JOINS]; i += FINISHERS) {
+        const uint32_t index = d.joins[blockIdx.x * d.most_joins + i];
+        joinRuns(parents, d.planes.mask + plane, index, 1, d.words, inOtherTiles(d, index % d.words, index / d.words),
+                 labelAt);
+    }
+    __syncthreads();
+    for (uint32_t part = threadIdx.x; part < count; part += FINISHERS) {
+        const uint32_t root = flatten(parents, part);
+        if (root != part)
+            absorb(parts + root, parts[part]);
+    }
+    __syncthreads();
+    for (uint32_t part = threadIdx.x; part < count; part += FINISHERS) {
+        if (parents[part] != part || parts[part].area < static_cast<uint32_t>(d.model.options.min_area))
+            continue;
+        const uint32_t number = atomicAdd(&s.camera.components, 1u);
+        if (number < CUS_MOTION_MAX_COMPONENTS)
+            components[number] = parts[part];
+    }
+    __syncthreads();
+}
+
 // Bitonic sort of the numbers 0 .. count - 1 of the components; those up to the next power of two stay behind them.
 __device__ void sortComponents(const MotionComponent *components, uint32_t count, uint16_t *order) {
     uint32_t padded = 1;
     while (padded < count)
         padded *= 2;
-    for (uint32_t i = threadIdx.x; i < padded; i += THREADS)
+    for (uint32_t i = threadIdx.x; i < padded; i += FINISHERS)
         order[i] = static_cast<uint16_t>(i);
     __syncthreads();
     const auto before = [&](uint32_t a, uint32_t b) {
@@ -33,7 +76,7 @@ __device__ void sortComponents(const MotionComponent *components, uint32_t count
     };
     for (uint32_t size = 2; size <= padded; size *= 2)
         for (uint32_t distance = size / 2; distance > 0; distance /= 2) {
-            for (uint32_t i = threadIdx.x; i < padded; i += THREADS) {
+            for (uint32_t i = threadIdx.x; i < padded; i += FINISHERS) {
                 const uint32_t other = i ^ distance;
                 if (other < i)
                     continue;
@@ -45,6 +88,29 @@ __device__ void sortComponents(const MotionComponent *components, uint32_t count
             }
             __syncthreads();
         }
+}
+
+// The first `most` of the components in their order. Of few, every thread counts how many are before its own.
+__device__ void takeLargest(const MotionComponent *components, uint32_t count, uint32_t most, Shared &s) {
+    const uint32_t i = threadIdx.x;
+    if (count > MOST_BOXES) {
+        sortComponents(components, count, s.order);
+        if (i < most)
+            s.boxes[i] = components[s.order[i]];
+        __syncthreads();
+        return;
+    }
+    MotionComponent mine = {};
+    uint32_t before = i < count ? 0 : most;
+    if (i < count)
+        s.boxes[i] = mine = components[i];
+    __syncthreads();
+    for (uint32_t k = 0; k < count && i < count; ++k)
+        before += static_cast<uint32_t>(motionBefore(&s.boxes[k], &mine));
+    __syncthreads();
+    if (before < most)
+        s.boxes[before] = mine;
+    __syncthreads();
 }
 
 // Merges boxes that overlap, until none do. parents: of a box that is merged, a smaller one; otherwise itself. In each round every
@@ -68,7 +134,8 @@ __device__ void merge(Shared &s, int count) {
         int root = i;
         while (parents[root] != root)
             root = parents[root];
-        s.merged[i] = into != i ? static_cast<uint16_t>(root) : NONE;
+        if (i < count)
+            s.merged[i] = into != i ? static_cast<uint16_t>(root) : NONE;
         __syncthreads();
         if (parents[i] == i)
             for (int k = i + 1; k < count; ++k)
@@ -94,13 +161,9 @@ __device__ int sortMerged(Shared &s, int count) {
 
 // The largest components as boxes; returns how many.
 __device__ int makeBoxes(const Detector &d, Shared &s, uint32_t count) {
-    const MotionComponent *const components = d.components + static_cast<size_t>(blockIdx.x) * CUS_MOTION_MAX_COMPONENTS;
-    sortComponents(components, count, s.order);
     const int boxes = static_cast<int>(min(count, static_cast<uint32_t>(d.model.options.max_boxes)));
     const int i = static_cast<int>(threadIdx.x);
-    if (i < boxes)
-        s.boxes[i] = components[s.order[i]];
-    __syncthreads();
+    takeLargest(d.components + blockIdx.x * d.slots, count, static_cast<uint32_t>(boxes), s);
     if (d.model.options.merge) {
         merge(s, boxes);
         return sortMerged(s, boxes);
@@ -117,7 +180,8 @@ __device__ void assign(Shared &s, int boxes, int64_t time) {
     const int i = static_cast<int>(threadIdx.x), tracks = s.status.tracks;
     for (int from = 0; from < tracks; from = s.decided) {
         __syncthreads(); // `decided` has been read
-        s.takers[i] = tracks;
+        if (i < boxes)
+            s.takers[i] = tracks;
         s.decided = tracks;
         __syncthreads();
         int best = -1;
@@ -146,7 +210,7 @@ __device__ void assign(Shared &s, int boxes, int64_t time) {
     __syncthreads();
 }
 
-__global__ void __launch_bounds__(THREADS) finishKernel(const Detector d) {
+__global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const Detector d) {
     startInOrder();
     __shared__ Shared s;
     const int most = d.model.options.max_boxes, i = static_cast<int>(threadIdx.x);
@@ -154,22 +218,28 @@ __global__ void __launch_bounds__(THREADS) finishKernel(const Detector d) {
     const int64_t time = d.times[blockIdx.x];
     if (i < most)
         s.tracks[i] = d.tracks[at];
+    if (i < LISTS)
+        s.counts[i] = d.counts[blockIdx.x * LISTS + threadIdx.x];
     if (i == 0) {
         s.camera = d.cameras[blockIdx.x];
+        s.camera.components = d.counts[blockIdx.x * LISTS + WHOLE];
         s.status = d.status[blockIdx.x];
     }
     __syncthreads();
     if (!s.camera.active)
         return;
-    __syncthreads(); // before `active` is reset
+    joinParts(d, s);
     if (i == 0)
         motionEnd(&d.model, &s.camera, time, &s.status);
     __syncthreads();
     const int boxes = makeBoxes(d, s, s.status.state == CUS_MOTION_WATCHING ? s.status.components : 0);
     assign(s, boxes, time);
+    const bool changes =
+        __syncthreads_or((i < s.status.tracks && s.tracks[i].box < 0) || (i < boxes && s.sorted[i].track == 0));
     if (i == 0) {
         s.status.boxes = boxes;
-        s.status.tracks = motionBeginTracks(&d.model, &s.camera, s.tracks, s.status.tracks, s.sorted, boxes, time);
+        if (changes)
+            s.status.tracks = motionBeginTracks(&d.model, &s.camera, s.tracks, s.status.tracks, s.sorted, boxes, time);
         d.cameras[blockIdx.x] = s.camera;
         d.status[blockIdx.x] = s.status;
     }
@@ -183,7 +253,7 @@ __global__ void __launch_bounds__(THREADS) finishKernel(const Detector d) {
 } // namespace
 
 cusStatus finish(const char *function, const Detector &d, cudaStream_t stream) {
-    return launchOverlapped(function, finishKernel, static_cast<unsigned>(d.model.cameras), THREADS, 0, stream, d);
+    return launchOverlapped(function, finishKernel, static_cast<unsigned>(d.model.cameras), FINISHERS, 0, stream, d);
 }
 
 } // namespace cusi::motion

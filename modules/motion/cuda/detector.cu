@@ -46,19 +46,25 @@ cusStatus motion_cuda_create(const char *function, cusMotionDetector *detector) 
     CUSI_REQUIRE(d, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     d->model = detector->model;
     d->words = divUp(static_cast<unsigned>(d->model.cols), 32u);
+    const dim3 grid = tiles(*d);
+    const size_t tiles_of_camera = static_cast<size_t>(grid.x) * grid.y;
+    d->slots = CUS_MOTION_MAX_COMPONENTS + tiles_of_camera * TILE_PARTS;
+    d->most_joins = tiles_of_camera * TILE_JOINS;
     const size_t cameras = static_cast<size_t>(d->model.cameras), words = cameras * d->planeWords(),
                  boxes = cameras * static_cast<size_t>(d->model.options.max_boxes);
     Planes &p = d->planes;
-    CUS_TRY(allocate(function, words * 32, &p.background));
+    CUS_TRY(allocateZeros(function, words * 32, &p.background));
     CUS_TRY(allocate(function, words * 32, &p.differences));
     CUS_TRY(allocate(function, words, &p.watched));
     CUS_TRY(allocateZeros(function, words, &p.moving));
-    CUS_TRY(allocateZeros(function, words, &p.mask));
-    CUS_TRY(allocate(function, words * NODES, &p.parents));
-    CUS_TRY(allocate(function, words * NODES, &p.areas));
+    CUS_TRY(allocate(function, words, &p.mask));
+    CUS_TRY(allocate(function, words * NODES, &p.labels));
     CUS_TRY(allocateZeros(function, cameras, &d->cameras));
     CUS_TRY(allocateZeros(function, cameras, &d->times));
-    CUS_TRY(allocate(function, cameras * CUS_MOTION_MAX_COMPONENTS, &d->components));
+    CUS_TRY(allocate(function, cameras * LISTS, &d->counts));
+    CUS_TRY(allocate(function, cameras * d->slots, &d->components));
+    CUS_TRY(allocate(function, cameras * d->slots, &d->parents));
+    CUS_TRY(allocate(function, cameras * d->most_joins, &d->joins));
     CUS_TRY(allocateZeros(function, cameras, &d->status));
     CUS_TRY(allocateZeros(function, boxes, &d->boxes));
     CUS_TRY(allocateZeros(function, boxes, &d->tracks));
@@ -75,11 +81,12 @@ void motion_cuda_destroy(cusMotionDetector *detector) {
     if (!d)
         return;
     const Planes &p = d->planes;
-    for (void *memory : {static_cast<void *>(p.background), static_cast<void *>(p.differences),
-                         static_cast<void *>(p.watched), static_cast<void *>(p.moving), static_cast<void *>(p.mask),
-                         static_cast<void *>(p.parents), static_cast<void *>(p.areas), static_cast<void *>(d->cameras),
-                         static_cast<void *>(d->times), static_cast<void *>(d->components), static_cast<void *>(d->status),
-                         static_cast<void *>(d->boxes), static_cast<void *>(d->tracks)})
+    for (void *memory :
+         {static_cast<void *>(p.background), static_cast<void *>(p.differences), static_cast<void *>(p.watched),
+          static_cast<void *>(p.moving), static_cast<void *>(p.mask), static_cast<void *>(p.labels),
+          static_cast<void *>(d->cameras), static_cast<void *>(d->times), static_cast<void *>(d->counts),
+          static_cast<void *>(d->components), static_cast<void *>(d->parents), static_cast<void *>(d->joins),
+          static_cast<void *>(d->status), static_cast<void *>(d->boxes), static_cast<void *>(d->tracks)})
         cusi_deviceFree(memory);
     delete d;
 }
@@ -92,8 +99,7 @@ cusStatus motion_cuda_watch(const char *function, cusMotionDetector *detector, i
 cusStatus motion_cuda_run(const char *function, cusMotionDetector *detector, const MotionStep *step, cusStream stream) {
     const Detector &d = detectorOf(detector);
     CUS_TRY(update(function, d, *step, stream));
-    CUS_TRY(morph(function, d, stream));
-    CUS_TRY(label(function, d, stream));
+    CUS_TRY(findComponents(function, d, stream));
     return finish(function, d, stream);
 }
 

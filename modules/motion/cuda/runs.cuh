@@ -1,9 +1,11 @@
-// Runs of set bits within words, and the union-find over them, in shared memory within a tile and in global memory between tiles.
+// Runs of set bits within words and their union-find, in shared memory within a tile and in global memory between tiles.
 #ifndef CUSI_MOTION_CUDA_RUNS_CUH
 #define CUSI_MOTION_CUDA_RUNS_CUH
 
 #include "motion/cuda/stages.cuh"
 #include "union_find.cuh"
+
+#include <cstddef>
 
 namespace cusi::motion {
 
@@ -27,10 +29,10 @@ __device__ __forceinline__ uint32_t nodeAt(uint32_t index, int first) {
     return index * NODES + static_cast<uint32_t>(first) / 2;
 }
 
-// The node of the run that contains bit `at` of word `index`.
-__device__ __forceinline__ uint32_t nodeWith(uint32_t index, uint32_t word, int at) {
+// The first bit of the run that contains bit `at` of a word.
+__device__ __forceinline__ int firstBit(uint32_t word, int at) {
     const uint32_t gaps = ~word & ((1u << at) - 1);
-    return nodeAt(index, gaps ? 32 - __clz(static_cast<int>(gaps)) : 0);
+    return gaps ? 32 - __clz(static_cast<int>(gaps)) : 0;
 }
 
 // The neighbors whose runs a word's runs are to be joined with.
@@ -38,32 +40,72 @@ struct Neighbors {
     bool left, up_left, up, up_right;
 };
 
-// Joins the runs of word `index`; `row`: words from one row to the next. Runs that touch in more than one way, as those of wide
-// things do, are joined in one.
-__device__ __forceinline__ void joinRuns(uint32_t *parents, const uint32_t *words, uint32_t index, uint32_t row,
-                                         const Neighbors &neighbors) {
-    const uint32_t above = index - row; // used only if there is a row above
-    const uint32_t left = neighbors.left ? words[index - 1] : 0, up_left = neighbors.up_left ? words[above - 1] : 0,
-                   up = neighbors.up ? words[above] : 0, up_right = neighbors.up_right ? words[above + 1] : 0;
+// The neighbors of word x of row y that are in other tiles.
+__device__ __forceinline__ Neighbors inOtherTiles(const Detector &d, unsigned x, unsigned y) {
+    const bool left = x % TILE_WORDS == 0 && x > 0, up = y % TILE_ROWS == 0 && y > 0,
+               right = x % TILE_WORDS == TILE_WORDS - 1;
+    return {left, x > 0 && y > 0 && (left || up), up, x + 1 < d.words && y > 0 && (right || up)};
+}
+
+// Joins the runs of word `index`; `column`, `row`: words from one column or row to the next. node(index, first): the node of a word's
+// run that begins at bit `first`. Runs that touch in more than one way, as those of wide things do, are joined in one.
+template<class Node>
+__device__ __forceinline__ void joinRuns(uint32_t *parents, const uint32_t *words, uint32_t index, uint32_t column,
+                                         uint32_t row, const Neighbors &neighbors, Node node) {
+    const uint32_t before = index - column, above = index - row; // used only if there are such words
+    const uint32_t left = neighbors.left ? words[before] : 0, up_left = neighbors.up_left ? words[above - column] : 0,
+                   up = neighbors.up ? words[above] : 0, up_right = neighbors.up_right ? words[above + column] : 0;
     for (uint32_t rest = words[index]; rest;) {
         const Run run = takeRun(rest);
-        const uint32_t node = nodeAt(index, run.first);
+        const auto joinWith = [&](uint32_t other, uint32_t word, int at) {
+            join(parents, node(index, run.first), node(other, firstBit(word, at)));
+        };
         uint32_t touching = up & (run.bits() | run.bits() << 1 | run.bits() >> 1);
         if (run.first == 0 && left >> 31) {
-            join(parents, node, nodeWith(index - 1, left, 31));
+            joinWith(before, left, 31);
             if (up_left >> 31)
                 touching &= touching + 1; // without a run at bit 0, which is joined by way of the left
         } else if (run.first == 0 && up_left >> 31) {
-            join(parents, node, nodeWith(above - 1, up_left, 31));
+            joinWith(above - column, up_left, 31);
         }
         if (run.last == 31 && up_right & 1 && !(up >> 31))
-            join(parents, node, nodeAt(above + 1, 0));
+            joinWith(above + column, up_right, 0);
         while (touching) {
             const int at = __ffs(static_cast<int>(touching)) - 1;
-            join(parents, node, nodeWith(above, up, at));
+            joinWith(above, up, at);
             touching &= touching + (1u << at); // without the lowest run
         }
     }
+}
+
+// rootOf() for nodes of a component at once, which makes it each node's parent. A step leads as far as other threads have come, so that
+// long paths take few steps.
+__device__ __forceinline__ uint32_t flatten(uint32_t *parents, uint32_t node) {
+    const volatile uint32_t *const now = parents;
+    uint32_t root = node;
+    for (uint32_t parent = now[root]; parent < root; parent = now[root]) {
+        if (root != node)
+            atomicMin(parents + node, parent);
+        root = parent;
+    }
+    return root;
+}
+
+// Adds what component `from` has to `into`, as motionAbsorb(), while other threads do.
+__device__ __forceinline__ void absorb(MotionComponent *into, const MotionComponent &from) {
+    using Word = unsigned long long;
+    static_assert(offsetof(MotionComponent, first) % 8 == 0 &&
+                      offsetof(MotionComponent, top) == offsetof(MotionComponent, first) + 4,
+                  "together one number by which first pixels are ordered");
+    atomicMin(reinterpret_cast<Word *>(&into->first), static_cast<Word>(from.top) << 32 | from.first);
+    atomicAdd(reinterpret_cast<Word *>(&into->sum_x), static_cast<Word>(from.sum_x));
+    atomicAdd(reinterpret_cast<Word *>(&into->sum_y), static_cast<Word>(from.sum_y));
+    atomicAdd(&into->area, from.area);
+    atomicAdd(&into->differences, from.differences);
+    atomicAdd(&into->moving, from.moving);
+    atomicMin(&into->left, from.left);
+    atomicMax(&into->right, from.right);
+    atomicMax(&into->bottom, from.bottom);
 }
 
 } // namespace cusi::motion

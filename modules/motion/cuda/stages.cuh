@@ -12,25 +12,34 @@ constexpr int THREADS = 256;
 constexpr int TILE_WORDS = 8, TILE_ROWS = 32; // of a mask, a word a thread
 static_assert(TILE_WORDS * TILE_ROWS == THREADS, "a word for each thread");
 
-// Runs of set bits within a word are the nodes of the union-find. Runs of a word start at least two bits apart, so a word has 16
-// places for nodes, and nodes have the order of their first pixels.
+// Most components that reach the border of a tile, since they do not touch; words there that have neighbors in other tiles.
+constexpr int TILE_PARTS = TILE_WORDS * 32 + TILE_ROWS - 2, TILE_JOINS = TILE_WORDS + 2 * (TILE_ROWS - 1);
+
+// Runs of set bits within a word are the nodes of the union-find. They start at least two bits apart, so a word has 16 places.
 constexpr int NODES = 16;
 
 struct Planes {
-    uint16_t *background; // words * 32 values a row, cameras one after the other; so are the others
-    uint8_t *differences; // the same, d / 256; valid in halves of words with a moving pixel
-    uint32_t *watched, *moving, *mask;
-    uint32_t *parents; // by node: of nodes that are runs, a node of the same component, at last its smallest, the root
-    uint32_t *areas;   // by node: of the smallest node of a component, or of what is in a tile, its area
+    uint16_t *background;              // words * 32 values a row, cameras one after the other; so are the others
+    uint8_t *differences;              // the same, d / 256; valid in halves of words with a moving pixel
+    uint32_t *watched, *moving, *mask; // mask: valid in states that have one
+    uint32_t *labels;                  // by node: of runs at borders of tiles, the number of their part
 };
+
+// What a camera's tiles have listed in the current step. Whole components reach no other tile and have at least min_area pixels;
+// parts of components reach another tile.
+enum { WHOLE, PARTS, JOINS, LISTS };
 
 struct Detector {
     MotionModel model;
     unsigned words;
+    size_t slots, most_joins; // of a camera
     Planes planes;
     MotionCamera *cameras;
-    int64_t *times; // of each camera's current frame
-    MotionComponent *components;
+    int64_t *times;              // of each camera's current frame
+    uint32_t *counts;            // LISTS of each camera
+    MotionComponent *components; // `slots` of each camera: CUS_MOTION_MAX_COMPONENTS components, then parts, in any order
+    uint32_t *parents;           // by slot: of a part, the number of one of the same component; of the root, its own
+    uint32_t *joins;             // words whose runs are to be joined with those of other tiles
     cusMotionStatus *status;
     cusMotionBox *boxes;
     cusMotionTrack *tracks;
@@ -39,12 +48,6 @@ struct Detector {
 };
 
 #ifdef __CUDACC__
-
-// Whether components are wanted in this step of a camera. The same for all threads, in every kernel between update and finish.
-__device__ __forceinline__ bool looks(const Detector &d, unsigned camera) {
-    const MotionCamera &c = d.cameras[camera];
-    return c.active && motionState(&d.model, &c) == CUS_MOTION_WATCHING;
-}
 
 // The bits of a word of a row that are pixels.
 __device__ __forceinline__ uint32_t validBits(const Detector &d, unsigned word) {
@@ -56,8 +59,7 @@ __device__ __forceinline__ uint32_t validBits(const Detector &d, unsigned word) 
 
 // Each queues the work of all cameras in the stream. Each expects the work of those before it.
 cusStatus update(const char *function, const Detector &d, const MotionStep &step, cudaStream_t stream);
-cusStatus morph(const char *function, const Detector &d, cudaStream_t stream);
-cusStatus label(const char *function, const Detector &d, cudaStream_t stream);
+cusStatus findComponents(const char *function, const Detector &d, cudaStream_t stream);
 cusStatus finish(const char *function, const Detector &d, cudaStream_t stream);
 
 // The watched pixels of `count` cameras; a camera's mask as bytes.

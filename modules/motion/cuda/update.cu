@@ -51,16 +51,6 @@ struct Sums {
     unsigned moving, noise;
 };
 
-// The first step of a camera.
-__device__ __forceinline__ void start(const uint32_t (&luma)[4], uint4 *background) {
-    uint32_t pairs[8];
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-        pairs[i] = byteOf(luma, 2 * i) << 8 | byteOf(luma, 2 * i + 1) << 24;
-    background[0] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-    background[1] = make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]);
-}
-
 // Learns 16 pixels; returns those that move.
 __device__ __forceinline__ uint32_t learn(const uint32_t (&luma)[4], const uint4 &low, const uint4 &high, uint4 *background,
                                           uint32_t watched, const MotionPlan &plan, uint4 *differences, unsigned *noise) {
@@ -111,39 +101,34 @@ __global__ void __launch_bounds__(THREADS)
     startInOrder();
     const unsigned number = first + blockIdx.y;
     const uint8_t *const data = frames.data[blockIdx.y];
+    if (blockIdx.x == 0 && threadIdx.x < LISTS)
+        d.counts[number * LISTS + threadIdx.x] = 0;
     if (!data)
         return;
     MotionCamera *const camera = &d.cameras[number];
     const int64_t time = has_times ? frames.time[blockIdx.y] : static_cast<int64_t>(camera->steps);
-    const bool starts = camera->age == 0;
-    const MotionPlan plan = motionPlan(&d.model, camera, time);
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        camera->active = 1;
-        d.times[number] = time;
-    }
     const unsigned halves = 2 * d.words, index = blockIdx.x * THREADS + threadIdx.x, y = index / halves;
     Sums sums = {};
     if (y < static_cast<unsigned>(d.model.rows)) {
         const unsigned half = index - y * halves;
         const size_t at = (number * d.planeWords() + static_cast<size_t>(y) * d.words) * 2 + half; // in halves of words
         uint4 *const background = reinterpret_cast<uint4 *>(d.planes.background) + 2 * at;
-        uint4 low = {}, high = {};
-        if (!starts) {
-            low = background[0];
-            high = background[1];
-        }
+        const uint4 low = background[0], high = background[1];
+        const uint32_t watched = reinterpret_cast<const uint16_t *>(d.planes.watched)[at];
         const int x = static_cast<int>(half) * PIXELS;
         uint32_t luma[4];
         loadLuma<CHANNELS>(data + y * frames.step[blockIdx.y] + static_cast<size_t>(x) * CHANNELS,
                            min(PIXELS, d.model.cols - x), aligned, luma);
-        uint32_t moving = 0;
-        if (starts)
-            start(luma, background);
-        else
-            moving = learn(luma, low, high, background, reinterpret_cast<const uint16_t *>(d.planes.watched)[at], plan,
-                           reinterpret_cast<uint4 *>(d.planes.differences) + at, &sums.noise);
+        // In a first step the whole weight is the frame's, so the background becomes it, and nothing moves.
+        const uint32_t moving =
+            learn(luma, low, high, background, camera->age > 0 ? watched : 0, motionPlan(&d.model, camera, time),
+                  reinterpret_cast<uint4 *>(d.planes.differences) + at, &sums.noise);
         reinterpret_cast<uint16_t *>(d.planes.moving)[at] = static_cast<uint16_t>(moving);
         sums.moving = static_cast<unsigned>(__popc(moving));
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        camera->active = 1;
+        d.times[number] = time;
     }
     addSums(sums, camera);
 }
@@ -176,7 +161,9 @@ __global__ void __launch_bounds__(THREADS) maskKernel(const Detector d, unsigned
     const size_t index = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x;
     if (index >= d.planeWords())
         return;
-    const uint32_t bits = d.planes.mask[number * d.planeWords() + index];
+    const int32_t state = d.status[number].state;
+    const bool has_mask = state == CUS_MOTION_WATCHING || state == CUS_MOTION_CROWDED;
+    const uint32_t bits = has_mask ? d.planes.mask[number * d.planeWords() + index] : 0;
     const unsigned word = static_cast<unsigned>(index % d.words);
     uint8_t *const pixels = out + index / d.words * step + static_cast<size_t>(word) * 32;
     for (uint32_t left = validBits(d, word); left; left &= left - 1) {

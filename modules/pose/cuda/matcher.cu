@@ -148,6 +148,7 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     CUS_TRY(allocate(function, m, f.chunk_count, &f.tests));
     CUS_TRY(allocate(function, m, poses, &f.guesses));
     CUS_TRY(allocate(function, m, 1, &f.state));
+    CUSI_CUDA(function, cudaMemset(f.state, 0, sizeof *f.state)); // its padding is copied to the host too
     CUS_TRY(allocate(function, m, MAX_GROUPS, &f.groups));
     const double *const angles = f.picks.angles;
     f.picks = pose_picks(&host, nullptr, 0);

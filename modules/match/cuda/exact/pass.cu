@@ -33,6 +33,18 @@ __device__ void correlateTile(const MatchModel &m, const ExactPass &exact, int t
     inverseColumns(exact, reinterpret_cast<fft::DoublePair *>(sum), exact.products, tile);
 }
 
+// ---- Rows
+
+// Neither is inlined, since four kernels would take twice as long to compile.
+template<class T>
+__device__ __noinline__ void transformBand(const ExactPass &exact, const Plane<T> &plane, bool of_frame, int band,
+                                           double2 *spectra, int pitch) {
+    transformRows(exact, plane, of_frame, band, spectra, pitch);
+}
+__device__ __noinline__ const double *correlationsOf(const ExactPass &exact, int band) {
+    return inverseRows(exact, exact.products, band);
+}
+
 // ---- Scores
 
 // What does not depend on the phase.
@@ -61,7 +73,7 @@ struct Search {
         const int y0 = at_place.y + band * BAND, y1 = min(at_place.y + exact.pieces.rows, m.orows);
         const int cols = min(exact.pieces.cols, m.ocols - at_place.x);
         const fft::PlanOf<double2> &plan = exact.rows;
-        const double *values = inverseRows(exact, exact.products, band);
+        const double *values = correlationsOf(exact, band);
         const bool integers = sizeof(T) == 1 || !*static_cast<const volatile unsigned *>(&exact.counters[FRACTIONS]);
         const double uncertain = integers ? 0 : exact.errors[k].energy;
         Candidate best = noCandidate();
@@ -226,7 +238,7 @@ __device__ void runItem(const Search<T> &search, const Phase<T> &phase, int item
         const int p = i % m.channels, pitch = of_frame ? exact.spectrum_pitch : exact.template_pitch;
         const Place place = placeOf(exact.pieces, phase.piece);
         double2 *spectra = of_frame ? exact.spectra : exact.template_spectra;
-        transformRows(exact,
+        transformBand(exact,
                       of_frame ? framePlane<T>(m, search.frame, exact.pieces, place, p)
                                : templatePlane<T>(m, search.templates, phase.k, p),
                       of_frame, i / m.channels, spectra + 2 * static_cast<size_t>(p) * exact.tiles * pitch, pitch);

@@ -1,0 +1,261 @@
+// Masks and components on the GPU: a block has a tile of 8 x 32 words of a mask and, in shared memory, what surrounds it. It erodes
+// and dilates, labels the tile, and adds up components and, of those that reach other tiles, parts.
+#include "motion/cuda/runs.cuh"
+
+namespace cusi::motion {
+namespace {
+
+constexpr int MOST = 8;                             // erosion, dilation
+constexpr int ROWS = TILE_ROWS + 2 * (MOST + MOST); // of a tile with what surrounds it
+constexpr int WORDS = TILE_WORDS + 2;
+static_assert(2 * MOST <= 32, "one word on each side is enough");
+
+using Tile = uint32_t[ROWS][WORDS];
+
+struct Window {
+    int radius;
+    bool erodes;
+
+    __device__ __forceinline__ uint32_t combine(uint32_t a, uint32_t b) const { return erodes ? a & b : a | b; }
+    // What is outside does not count.
+    __device__ __forceinline__ uint32_t outside() const { return erodes ? ~0u : 0; }
+};
+
+__device__ __forceinline__ void alongRows(const Tile &in, Tile &out, int rows, Window window) {
+    for (int i = static_cast<int>(threadIdx.x); i < rows * WORDS; i += THREADS) {
+        const int y = i / WORDS, x = i % WORDS;
+        const uint32_t here = in[y][x], before = x > 0 ? in[y][x - 1] : window.outside(),
+                       after = x + 1 < WORDS ? in[y][x + 1] : window.outside();
+        uint32_t all = here;
+        for (int k = 1; k <= window.radius; ++k)
+            all = window.combine(all, window.combine(here << k | before >> (32 - k), here >> k | after << (32 - k)));
+        out[y][x] = all;
+    }
+    __syncthreads();
+}
+
+__device__ __forceinline__ uint32_t acrossRows(const Tile &in, int rows, int y, int x, Window window) {
+    uint32_t all = in[y][x];
+    for (int k = max(0, y - window.radius); k <= min(rows - 1, y + window.radius); ++k)
+        all = window.combine(all, in[k][x]);
+    return all;
+}
+
+// The bits that are pixels of word x of row y, which may be outside of the frame.
+__device__ __forceinline__ uint32_t pixelsOf(const Detector &d, int y, int x) {
+    const bool inside = y >= 0 && y < d.model.rows && x >= 0 && x < static_cast<int>(d.words);
+    return inside ? validBits(d, static_cast<unsigned>(x)) : 0;
+}
+
+// The components of a tile. A warp has a column of its words here, since things are higher than wide, so that most of its runs are of
+// one component and cost one addition. Nodes lie such that a warp's are in different banks.
+struct Labels {
+    uint32_t words[THREADS];
+    // By node, a node of the same component. A root's has the area above its own number, and REACHES if it reaches another tile; at
+    // last its slot, or NONE.
+    uint32_t parents[THREADS * NODES];
+};
+constexpr int AREA_SHIFT = 12;
+constexpr uint32_t REACHES = 1u << 31, NONE = ~0u;
+static_assert(THREADS * NODES == 1 << AREA_SHIFT, "a node's number is below the area");
+
+__device__ __forceinline__ uint32_t nodeInTile(uint32_t word, int first) {
+    return static_cast<uint32_t>(first) / 2 * THREADS + word;
+}
+
+// A thread's word of a tile.
+struct Word {
+    unsigned x, y;
+    uint32_t index, bits, moving;
+    uint32_t border;    // pixels with neighbors in other tiles
+    bool joins;         // whether runs are to be joined with those of other tiles
+    uint32_t roots = 0; // first pixels of runs that are roots
+
+    // words: of the tile, by columns
+    __device__ __forceinline__ Word(const Detector &d, const uint32_t *words)
+        : x(blockIdx.x * TILE_WORDS + threadIdx.x / TILE_ROWS), y(blockIdx.y * TILE_ROWS + threadIdx.x % TILE_ROWS),
+          index(y * d.words + x), bits(words[threadIdx.x]),
+          moving(bits ? d.planes.moving[blockIdx.z * d.planeWords() + index] : 0) {
+        const Neighbors others = inOtherTiles(d, x, y);
+        const bool bottom = y % TILE_ROWS == TILE_ROWS - 1 && y + 1 < static_cast<unsigned>(d.model.rows),
+                   right = x % TILE_WORDS == TILE_WORDS - 1 && x + 1 < d.words;
+        const uint32_t left = others.left;
+        border = others.up || bottom ? ~0u : left | static_cast<uint32_t>(right) << 31;
+        // What is above and to the right is joined by way of what is above, if that is set.
+        const bool up_right = !others.up && others.up_right && !(words[threadIdx.x - 1] >> 31);
+        joins = bits & (others.up ? ~0u : left | static_cast<uint32_t>(up_right) << 31);
+    }
+};
+
+// Joins the runs of a tile and adds up the areas of its roots.
+__device__ __forceinline__ void labelTile(Labels &s, Word &word) {
+    for (uint32_t rest = word.bits; rest;) {
+        const uint32_t node = nodeInTile(threadIdx.x, takeRun(rest).first);
+        s.parents[node] = node;
+    }
+    __syncthreads();
+    const bool has_left = threadIdx.x >= TILE_ROWS, has_up = threadIdx.x % TILE_ROWS > 0;
+    joinRuns(s.parents, s.words, threadIdx.x, TILE_ROWS, 1,
+             {has_left, has_left && has_up, has_up, has_up && threadIdx.x < THREADS - TILE_ROWS}, nodeInTile);
+    __syncthreads();
+    for (uint32_t rest = word.bits; rest;) {
+        const Run run = takeRun(rest);
+        const uint32_t node = nodeInTile(threadIdx.x, run.first), root = flatten(s.parents, node);
+        if (root == node)
+            word.roots |= 1u << run.first;
+        atomicAdd(s.parents + root, run.length() << AREA_SHIFT);
+        if (run.bits() & word.border)
+            atomicOr(s.parents + root, REACHES);
+    }
+    __syncthreads();
+}
+
+// Gives slots to the tile's roots, and lists the words to be joined.
+__device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Word &word) {
+    uint32_t *const counts = d.counts + blockIdx.z * LISTS;
+    for (uint32_t left = word.roots; left; left &= left - 1) {
+        const uint32_t node = nodeInTile(threadIdx.x, __ffs(static_cast<int>(left)) - 1), root = s.parents[node];
+        uint32_t slot = NONE;
+        if (root & REACHES)
+            slot = CUS_MOTION_MAX_COMPONENTS + atomicAdd(counts + PARTS, 1u);
+        else if (root >> AREA_SHIFT >= static_cast<uint32_t>(d.model.options.min_area))
+            slot = atomicAdd(counts + WHOLE, 1u);
+        const bool fits = root & REACHES || slot < CUS_MOTION_MAX_COMPONENTS;
+        s.parents[node] = fits ? slot : NONE;
+        if (fits) {
+            d.components[blockIdx.z * d.slots + slot] = {0, 0, ~0u, INT32_MAX, INT32_MAX, 0, 0, 0, 0, 0};
+            d.parents[blockIdx.z * d.slots + slot] = slot - CUS_MOTION_MAX_COMPONENTS; // used for parts only
+        }
+    }
+    if (word.joins)
+        d.joins[blockIdx.z * d.most_joins + atomicAdd(counts + JOINS, 1u)] = word.index;
+    __syncthreads();
+}
+
+// Sum of d / 256 over the moving pixels `moving` of a word.
+__device__ __forceinline__ unsigned sumDifferences(const uint8_t *differences, uint32_t moving) {
+    unsigned sum = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const uint32_t four = moving >> (4 * i) & 15;
+        if (four) // otherwise there may be no differences
+            sum = __dp4a(reinterpret_cast<const uint32_t *>(differences)[i] & (four * 0x00204081u & 0x01010101u) * 255u,
+                         0x01010101u, sum);
+    }
+    return sum;
+}
+
+__device__ __forceinline__ unsigned warpMax(unsigned v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(FULL_WARP, v);
+#else
+#pragma unroll
+    for (int k = 16; k > 0; k /= 2)
+        v = max(v, __shfl_xor_sync(FULL_WARP, v, k));
+    return v;
+#endif
+}
+
+// The runs of the lanes `lanes`, which are one below the other, as a component, in the first of them. All lanes of the warp call it.
+// Sums fit 32 bits: a warp has 32 words of 32 pixels, with coordinates below 2^16.
+__device__ __forceinline__ MotionComponent sumOf(const Detector &d, const Word &word, const Run &run, unsigned lanes) {
+    const bool in = lanes >> threadIdx.x % 32 & 1;
+    const unsigned length = in ? run.length() : 0, left = word.x * 32 + static_cast<unsigned>(run.first),
+                   right = word.x * 32 + static_cast<unsigned>(run.last);
+    const size_t at = (blockIdx.z * d.planeWords() + word.index) * 32;
+    const uint32_t moving = in ? word.moving & run.bits() : 0;
+    MotionComponent c;
+    c.sum_x = warpSum(length * (left + right) / 2);
+    c.sum_y = warpSum(length * word.y);
+    c.first = left;
+    c.top = static_cast<int>(word.y);
+    c.left = 65535 - static_cast<int>(warpMax(in ? 65535 - left : 0));
+    c.right = static_cast<int>(warpMax(in ? right : 0));
+    c.bottom = static_cast<int>(word.y - threadIdx.x % 32) + 31 - __clz(static_cast<int>(lanes));
+    c.area = warpSum(length);
+    c.differences = warpSum(moving ? sumDifferences(d.planes.differences + at, moving) : 0);
+    c.moving = warpSum(static_cast<unsigned>(__popc(moving)));
+    return c;
+}
+
+// Adds up the components that have slots.
+__device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, const Word &word) {
+    MotionComponent *const components = d.components + blockIdx.z * d.slots;
+    uint32_t *const labels = d.planes.labels + blockIdx.z * d.planeWords() * NODES;
+    uint32_t rest = word.bits;
+    while (__any_sync(FULL_WARP, rest != 0)) {
+        Run run = {};
+        uint32_t slot = NONE;
+        if (rest) {
+            run = takeRun(rest);
+            const uint32_t node = nodeInTile(threadIdx.x, run.first);
+            slot = s.parents[word.roots >> run.first & 1 ? node : s.parents[node]];
+            if (run.bits() & word.border)
+                labels[nodeAt(word.index, run.first)] = slot;
+        }
+        for (unsigned left = __ballot_sync(FULL_WARP, slot != NONE); left;) {
+            const int first = __ffs(static_cast<int>(left)) - 1;
+            const uint32_t current = __shfl_sync(FULL_WARP, slot, first);
+            const unsigned lanes = __ballot_sync(FULL_WARP, slot == current);
+            const MotionComponent sum = sumOf(d, word, run, lanes);
+            if (static_cast<int>(threadIdx.x % 32) == first) // which has the first pixel
+                absorb(components + current, sum);
+            left &= ~lanes;
+        }
+    }
+}
+
+__global__ void __launch_bounds__(THREADS) tileKernel(const Detector d) {
+    startInOrder();
+    __shared__ Tile a, b;
+    __shared__ Labels labels;
+    const int erode = d.model.options.erode, dilate = d.model.options.dilate, around = erode + dilate;
+    const int rows = TILE_ROWS + 2 * around;
+    const int left = static_cast<int>(blockIdx.x) * TILE_WORDS, top = static_cast<int>(blockIdx.y) * TILE_ROWS;
+    const size_t plane = blockIdx.z * d.planeWords();
+    const MotionCamera camera = d.cameras[blockIdx.z];
+    uint32_t any = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < rows * WORDS; i += THREADS) {
+        const int y = top - around + i / WORDS, x = left - 1 + i % WORDS;
+        const uint32_t pixels = pixelsOf(d, y, x);
+        const uint32_t bits =
+            pixels ? d.planes.moving[plane + static_cast<size_t>(y) * d.words + static_cast<size_t>(x)] : 0;
+        any |= bits;
+        a[i / WORDS][i % WORDS] = erode > 0 ? bits | ~pixels : bits;
+    }
+    if (!camera.active || motionState(&d.model, &camera) != CUS_MOTION_WATCHING)
+        return;
+    const bool is_set = __syncthreads_or(any != 0);
+    if (is_set && erode > 0) {
+        const Window window = {erode, true};
+        alongRows(a, b, rows, window);
+        for (int i = static_cast<int>(threadIdx.x); i < rows * WORDS; i += THREADS)
+            a[i / WORDS][i % WORDS] = acrossRows(b, rows, i / WORDS, i % WORDS, window) &
+                                      pixelsOf(d, top - around + i / WORDS, left - 1 + i % WORDS);
+        __syncthreads();
+    }
+    const int y = static_cast<int>(threadIdx.x) / TILE_WORDS, x = static_cast<int>(threadIdx.x) % TILE_WORDS;
+    uint32_t bits = 0;
+    if (is_set) {
+        const Window window = {dilate, false};
+        alongRows(a, b, rows, window);
+        bits = acrossRows(b, rows, y + around, x + 1, window) & pixelsOf(d, top + y, left + x);
+    }
+    if (pixelsOf(d, top + y, left + x))
+        d.planes.mask[plane + static_cast<size_t>(top + y) * d.words + static_cast<size_t>(left + x)] = bits;
+    labels.words[x * TILE_ROWS + y] = bits;
+    if (!__syncthreads_or(bits != 0))
+        return;
+    Word word(d, labels.words);
+    labelTile(labels, word);
+    listRoots(d, labels, word);
+    addRuns(d, labels, word);
+}
+
+} // namespace
+
+cusStatus findComponents(const char *function, const Detector &d, cudaStream_t stream) {
+    return launchOverlapped(function, tileKernel, tiles(d), THREADS, 0, stream, d);
+}
+
+} // namespace cusi::motion
