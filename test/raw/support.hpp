@@ -172,7 +172,10 @@ inline Bytes randomFrames(size_t n, const Damage &damage, std::mt19937_64 &rando
             for (size_t i = 0; i < count; ++i)
                 if (happens(damage.outside))
                     (below(2) ? e.x : e.y)[i] = uint16_t(2000 + below(48));
-            chunk = reference::encodeEcf(e, reference::Packing(below(3)), random, below(2));
+            const bool loose = below(3) == 0, split = below(2);
+            const auto packing = reference::Packing(below(3));
+            chunk = loose ? reference::looseEcf(count, random, unsigned(width), unsigned(height), t)
+                          : reference::encodeEcf(e, packing, random, split);
             if (below(5) == 0) // an encoder's padding
                 chunk.resize(chunk.size() + below(20));
             taken.push_back(uint32_t(below(4) ? count : below(count + 1)));

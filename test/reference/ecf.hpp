@@ -117,7 +117,8 @@ inline std::vector<uint8_t> encodeEcf(const Events &e, Packing packing, std::mt1
 inline Events ecfEvents(size_t n, std::mt19937_64 &random, unsigned width = 1280, unsigned height = 720,
                         int64_t start = -1) {
     Events e;
-    const auto begin = int64_t(random() % (uint64_t(1) << (random() % 50)));
+    const uint64_t bits = random() % 50; // one by one: compilers choose the order of operands
+    const auto begin = int64_t(random() % (uint64_t(1) << bits));
     int64_t t = start < 0 ? begin : start;
     unsigned x = 0, y = 0, p = 0;
     const uint64_t kind = random();
@@ -133,6 +134,76 @@ inline Events ecfEvents(size_t n, std::mt19937_64 &random, unsigned width = 1280
         e.add(t, x, y, p);
     }
     return e;
+}
+
+// A chunk of n events as no encoder makes it: digits of 0, counts of 0, counts that follow although they are small, long and short runs
+// in any order. Times go on from `t`.
+inline std::vector<uint8_t> looseEcf(size_t n, std::mt19937_64 &random, unsigned width, unsigned height, int64_t &t) {
+    std::vector<uint8_t> out;
+    const auto below = [&](uint64_t limit) { return random() % limit; };
+    const uint64_t packing = below(3), longest = below(3) ? 40 : 3000, digits = below(3) ? 3 : 7;
+    appendNumber(out, n << 2 | (packing == 0 ? 2 : packing == 1 ? 1 : 0), 4);
+    appendNumber(out, uint64_t(t), 8);
+    // A run of up to `left` events, whose value stands above the count of `bits` bits.
+    const auto run = [&](size_t left, uint64_t value, unsigned bits, size_t size) {
+        const uint64_t escape = (uint64_t(1) << bits) - 1;
+        const uint64_t count = std::min<uint64_t>(left, below(3) ? below(escape) : below(longest));
+        const bool follows = count >= escape || below(4) == 0;
+        appendNumber(out, value << bits | (follows ? escape : count), size);
+        if (follows)
+            appendNumber(out, count, 2);
+        return size_t(count);
+    };
+    unsigned chain = 0;
+    for (size_t left = n; left > 0;) {
+        if (chain < 16 && below(10) < digits) {
+            const uint64_t digit = chain < 4 && below(4) == 0 ? below(16) : 0;
+            appendNumber(out, 0xf0 | digit, 1);
+            t += int64_t(digit << 4 * chain++);
+            continue;
+        }
+        const uint64_t step = below(15);
+        t += int64_t(step);
+        chain = 0;
+        left -= run(left, step, 4, 1);
+    }
+    const auto packed = [&](size_t size, const auto &value) {
+        const unsigned third = unsigned(2 * size);
+        for (size_t i = 0; i < n; i += 4) {
+            const uint64_t a = value(), b = value(), c = value(), d = value();
+            appendNumber(out, a << third | (b & ((uint64_t(1) << third) - 1)), size);
+            appendNumber(out, b >> third << 2 * third | (c & ((uint64_t(1) << 2 * third) - 1)), size);
+            appendNumber(out, c >> 2 * third << 3 * third | d, size);
+        }
+    };
+    const auto xp = [&] {
+        const uint64_t x = below(width);
+        return x << 1 | below(2);
+    };
+    if (packing == 0) {
+        packed(4, [&] {
+            const uint64_t y = below(height);
+            return y << 12 | xp();
+        });
+        return out;
+    }
+    for (size_t left = n; left > 0;)
+        left -= run(left, below(height), 5, 2);
+    if (packing == 1) {
+        packed(2, xp);
+        return out;
+    }
+    for (size_t left = n; left > 0;) {
+        uint64_t mask = below(32), events = 1;
+        for (uint64_t bits = mask; bits; bits &= bits - 1)
+            if (++events > left)
+                mask &= mask - 1, --events;
+        appendNumber(out, below(width - 5) << 5 | mask, 2);
+        left -= size_t(events);
+    }
+    for (size_t left = n; left > 0;)
+        left -= run(left, below(2), 7, 1);
+    return out;
 }
 
 // A frame of chunks, of which so many events are taken.

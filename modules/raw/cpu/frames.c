@@ -202,7 +202,7 @@ static int takeChunk(const cusEventDecoder *decoder, Frames *f, Piece *piece, co
 cusStatus raw_frames_run(cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events) {
     Frames *f = decoder->state;
     cusEventDecoded *done = &f->last;
-    Piece piece = {bytes, size};
+    Piece piece = {size ? bytes : (const uint8_t *)"", size}; /* bytes may be NULL then */
     if (done->status == CUS_ERROR_FORMAT) {
         done->count = done->triggers = done->used = 0;
         done->first_time = done->last_time = -1;
