@@ -50,6 +50,10 @@ typedef struct MotionComponent {
     uint32_t area, differences, moving; /* differences: sum of d / 256 over the moving pixels */
 } MotionComponent;
 
+/* What motionAbsorb() leaves to the other. */
+#define MOTION_NOTHING \
+    { 0, 0, ~0u, INT32_MAX, INT32_MAX, 0, 0, 0, 0, 0 }
+
 MOTION_INLINE int32_t motionLuma(uint32_t b, uint32_t g, uint32_t r) {
     return (int32_t)((29 * b + 150 * g + 77 * r + 128) >> 8);
 }

@@ -15,15 +15,55 @@ struct Shared {
         uint32_t parents[MOST_BOXES];              // of parts, if they are few
         uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting many; then parents of boxes
     };
+    uint32_t listed[MOST_BOXES]; // the roots among few parts
     uint16_t merged[MOST_BOXES];
     int takers[MOST_BOXES]; // of boxes: the first of the tracks that want it
     int decided;            // tracks
+    int roots;              // listed
     uint32_t counts[LISTS];
     MotionCamera camera;
     cusMotionStatus status;
 };
 static_assert(sizeof(Shared) <= 48 << 10, "shared memory without an attribute");
 constexpr uint16_t NONE = 0xffff;
+
+constexpr int WARPS = FINISHERS / 32;
+static_assert(sizeof(MotionComponent) % sizeof(uint32_t) == 0, "of words");
+
+// What all lanes have together, in every one.
+__device__ __forceinline__ MotionComponent warpTotal(MotionComponent mine) {
+    constexpr int WORDS = sizeof mine / sizeof(uint32_t);
+#pragma unroll 1
+    for (int distance = 16; distance > 0; distance /= 2) {
+        uint32_t words[WORDS];
+        memcpy(words, &mine, sizeof mine);
+#pragma unroll
+        for (uint32_t &word : words)
+            word = __shfl_xor_sync(FULL_WARP, word, distance);
+        MotionComponent other;
+        memcpy(&other, words, sizeof other);
+        motionAbsorb(&mine, &other);
+    }
+    return mine;
+}
+
+// Adds up few parts, whose parents are roots. A warp has a root.
+__device__ __forceinline__ void addFewParts(const Detector &d, Shared &s, MotionComponent *components) {
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) / 32; i < s.roots; i += WARPS) {
+        MotionComponent mine = MOTION_NOTHING;
+#pragma unroll 1
+        for (uint32_t part = threadIdx.x % 32; part < s.counts[PARTS]; part += 32)
+            if (s.parents[part] == s.listed[i])
+                motionAbsorb(&mine, &s.boxes[part]);
+        mine = warpTotal(mine);
+        if (threadIdx.x % 32 == 0 && mine.area >= static_cast<uint32_t>(d.model.options.min_area)) {
+            const uint32_t number = atomicAdd(&s.camera.components, 1u);
+            if (number < CUS_MOTION_MAX_COMPONENTS)
+                components[number] = mine;
+        }
+    }
+}
 
 // Makes components of their parts. FEW: in shared memory.
 template<bool FEW>
@@ -54,12 +94,16 @@ __device__ __forceinline__ void joinParts(const Detector &d, Shared &s) {
 #pragma unroll 1
     for (uint32_t part = first; part < count; part += FINISHERS) {
         const uint32_t root = flatten(parents, part);
-        if (root != part)
+        if (FEW && root == part)
+            s.listed[atomicAdd(&s.roots, 1)] = part;
+        else if (!FEW && root != part)
             absorb(parts + root, parts[part]);
     }
     __syncthreads();
+    if (FEW)
+        addFewParts(d, s, components);
 #pragma unroll 1
-    for (uint32_t part = first; part < count; part += FINISHERS) {
+    for (uint32_t part = first; !FEW && part < count; part += FINISHERS) {
         if (parents[part] != part || parts[part].area < static_cast<uint32_t>(d.model.options.min_area))
             continue;
         const uint32_t number = atomicAdd(&s.camera.components, 1u);
@@ -246,6 +290,7 @@ __global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const __grid_consta
     if (i < LISTS)
         s.counts[i] = d.counts[blockIdx.x * LISTS + threadIdx.x];
     if (i == 0) {
+        s.roots = 0;
         s.camera = d.cameras[blockIdx.x];
         s.camera.components = d.counts[blockIdx.x * LISTS + WHOLE];
         s.status = d.status[blockIdx.x];

@@ -60,9 +60,9 @@ __device__ __forceinline__ void joinRuns(uint32_t *parents, const uint32_t *word
         const Run run = takeRun(rest);
         const bool at_left = run.first == 0 && left >> 31, at_up_left = run.first == 0 && up_left >> 31;
         uint32_t touching = up & run.around();
-        if (at_left && at_up_left)
-            touching &= touching + 1; // without a run at bit 0, which is joined by way of the left
-        bool to_left = at_left || at_up_left, to_right = run.last == 31 && up_right & 1 && !(up >> 31);
+        // The left is joined by way of what is above if that touches both; so what fills columns meets there once.
+        bool to_left = at_left ? !(at_up_left && up & 1) : at_up_left,
+             to_right = run.last == 31 && up_right & 1 && !(up >> 31);
         while (to_left || to_right || touching) { // one place, since joining is much code
             uint32_t other = above, word = up;
             int at = __ffs(static_cast<int>(touching)) - 1;

@@ -87,6 +87,19 @@ struct Differences {
     }
 };
 
+// Calls each(value, lanes that have it, whether this is the first of them) for each value but NONE; all lanes of the warp call it. One
+// addition for many lanes, since those to one address wait for each other.
+template<class Each>
+__device__ __forceinline__ void forEachOf(uint32_t value, Each each) {
+    for (unsigned left = __ballot_sync(FULL_WARP, value != NONE); left;) {
+        const int first = __ffs(static_cast<int>(left)) - 1;
+        const uint32_t current = __shfl_sync(FULL_WARP, value, first);
+        const unsigned lanes = __ballot_sync(FULL_WARP, value == current);
+        each(current, lanes, static_cast<int>(threadIdx.x % 32) == first);
+        left &= ~lanes;
+    }
+}
+
 // A thread's word of a tile.
 struct Word {
     unsigned x, y;
@@ -140,14 +153,27 @@ __device__ __forceinline__ void labelTile(Labels &s, Word &word) {
     joinRuns(s.parents, s.words, threadIdx.x, TILE_ROWS, 1,
              {has_left, has_left && has_up, has_up, has_up && threadIdx.x < THREADS - TILE_ROWS}, nodeInTile);
     __syncthreads();
-    for (uint32_t rest = word.bits; rest;) {
-        const Run run = takeRun(rest);
-        const uint32_t node = nodeInTile(threadIdx.x, run.first), root = flatten(s.parents, node);
-        if (root == node)
-            word.roots |= 1u << run.first;
-        atomicAdd(s.parents + root, run.length() << AREA_SHIFT);
-        if (run.bits() & word.border)
-            atomicOr(s.parents + root, REACHES);
+    uint32_t rest = word.bits;
+    while (__any_sync(FULL_WARP, rest != 0)) {
+        Run run = {};
+        uint32_t root = NONE;
+        if (rest) {
+            run = takeRun(rest);
+            const uint32_t node = nodeInTile(threadIdx.x, run.first);
+            root = flatten(s.parents, node);
+            if (root == node)
+                word.roots |= 1u << run.first;
+        }
+        forEachOf(root, [&](uint32_t current, unsigned lanes, bool first) {
+            const bool in = root == current;
+            const unsigned area = warpSum(in ? run.length() : 0);
+            const bool reaches = __any_sync(FULL_WARP, in ? run.bits() & word.border : 0);
+            if (!first)
+                return;
+            atomicAdd(s.parents + current, area << AREA_SHIFT);
+            if (reaches)
+                atomicOr(s.parents + current, REACHES);
+        });
     }
     __syncthreads();
 }
@@ -165,7 +191,7 @@ __device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Wo
         const bool fits = root & REACHES || slot < CUS_MOTION_MAX_COMPONENTS;
         s.parents[node] = fits ? slot : NONE;
         if (fits) {
-            d.components[blockIdx.z * d.slots + slot] = {0, 0, ~0u, INT32_MAX, INT32_MAX, 0, 0, 0, 0, 0};
+            d.components[blockIdx.z * d.slots + slot] = MOTION_NOTHING;
             d.parents[blockIdx.z * d.slots + slot] = slot - CUS_MOTION_MAX_COMPONENTS; // used for parts only
         }
     }
@@ -223,15 +249,11 @@ __device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, cons
             if (run.bits() & word.border)
                 labels[nodeAt(word.index, run.first)] = slot;
         }
-        for (unsigned left = __ballot_sync(FULL_WARP, slot != NONE); left;) {
-            const int first = __ffs(static_cast<int>(left)) - 1;
-            const uint32_t current = __shfl_sync(FULL_WARP, slot, first);
-            const unsigned lanes = __ballot_sync(FULL_WARP, slot == current);
+        forEachOf(slot, [&](uint32_t current, unsigned lanes, bool first) {
             const MotionComponent sum = sumOf(differences, word, run, lanes);
-            if (static_cast<int>(threadIdx.x % 32) == first) // which has the first pixel
+            if (first) // which has the first pixel
                 absorb(components + current, sum);
-            left &= ~lanes;
-        }
+        });
     }
 }
 
