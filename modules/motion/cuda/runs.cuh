@@ -84,16 +84,18 @@ __device__ __forceinline__ void joinRuns(uint32_t *parents, const uint32_t *word
     }
 }
 
-// rootOf() for nodes of a component at once, which makes it each node's parent. A step leads as far as other threads have come, so that
-// long paths take few steps.
+// rootOf() for nodes of a component at once, which makes it each node's parent. Now and then a step leads as far as other threads have
+// come, so that very long paths take few steps.
 __device__ __forceinline__ uint32_t flatten(uint32_t *parents, uint32_t node) {
     const volatile uint32_t *const now = parents;
-    uint32_t root = node;
+    uint32_t root = node, steps = 0;
     for (uint32_t parent = now[root]; parent < root; parent = now[root]) {
-        if (root != node)
-            atomicMin(parents + node, parent);
         root = parent;
+        if (++steps % 16 == 0)
+            atomicMin(parents + node, root);
     }
+    if (root != node)
+        atomicMin(parents + node, root);
     return root;
 }
 

@@ -123,8 +123,8 @@ struct Word {
     }
 };
 
-// Begins with every run's parent: the run above it in its column if that is a smaller node. Paths of first runs become short, so that
-// things that fill columns do not meet in long ones.
+// Begins with every run's parent: the run above it in its column if that is a smaller node. Makes paths within the column short,
+// so that high things do not meet in long ones.
 __device__ __forceinline__ void linkColumn(Labels &s, uint32_t bits) {
     uint32_t above = __shfl_up_sync(FULL_WARP, bits, 1);
     above = threadIdx.x % 32 ? above : 0;
@@ -134,14 +134,19 @@ __device__ __forceinline__ void linkColumn(Labels &s, uint32_t bits) {
         const int at = __ffs(static_cast<int>(touching)) - 1;
         s.parents[node] = touching ? min(node, nodeInTile(threadIdx.x - 1, firstBit(above, at))) : node;
     }
-    const uint32_t first = nodeInTile(threadIdx.x, __ffs(static_cast<int>(bits)) - 1);
+    uint32_t rest = bits;
 #pragma unroll 1
-    for (int length = 1; length < TILE_ROWS; length *= 2) {
-        __syncwarp();
-        const uint32_t next = bits ? s.parents[s.parents[first]] : 0;
-        __syncwarp();
-        if (bits)
-            s.parents[first] = next;
+    while (__any_sync(FULL_WARP, rest != 0)) {
+        const bool has = rest != 0;
+        const uint32_t node = has ? nodeInTile(threadIdx.x, takeRun(rest).first) : 0;
+#pragma unroll 1
+        for (int length = 1; length < TILE_ROWS; length *= 2) {
+            __syncwarp();
+            const uint32_t next = has ? s.parents[s.parents[node]] : 0;
+            __syncwarp();
+            if (has)
+                s.parents[node] = next;
+        }
     }
 }
 
