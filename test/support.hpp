@@ -87,13 +87,17 @@ inline std::string dataFolder() {
     return text ? text : "";
 }
 
-// A file of that folder; "" if it does not exist.
+// A file of that folder, or of the one in which the folder of recordings lies; "" if it does not exist.
 inline std::string dataFile(const std::string &name) {
-    const std::string path = dataFolder() + "/" + name;
-    std::FILE *file = dataFolder().empty() ? nullptr : std::fopen(path.c_str(), "rb");
-    if (file)
-        std::fclose(file);
-    return file ? path : "";
+    const char *recordings = std::getenv("CUSIGHT_TEST_DATA_EVENTS");
+    for (const std::string &folder : {dataFolder(), recordings ? std::string(recordings) + "/.." : ""}) {
+        const std::string path = folder + "/" + name;
+        if (std::FILE *file = folder.empty() ? nullptr : std::fopen(path.c_str(), "rb")) {
+            std::fclose(file);
+            return path;
+        }
+    }
+    return "";
 }
 
 inline size_t residentBytes() {

@@ -75,9 +75,7 @@ uint32_t checksumOf(const Events &e) {
 
 // Two files of the vendor's encoder.
 TEST(EventMetavision, FilesOfTheVendor) {
-    const char *folder = getenv("CUSIGHT_TEST_DATA");
-    const std::string first = folder ? std::string(folder) + "/ecf/metavision_ecf_640x480.h5" : "";
-    if (first.empty() || access(first.c_str(), R_OK) != 0)
+    if (support::dataFile("ecf/metavision_ecf_640x480.h5").empty())
         GTEST_SKIP() << "the files are not in the folder CUSIGHT_TEST_DATA";
     auto random = support::generator();
     const struct {
@@ -88,7 +86,7 @@ TEST(EventMetavision, FilesOfTheVendor) {
     } files[] = {{"metavision_ecf_640x480.h5", 640, 480, 60000, 0x658956ec},
                  {"metavision_ecf_rows_1280x720.h5", 1280, 720, 40000, 0x0073eda2}};
     for (const auto &f : files) {
-        Reader r(std::string(folder) + "/ecf/" + f.name);
+        Reader r(support::dataFile(std::string("ecf/") + f.name));
         ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
         EXPECT_EQ(r.info.format, CUS_EVENTS_METAVISION);
         EXPECT_STREQ(cusEventFormatName(r.info.format), "Metavision");

@@ -3,8 +3,6 @@
 
 #include "cusight/eventio.h"
 
-#include <unistd.h>
-
 using namespace raw_test;
 using reference::Events;
 
@@ -321,11 +319,10 @@ TEST(Raw, UncheckedFrames) {
 
 // Files of Metavision's own encoder: the decoder gives the reader's events.
 TEST_P(RawFrames, FilesOfTheVendor) {
-    const char *folder = getenv("CUSIGHT_TEST_DATA");
     auto random = support::generator();
     for (const char *file : {"metavision_ecf_640x480.h5", "metavision_ecf_rows_1280x720.h5"}) {
-        const std::string path = folder ? std::string(folder) + "/ecf/" + file : "";
-        if (path.empty() || access(path.c_str(), R_OK) != 0)
+        const std::string path = support::dataFile(std::string("ecf/") + file);
+        if (path.empty())
             GTEST_SKIP() << "the files are not in the folder CUSIGHT_TEST_DATA";
         support::Owned<cusEventReaderClose> reader;
         CUS_ASSERT_OK(cusEventReaderOpen(&reader, path.c_str(), nullptr));
