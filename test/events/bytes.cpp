@@ -65,6 +65,15 @@ void expectSame(const Collected &got, const Collected &expected) {
     ASSERT_TRUE(got.values == expected.values);
 }
 
+// Ends a recording; status: that of the reference.
+void flush(cusEventPipeline *pipeline, cusStatus status) {
+    const cusStatus ended = cusEventPipelineFlush(pipeline);
+    if (status == CUS_ERROR_TRUNCATED)
+        CUS_REJECTS(ended, TRUNCATED, "cusEventPipelineFlush: the recording ends at byte ");
+    else
+        CUS_ASSERT_OK(ended);
+}
+
 } // namespace
 
 TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
@@ -101,11 +110,7 @@ TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
         for (int again = 0; again < 2; ++again) { // a second recording starts over
             got = Collected();
             CUS_ASSERT_OK(pushBytes(pipeline.object, bytes, again ? bytes.size() : 1 + random() % 700, random));
-            const cusStatus ended = cusEventPipelineFlush(pipeline.object);
-            if (stream.status == CUS_ERROR_TRUNCATED)
-                CUS_REJECTS(ended, TRUNCATED, "cusEventPipelineFlush: the recording ends at byte ");
-            else
-                CUS_ASSERT_OK(ended);
+            ASSERT_NO_FATAL_FAILURE(flush(pipeline.object, stream.status));
             ASSERT_NO_FATAL_FAILURE(expectSame(got, expected));
         }
         cusEventPipelineCounts counts = {};
@@ -144,11 +149,7 @@ TEST_P(EventBytes, GiveTheFramesOfTheirChunks) {
         Collected got;
         const Pipeline pipeline(ROWS, COLS, r, o, &got);
         CUS_ASSERT_OK(pushBytes(pipeline.object, bytes, 1 + random() % bytes.size(), random));
-        const cusStatus ended = cusEventPipelineFlush(pipeline.object);
-        if (stream.status == CUS_ERROR_TRUNCATED)
-            CUS_REJECTS(ended, TRUNCATED, "cusEventPipelineFlush: the recording ends at byte ");
-        else
-            CUS_ASSERT_OK(ended);
+        ASSERT_NO_FATAL_FAILURE(flush(pipeline.object, stream.status));
         ASSERT_NO_FATAL_FAILURE(expectSame(got, expected));
         some += got.windows.size() > 1;
         cusEventPipelineCounts counts = {};

@@ -265,33 +265,8 @@ TEST_P(RawFrames, ArraysThatAreNotNeeded) {
     const auto options = frameOptions(space(), CUS_BAD_EVENTS_SKIP);
     reference::Frames expected(options);
     expected.run(stream);
-    const size_t n = expected.events.size();
-    Array<uint8_t> bytes(space(), stream.size());
-    bytes.upload(stream.data(), stream.size());
-    for (const unsigned kept : {0u, 1u, 6u, 8u}) {
-        SCOPED_TRACE("arrays " + std::to_string(kept));
-        Array<uint16_t> x(space(), n), y(space(), n);
-        Array<uint8_t> p(space(), n);
-        Array<int64_t> t(space(), n);
-        support::Owned<cusEventDecoderDestroy> decoder;
-        CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
-        const cusEventBuffers buffers = {kept & 1 ? x.data() : nullptr,
-                                         kept & 2 ? y.data() : nullptr,
-                                         kept & 4 ? p.data() : nullptr,
-                                         kept & 8 ? t.data() : nullptr,
-                                         n,
-                                         nullptr,
-                                         0};
-        cusEventDecoded done = {};
-        CUS_ASSERT_OK(cusEventDecoderRun(decoder, bytes.data(), stream.size(), &buffers, nullptr, nullptr));
-        CUS_ASSERT_OK(cusEventDecoderCheck(decoder, &done, nullptr));
-        EXPECT_EQ(done.count, n);
-        EXPECT_TRUE(sameCounts(done.counts, expected.counts)) << text(done.counts);
-        EXPECT_TRUE(!(kept & 1) || x.download(n, n) == expected.events.x);
-        EXPECT_TRUE(!(kept & 2) || y.download(n, n) == expected.events.y);
-        EXPECT_TRUE(!(kept & 4) || p.download(n, n) == expected.events.p);
-        EXPECT_TRUE(!(kept & 8) || t.download(n, n) == expected.events.t);
-    }
+    for (const unsigned kept : {0u, 1u, 6u, 8u})
+        checkArrays(kept, stream, expected, options);
 }
 
 // Unchecked, events outside the sensor and out of order come like good ones.

@@ -365,4 +365,34 @@ void checkEquals(const Result &got, const Reference &expected, const char *funct
     }
 }
 
+// Decodes into some of the arrays, a bit of `kept` each for x, y, p and t, and compares them with those of a reference that has run.
+template<class Reference>
+void checkArrays(unsigned kept, const Bytes &stream, const Reference &expected, const cusEventDecoderOptions &options) {
+    SCOPED_TRACE("arrays " + std::to_string(kept));
+    const cusSpace space = options.space;
+    const size_t n = expected.events.size();
+    Array<uint8_t> bytes(space, stream.size()), p(space, n);
+    bytes.upload(stream.data(), stream.size());
+    Array<uint16_t> x(space, n), y(space, n);
+    Array<int64_t> t(space, n);
+    support::Owned<cusEventDecoderDestroy> decoder;
+    CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
+    const cusEventBuffers buffers = {kept & 1 ? x.data() : nullptr,
+                                     kept & 2 ? y.data() : nullptr,
+                                     kept & 4 ? p.data() : nullptr,
+                                     kept & 8 ? t.data() : nullptr,
+                                     n,
+                                     nullptr,
+                                     0};
+    cusEventDecoded done = {};
+    CUS_ASSERT_OK(cusEventDecoderRun(decoder, bytes.data(), stream.size(), &buffers, nullptr, nullptr));
+    CUS_ASSERT_OK(cusEventDecoderCheck(decoder, &done, nullptr));
+    EXPECT_EQ(done.count, n);
+    EXPECT_TRUE(sameCounts(done.counts, expected.counts)) << text(done.counts);
+    EXPECT_TRUE(!(kept & 1) || x.download(n, n) == expected.events.x);
+    EXPECT_TRUE(!(kept & 2) || y.download(n, n) == expected.events.y);
+    EXPECT_TRUE(!(kept & 4) || p.download(n, n) == expected.events.p);
+    EXPECT_TRUE(!(kept & 8) || t.download(n, n) == expected.events.t);
+}
+
 } // namespace raw_test
