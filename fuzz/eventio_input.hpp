@@ -3,6 +3,7 @@
 
 #include "cusight/eventio.h"
 #include "eventio/hdf5/codec.h"
+#include "lzf.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -89,11 +90,11 @@ inline void readParts(cusEventReader *reader, const cusEventInfo &info, bool ski
         }
 }
 
-// What a decoder makes of Metavision's chunks: the events that reading gives, if neither finds damage.
+// What a decoder makes of the chunks of HDF5: the events that reading gives, if neither finds damage.
 inline void readChunks(cusEventReader *reader, const cusEventInfo &info, size_t total, bool whole) {
     cusEventDecoderOptions options;
     cusEventDecoderState state;
-    if (info.format != CUS_EVENTS_METAVISION || cusEventReaderDecoder(reader, &options, &state) != CUS_OK)
+    if (!isHdf5(info.format) || cusEventReaderDecoder(reader, &options, &state) != CUS_OK)
         return;
     cusEventDecoder *decoder = nullptr;
     require(cusEventDecoderCreate(&decoder, &options) == CUS_OK);
@@ -153,10 +154,10 @@ inline void eventInput(const uint8_t *data, size_t size) {
             ecfInput(in, out_size / 16);
         } else if (choice == 7) {
             eventio_bloscDecode(in.data(), in.size(), out.data(), out_size);
-        } else if (eventio_lzfDecode(in.data(), in.size(), out.data(), out_size)) {
-            const size_t packed = eventio_lzfEncode(out.data(), out_size, back.data());
+        } else if (cusi_lzfDecode(in.data(), in.size(), out.data(), out_size)) {
+            const size_t packed = cusi_lzfEncode(out.data(), out_size, back.data());
             std::vector<uint8_t> again(out_size);
-            require(!packed || (eventio_lzfDecode(back.data(), packed, again.data(), out_size) && again == out));
+            require(!packed || (cusi_lzfDecode(back.data(), packed, again.data(), out_size) && again == out));
         }
         return;
     }

@@ -169,12 +169,39 @@ TEST(Raw, Evt2) {
     decode("evt2/decode/100M", CUS_EVENTS_EVT2, [] { return evt2(100000000); });
 }
 
-// A file of Metavision's HDF5 with the events of a moving scene: bursts of one to eight in a row of the sensor, or single ones.
-class EcfFile {
+// Events of a moving scene: bursts of one to eight in a row of the sensor, or single ones.
+class Scene {
   public:
-    EcfFile(const std::string &name, size_t events, bool bursts) : path_(testing::TempDir() + name) {
+    explicit Scene(bool bursts) : bursts_(bursts) {}
+    void next(uint16_t &x, uint16_t &y, uint8_t &p, int64_t &t) {
+        if (left_ == 0) {
+            left_ = bursts_ ? 1 + random_.below(8) : 1;
+            column_ = random_.below(WIDTH - 24);
+            row_ = random_.below(HEIGHT);
+            polarity_ = random_.below(2);
+            now_ += random_.below(16) == 0;
+        }
+        x = static_cast<uint16_t>(column_);
+        y = static_cast<uint16_t>(row_);
+        p = static_cast<uint8_t>(polarity_);
+        t = now_;
+        column_ += 1 + random_.below(2);
+        --left_;
+    }
+
+  private:
+    const bool bursts_;
+    Numbers random_;
+    uint32_t left_ = 0, column_ = 0, row_ = 0, polarity_ = 0;
+    int64_t now_ = 0;
+};
+
+// A file of Metavision's HDF5 with such events.
+class ChunkedFile {
+  public:
+    ChunkedFile(cusEventFormat format, size_t events, bool bursts) : path_(testing::TempDir() + "cusight_perf.hdf5") {
         cusEventWriterOptions options = cusEventWriterDefaults();
-        options.format = CUS_EVENTS_METAVISION;
+        options.format = format;
         options.width = WIDTH;
         options.height = HEIGHT;
         cusEventWriter *writer = nullptr;
@@ -183,37 +210,22 @@ class EcfFile {
         std::vector<uint16_t> x(PIECE), y(PIECE);
         std::vector<uint8_t> p(PIECE);
         std::vector<int64_t> t(PIECE);
-        Numbers random;
-        uint32_t left = 0, column = 0, row = 0, polarity = 0;
-        int64_t now = 0;
+        Scene scene(bursts);
         for (size_t first = 0; first < events; first += PIECE) {
             const size_t n = std::min(PIECE, events - first);
-            for (size_t i = 0; i < n; ++i) {
-                if (left == 0) {
-                    left = bursts ? 1 + random.below(8) : 1;
-                    column = random.below(WIDTH - 24);
-                    row = random.below(HEIGHT);
-                    polarity = random.below(2);
-                    now += random.below(16) == 0;
-                }
-                x[i] = static_cast<uint16_t>(column);
-                y[i] = static_cast<uint16_t>(row);
-                p[i] = static_cast<uint8_t>(polarity);
-                t[i] = now;
-                column += 1 + random.below(2);
-                --left;
-            }
+            for (size_t i = 0; i < n; ++i)
+                scene.next(x[i], y[i], p[i], t[i]);
             check(cusEventWriterWrite(writer, n, x.data(), y.data(), p.data(), t.data()));
         }
         check(cusEventWriterFinish(writer));
         check(cusEventReaderOpen(&reader_, path_.c_str(), nullptr));
     }
-    ~EcfFile() {
+    ~ChunkedFile() {
         cusEventReaderClose(reader_);
         std::remove(path_.c_str());
     }
-    EcfFile(const EcfFile &) = delete;
-    EcfFile &operator=(const EcfFile &) = delete;
+    ChunkedFile(const ChunkedFile &) = delete;
+    ChunkedFile &operator=(const ChunkedFile &) = delete;
 
     cusEventReader *reader() const { return reader_; }
     // The first bytes that a decoder takes.
@@ -233,20 +245,18 @@ class EcfFile {
     cusEventReader *reader_ = nullptr;
 };
 
-// Times do not wrap, so each run starts from the beginning.
-void decodeEcf(const std::string &id, size_t events, bool bursts, size_t most) {
+// Frames with up to so many events. Times do not wrap, so each run starts from the beginning.
+void decodeFrames(const std::string &id, cusEventFormat format, size_t events,
+                  const std::function<std::vector<uint8_t>()> &make) {
     if (!perf::wants(CUS_DEVICE) || !perf::haveGpu())
         return;
-    std::unique_ptr<EcfFile> file;
-    if (!perf::listing())
-        file = std::make_unique<EcfFile>("cusight_perf.hdf5", events, bursts);
-    const std::vector<uint8_t> stream = file ? file->bytes(most) : std::vector<uint8_t>();
+    const std::vector<uint8_t> stream = perf::listing() ? std::vector<uint8_t>() : make();
     const size_t size = std::max<size_t>(stream.size(), 1);
     const Mat bytes(1, static_cast<int>(size), CUS_8UC1, CUS_DEVICE);
-    const Arrays arrays(file ? events : 1);
-    Decoder decoder(CUS_EVENTS_METAVISION, size);
+    const Arrays arrays(perf::listing() ? 1 : events);
+    Decoder decoder(format, size);
     cusEventDecoded done = {};
-    if (file) { // how many events the bytes have
+    if (!perf::listing()) { // how many events the bytes have
         upload(stream, bytes);
         check(cusEventDecoderRun(decoder, bytes.mat.data, size, &arrays.buffers, nullptr, nullptr));
         check(cusEventDecoderCheck(decoder, &done, nullptr));
@@ -263,10 +273,22 @@ void decodeEcf(const std::string &id, size_t events, bool bursts, size_t most) {
     row.report();
 }
 
+// Metavision's HDF5 in ECF, and M3ED's, whose columns are compressed by LZF.
+void decodeFile(const std::string &id, cusEventFormat format, size_t events, bool bursts, size_t most) {
+    decodeFrames(id, format == CUS_EVENTS_M3ED ? CUS_EVENTS_HDF5 : format, events,
+                 [=] { return ChunkedFile(format, events, bursts).bytes(most); });
+}
+
 TEST(Raw, Ecf) {
-    decodeEcf("ecf/decode/bursts/100M", 100000000, true, size_t{1} << 29);
-    decodeEcf("ecf/decode/singles/50M", 50000000, false, size_t{1} << 29);
-    decodeEcf("ecf/decode/bursts/8MiB", 8000000, true, size_t{8} << 20); // a pipeline's piece
+    decodeFile("ecf/decode/bursts/100M", CUS_EVENTS_METAVISION, 100000000, true, size_t{1} << 29);
+    decodeFile("ecf/decode/singles/50M", CUS_EVENTS_METAVISION, 50000000, false, size_t{1} << 29);
+    decodeFile("ecf/decode/bursts/8MiB", CUS_EVENTS_METAVISION, 8000000, true, size_t{8} << 20); // a pipeline's piece
+}
+
+TEST(Raw, Hdf5Lzf) {
+    decodeFile("hdf5-lzf/decode/bursts/100M", CUS_EVENTS_M3ED, 100000000, true, size_t{1} << 29);
+    decodeFile("hdf5-lzf/decode/singles/50M", CUS_EVENTS_M3ED, 50000000, false, size_t{1} << 29);
+    decodeFile("hdf5-lzf/decode/bursts/32MiB", CUS_EVENTS_M3ED, 12000000, true, size_t{32} << 20); // a pipeline's piece
 }
 
 #ifdef CUSIGHT_HAVE_CUDA
@@ -475,30 +497,30 @@ TEST(Raw, BytesToHistograms) {
 }
 
 // A file in the page cache to histograms on the device: its chunks are uploaded, or its events.
-TEST(Raw, EcfToHistograms) {
+void fileToHistograms(const std::string &id, cusEventFormat format, size_t piece) {
     if (!perf::wants(CUS_DEVICE) || !perf::haveGpu())
         return;
-    constexpr size_t EVENTS = 100000000, PIECE = size_t{32} << 20, PIECE_EVENTS = 2000000;
-    std::unique_ptr<EcfFile> file;
-    if (!perf::listing())
-        file = std::make_unique<EcfFile>("cusight_perf.hdf5", EVENTS, true);
+    constexpr size_t EVENTS = 100000000, PIECE_EVENTS = 2000000;
+    std::unique_ptr<ChunkedFile> file;
     cusEventDecoderOptions how = cusEventDecoderDefaults();
-    how.format = CUS_EVENTS_METAVISION;
-    how.width = WIDTH;
-    how.height = HEIGHT;
+    cusEventDecoderState state;
+    if (!perf::listing()) {
+        file = std::make_unique<ChunkedFile>(format, EVENTS, true);
+        check(cusEventReaderDecoder(file->reader(), &how, &state));
+    } else {
+        how.format = CUS_EVENTS_METAVISION;
+    }
     Mat pinned;
-    check(cusMatCreatePinned(&pinned.mat, 1, static_cast<int>(PIECE), CUS_8UC1));
+    check(cusMatCreatePinned(&pinned.mat, 1, static_cast<int>(piece), CUS_8UC1));
     {
         const HistogramPipeline pipeline(&how);
-        perf::Row row("raw/ecf/file-to-histograms", CUS_DEVICE, 0);
+        perf::Row row(id, CUS_DEVICE, 0);
         row.note("100 M events from a file in the page cache to histograms on the device; chunks are uploaded");
         row.wallClock();
         row.measure([&](cusStream, int) {
-            cusEventDecoderOptions options;
-            cusEventDecoderState state;
-            check(cusEventReaderDecoder(file->reader(), &options, &state));
-            for (size_t count = PIECE; count == PIECE;) {
-                check(cusEventReaderReadBytes(file->reader(), PIECE, pinned.mat.data, &count));
+            check(cusEventReaderDecoder(file->reader(), &how, &state));
+            for (size_t count = piece; count == piece;) {
+                check(cusEventReaderReadBytes(file->reader(), piece, pinned.mat.data, &count));
                 check(cusEventPipelinePushBytes(pipeline, pinned.mat.data, count));
             }
             return cusEventPipelineFlush(pipeline);
@@ -511,7 +533,7 @@ TEST(Raw, EcfToHistograms) {
     check(cusMatCreatePinned(&p.mat, 1, PIECE_EVENTS, CUS_8UC1));
     check(cusMatCreatePinned(&t.mat, 1, PIECE_EVENTS, CUS_64FC1));
     const HistogramPipeline pipeline(nullptr);
-    perf::Row row("raw/ecf/file-to-histograms/events", CUS_DEVICE, 0);
+    perf::Row row(id + "/events", CUS_DEVICE, 0);
     row.note("the same; the CPU decodes on all cores, and events are uploaded");
     row.wallClock();
     row.measure([&](cusStream, int) {
@@ -526,6 +548,14 @@ TEST(Raw, EcfToHistograms) {
         return cusEventPipelineFlush(pipeline);
     });
     row.report();
+}
+
+TEST(Raw, EcfToHistograms) {
+    fileToHistograms("raw/ecf/file-to-histograms", CUS_EVENTS_METAVISION, size_t{32} << 20);
+}
+
+TEST(Raw, Hdf5LzfToHistograms) {
+    fileToHistograms("raw/hdf5-lzf/file-to-histograms", CUS_EVENTS_M3ED, size_t{64} << 20);
 }
 
 } // namespace

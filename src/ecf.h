@@ -1,5 +1,5 @@
-/* ECF, the compression of Metavision's HDF5 (prophesee-ai/hdf5_ecf), and the frames in which a decoder of raw bytes takes its chunks
- * (cusight/raw.h). A chunk has the events field by field. Everything is little-endian and unaligned.
+/* ECF, the compression of Metavision's HDF5 (prophesee-ai/hdf5_ecf). A chunk has the events field by field. Everything is little-endian
+ * and unaligned.
  *
  *   4 bytes   count << 2 | all packed << 1 | x and p packed
  *   8 bytes   the first time
@@ -20,44 +20,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A chunk's header, its flags, and the limits of a decoder. */
-enum {
-    CUSI_ECF_HEADER = 12,
-    CUSI_ECF_XP_PACKED = 1,
-    CUSI_ECF_ALL_PACKED = 2,
-    CUSI_ECF_MOST_EVENTS = 65535,
-    CUSI_ECF_MOST_BYTES = 1 << 20
-};
+/* A chunk's header, and its flags. */
+enum { CUSI_ECF_HEADER = 12, CUSI_ECF_XP_PACKED = 1, CUSI_ECF_ALL_PACKED = 2 };
 
-/* A frame: its header, then its chunks, each from a multiple of UNIT bytes on. */
-enum {
-    CUSI_FRAME_MAGIC = 0x31464345, /* "ECF1" */
-    CUSI_FRAME_UNIT = 256,
-    CUSI_FRAME_START = 8, /* magic and number of chunks; then ENTRY bytes for each */
-    CUSI_FRAME_ENTRY = 8,
-    CUSI_FRAME_CHUNKS = 255,
-    CUSI_FRAME_HEADER = CUSI_FRAME_START + CUSI_FRAME_CHUNKS * CUSI_FRAME_ENTRY /* the longest */
-};
-
-#ifdef __CUDACC__
-#define CUSI_ECF_INLINE __host__ __device__ static inline
-#else
-#define CUSI_ECF_INLINE static inline
-#endif
-
-/* The bytes that `size` bytes take in a frame. */
-CUSI_ECF_INLINE uint32_t cusi_frameSlot(uint32_t size) {
-    return (size + CUSI_FRAME_UNIT - 1) / CUSI_FRAME_UNIT * CUSI_FRAME_UNIT;
-}
-CUSI_ECF_INLINE uint32_t cusi_frameHeader(uint32_t chunks) {
-    return cusi_frameSlot(CUSI_FRAME_START + chunks * CUSI_FRAME_ENTRY);
-}
-/* Whether a chunk of so many bytes may be said to have so many events: x takes at least a third of a byte. */
-CUSI_ECF_INLINE int cusi_isFrameEntry(uint32_t size, uint32_t events) {
-    return size >= CUSI_ECF_HEADER && size <= CUSI_ECF_MOST_BYTES && events <= CUSI_ECF_MOST_EVENTS && events <= 3 * size;
-}
-
-#undef CUSI_ECF_INLINE
 #ifndef __CUDACC__
 
 /* Where a chunk's events go: the first element of each field, and the bytes from one to the next. p has one byte or two. */

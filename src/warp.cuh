@@ -21,7 +21,7 @@ __device__ __forceinline__ T warpSumToFirst(T v) {
     return cub::WarpReduce<T>(none).Sum(v);
 }
 
-// Sum and minimum over the warp, in every lane. CUB's reductions would need another shuffle: only lane 0 has their results.
+// Sum, maximum and minimum over the warp, in every lane. CUB's reductions would need another shuffle: only lane 0 has their results.
 __device__ __forceinline__ unsigned warpSum(unsigned v) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_add_sync(FULL_WARP, v);
@@ -29,6 +29,17 @@ __device__ __forceinline__ unsigned warpSum(unsigned v) {
 #pragma unroll
     for (int d = 16; d > 0; d /= 2)
         v += __shfl_xor_sync(FULL_WARP, v, d);
+    return v;
+#endif
+}
+
+__device__ __forceinline__ unsigned warpMax(unsigned v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(FULL_WARP, v);
+#else
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2)
+        v = max(v, __shfl_xor_sync(FULL_WARP, v, d));
     return v;
 #endif
 }

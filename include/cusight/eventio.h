@@ -152,18 +152,21 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
 
 /* How a cusEventDecoder decodes the recording, on the GPU for example, and the state to start from, at the recording's first event or
  * at the mark to which cusEventReaderSeekMark has moved since the last other seek; cusEventReaderReadBytes starts there too. The
- * options' space is CUS_HOST. A cusEventPipeline takes both (cusight/events.h). Offsets in METAVISION's states are those of the bytes
- * that cusEventReaderReadBytes gives.
- * Errors: NULL; NO_MEMORY; UNSUPPORTED: not EVT2, EVT2.1, EVT3, EVT4, DAT or METAVISION in chunks of up to 65535 events with ECF as
- * their only filter. */
+ * options' space is CUS_HOST. A cusEventPipeline takes both (cusight/events.h).
+ * HDF5 goes to a decoder in chunks of up to 65535 events, if they have one filter. ECF: METAVISION. LZF: M3ED, DSEC and HDF5 with x and y
+ * as unsigned integers of 16 bits, p of 8 and t of 32 or 64, little-endian, in chunks of the same events and of the same length; the
+ * options' format is then CUS_EVENTS_HDF5, whatever the recording's is. Offsets in their states are those of the bytes that
+ * cusEventReaderReadBytes gives.
+ * Errors: NULL; NO_MEMORY; UNSUPPORTED: neither such HDF5 nor EVT2, EVT2.1, EVT3, EVT4 or DAT. */
 CUS_API cusStatus cusEventReaderDecoder(cusEventReader *reader, cusEventDecoderOptions *options,
                                         cusEventDecoderState *state);
 
 /* Reads the next bytes of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end. Reading and
- * seeking events change nothing here. METAVISION: the chunks as they are in the file, in frames (cusight/raw.h); a chunk that the file has
+ * seeking events change nothing here. HDF5: the chunks as they are in the file, in frames (cusight/raw.h); a chunk that METAVISION has
  * without compression, as HDF5 allows, is compressed. Cost: one copy, on all threads from 1 MiB on. Errors: NULL; VALUE:
- * cusEventReaderDecoder has not been called; IO; METAVISION: also TRUNCATED and FORMAT if the file or its index of chunks is damaged,
- * UNSUPPORTED if a chunk without compression has an event that ECF cannot hold, and NO_MEMORY; *count then has the bytes before that. */
+ * cusEventReaderDecoder has not been called; IO; HDF5: also TRUNCATED and FORMAT if the file or its index of chunks is damaged,
+ * METAVISION: UNSUPPORTED if a chunk without compression has an event that ECF cannot hold, and NO_MEMORY; *count then has the bytes
+ * before that. */
 CUS_API cusStatus cusEventReaderReadBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count);
 
 /* ---- Triggers -------------------------------------------------------------------------------------------------------- */

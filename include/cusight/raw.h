@@ -1,8 +1,8 @@
 /* cusight/raw.h: decodes the raw bytes of event cameras into events, in pieces of any size, on the CPU or the GPU.
  *
  * Formats: Prophesee EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 (the bytes after the "% " lines of a RAW file, or those that a camera
- * sends) and the records of DAT, as Prophesee documents them; and the chunks of Metavision's HDF5 as they are compressed in the
- * file (ECF), in frames. cusight/eventio.h reads files; its readers stand on this decoder.
+ * sends) and the records of DAT, as Prophesee documents them; and, in frames, chunks of HDF5 as they are compressed in the file: those of
+ * Metavision's (ECF), and columns x, y, p and t (LZF, as M3ED has it). cusight/eventio.h reads files; its readers stand on this decoder.
  *
  * A decoder remembers what one piece leaves for the next: time, row, base of vectors, and the bytes of an incomplete word.
  * However a recording is cut, the events, counts and errors are the same, and the same on both backends. Time counters are
@@ -13,7 +13,12 @@
  * to 65535, at most three a byte. Zeros up to a multiple of 256 bytes follow, then the chunks, each with zeros up to a multiple of
  * 256. A chunk is as prophesee-ai/hdf5_ecf defines it, and has at least the events that are taken, with times below 2^62. What says
  * where all chunks are comes first, so that a GPU finds them with few dependent loads.
- */
+ *
+ * Those of CUS_EVENTS_HDF5 begin with "LZF1", and may take ten events a byte. A chunk has 32 bits for its rows, at least the events that
+ * are taken and at most 65535; 32 bits of flags (1: t has 32 bits, otherwise 64; 2: t is signed, otherwise below 2^62; 4: p is signed);
+ * 64 bits that are added to each t, modulo 2^64; 32 bits each for the bytes of x, y, p and t, with 2^31 if that column is not
+ * compressed; then these bytes. They are LZF's, as h5py writes it, of x and y with 16 bits, p with 8 (1 positive, 0 or -1 negative),
+ * and t. */
 #ifndef CUSIGHT_RAW_H
 #define CUSIGHT_RAW_H
 
@@ -23,7 +28,7 @@
 extern "C" {
 #endif
 
-/* The formats of recordings; a decoder takes EVT2, EVT21, EVT3, EVT4, DAT and METAVISION. The others are those of
+/* The formats of recordings; a decoder takes EVT2, EVT21, EVT3, EVT4, DAT, METAVISION and HDF5. The others are those of
  * cusight/eventio.h. */
 typedef enum cusEventFormat {
     CUS_EVENTS_ANY = 0, /* from the content */
@@ -66,15 +71,15 @@ typedef struct cusEventCounts {
 
 /* How to decode. */
 typedef struct cusEventDecoderOptions {
-    cusEventFormat format;   /* required: EVT2, EVT21, EVT3, EVT4, DAT or METAVISION */
+    cusEventFormat format;   /* required: EVT2, EVT21, EVT3, EVT4, DAT, METAVISION or HDF5 */
     int legacy;              /* EVT21: the upper half of each word comes first ("endianness=legacy"). Default 0 */
     int width, height;       /* sensor, 1..65536; 0, 0 (default): coordinates are not checked */
     cusBadEvents bad_events; /* default STOP */
     int unchecked;           /* default 0. 1, host only: bad events are delivered like good ones, for callers that check
                                 events themselves; bad_events is then only for undefined words */
     cusSpace space;          /* of the bytes and of the events, default CUS_HOST */
-    size_t max_bytes;        /* CUS_DEVICE: the largest piece, up to 2^29; the workspace has 1/64 of it, with METAVISION 1/8
-                                and 2 MiB. 0: 2^26, the default */
+    size_t max_bytes;        /* CUS_DEVICE: the largest piece, up to 2^29; the workspace has 1/64 of it, with METAVISION and
+                                HDF5 1/8 and 2 MiB. 0: 2^26, the default */
 } cusEventDecoderOptions;
 
 /* The defaults named above; the format is ANY and must be set. */
@@ -131,11 +136,11 @@ CUS_API void cusEventDecoderDestroy(cusEventDecoder *decoder);
  *   device `used` is always at the first word whose events do not all fit. There every further run does nothing and reports
  *   CAPACITY with `used` 0 until cusEventDecoderCheck has been called, so runs that are queued already do no harm.
  *   FORMAT: a bad event or an undefined word (CUS_BAD_EVENTS_STOP), at whose word `used` is (0 if it began in an earlier
- *   piece); METAVISION: also a chunk or a header that is malformed, whatever bad_events says. The events and triggers before it are
+ *   piece); METAVISION, HDF5: also a chunk or a header that is malformed, whatever bad_events says. The events and triggers before it are
  *   delivered and counted; every further run reports the same and delivers nothing, until SetState or Finish.
- * METAVISION: chunks stand for words, and none for triggers. On both backends arrays are filled by the first events of a chunk that
- * does not fit, and `used` is at the chunk. On the device each chunk is decoded by one block; from the first on that has a bad event
- * or more than fits, by one block one after the other.
+ * METAVISION, HDF5: chunks stand for words, and none for triggers. On both backends arrays are filled by the first events of a chunk that
+ * does not fit, and `used` is at the chunk. On the device each chunk is decoded by one block, HDF5: each of its columns; from the first on
+ * that has a bad event or more than fits, by one block one after the other.
  * Errors of the call that change nothing: NULL; VALUE (size above max_bytes; misaligned arrays); SPACE (memory of another
  * kind). */
 CUS_API cusStatus cusEventDecoderRun(cusEventDecoder *decoder, const void *bytes, size_t size,
@@ -150,7 +155,7 @@ CUS_API cusStatus cusEventDecoderCheck(cusEventDecoder *decoder, cusEventDecoded
 CUS_API cusStatus cusEventDecoderFinish(cusEventDecoder *decoder, cusStream stream);
 
 /* All that a decoder remembers between two pieces: a place in a recording from which any decoder of the format can continue.
- * METAVISION: the place is a frame at `offset`, of which `line` chunks, below 255, and `vector` events of the next are decoded, skipped
+ * METAVISION, HDF5: the place is a frame at `offset`, of which `line` chunks, below 255, and `vector` events of the next are decoded, skipped
  * ones included. `carried` bytes of it have been passed already, which a decoder that continues from the state expects again. */
 typedef struct cusEventDecoderState {
     uint64_t offset;      /* bytes decoded since the start, whole words */
@@ -158,7 +163,7 @@ typedef struct cusEventDecoderState {
     int64_t time_high;    /* last time word, unwrapped, in its own ticks; -1 before the first */
     int64_t time;         /* microseconds. EVT3: now. EVT2.1, EVT4: of the last vector. A reader's: of its last event */
     int64_t last_time;    /* latest event delivered; -1: none */
-    uint64_t line;        /* text (cusight/eventio.h): lines passed; METAVISION: chunks passed */
+    uint64_t line;        /* text (cusight/eventio.h): lines passed; METAVISION, HDF5: chunks passed */
     uint32_t time_low;    /* EVT3: lower bits of the time */
     uint32_t y;           /* EVT3: row */
     uint32_t vector_x;    /* EVT3: column after the last vector. EVT2.1, EVT4: column of the last vector */

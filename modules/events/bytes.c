@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 3, PIECE_BYTES = 16 << 20, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
+enum { BUFFERS = 3, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
 
 struct EventsBytes {
     cusEventDecoder *decoder;
     cusMat decoded[EVENTS_ARRAYS]; /* host: the events of one run */
     /* Device */
-    cusMat pinned[BUFFERS], device[BUFFERS]; /* 1 x PIECE_BYTES */
+    int piece_bytes;                         /* the largest piece */
+    cusMat pinned[BUFFERS], device[BUFFERS]; /* 1 x piece_bytes */
     cusStreamEvent uploaded[BUFFERS];
     cusMat done;                      /* page-locked: a cusEventDecoded, which the decoder writes */
     cusMat bounds;                    /* page-locked: a batch and one more windows */
@@ -27,8 +28,8 @@ struct EventsBytes {
 
 static cusStatus createDevice(cusEventPipeline *s, struct EventsBytes *b) {
     for (int k = 0; k < BUFFERS; ++k) {
-        CUS_TRY(cusMatCreatePinned(&b->pinned[k], 1, PIECE_BYTES, CUS_8UC1));
-        CUS_TRY(cusMatCreate(&b->device[k], 1, PIECE_BYTES, CUS_8UC1, CUS_DEVICE));
+        CUS_TRY(cusMatCreatePinned(&b->pinned[k], 1, b->piece_bytes, CUS_8UC1));
+        CUS_TRY(cusMatCreate(&b->device[k], 1, b->piece_bytes, CUS_8UC1, CUS_DEVICE));
         CUS_TRY(cusStreamEventCreate(&b->uploaded[k]));
     }
     CUS_TRY(cusMatCreatePinned(&b->done, 1, (int)sizeof(cusEventDecoded), CUS_8UC1));
@@ -47,7 +48,9 @@ cusStatus eventsBytesCreate(cusEventPipeline *s) {
     cusEventDecoderOptions options = *s->options.decoder;
     s->options.decoder = NULL; /* the caller's */
     options.space = s->options.compute;
-    options.max_bytes = PIECE_BYTES;
+    /* Each block decodes a column of a chunk of some 0.3 MB, for a millisecond: few chunks leave the device idle. */
+    b->piece_bytes = options.format == CUS_EVENTS_HDF5 ? 64 << 20 : 16 << 20;
+    options.max_bytes = (size_t)b->piece_bytes;
     const cusStatus status = cusEventDecoderCreate(&b->decoder, &options);
     if (status != CUS_OK)
         return cusi_renamed(function, status);
@@ -215,9 +218,9 @@ typedef struct Rest {
 } Rest;
 
 /* Large pieces cost fewer waits; but nothing is uploaded while the last one of a push is decoded. */
-static size_t pieceOf(size_t size) {
-    const size_t quarter = size / 4;
-    return quarter > PIECE_BYTES ? PIECE_BYTES : quarter > PIECE_BYTES / 2 ? quarter : PIECE_BYTES / 2;
+static size_t pieceOf(const struct EventsBytes *b, size_t size) {
+    const size_t quarter = size / 4, most = (size_t)b->piece_bytes;
+    return quarter > most ? most : quarter > most / 2 ? quarter : most / 2;
 }
 
 /* Queues the upload of the next bytes into buffer k, which is free; *size: how many. */
@@ -237,7 +240,7 @@ static cusStatus upload(cusEventPipeline *s, Rest *rest, int k, size_t *size) {
 
 static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
     struct EventsBytes *b = s->bytes;
-    Rest rest = {bytes, size, pieceOf(size),
+    Rest rest = {bytes, size, pieceOf(b, size),
                  CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
     size_t pieces[BUFFERS];
     for (int k = 0; k < BUFFERS - 1; ++k)

@@ -4,6 +4,7 @@
 
 #include "cusight/raw.h"
 #include "event_checks.h"
+#include "frames.h"
 #include "guard.h"
 #include "event_words.h"
 
@@ -14,6 +15,7 @@ extern "C" {
 enum { RAW_MAX_BYTES = 64 << 20, RAW_MOST_BYTES = 1 << 29 }; /* max_bytes: default and limit */
 
 struct cusEventDecoder {
+    const struct RawMethods *methods;
     cusEventDecoderOptions options; /* checked; max_bytes is set */
     CusiSensor sensor;              /* what coordinates are checked against: 65536 x 65536 if the options give none */
     CusiGuard guard;
@@ -30,9 +32,12 @@ enum {
     RAW_BAD_FRAME = 8      /* [1]: its byte in the stream */
 };
 
-/* Whether the bytes are frames of ECF chunks, not words. */
+/* What begins a frame; 0: the format has words. */
+static inline uint32_t raw_magicOf(cusEventFormat format) {
+    return format == CUS_EVENTS_METAVISION ? CUSI_FRAME_ECF : format == CUS_EVENTS_HDF5 ? CUSI_FRAME_LZF : 0;
+}
 static inline int raw_isFrames(const cusEventDecoder *decoder) {
-    return decoder->options.format == CUS_EVENTS_METAVISION;
+    return raw_magicOf(decoder->options.format) != 0;
 }
 
 /* The state at the start of a recording. */
@@ -47,43 +52,23 @@ cusStatus raw_report(const char *function, cusEventFormat format, const cusEvent
 /* ---- The backends ------------------------------------------------------------------------------------------------------
  * Arguments have been checked. A failed create leaves what destroy accepts; setState comes after it and starts the decoder.
  *
- *   run        events->triggers NULL: triggers are only counted. host: *decoded is always set. cuda: queued; decoded may be
- *              NULL
+ *   run        events->triggers NULL: triggers are only counted. host: decoded and stream are not used. cuda: queued; decoded may
+ *              be NULL
  *   check      waits; *decoded: what the last run has done, or raw_nothing(). After CAPACITY the next run decodes again
  *   getState   waits; whatever the status of the last run
  *   setState   waits; counts start at 0, what the last run has done becomes raw_nothing() */
 
-cusStatus raw_host_create(const char *function, cusEventDecoder *decoder);
-void raw_host_destroy(cusEventDecoder *decoder);
-cusStatus raw_host_run(cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events);
-cusStatus raw_host_check(cusEventDecoder *decoder, cusEventDecoded *decoded);
-cusStatus raw_host_getState(cusEventDecoder *decoder, cusEventDecoderState *state);
-cusStatus raw_host_setState(cusEventDecoder *decoder, const cusEventDecoderState *state);
+typedef struct RawMethods {
+    cusStatus (*create)(const char *function, cusEventDecoder *decoder);
+    void (*destroy)(cusEventDecoder *decoder);
+    cusStatus (*run)(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                     const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream);
+    cusStatus (*check)(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream);
+    cusStatus (*getState)(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state);
+    cusStatus (*setState)(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state);
+} RawMethods;
 
-/* cpu/frames.c: those of the host backend for frames. */
-cusStatus raw_frames_create(const char *function, cusEventDecoder *decoder);
-void raw_frames_destroy(cusEventDecoder *decoder);
-cusStatus raw_frames_run(cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events);
-cusStatus raw_frames_check(cusEventDecoder *decoder, cusEventDecoded *decoded);
-cusStatus raw_frames_getState(cusEventDecoder *decoder, cusEventDecoderState *state);
-cusStatus raw_frames_setState(cusEventDecoder *decoder, const cusEventDecoderState *state);
-
-cusStatus raw_cuda_create(const char *function, cusEventDecoder *decoder);
-void raw_cuda_destroy(cusEventDecoder *decoder);
-cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
-                       const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream);
-cusStatus raw_cuda_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream);
-cusStatus raw_cuda_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state);
-cusStatus raw_cuda_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state);
-
-/* cuda/frames.cu: those of the device backend for frames. */
-cusStatus raw_cuda_frames_create(const char *function, cusEventDecoder *decoder);
-void raw_cuda_frames_destroy(cusEventDecoder *decoder);
-cusStatus raw_cuda_frames_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
-                              const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream);
-cusStatus raw_cuda_frames_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream);
-cusStatus raw_cuda_frames_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state);
-cusStatus raw_cuda_frames_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state);
+extern const RawMethods raw_hostWords, raw_hostFrames, raw_cudaWords, raw_cudaFrames;
 
 #ifdef __cplusplus
 }

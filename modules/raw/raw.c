@@ -1,6 +1,5 @@
 /* Entry points of raw, for both backends. */
 #include "check.h"
-#include "ecf.h"
 #include "raw/backend.h"
 
 #include <stdlib.h>
@@ -14,7 +13,7 @@ const char *cusEventFormatName(cusEventFormat format) {
 
 static int isDecoded(cusEventFormat format) {
     return format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21 || format == CUS_EVENTS_EVT3 ||
-           format == CUS_EVENTS_EVT4 || format == CUS_EVENTS_DAT || format == CUS_EVENTS_METAVISION;
+           format == CUS_EVENTS_EVT4 || format == CUS_EVENTS_DAT || raw_magicOf(format);
 }
 
 cusEventDecoderState raw_start(void) {
@@ -34,8 +33,8 @@ cusEventDecoderOptions cusEventDecoderDefaults(void) {
 
 static cusStatus checkOptions(const char *function, const cusEventDecoderOptions *o) {
     CUSI_REQUIRE(isDecoded(o->format), CUS_ERROR_VALUE,
-                 "%s: format is %d (%s), expected EVT2, EVT2.1, EVT3, EVT4, DAT or Metavision", function, (int)o->format,
-                 cusEventFormatName(o->format));
+                 "%s: format is %d (%s), expected EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision or HDF5", function,
+                 (int)o->format, cusEventFormatName(o->format));
     CUSI_REQUIRE(o->legacy == 0 || (o->legacy == 1 && o->format == CUS_EVENTS_EVT21), CUS_ERROR_VALUE,
                  "%s: legacy is %d, expected 0, or 1 with EVT2.1", function, o->legacy);
     CUSI_REQUIRE((o->width == 0 && o->height == 0) ||
@@ -52,10 +51,13 @@ static cusStatus checkOptions(const char *function, const cusEventDecoderOptions
     return CUS_OK;
 }
 
-static cusStatus setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
-    (void)function; /* unused without CUDA */
-    return CUSI_BACKEND(function, decoder->options.space, raw_host_setState(decoder, state),
-                        raw_cuda_setState(function, decoder, state));
+static const RawMethods *methodsOf(const cusEventDecoderOptions *options) {
+    const int is_framed = raw_magicOf(options->format) != 0;
+#ifdef CUSI_WITH_CUDA
+    if (options->space == CUS_DEVICE)
+        return is_framed ? &raw_cudaFrames : &raw_cudaWords;
+#endif
+    return is_framed ? &raw_hostFrames : &raw_hostWords;
 }
 
 cusStatus cusEventDecoderCreate(cusEventDecoder **decoder, const cusEventDecoderOptions *options) {
@@ -64,17 +66,18 @@ cusStatus cusEventDecoderCreate(cusEventDecoder **decoder, const cusEventDecoder
     CUSI_NOT_NULL(function, decoder);
     CUSI_NOT_NULL(function, options);
     CUS_TRY(checkOptions(function, options));
+    CUS_TRY(CUSI_BACKEND(function, options->space, CUS_OK, CUS_OK));
     cusEventDecoder *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    made->methods = methodsOf(options);
     made->options = *options;
     if (!made->options.max_bytes)
         made->options.max_bytes = RAW_MAX_BYTES;
     made->sensor = cusi_sensorOf(options->format, options->width, options->height);
     const cusEventDecoderState start = raw_start();
-    cusStatus status =
-        CUSI_BACKEND(function, options->space, raw_host_create(function, made), raw_cuda_create(function, made));
+    cusStatus status = made->methods->create(function, made);
     if (status == CUS_OK)
-        status = setState(function, made, &start);
+        status = made->methods->setState(function, made, &start);
     if (status == CUS_OK)
         status = cusi_guardCreate(function, &made->guard, options->space);
     if (status != CUS_OK) {
@@ -89,12 +92,7 @@ void cusEventDecoderDestroy(cusEventDecoder *decoder) {
     CUSI_TRACE;
     if (!decoder)
         return;
-    if (decoder->options.space == CUS_HOST)
-        raw_host_destroy(decoder);
-#ifdef CUSI_WITH_CUDA
-    else
-        raw_cuda_destroy(decoder);
-#endif
+    decoder->methods->destroy(decoder);
     cusi_guardRelease(&decoder->guard);
     free(decoder);
 }
@@ -112,9 +110,10 @@ cusStatus raw_report(const char *function, cusEventFormat format, const cusEvent
     case RAW_BAD_CHUNK:
     case RAW_BAD_FRAME:
         return cusi_fail(CUS_ERROR_FORMAT, "%s: byte %llu: %s", function, (unsigned long long)detail[1],
-                         detail[0] == RAW_BAD_CHUNK
-                             ? "chunk that is not what ECF defines, or has fewer events than its frame says"
-                             : "no header of a frame");
+                         detail[0] == RAW_BAD_FRAME ? "no header of a frame"
+                         : format == CUS_EVENTS_HDF5
+                             ? "chunk whose columns are not what LZF defines, or have fewer events than its frame says"
+                             : "chunk that is not what ECF defines, or has fewer events than its frame says");
     case RAW_EVENTS_FULL:
     case RAW_TRIGGERS_FULL:
         return cusi_fail(CUS_ERROR_CAPACITY, "%s: %s of %llu are full after %llu bytes of the piece; pass the rest again",
@@ -151,22 +150,17 @@ static cusStatus checkRun(const char *function, const cusEventDecoder *decoder, 
     return checkArray(function, space, "triggers", events->triggers, _Alignof(cusEventTrigger));
 }
 
-static cusStatus runHost(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
-                         const cusEventBuffers *events, cusEventDecoded *decoded) {
+static cusStatus runDecoder(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                            const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream) {
     cusEventDecoded done;
-    CUS_TRY(raw_host_run(decoder, bytes, size, events));
-    CUS_TRY(raw_host_check(decoder, &done));
+    CUS_TRY(checkRun(function, decoder, bytes, size, events));
+    CUS_TRY(decoder->methods->run(function, decoder, bytes, size, events, decoded, stream));
+    if (decoder->options.space == CUS_DEVICE)
+        return CUS_OK;
+    CUS_TRY(decoder->methods->check(function, decoder, &done, stream));
     if (decoded)
         *decoded = done;
     return raw_report(function, decoder->options.format, &done);
-}
-
-static cusStatus runDecoder(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
-                            const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream) {
-    CUS_TRY(checkRun(function, decoder, bytes, size, events));
-    (void)stream; /* unused without CUDA */
-    return CUSI_BACKEND(function, decoder->options.space, runHost(function, decoder, bytes, size, events, decoded),
-                        raw_cuda_run(function, decoder, bytes, size, events, decoded, stream));
 }
 
 cusStatus cusEventDecoderRun(cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events,
@@ -181,8 +175,7 @@ cusStatus cusEventDecoderRun(cusEventDecoder *decoder, const void *bytes, size_t
 static cusStatus waitFor(const char *function, cusEventDecoder *decoder, cusEventDecoded *done, cusStream stream) {
     if (decoder->options.space == CUS_DEVICE)
         CUS_TRY(cusi_refuseCapture(function, stream, "the call waits for it"));
-    return CUSI_BACKEND(function, decoder->options.space, raw_host_check(decoder, done),
-                        raw_cuda_check(function, decoder, done, stream));
+    return decoder->methods->check(function, decoder, done, stream);
 }
 
 static cusStatus check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream) {
@@ -199,19 +192,13 @@ cusStatus cusEventDecoderCheck(cusEventDecoder *decoder, cusEventDecoded *decode
     CUSI_GUARDED(function, decoder, stream, check(function, decoder, decoded, stream));
 }
 
-static cusStatus getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state) {
-    (void)function; /* unused without CUDA */
-    return CUSI_BACKEND(function, decoder->options.space, raw_host_getState(decoder, state),
-                        raw_cuda_getState(function, decoder, state));
-}
-
 static cusStatus finish(const char *function, cusEventDecoder *decoder, cusStream stream) {
     cusEventDecoded done;
     cusEventDecoderState state = {0};
     CUS_TRY(waitFor(function, decoder, &done, stream));
-    CUS_TRY(getState(function, decoder, &state));
+    CUS_TRY(decoder->methods->getState(function, decoder, &state));
     const cusEventDecoderState start = raw_start();
-    CUS_TRY(setState(function, decoder, &start));
+    CUS_TRY(decoder->methods->setState(function, decoder, &start));
     CUSI_REQUIRE(!state.carried || done.status == CUS_ERROR_FORMAT, CUS_ERROR_TRUNCATED,
                  "%s: the recording ends at byte %llu, within a %s of %s that starts at byte %llu", function,
                  (unsigned long long)(state.offset + state.carried), raw_isFrames(decoder) ? "frame" : "word",
@@ -233,7 +220,7 @@ static cusStatus getPlace(const char *function, cusEventDecoder *decoder, cusEve
     CUS_TRY(waitFor(function, decoder, &done, NULL));
     if (done.status == CUS_ERROR_FORMAT)
         return raw_report(function, decoder->options.format, &done);
-    return getState(function, decoder, state);
+    return decoder->methods->getState(function, decoder, state);
 }
 
 cusStatus cusEventDecoderGetState(cusEventDecoder *decoder, cusEventDecoderState *state) {
@@ -244,7 +231,7 @@ cusStatus cusEventDecoderGetState(cusEventDecoder *decoder, cusEventDecoderState
 
 /* Whether the carried bytes are fewer than a word. Those of frames are passed again. */
 static int isCarry(cusEventFormat format, const cusEventDecoderState *s) {
-    if (format == CUS_EVENTS_METAVISION)
+    if (raw_magicOf(format))
         return 1;
     if (format == CUS_EVENTS_EVT4 && s->carried >= 4)
         return s->carried < 8 && s->carry[3] >> 5 == 6;
@@ -258,8 +245,9 @@ static int isVector(cusEventFormat format, const cusEventDecoderState *s) {
                s->vector_x <= 2 * CUSI_EVT3_BEYOND + 12 && (!s->vector || s->vector_x >= s->vector_size);
     if (format == CUS_EVENTS_EVT21 || format == CUS_EVENTS_EVT4)
         return s->vector_size == 0 && s->vector_x < 2048;
-    if (format == CUS_EVENTS_METAVISION)
-        return s->vector_size == 0 && s->vector_x == 0 && s->vector <= CUSI_ECF_MOST_EVENTS && s->line < CUSI_FRAME_CHUNKS;
+    if (raw_magicOf(format))
+        return s->vector_size == 0 && s->vector_x == 0 && s->vector <= CUSI_CHUNK_MOST_EVENTS &&
+               s->line < CUSI_FRAME_CHUNKS;
     return s->vector_size == 0 && !s->vector && s->vector_x == 0;
 }
 
@@ -274,7 +262,7 @@ static cusStatus setPlace(const char *function, cusEventDecoder *decoder, const 
                  CUS_ERROR_VALUE, "%s: state is not one of %s", function, cusEventFormatName(format));
     CUSI_REQUIRE(!state->vector || decoder->options.space == CUS_HOST || raw_isFrames(decoder), CUS_ERROR_VALUE,
                  "%s: state has a vector that is delivered in part, expected none on the device", function);
-    return setState(function, decoder, state);
+    return decoder->methods->setState(function, decoder, state);
 }
 
 cusStatus cusEventDecoderSetState(cusEventDecoder *decoder, const cusEventDecoderState *state) {

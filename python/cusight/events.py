@@ -225,8 +225,8 @@ class Recording(Closeable):
         max_events: largest number of events in a window by duration; 0: 4 Mi.
         max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
 
-        EVT2, EVT2.1, EVT3, EVT4 and DAT from the beginning are decoded where frames are made, from the file's bytes, and Metavision's
-        HDF5 if its chunks are compressed by ECF and frames are made on a GPU. If the recording is
+        EVT2, EVT2.1, EVT3, EVT4 and DAT from the beginning are decoded where frames are made, from the file's bytes, and so is HDF5 if
+        frames are made on a GPU and its chunks are compressed by ECF (Metavision) or LZF (M3ED). If the recording is
         damaged, iterating gives the frames before the damage, then raises.
         """
         size = frame_size("Recording.frames", self.shape if shape is None else shape)
@@ -326,7 +326,7 @@ class Frames:
     def _decodes(self) -> bool:
         """Whether a pipeline decodes the recording's bytes. On the CPU the reader is faster with chunks: it takes all cores."""
         format, core = self._recording.format, self._recording._core
-        return format in _WORDS or (format == "Metavision" and self._arguments["device"] != "cpu" and core.has_bytes())
+        return format in _WORDS or (self._arguments["device"] != "cpu" and core.has_bytes())
 
     def _push_events(self, pipeline: EventPipeline) -> Iterator[None]:
         for events in self._recording:

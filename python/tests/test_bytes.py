@@ -171,16 +171,16 @@ def test_refusals(recording, tmp_path):
     with pytest.raises(TypeError, match="EventPipeline: recording is 'a.raw', expected a Recording"):
         cusight.EventPipeline(SHAPE, "mdes", print, recording="a.raw")
     text = cusight.events.open(b"64 48\n10 1 1 1\n")
-    with pytest.raises(NotImplementedError, match="the file is text, expected EVT2, EVT2.1, EVT3, EVT4, DAT or Metavision in chunks"):
+    with pytest.raises(NotImplementedError, match="the file is text, expected EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision in chunks"):
         cusight.EventPipeline(SHAPE, "mdes", print, recording=text)
 
 
-@pytest.fixture
-def chunks(events, tmp_path):
-    """A recording of Metavision's HDF5, and its events."""
+@pytest.fixture(params=["Metavision", "M3ED"])
+def chunks(request, events, tmp_path):
+    """A recording of HDF5 in chunks that a decoder takes, and its events."""
     keep = (events.x < 64) & (events.y < 48)
     clean = cusight.events.Events(*(column[keep] for column in events))
-    with cusight.events.EventWriter(tmp_path / "chunks.hdf5", SHAPE, format="Metavision", chunk=1024) as writer:
+    with cusight.events.EventWriter(tmp_path / "chunks.hdf5", SHAPE, format=request.param, chunk=1024) as writer:
         writer.write(*clean)
     with cusight.events.open(tmp_path / "chunks.hdf5") as opened:
         yield opened, clean

@@ -39,7 +39,8 @@ namespace {
 class RecordingSource final : public EventSource {
   public:
     static constexpr size_t PIECE = 800000; // whole chunks of M3ED and DSEC; four frames of the default size
-    static constexpr int PIECE_BYTES = 32 << 20;
+    // A GPU decodes the chunks of a piece side by side; those of LZF are long.
+    static int pieceBytes(cusEventFormat format) { return format == CUS_EVENTS_HDF5 ? 64 << 20 : 32 << 20; }
 
     RecordingSource(cusEventReader *reader, const std::string &path, bool skip_bad, bool pinned)
         : reader_(reader), path_(path), seekable_(!skip_bad), pinned_(pinned), columns_(PIECE, pinned) {
@@ -69,19 +70,22 @@ class RecordingSource final : public EventSource {
             throw Stop(sample::INPUT, path_ + ": " + sample::lastMessage());
     }
     bool decoder(cusEventDecoderOptions &options, cusEventDecoderState &state) override {
-        // The reader decodes Metavision's chunks on all cores, the host's decoder on one.
-        if ((info_.format == CUS_EVENTS_METAVISION && !pinned_) ||
-            cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
+        if (cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
+            return false;
+        // The reader decodes the chunks of HDF5 on all cores, the host's decoder on one.
+        const bool framed = options.format == CUS_EVENTS_METAVISION || options.format == CUS_EVENTS_HDF5;
+        if (framed && !pinned_)
             return false;
         if (!bytes_.data)
-            check(pinned_ ? cusMatCreatePinned(&bytes_, 1, PIECE_BYTES, CUS_8UC1)
-                          : cusMatCreate(&bytes_, 1, PIECE_BYTES, CUS_8UC1, CUS_HOST));
+            check(pinned_ ? cusMatCreatePinned(&bytes_, 1, pieceBytes(options.format), CUS_8UC1)
+                          : cusMatCreate(&bytes_, 1, pieceBytes(options.format), CUS_8UC1, CUS_HOST));
         return true;
     }
     bool nextBytes(const void *&bytes, size_t &size) override {
         bytes = bytes_.data;
         size = 0;
-        if (problem_.empty() && cusEventReaderReadBytes(reader_, PIECE_BYTES, bytes_.data, &size) != CUS_OK)
+        if (problem_.empty() &&
+            cusEventReaderReadBytes(reader_, static_cast<size_t>(bytes_.cols), bytes_.data, &size) != CUS_OK)
             problem_ = path_ + ": " + sample::lastMessage();
         return size > 0;
     }

@@ -97,7 +97,7 @@ class Calls {
 
   private:
     using Run = std::function<cusStatus(cusStream)>;
-    enum class Kind { BYTES, WORDS, FRAME, BOXES, X, Y, TIMES, PLACES };
+    enum class Kind { BYTES, WORDS, FRAME, COLUMNS, BOXES, X, Y, TIMES, PLACES };
     struct Input {
         cusMat *mat;
         std::vector<uint8_t> contents[CONTENTS];
@@ -133,6 +133,15 @@ class Calls {
             const uint32_t words[] = {0x31464345, 1, 37, 8}, chunk[] = {8 << 2 | 2, 0, 0, 8};
             std::memcpy(bytes.data(), words, sizeof words);
             std::memcpy(&bytes[256], chunk, sizeof chunk);
+        }
+        if (kind ==
+            Kind::
+                COLUMNS) { // with eight events at time 0 too: x and y are not compressed, p and t are a zero and its copies
+            const uint32_t words[] = {0x31465a4c, 1, 73, 8}, chunk[] = {8, 0, 0, 0, 16 | 0x80000000, 16 | 0x80000000, 4, 5};
+            const uint8_t tokens[] = {0, 0, 5 << 5, 0, 0, 0, 7 << 5, 54, 0};
+            std::memcpy(bytes.data(), words, sizeof words);
+            std::memcpy(&bytes[256], chunk, sizeof chunk);
+            std::memcpy(&bytes[256 + 64], tokens, sizeof tokens);
         }
         for (size_t i = 0; (kind == Kind::X || kind == Kind::Y) && i < size / 2; ++i)
             put(bytes, i, static_cast<uint16_t>(random_() % (kind == Kind::X ? COLS : ROWS)));
@@ -437,10 +446,12 @@ class Calls {
     void rawBytes() {
         const auto of_words = decoderOf(CUS_EVENTS_EVT2, 4 * EVENTS, Kind::BYTES);
         const auto of_frames = decoderOf(CUS_EVENTS_METAVISION, 512, Kind::FRAME);
+        const auto of_columns = decoderOf(CUS_EVENTS_HDF5, 512, Kind::COLUMNS);
         cusEventDecoder *decoder = of_words.first;
         add("cusEventDecoderRun", Capture::YES, "decoder", {}, [=](cusStream s) {
             CUS_TRY(of_words.second(s));
-            return of_frames.second(s);
+            CUS_TRY(of_frames.second(s));
+            return of_columns.second(s);
         });
         add("cusEventDecoderCheck", Capture::REFUSED, "decoder", {},
             [=](cusStream s) { return cusEventDecoderCheck(decoder, nullptr, s); });

@@ -167,15 +167,17 @@ TEST_P(WrittenFormat, TheBytesAreForADecoder) {
     CUS_REJECTS(cusEventReaderReadBytes(reader.reader, 1, piece.data(), &count), VALUE,
                 "cusEventReaderReadBytes: expected cusEventReaderDecoder before it");
     EXPECT_EQ(count, 0u);
-    const bool framed = format == CUS_EVENTS_METAVISION && GetParam().compress == 1;
+    const bool framed = (format == CUS_EVENTS_M3ED || format == CUS_EVENTS_METAVISION) && GetParam().compress == 1;
     if (!framed && format != CUS_EVENTS_EVT2 && format != CUS_EVENTS_EVT3 && format != CUS_EVENTS_DAT) {
-        CUS_REJECTS(cusEventReaderDecoder(reader.reader, &options, &state), UNSUPPORTED,
-                    "expected EVT2, EVT2.1, EVT3, EVT4, DAT or Metavision in chunks compressed by ECF");
+        CUS_REJECTS(
+            cusEventReaderDecoder(reader.reader, &options, &state), UNSUPPORTED,
+            "expected EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision in chunks compressed by ECF or HDF5 with columns x, y, p "
+            "and t in equal chunks compressed by LZF");
         return;
     }
     for (const size_t most : {size_t{10000}, size_t{4} << 20}) {
         CUS_ASSERT_OK(cusEventReaderDecoder(reader.reader, &options, &state));
-        EXPECT_EQ(options.format, format);
+        EXPECT_EQ(options.format, format == CUS_EVENTS_M3ED ? CUS_EVENTS_HDF5 : format);
         EXPECT_EQ(options.width, reader.info.width);
         support::Owned<cusEventDecoderDestroy> decoder;
         CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));

@@ -199,45 +199,6 @@ TEST(EventMetavision, ChunkWithFewerEvents) {
     CUS_REJECTS(status, FORMAT, "t of event 199 is out of range");
 }
 
-// What a decoder makes of the bytes that cusEventReaderReadBytes gives, in pieces of any size. *status: of the first call that failed.
-Events ofBytes(cusEventReader *reader, std::mt19937_64 &random, size_t most, cusStatus *status, uint64_t *first = nullptr) {
-    cusEventDecoderOptions options;
-    cusEventDecoderState state;
-    Events all, some;
-    *status = cusEventReaderDecoder(reader, &options, &state);
-    if (*status != CUS_OK)
-        return all;
-    EXPECT_EQ(options.format, CUS_EVENTS_METAVISION);
-    if (first)
-        *first = state.index;
-    support::Owned<cusEventDecoderDestroy> decoder;
-    EXPECT_EQ(cusEventDecoderCreate(&decoder, &options), CUS_OK);
-    EXPECT_EQ(cusEventDecoderSetState(decoder, &state), CUS_OK);
-    const size_t capacity = 100000;
-    some.x.resize(capacity), some.y.resize(capacity), some.p.resize(capacity), some.t.resize(capacity);
-    const cusEventBuffers to = {some.x.data(), some.y.data(), some.p.data(), some.t.data(), capacity, nullptr, 0};
-    for (bool more = true; more && *status == CUS_OK;) {
-        Bytes piece(1 + random() % most); // its end is seen
-        size_t count = 0;
-        *status = cusEventReaderReadBytes(reader, piece.size(), piece.data(), &count);
-        more = count == piece.size();
-        for (size_t at = 0; at < count;) {
-            cusEventDecoded done = {};
-            const cusStatus decoded = cusEventDecoderRun(decoder, piece.data() + at, count - at, &to, &done, nullptr);
-            for (size_t i = 0; i < done.count; ++i)
-                all.add(some.t[i], some.x[i], some.y[i], some.p[i]);
-            at += done.used;
-            if (decoded == CUS_ERROR_CAPACITY)
-                continue;
-            *status = *status == CUS_OK ? decoded : *status;
-            break;
-        }
-    }
-    if (*status == CUS_OK)
-        *status = cusEventDecoderFinish(decoder, nullptr);
-    return all;
-}
-
 TEST(EventMetavision, ChunksAreForADecoder) {
     Folder at;
     auto random = support::generator();
@@ -253,11 +214,11 @@ TEST(EventMetavision, ChunksAreForADecoder) {
             CUS_REJECTS(status, VALUE, "cusEventReaderReadBytes: expected cusEventReaderDecoder before it");
             EXPECT_EQ(count, 0u);
             for (const size_t most : {3000, 4 << 20}) {
-                const Events got = ofBytes(r.reader, random, most, &status);
+                const Events got = ofBytes(r.reader, CUS_EVENTS_METAVISION, random, most, &status);
                 if (how != Store::ECF || chunk > 65535) {
                     CUS_REJECTS(status, UNSUPPORTED,
-                                "cusEventReaderDecoder: the file is Metavision, expected EVT2, EVT2.1, EVT3, EVT4, DAT or "
-                                "Metavision in chunks compressed by ECF");
+                                "cusEventReaderDecoder: the file is Metavision, expected EVT2, EVT2.1, EVT3, EVT4, DAT, "
+                                "Metavision in chunks compressed by ECF or HDF5 with columns");
                     continue;
                 }
                 CUS_EXPECT_OK(status);
@@ -284,12 +245,12 @@ TEST(EventMetavision, ChunksFromMarks) {
         cusStatus status = CUS_OK;
         uint64_t first = 1;
         CUS_ASSERT_OK(cusEventReaderSeekMark(r.reader, &mark));
-        Events got = ofBytes(r.reader, random, 2000, &status, &first);
+        Events got = ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 2000, &status, &first);
         CUS_EXPECT_OK(status);
         EXPECT_EQ(first, mark.index);
         ASSERT_EQ(got, e.part(mark.index, e.size() - mark.index));
         CUS_ASSERT_OK(cusEventReaderSeekIndex(r.reader, 17)); // not a mark: from the beginning
-        got = ofBytes(r.reader, random, 2000, &status, &first);
+        got = ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 2000, &status, &first);
         EXPECT_EQ(first, 0u);
         ASSERT_EQ(got, e);
     }
@@ -311,7 +272,7 @@ TEST(EventMetavision, ChunkWithoutCompressionIsCompressed) {
             Reader r(at / "r.h5");
             ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
             ASSERT_EQ(r.all(), e);
-            ASSERT_EQ(ofBytes(r.reader, random, 3000, &status), e);
+            ASSERT_EQ(ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status), e);
             CUS_EXPECT_OK(status);
         }
         for (const int what : {0, 1}) { // a column, a time
@@ -322,7 +283,7 @@ TEST(EventMetavision, ChunkWithoutCompressionIsCompressed) {
             overwriteChunk(at / "r.h5", first, 1, bad);
             Reader r(at / "r.h5");
             ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
-            ASSERT_EQ(ofBytes(r.reader, random, 3000, &status), e.part(0, first)) << what;
+            ASSERT_EQ(ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status), e.part(0, first)) << what;
             CUS_REJECTS(
                 status, UNSUPPORTED,
                 "cusEventReaderReadBytes: the chunk of /CD/events that starts at event " + std::to_string(first) +
@@ -342,7 +303,7 @@ TEST(EventMetavision, DamagedChunksForADecoder) {
         Reader r(at / "r.h5");
         ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
         cusStatus status = CUS_OK;
-        EXPECT_EQ(ofBytes(r.reader, random, 3000, &status), e.part(0, 200));
+        EXPECT_EQ(ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status), e.part(0, 200));
         EXPECT_EQ(status, expected);
         EXPECT_EQ(std::string(cusLastError()).find(message), 0u) << cusLastError();
     };
@@ -361,7 +322,8 @@ TEST(EventMetavision, DamagedChunksForADecoder) {
         if (r.opened != CUS_OK)
             continue;
         cusStatus by_events = CUS_OK, by_bytes = CUS_OK;
-        const Events good = r.all(1000, &by_events), got = ofBytes(r.reader, random, 3000, &by_bytes);
+        const Events good = r.all(1000, &by_events),
+                     got = ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 3000, &by_bytes);
         EXPECT_EQ(by_bytes, by_events) << n;
         EXPECT_EQ(got, good) << n;
         cut += by_bytes == CUS_ERROR_TRUNCATED;

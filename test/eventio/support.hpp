@@ -120,6 +120,49 @@ class Reader {
     }
 };
 
+// What a decoder makes of the bytes that cusEventReaderReadBytes gives, in pieces of any size. *status: of the first call that failed.
+// *first: the number of the first event. format: the decoder's.
+inline Events ofBytes(cusEventReader *reader, cusEventFormat format, std::mt19937_64 &random, size_t most,
+                      cusStatus *status, uint64_t *first = nullptr, cusEventCounts *counts = nullptr) {
+    cusEventDecoderOptions options;
+    cusEventDecoderState state;
+    Events all, some;
+    *status = cusEventReaderDecoder(reader, &options, &state);
+    if (*status != CUS_OK)
+        return all;
+    EXPECT_EQ(options.format, format);
+    if (first)
+        *first = state.index;
+    support::Owned<cusEventDecoderDestroy> decoder;
+    EXPECT_EQ(cusEventDecoderCreate(&decoder, &options), CUS_OK);
+    EXPECT_EQ(cusEventDecoderSetState(decoder, &state), CUS_OK);
+    const size_t capacity = 100000;
+    some.x.resize(capacity), some.y.resize(capacity), some.p.resize(capacity), some.t.resize(capacity);
+    const cusEventBuffers to = {some.x.data(), some.y.data(), some.p.data(), some.t.data(), capacity, nullptr, 0};
+    for (bool more = true; more && *status == CUS_OK;) {
+        Bytes piece(1 + random() % most); // its end is seen
+        size_t count = 0;
+        *status = cusEventReaderReadBytes(reader, piece.size(), piece.data(), &count);
+        more = count == piece.size();
+        for (size_t at = 0; at < count;) {
+            cusEventDecoded done = {};
+            const cusStatus decoded = cusEventDecoderRun(decoder, piece.data() + at, count - at, &to, &done, nullptr);
+            for (size_t i = 0; i < done.count; ++i)
+                all.add(some.t[i], some.x[i], some.y[i], some.p[i]);
+            at += done.used;
+            if (counts)
+                *counts = done.counts;
+            if (decoded == CUS_ERROR_CAPACITY)
+                continue;
+            *status = *status == CUS_OK ? decoded : *status;
+            break;
+        }
+    }
+    if (*status == CUS_OK)
+        *status = cusEventDecoderFinish(decoder, nullptr);
+    return all;
+}
+
 inline Bytes load(const std::string &path) {
     std::ifstream file(path, std::ios::binary);
     return Bytes(std::istreambuf_iterator<char>(file), {});

@@ -120,18 +120,19 @@ TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
     }
 }
 
-// Frames of ECF chunks, of which many do not fit a pipeline's buffers as a whole.
+// Frames of chunks, of which many do not fit a pipeline's buffers as a whole.
 TEST_P(EventBytes, GiveTheFramesOfTheirChunks) {
     auto random = support::generator();
     const std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES)};
     int some = 0;
     for (int round = 0; round < 60 / support::SLOWER; ++round) {
+        const auto format = round % 4 < 2 ? CUS_EVENTS_METAVISION : CUS_EVENTS_HDF5;
         auto decoder =
-            raw_test::optionsOf({CUS_EVENTS_METAVISION, 0, "Metavision"}, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
+            raw_test::optionsOf({format, 0, cusEventFormatName(format)}, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
         Damage damage = {};
         damage.outside = round % 2 ? 20 : 0;
         damage.late = round % 3 ? 0 : 100;
-        const Bytes bytes = raw_test::randomFrames(1 + random() % 4000, damage, random, COLS, ROWS);
+        const Bytes bytes = raw_test::randomFrames(1 + random() % 4000, damage, random, COLS, ROWS, format);
         reference::Frames stream(decoder);
         stream.run(bytes);
         const cusWindowing w = randomWindowing(random);

@@ -178,7 +178,7 @@ TEST(FaultsOfEventio, Readers) {
         walkReader(name, Recording(folder, name, bytes), events.t[3000]);
 }
 
-// Its chunks are for a decoder elsewhere, too.
+// Its chunks are for a decoder elsewhere, too, as are those of M3ED above.
 TEST(FaultsOfEventio, ReaderOfMetavision) {
     Folder folder;
     std::mt19937_64 random(1);

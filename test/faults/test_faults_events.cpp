@@ -2,7 +2,7 @@
 #include "faults.hpp"
 
 #include "cusight/cusight.h"
-#include "reference/ecf.hpp"
+#include "reference/frames.hpp"
 
 using namespace faults;
 
@@ -97,43 +97,50 @@ TEST_P(FaultsWith, Decoder) {
     });
 }
 
-// Frames of ECF chunks, cut within the second chunk.
+// Frames of chunks, cut within the second chunk.
 TEST_P(FaultsWith, FrameDecoder) {
-    std::mt19937_64 random(1);
-    std::vector<uint8_t> stream;
-    const std::vector<uint8_t> chunk =
-        reference::encodeEcf(reference::ecfEvents(250, random, 64, 48, 0), reference::Packing::XP, random, false);
-    reference::appendFrame(stream, {chunk, chunk}, {250, 250});
-    const size_t cut = stream.size() - 300;
-    const Mat bytes(1, static_cast<int>(stream.size()), CUS_8UC1, space(), stream);
-    Mat times(1, 500, CUS_64FC1 /* as wide */, space(), std::vector<uint8_t>(4000, 0));
-    cusEventDecoderOptions options = cusEventDecoderDefaults();
-    options.format = CUS_EVENTS_METAVISION;
-    options.bad_events = CUS_BAD_EVENTS_SKIP; // the second chunk is earlier than the first one's end
-    options.space = space();
-    checkCreate<cusEventDecoderDestroy>("cusEventDecoderCreate, frames",
-                                        [&](auto *d) { return cusEventDecoderCreate(d, &options); });
-    cusEventBuffers events = {};
-    events.t = static_cast<int64_t *>(times.mat.data);
-    events.capacity = 500;
-    check("cusEventDecoderRun, frames", [&](Trial &t) {
-        support::Owned<cusEventDecoderDestroy> d;
-        CUS_ASSERT_OK(cusEventDecoderCreate(&d, &options));
-        cusEventDecoded done = {};
-        t.attempt([&] {
-            cusEventDecoderState state = {};
-            CUS_TRY(cusEventDecoderGetState(d, &state));
-            CUS_TRY(cusEventDecoderSetState(d, &state));
-            CUS_TRY(cusEventDecoderRun(d, bytes.mat.data, cut, &events, nullptr, nullptr));
-            CUS_TRY(cusEventDecoderCheck(d, nullptr, nullptr));
-            CUS_TRY(cusEventDecoderRun(d, static_cast<uint8_t *>(bytes.mat.data) + cut, stream.size() - cut, &events,
-                                       nullptr, nullptr));
-            CUS_TRY(cusEventDecoderCheck(d, &done, nullptr));
-            return cusEventDecoderFinish(d, nullptr);
+    for (const auto format : {CUS_EVENTS_METAVISION, CUS_EVENTS_HDF5}) {
+        const std::string name = std::string(", frames of ") + cusEventFormatName(format),
+                          create = "cusEventDecoderCreate" + name, run = "cusEventDecoderRun" + name;
+        std::mt19937_64 random(1);
+        std::vector<uint8_t> stream;
+        const reference::Events e = reference::ecfEvents(250, random, 64, 48, 0);
+        reference::Columns how;
+        how.short_t = true; // in memory of its own
+        const std::vector<uint8_t> chunk = format == CUS_EVENTS_HDF5
+                                               ? reference::encodeColumns(e, how, random)
+                                               : reference::encodeEcf(e, reference::Packing::XP, random, false);
+        reference::appendFrame(stream, {chunk, chunk}, {250, 250}, format);
+        const size_t cut = stream.size() - 300;
+        const Mat bytes(1, static_cast<int>(stream.size()), CUS_8UC1, space(), stream);
+        Mat times(1, 500, CUS_64FC1 /* as wide */, space(), std::vector<uint8_t>(4000, 0));
+        cusEventDecoderOptions options = cusEventDecoderDefaults();
+        options.format = format;
+        options.bad_events = CUS_BAD_EVENTS_SKIP; // the second chunk is earlier than the first one's end
+        options.space = space();
+        checkCreate<cusEventDecoderDestroy>(create.c_str(), [&](auto *d) { return cusEventDecoderCreate(d, &options); });
+        cusEventBuffers events = {};
+        events.t = static_cast<int64_t *>(times.mat.data);
+        events.capacity = 500;
+        check(run.c_str(), [&](Trial &t) {
+            support::Owned<cusEventDecoderDestroy> d;
+            CUS_ASSERT_OK(cusEventDecoderCreate(&d, &options));
+            cusEventDecoded done = {};
+            t.attempt([&] {
+                cusEventDecoderState state = {};
+                CUS_TRY(cusEventDecoderGetState(d, &state));
+                CUS_TRY(cusEventDecoderSetState(d, &state));
+                CUS_TRY(cusEventDecoderRun(d, bytes.mat.data, cut, &events, nullptr, nullptr));
+                CUS_TRY(cusEventDecoderCheck(d, nullptr, nullptr));
+                CUS_TRY(cusEventDecoderRun(d, static_cast<uint8_t *>(bytes.mat.data) + cut, stream.size() - cut, &events,
+                                           nullptr, nullptr));
+                CUS_TRY(cusEventDecoderCheck(d, &done, nullptr));
+                return cusEventDecoderFinish(d, nullptr);
+            });
+            if (!t.failed)
+                EXPECT_EQ(done.index, simulatingCuda() ? done.index : 500u);
         });
-        if (!t.failed)
-            EXPECT_EQ(done.index, simulatingCuda() ? done.index : 500u);
-    });
+    }
 }
 
 TEST_P(FaultsWith, Stacker) {

@@ -54,10 +54,11 @@ Row row(const Kind &kind, const std::string &name, size_t words, const raw_test:
             [=](cusSpace space, Layout layout) { return computed(kind, stream, space, layout); }};
 }
 
-Row framesRow(const std::string &name, size_t events, const raw_test::Damage &damage, uint32_t seed) {
-    const Kind kind = {CUS_EVENTS_METAVISION, 0, "Metavision"};
+Row framesRow(cusEventFormat format, const std::string &name, size_t events, const raw_test::Damage &damage,
+              uint32_t seed) {
+    const Kind kind = {format, 0, cusEventFormatName(format)};
     std::mt19937_64 random(seed);
-    const Bytes stream = raw_test::randomFrames(events, damage, random);
+    const Bytes stream = raw_test::randomFrames(events, damage, random, 1280, 720, format);
     return {"cusEventDecoderRun",
             std::string(kind.name) + name,
             seed,
@@ -89,8 +90,12 @@ std::vector<Row> rawRows() {
             rows.push_back(row(kind, " damaged", words, {20, 40, 60, 20, 10}, 71));
         }
     for (const size_t events : {1, 37, 1000, 12000}) {
-        rows.push_back(framesRow("", events, {}, 72));
-        rows.push_back(framesRow(" damaged", events, {0, 40, 60, 0, 0}, 73));
+        rows.push_back(framesRow(CUS_EVENTS_METAVISION, "", events, {}, 72));
+        rows.push_back(framesRow(CUS_EVENTS_METAVISION, " damaged", events, {0, 40, 60, 0, 0}, 73));
+    }
+    for (const size_t events : {1, 37, 1000, 12000}) {
+        rows.push_back(framesRow(CUS_EVENTS_HDF5, "", events, {}, 74));
+        rows.push_back(framesRow(CUS_EVENTS_HDF5, " damaged", events, {0, 40, 60, 20, 0}, 75));
     }
     return rows;
 }

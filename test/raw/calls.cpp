@@ -46,9 +46,10 @@ TEST(Raw, EveryBadOptionIsRejected) {
     using O = cusEventDecoderOptions;
     for (const auto &[format, shown] :
          {std::pair{CUS_EVENTS_ANY, "0 (any)"}, {CUS_EVENTS_TEXT, "6 (text)"}, {CUS_EVENTS_M3ED, "1 (M3ED)"}})
-        rejects([format = format](O &o) { o.format = format; }, (std::string("cusEventDecoderCreate: format is ") + shown +
-                                                                 ", expected EVT2, EVT2.1, EVT3, EVT4, DAT or Metavision")
-                                                                    .c_str());
+        rejects([format = format](O &o) { o.format = format; },
+                (std::string("cusEventDecoderCreate: format is ") + shown +
+                 ", expected EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision or HDF5")
+                    .c_str());
     rejects([](O &o) { o.format = cusEventFormat(77); }, "format is 77 (unknown)");
     rejects([](O &o) { o.legacy = 1; }, "cusEventDecoderCreate: legacy is 1, expected 0, or 1 with EVT2.1");
     rejects([](O &o) { o.width = 0; },

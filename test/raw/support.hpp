@@ -3,7 +3,7 @@
 
 #include "../support.hpp"
 
-#include "reference/ecf.hpp"
+#include "reference/frames.hpp"
 #include "reference/raw.hpp"
 
 #include <algorithm>
@@ -148,10 +148,40 @@ inline Bytes randomStream(const Kind &kind, size_t n, const Damage &damage, std:
     return s.bytes;
 }
 
-// A stream of frames with about n events, for a sensor of at most 2000 x 2000. Damage comes in 1000 events, but `late` in 1000 chunks, and
-// `noise`, changed bytes, in 1000 chunks or headers.
-inline Bytes randomFrames(size_t n, const Damage &damage, std::mt19937_64 &random, int width = 1280, int height = 720) {
+// Events whose columns compress as a camera's do, to almost nothing, or not at all. Times go on from `t`.
+inline reference::Events columnsEvents(size_t n, std::mt19937_64 &random, unsigned width, unsigned height, int64_t t) {
+    const uint64_t kind = random() % 4;
+    if (kind < 2)
+        return reference::ecfEvents(n, random, width, height, t);
+    reference::Events e;
+    const uint64_t place = random(), step = uint64_t(1) << random() % 12;
+    while (e.size() < n) {
+        const uint64_t any = kind == 2 ? place : random();
+        t += kind == 2 ? 0 : int64_t(random() % step);
+        e.add(t, unsigned((any & 0xffff) % width), unsigned((any >> 16 & 0xffff) % height), unsigned(any >> 32 & 1));
+    }
+    return e;
+}
+
+// A chunk of ECF with e, or as many events as no encoder writes them, which t goes on with.
+inline Bytes ecfChunk(const reference::Events &e, std::mt19937_64 &random, unsigned width, unsigned height, int64_t &t) {
+    const bool loose = random() % 3 == 0, split = random() % 2;
+    const auto packing = reference::Packing(random() % 3);
+    Bytes chunk =
+        loose ? reference::looseEcf(e.size(), random, width, height, t) : reference::encodeEcf(e, packing, random, split);
+    if (random() % 5 == 0) // an encoder's padding
+        chunk.resize(chunk.size() + random() % 20);
+    return chunk;
+}
+
+// A stream of frames of a format with about n events, for a sensor of at most 2000 x 2000. Damage comes in 1000 events, but `late` of ECF
+// in 1000 chunks, and `noise`, changed bytes, in 1000 chunks or headers. ECF has no bad polarity.
+inline Bytes randomFrames(size_t n, const Damage &damage, std::mt19937_64 &random, int width = 1280, int height = 720,
+                          cusEventFormat format = CUS_EVENTS_METAVISION) {
     Bytes stream;
+    const bool lzf = format == CUS_EVENTS_HDF5;
+    const auto columns = unsigned(width), rows = unsigned(height);
+    const size_t header = lzf ? 32 : 12;
     const auto below = [&](uint64_t limit) { return random() % limit; };
     const auto happens = [&](unsigned in1000) { return in1000 && below(1000) < in1000; };
     const auto change = [&](Bytes &bytes, size_t first) {
@@ -167,24 +197,32 @@ inline Bytes randomFrames(size_t n, const Damage &damage, std::mt19937_64 &rando
             const size_t count = made < n && below(30) ? std::min<size_t>(below(usual + 1), 65535) : below(3);
             if (happens(damage.late))
                 t = std::max<int64_t>(0, t - int64_t(below(3000)));
-            reference::Events e = reference::ecfEvents(count, random, unsigned(width), unsigned(height), t);
+            reference::Events e = lzf ? columnsEvents(count, random, columns, rows, t)
+                                      : reference::ecfEvents(count, random, columns, rows, t);
             t = count ? e.t.back() : t;
             for (size_t i = 0; i < count; ++i)
                 if (happens(damage.outside))
                     (below(2) ? e.x : e.y)[i] = uint16_t(2000 + below(48));
-            const bool loose = below(3) == 0, split = below(2);
-            const auto packing = reference::Packing(below(3));
-            chunk = loose ? reference::looseEcf(count, random, unsigned(width), unsigned(height), t)
-                          : reference::encodeEcf(e, packing, random, split);
-            if (below(5) == 0) // an encoder's padding
-                chunk.resize(chunk.size() + below(20));
+            for (size_t i = 0; lzf && i < count; ++i) {
+                if (happens(damage.polarity))
+                    e.p[i] = uint8_t(2 + below(254));
+                if (happens(damage.late))
+                    e.t[i] = std::max<int64_t>(0, e.t[i] - int64_t(below(3000)));
+            }
+            if (!lzf)
+                chunk = ecfChunk(e, random, columns, rows, t);
             taken.push_back(uint32_t(below(4) ? count : below(count + 1)));
+            if (lzf) {
+                if (below(3) == 0)
+                    reference::appendGarbage(e, std::min<size_t>(below(30), 65535 - count), random);
+                chunk = reference::encodeColumns(e, reference::anyColumns(e, taken.back(), random), random);
+            }
             if (happens(damage.noise))
-                change(chunk, chunk.size() > 12 ? below(2) * 12 : 0);
+                change(chunk, chunk.size() > header ? below(2) * header : 0);
             made += count;
         }
         const size_t start = stream.size();
-        reference::appendFrame(stream, chunks, taken);
+        reference::appendFrame(stream, chunks, taken, format);
         if (happens(damage.noise))
             stream[start + below(8 + 8 * chunks.size())] = uint8_t(random());
     }

@@ -1,25 +1,17 @@
-// ECF, the compression of Metavision's HDF5, and frames of its chunks: an encoder of every variant, and decoders in the plainest form.
+// ECF, the compression of Metavision's HDF5: an encoder of every variant, and a decoder in the plainest form.
 #pragma once
 
 #include "recording.hpp"
 
-#include "cusight/raw.h"
-
 #include <algorithm>
 #include <functional>
 #include <random>
-#include <string>
 
 namespace reference {
 
 // ---- An encoder ----
 
 enum class Packing { ALL, XP, NONE };
-
-inline void appendNumber(std::vector<uint8_t> &bytes, uint64_t value, size_t size) {
-    for (size_t i = 0; i < size; ++i)
-        bytes.push_back(static_cast<uint8_t>(value >> 8 * i));
-}
 
 // Splits runs at random places: an encoder may, and counts of 0 are allowed.
 struct EcfRuns {
@@ -206,25 +198,7 @@ inline std::vector<uint8_t> looseEcf(size_t n, std::mt19937_64 &random, unsigned
     return out;
 }
 
-// A frame of chunks, of which so many events are taken.
-inline void appendFrame(std::vector<uint8_t> &stream, const std::vector<std::vector<uint8_t>> &chunks,
-                        const std::vector<uint32_t> &events) {
-    const auto pad = [&] { stream.resize((stream.size() + 255) / 256 * 256); };
-    for (const char c : {'E', 'C', 'F', '1'})
-        stream.push_back(uint8_t(c));
-    appendNumber(stream, chunks.size(), 4);
-    for (size_t k = 0; k < chunks.size(); ++k) {
-        appendNumber(stream, chunks[k].size(), 4);
-        appendNumber(stream, events[k], 4);
-    }
-    pad();
-    for (const auto &chunk : chunks) {
-        stream.insert(stream.end(), chunk.begin(), chunk.end());
-        pad();
-    }
-}
-
-// ---- Decoders ----
+// ---- A decoder ----
 
 // Decodes one chunk, byte by byte. Returns whether it is well-formed.
 class EcfChunk {
@@ -313,108 +287,6 @@ class EcfChunk {
     const std::vector<uint8_t> &bytes_;
     size_t at_ = 0;
     bool good_ = true;
-};
-
-// What a decoder makes of a whole recording of frames.
-class Frames {
-  public:
-    explicit Frames(const cusEventDecoderOptions &options)
-        : width_(options.width ? uint32_t(options.width) : 65536),
-          height_(options.height ? uint32_t(options.height) : 65536), skips_(options.bad_events == CUS_BAD_EVENTS_SKIP) {}
-
-    void run(const std::vector<uint8_t> &bytes) {
-        for (at = 0; status == CUS_OK && at < bytes.size();)
-            frame(bytes);
-    }
-
-    Events events;
-    std::vector<cusEventTrigger> triggers; // none
-    cusEventCounts counts = {};
-    cusStatus status = CUS_OK;
-    std::string message; // of FORMAT, without the function's name
-    uint64_t index = 0;  // next event; the bad one
-    size_t at = 0;       // of the frame in which decoding stopped
-
-  private:
-    static uint64_t number(const std::vector<uint8_t> &bytes, size_t at, size_t size = 4) {
-        uint64_t value = 0;
-        for (size_t i = 0; i < size; ++i)
-            value |= uint64_t(bytes[at + i]) << 8 * i;
-        return value;
-    }
-    static size_t padded(size_t size) { return (size + 255) / 256 * 256; }
-
-    void fail(const std::string &what) {
-        status = CUS_ERROR_FORMAT;
-        message = what;
-    }
-    void badHeader() { fail("byte " + std::to_string(at) + ": no header of a frame"); }
-
-    void frame(const std::vector<uint8_t> &bytes) {
-        status = CUS_ERROR_TRUNCATED;
-        if (bytes.size() - at < 8)
-            return;
-        const size_t n = size_t(number(bytes, at + 4));
-        if (number(bytes, at) != 0x31464345 || n < 1 || n > 255)
-            return badHeader();
-        size_t chunk = at + padded(8 + 8 * n);
-        if (bytes.size() < chunk)
-            return;
-        for (size_t k = 0; k < n; ++k) {
-            const uint64_t size = number(bytes, at + 8 + 8 * k), taken = number(bytes, at + 12 + 8 * k);
-            if (size < 12 || size > 1 << 20 || taken > 65535 || taken > 3 * size)
-                return badHeader();
-        }
-        for (size_t k = 0; k < n; ++k) {
-            const size_t size = size_t(number(bytes, at + 8 + 8 * k));
-            if (bytes.size() - chunk < padded(size))
-                return;
-            status = CUS_OK;
-            decode({bytes.begin() + std::ptrdiff_t(chunk), bytes.begin() + std::ptrdiff_t(chunk + size)},
-                   size_t(number(bytes, at + 12 + 8 * k)), chunk);
-            if (status != CUS_OK)
-                return;
-            status = CUS_ERROR_TRUNCATED;
-            chunk += padded(size);
-        }
-        status = CUS_OK;
-        at = chunk;
-    }
-
-    void decode(const std::vector<uint8_t> &chunk, size_t taken, size_t byte) {
-        Events e;
-        const uint64_t count = number(chunk, 0) >> 2;
-        bool good = count >= taken && count <= 65535 && EcfChunk(chunk).run(e);
-        for (const int64_t t : e.t)
-            good = good && uint64_t(t) >> 62 == 0;
-        if (!good)
-            return fail("byte " + std::to_string(byte) +
-                        ": chunk that is not what ECF defines, or has fewer events than its frame says");
-        for (size_t i = 0; i < taken && status == CUS_OK; ++i)
-            event(e.t[i], e.x[i], e.y[i], e.p[i]);
-    }
-
-    void event(int64_t t, uint32_t x, uint32_t y, unsigned p) {
-        const bool outside = x >= width_ || y >= height_, late = t < last_;
-        if (!outside && !late) {
-            events.add(t, x, y, p);
-            ++counts.events;
-            last_ = t;
-        } else if (skips_) {
-            ++(outside ? counts.bad_coordinates : counts.bad_time);
-        } else {
-            const std::string start = "event " + std::to_string(index);
-            return fail(outside ? start + " at x " + std::to_string(x) + ", y " + std::to_string(y) + " is outside the " +
-                                      std::to_string(width_) + " x " + std::to_string(height_) + " sensor"
-                                : start + " at " + std::to_string(t) + " us is earlier than the one before at " +
-                                      std::to_string(last_) + " us");
-        }
-        ++index;
-    }
-
-    const uint32_t width_, height_;
-    const bool skips_;
-    int64_t last_ = -1;
 };
 
 } // namespace reference

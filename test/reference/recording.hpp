@@ -1,4 +1,4 @@
-// Events as tests hold them.
+// Events as tests hold them, and numbers as files do.
 #pragma once
 
 #include <cstddef>
@@ -38,5 +38,10 @@ struct Events {
         return h;
     }
 };
+
+inline void appendNumber(std::vector<uint8_t> &bytes, uint64_t value, size_t size) {
+    for (size_t i = 0; i < size; ++i)
+        bytes.push_back(static_cast<uint8_t>(value >> 8 * i));
+}
 
 } // namespace reference

@@ -209,15 +209,17 @@ bool Recording::next(size_t most, cusEventArrays &events) {
 // ---- Bytes -------------------------------------------------------------------------------------------------------------
 
 bool Recording::decoder(cusEventDecoderOptions &options, cusEventDecoderState &state) {
-    // The reader decodes Metavision's chunks on all cores, the host's decoder on one.
-    const bool framed = info.format == CUS_EVENTS_METAVISION;
-    if (!to_column_.empty() || (framed && !pinned_) || cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
+    if (!to_column_.empty() || cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
+        return false;
+    // The reader decodes the chunks of HDF5 on all cores, the host's decoder on one.
+    const bool ecf = options.format == CUS_EVENTS_METAVISION, framed = ecf || options.format == CUS_EVENTS_HDF5;
+    if (framed && !pinned_)
         return false;
     if (!bytes_.data)
         check(pinned_ ? cusMatCreatePinned(&bytes_, 1, PIECE_BYTES, CUS_8UC1)
                       : cusMatCreate(&bytes_, 1, PIECE_BYTES, CUS_8UC1, CUS_HOST));
     next_byte_ = framed ? state.index : state.offset;
-    bytes_per_unit_ = framed ? 2 : 1;
+    bytes_per_unit_ = ecf ? 2 : framed ? 8 : 1;
     return true;
 }
 

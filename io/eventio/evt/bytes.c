@@ -12,12 +12,14 @@ static cusStatus startBytes(cusEventReader *reader, cusEventDecoderOptions *opti
     CUSI_NOT_NULL(function, options);
     CUSI_NOT_NULL(function, state);
     const cusEventInfo *info = &reader->info;
-    const int framed = eventio_isFramed(reader);
-    CUSI_REQUIRE(framed || eventio_isWords(reader), CUS_ERROR_UNSUPPORTED,
-                 "%s: the file is %s, expected EVT2, EVT2.1, EVT3, EVT4, DAT or Metavision in chunks compressed by ECF",
-                 function, cusEventFormatName(info->format));
+    const cusEventFormat framed = eventio_frameFormat(reader);
+    CUSI_REQUIRE(
+        framed || eventio_isWords(reader), CUS_ERROR_UNSUPPORTED,
+        "%s: the file is %s, expected EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision in chunks compressed by ECF or HDF5 "
+        "with columns x, y, p and t in equal chunks compressed by LZF",
+        function, cusEventFormatName(info->format));
     *options = cusEventDecoderDefaults();
-    options->format = info->format;
+    options->format = framed ? framed : info->format;
     options->legacy = info->legacy;
     options->width = info->width;
     options->height = info->height;
@@ -41,7 +43,7 @@ static cusStatus readBytes(cusEventReader *reader, size_t capacity, void *bytes,
     CUSI_NOT_NULL(function, count);
     *count = 0;
     CUSI_REQUIRE(bytes || !capacity, CUS_ERROR_NULL, "%s: bytes is NULL and capacity %zu", function, capacity);
-    if (eventio_isFramed(reader))
+    if (eventio_frameFormat(reader))
         return eventio_readFrames(reader, capacity, bytes, count);
     CUSI_REQUIRE(reader->next_byte, CUS_ERROR_VALUE, "%s: expected cusEventReaderDecoder before it", function);
     const uint64_t left = reader->source.size > reader->next_byte ? reader->source.size - reader->next_byte : 0;

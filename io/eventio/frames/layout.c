@@ -3,6 +3,7 @@
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/store/store.h"
+#include "lzf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +52,7 @@ cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored) {
             memcpy(copy + y * row, plain + y * frame->step, row);
         plain = copy;
     }
-    *stored = eventio_lzfEncode(plain, bytes, packed);
+    *stored = cusi_lzfEncode(plain, bytes, packed);
     if (*stored == 0) {
         memcpy(packed, plain, bytes);
         *stored = bytes;

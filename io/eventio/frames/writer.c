@@ -5,6 +5,7 @@
 #include "eventio/output.h"
 #include "guard.h"
 #include "host.h"
+#include "lzf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,7 @@ static void packFrames(cusFrameWriter *w, const cusMat *frames, int first, int n
         const uint8_t *from = (const uint8_t *)frames->data + (size_t)(first + i) * rows * frames->step;
         for (size_t y = 0; y < rows; ++y)
             memcpy(plain + y * row, from + y * frames->step, row);
-        w->packed_size[i] = eventio_lzfEncode(plain, bytes, w->packed + (size_t)i * bytes);
+        w->packed_size[i] = cusi_lzfEncode(plain, bytes, w->packed + (size_t)i * bytes);
     }
 }
 

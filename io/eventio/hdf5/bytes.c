@@ -1,10 +1,10 @@
-/* The bytes of a Metavision recording for a decoder of the caller's: its ECF chunks as they are stored, in frames (ecf.h). A frame is
- * planned from the index of the chunks, and read where its bytes go. */
+/* The bytes of a recording for a decoder of the caller's: its chunks as they are stored, in frames (frames.h), either Metavision's of ECF
+ * or those of four columns compressed by LZF. A frame is planned from the index of the chunks, and read where its bytes go. */
 #include "check.h"
-#include "ecf.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/columns.h"
 #include "eventio/hdf5/reader.h"
+#include "frames.h"
 #include "host.h"
 
 #include <errno.h>
@@ -12,14 +12,24 @@
 
 static const char function[] = "cusEventReaderReadBytes";
 
-/* A chunk's place in its frame, and in the source unless it is `encoded` here. */
+/* Bytes of the source. */
+typedef struct Part {
+    uint64_t address;
+    uint32_t size;
+} Part;
+
+/* A chunk's place in its frame: a header, then parts of the source, or one that is `encoded` here. */
 typedef struct Chunk {
-    uint64_t at, address;
+    uint64_t at;
     uint32_t size, events;
-    int encoded;
+    uint32_t header_size;
+    uint8_t header[CUSI_COLUMNS_HEADER];
+    int encoded, part_count;
+    Part part[EVENTIO_COLUMNS];
 } Chunk;
 
 struct Hdf5Frames {
+    uint32_t magic;
     uint64_t next;     /* chunk after the frame */
     uint64_t size, at; /* of the frame, and of its bytes that have been read */
     uint32_t count;
@@ -29,31 +39,65 @@ struct Hdf5Frames {
     EventFailure failure; /* comes after the frame */
 };
 
-static const Table *eventsOf(const cusEventReader *reader) {
-    const Hdf5Reader *h = reader->state;
-    return &h->table[0];
+/* Whether the table has chunks that a frame can have, with this as their only filter. */
+static int isStoredBy(const Table *t, int filter) {
+    return t->is_chunked && !t->plugin && t->filter_count == 1 && t->filters[0] == filter &&
+           t->chunk <= CUSI_CHUNK_MOST_EVENTS;
 }
 
-int eventio_isFramed(const cusEventReader *reader) {
-    if (reader->info.format != CUS_EVENTS_METAVISION)
+/* Whether a table of one column has a type that a chunk of columns can have. */
+static int isColumnType(const Table *t) {
+    const int which = t->field[0].which;
+    const Hdf5Number *number = &t->field[0].number;
+    if (number->class != HDF5_INTEGER || (number->is_big_endian && number->size > 1))
         return 0;
-    const Table *t = eventsOf(reader);
-    return t->is_chunked && !t->plugin && t->filter_count == 1 && t->filters[0] == EVENTIO_FILTER_ECF &&
-           t->chunk <= CUSI_ECF_MOST_EVENTS;
+    if (which == EVENTIO_T)
+        return number->size == 8 || number->size == 4;
+    return number->size == eventio_deliveredSize[which] && (which == EVENTIO_P || !number->is_signed);
+}
+
+/* Whether the tables are x, y, p and t in chunks of the same events. Columns of different lengths stay with the reader, which says so at
+ * the end. */
+static int isColumns(const Hdf5Reader *h) {
+    if (h->table_count != EVENTIO_COLUMNS)
+        return 0;
+    for (int k = 0; k < EVENTIO_COLUMNS; ++k) {
+        const Table *t = &h->table[k];
+        if (t->field_count != 1 || t->field[0].which != k || !isColumnType(t) || !isStoredBy(t, EVENTIO_FILTER_LZF) ||
+            t->chunk != h->table[0].chunk || t->length != h->count)
+            return 0;
+    }
+    return 1;
+}
+
+cusEventFormat eventio_frameFormat(const cusEventReader *reader) {
+    const Hdf5Reader *h = reader->state;
+    switch (reader->info.format) {
+    case CUS_EVENTS_METAVISION:
+        return isStoredBy(&h->table[0], EVENTIO_FILTER_ECF) ? CUS_EVENTS_METAVISION : CUS_EVENTS_ANY;
+    case CUS_EVENTS_M3ED:
+    case CUS_EVENTS_DSEC:
+    case CUS_EVENTS_HDF5:
+        return isColumns(h) ? CUS_EVENTS_HDF5 : CUS_EVENTS_ANY;
+    default:
+        return CUS_EVENTS_ANY;
+    }
 }
 
 cusStatus eventio_startFrames(cusEventReader *reader, cusEventDecoderState *state) {
     Hdf5Reader *h = reader->state;
+    const size_t rows = h->table[0].chunk;
     if (!h->frames)
         h->frames = calloc(1, sizeof *h->frames);
     CUSI_REQUIRE(h->frames, CUS_ERROR_NO_MEMORY, "cusEventReaderDecoder: out of host memory");
     Hdf5Frames *f = h->frames;
     const uint64_t event = reader->mark < h->count ? reader->mark : h->count;
-    f->next = event / eventsOf(reader)->chunk;
+    f->magic = eventio_frameFormat(reader) == CUS_EVENTS_METAVISION ? CUSI_FRAME_ECF : CUSI_FRAME_LZF;
+    f->next = event / rows;
     f->size = f->at = 0;
     f->failure.status = CUS_OK;
     *state = (cusEventDecoderState){.time_high = -1, .time = -1, .last_time = -1, .index = event};
-    state->vector = (uint32_t)(event % eventsOf(reader)->chunk);
+    state->vector = (uint32_t)(event % rows);
     return CUS_OK;
 }
 
@@ -85,21 +129,26 @@ static int isEncodable(const uint8_t *rows, size_t n) {
     return 1;
 }
 
+static void put32(uint8_t *to, uint32_t value) {
+    memcpy(to, &value, sizeof value); /* the machine is little-endian, as CUDA's hosts are */
+}
+
 /* Compresses a chunk to which the filter was not applied, as HDF5 allows for single chunks. */
 static cusStatus encode(const Hdf5Reader *h, const ChunkJob *job, Chunk *chunk) {
     const Table *t = job->table;
+    Part *part = &chunk->part[0];
     const size_t bytes = 16 * (size_t)chunk->events;
     if (job->raw_size != eventio_chunkBytes(t))
         return damaged(t, job->chunk);
     uint8_t *rows = malloc(bytes);
     if (!h->frames->encoded)
-        h->frames->encoded = malloc(CUSI_ECF_MOST_BYTES);
+        h->frames->encoded = malloc(CUSI_CHUNK_MOST_BYTES);
     cusStatus status = CUS_OK;
     if (!rows || !h->frames->encoded)
         status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
-    else if (eventio_readAt(h->file.source, chunk->address, rows, bytes) != (int64_t)bytes)
+    else if (eventio_readAt(h->file.source, part->address, rows, bytes) != (int64_t)bytes)
         status = cusi_fail(CUS_ERROR_IO, "%s: the file cannot be read at byte %llu", function,
-                           (unsigned long long)chunk->address);
+                           (unsigned long long)part->address);
     else if (!isEncodable(rows, chunk->events))
         status = cusi_fail(
             CUS_ERROR_UNSUPPORTED,
@@ -107,37 +156,67 @@ static cusStatus encode(const Hdf5Reader *h, const ChunkJob *job, Chunk *chunk) 
             "cannot hold; read its events instead",
             function, t->name, (unsigned long long)job->chunk * t->chunk);
     else
-        chunk->size = (uint32_t)eventio_ecfEncode(rows, bytes, h->frames->encoded);
+        part->size = (uint32_t)eventio_ecfEncode(rows, bytes, h->frames->encoded);
     chunk->encoded = 1;
     free(rows);
     return status;
 }
 
+/* Finds where the source has a table's next chunk, which becomes the next part of `chunk`. */
+static cusStatus findPart(Hdf5Reader *h, Table *t, Chunk *chunk, ChunkJob *job) {
+    Part *part = &chunk->part[chunk->part_count++];
+    *job = (ChunkJob){.table = t, .chunk = h->frames->next};
+    const cusStatus status = eventio_findChunk(h, job, &part->address);
+    part->size = (uint32_t)job->raw_size; /* findChunk() has bounded it */
+    return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
+}
+
+/* *last: no other chunk follows in the frame. */
+static cusStatus findEcf(Hdf5Reader *h, Chunk *chunk, int *last) {
+    ChunkJob job;
+    CUS_TRY(findPart(h, &h->table[0], chunk, &job));
+    *last = job.skipped_filters & 1;
+    if (*last)
+        CUS_TRY(encode(h, &job, chunk));
+    chunk->size = chunk->part[0].size;
+    return CUS_OK;
+}
+
+static cusStatus findColumns(Hdf5Reader *h, Chunk *chunk) {
+    enum { MOST_RATIO = 88 }; /* LZF makes at most so many bytes of one */
+    const Hdf5Number *p = &h->table[EVENTIO_P].field[0].number, *t = &h->table[EVENTIO_T].field[0].number;
+    put32(chunk->header, (uint32_t)h->table[0].chunk);
+    put32(chunk->header + 4, (t->size == 4 ? CUSI_COLUMNS_SHORT_T : 0u) | (t->is_signed ? CUSI_COLUMNS_SIGNED_T : 0u) |
+                                 (p->is_signed ? CUSI_COLUMNS_SIGNED_P : 0u));
+    memcpy(chunk->header + 8, &h->time_offset, sizeof h->time_offset);
+    chunk->size = chunk->header_size = CUSI_COLUMNS_HEADER;
+    for (int k = 0; k < EVENTIO_COLUMNS; ++k) {
+        Table *column = &h->table[k];
+        ChunkJob job;
+        CUS_TRY(findPart(h, column, chunk, &job));
+        const uint32_t size = chunk->part[k].size;
+        const int plain = job.skipped_filters & 1; /* HDF5 leaves a filter out that would not make the chunk smaller */
+        if (plain ? size != eventio_chunkBytes(column) : size < eventio_chunkBytes(column) / MOST_RATIO)
+            return damaged(column, job.chunk);
+        put32(chunk->header + 16 + 4 * k, plain ? size | CUSI_COLUMNS_PLAIN : size);
+        chunk->size += size;
+    }
+    return CUS_OK;
+}
+
 /* Adds the next chunk to the frame. *last: no other follows it there. */
 static cusStatus addChunk(Hdf5Reader *h, int *last) {
     Hdf5Frames *f = h->frames;
-    Table *t = &h->table[0];
-    ChunkJob job = {.table = t, .chunk = f->next};
-    Chunk chunk = {.at = f->size};
-    const cusStatus status = eventio_findChunk(h, &job, &chunk.address);
-    if (status != CUS_OK)
-        return cusi_renamed(function, status);
+    const Table *t = &h->table[0];
     const uint64_t first = f->next * t->chunk;
-    chunk.size = (uint32_t)job.raw_size; /* findChunk() has bounded it */
-    chunk.events = (uint32_t)(h->count - first < t->chunk ? h->count - first : t->chunk);
-    *last = job.skipped_filters & 1;
-    if (*last)
-        CUS_TRY(encode(h, &job, &chunk));
-    if (!cusi_isFrameEntry(chunk.size, chunk.events))
+    Chunk chunk = {.at = f->size, .events = (uint32_t)(h->count - first < t->chunk ? h->count - first : t->chunk)};
+    CUS_TRY(f->magic == CUSI_FRAME_ECF ? findEcf(h, &chunk, last) : findColumns(h, &chunk));
+    if (!cusi_isFrameEntry(f->magic, chunk.size, chunk.events))
         return damaged(t, f->next);
     f->chunk[f->count++] = chunk;
     f->size += cusi_frameSlot(chunk.size);
     ++f->next;
     return CUS_OK;
-}
-
-static void put32(uint8_t *to, uint32_t value) {
-    memcpy(to, &value, sizeof value); /* the machine is little-endian, as CUDA's hosts are */
 }
 
 /* Plans the next frame: size 0 at the end. Damage comes after the chunks before it. */
@@ -156,7 +235,7 @@ static cusStatus planFrame(Hdf5Reader *h) {
         return f->failure.status == CUS_OK ? CUS_OK : cusi_fail(f->failure.status, "%s", f->failure.message);
     const uint32_t header = cusi_frameHeader(f->count);
     memset(f->header, 0, sizeof f->header);
-    put32(f->header, CUSI_FRAME_MAGIC);
+    put32(f->header, f->magic);
     put32(f->header + 4, f->count);
     for (uint32_t k = 0; k < f->count; ++k) {
         f->chunk[k].at += header;
@@ -176,27 +255,40 @@ static uint64_t overlap(uint64_t at, uint64_t size, uint64_t from, uint64_t to, 
     return end > *first ? end - *first : 0;
 }
 
+/* Copies the chunk's bytes among those; as copyFrame(). */
+static int copyChunk(const Hdf5Reader *h, const Chunk *chunk, uint64_t from, uint64_t to, uint8_t *bytes) {
+    uint64_t at = chunk->at, first, n = overlap(at, chunk->header_size, from, to, &first);
+    if (n)
+        memcpy(bytes + (first - from), chunk->header + (first - at), n);
+    at += chunk->header_size;
+    for (int k = 0; k < chunk->part_count; ++k) {
+        const Part *part = &chunk->part[k];
+        n = overlap(at, part->size, from, to, &first);
+        if (n && chunk->encoded) {
+            memcpy(bytes + (first - from), h->frames->encoded + (first - at), n);
+        } else if (n) {
+            errno = 0;
+            if (eventio_readAt(h->file.source, part->address + (first - at), bytes + (first - from), n) != (int64_t)n)
+                return 0;
+        }
+        at += part->size;
+    }
+    n = overlap(at, cusi_frameSlot(chunk->size) - chunk->size, from, to, &first);
+    if (n)
+        memset(bytes + (first - from), 0, n);
+    return 1;
+}
+
 /* Copies bytes from .. to - 1 of the frame. Whether the file has them all; errno is 0 if it has become shorter. */
 static int copyFrame(const Hdf5Reader *h, uint64_t from, uint64_t to, uint8_t *bytes) {
     const Hdf5Frames *f = h->frames;
-    uint64_t first, n = overlap(0, cusi_frameHeader(f->count), from, to, &first);
+    uint64_t first;
+    const uint64_t n = overlap(0, cusi_frameHeader(f->count), from, to, &first);
     if (n)
         memcpy(bytes, f->header + first, n);
-    for (uint32_t k = 0; k < f->count; ++k) {
-        const Chunk *chunk = &f->chunk[k];
-        n = overlap(chunk->at, chunk->size, from, to, &first);
-        if (n && chunk->encoded) {
-            memcpy(bytes + (first - from), f->encoded + (first - chunk->at), n);
-        } else if (n) {
-            errno = 0;
-            if (eventio_readAt(h->file.source, chunk->address + (first - chunk->at), bytes + (first - from), n) !=
-                (int64_t)n)
-                return 0;
-        }
-        n = overlap(chunk->at + chunk->size, cusi_frameSlot(chunk->size) - chunk->size, from, to, &first);
-        if (n)
-            memset(bytes + (first - from), 0, n);
-    }
+    for (uint32_t k = 0; k < f->count; ++k)
+        if (!copyChunk(h, &f->chunk[k], from, to, bytes))
+            return 0;
     return 1;
 }
 

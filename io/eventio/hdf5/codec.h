@@ -12,10 +12,6 @@ extern "C" {
 /* HDF5's numbers of the compressions that are decoded here. */
 enum { EVENTIO_FILTER_DEFLATE = 1, EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001, EVENTIO_FILTER_ECF = 0x8ecf };
 
-/* Whether `in` decodes to exactly out_size bytes. */
-int eventio_lzfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
-/* Returns the bytes written, or 0 if they would not be fewer than in_size. `out` has room for in_size bytes. */
-size_t eventio_lzfEncode(const uint8_t *in, size_t in_size, uint8_t *out);
 /* 1: done; 0: not Blosc data of that size; -1: built without libblosc. */
 int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
 /* 1: done; 0: not a zlib stream of exactly out_size bytes; -1: built without zlib; -2: out of memory. */

@@ -4,6 +4,7 @@
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/columns.h"
 #include "host.h"
+#include "lzf.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,7 +42,7 @@ void eventio_decodeNeeds(const ChunkJob *job, size_t *raw, size_t *spare) {
 static cusStatus invert(const Table *t, int filter, const uint8_t *from, size_t from_size, uint8_t *to, size_t size) {
     int good;
     if (filter == EVENTIO_FILTER_LZF) {
-        good = eventio_lzfDecode(from, from_size, to, size);
+        good = cusi_lzfDecode(from, from_size, to, size);
     } else if (filter == EVENTIO_FILTER_ECF) {
         good = eventio_ecfDecode(from, from_size, to, size);
     } else if (filter == EVENTIO_FILTER_BLOSC) {

@@ -205,17 +205,6 @@ __device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Wo
     __syncthreads();
 }
 
-__device__ __forceinline__ unsigned warpMax(unsigned v) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_max_sync(FULL_WARP, v);
-#else
-#pragma unroll
-    for (int k = 16; k > 0; k /= 2)
-        v = max(v, __shfl_xor_sync(FULL_WARP, v, k));
-    return v;
-#endif
-}
-
 // The runs of the lanes `lanes`, which are one below the other, as a component, in the first of them. All lanes of the warp call it.
 // Sums fit 32 bits: a warp has 32 words of 32 pixels, with coordinates below 2^16.
 __device__ __forceinline__ MotionComponent sumOf(const Differences &differences, const Word &word, const Run &run,

@@ -1,8 +1,9 @@
-/* The host backend of frames of ECF chunks: finds the chunks in pieces cut anywhere, decodes each as a whole and checks its events.
+/* The host backend of frames: finds the chunks in pieces cut anywhere, decodes each as a whole and checks its events.
  * A header or a chunk that a piece cuts is completed in a buffer. A chunk whose events do not all fit is decoded again. */
 #include "check.h"
-#include "ecf.h"
 #include "event_words.h"
+#include "frames.h"
+#include "lzf.h"
 #include "raw/backend.h"
 
 #include <stdlib.h>
@@ -19,6 +20,7 @@ typedef struct Frames {
     uint8_t *unit;      /* bytes of the next header or chunk, which a piece has cut */
     uint32_t held;      /* how many */
     CusiEvents scratch; /* of one chunk */
+    uint8_t *narrow;    /* times of 4 bytes */
 } Frames;
 
 /* What is left of the piece in a run. */
@@ -35,10 +37,9 @@ static void failAt(Frames *f, uint32_t kind, uint64_t byte) {
 
 /* ---- Chunks ------------------------------------------------------------------------------------------------------------- */
 
-/* Whether the chunk is well-formed, with at least `events` events and times below 2^62. */
-static int decodeChunk(const uint8_t *chunk, uint32_t size, uint32_t events, CusiEvents to) {
+static int decodeEcf(const uint8_t *chunk, uint32_t size, uint32_t events, CusiEvents to) {
     const uint32_t count = cusi_load32(chunk) >> 2;
-    if (count < events || count > CUSI_ECF_MOST_EVENTS)
+    if (count < events || count > CUSI_CHUNK_MOST_EVENTS)
         return 0;
     const CusiEcfOut out = {(uint8_t *)to.x, (uint8_t *)to.y, to.p, (uint8_t *)to.t, 2, 1, 8, 0};
     if (!cusi_ecfDecode(chunk, size, &out))
@@ -47,6 +48,59 @@ static int decodeChunk(const uint8_t *chunk, uint32_t size, uint32_t events, Cus
     for (uint32_t i = 0; i < count; ++i)
         bits |= (uint64_t)to.t[i];
     return bits >> 62 == 0;
+}
+
+/* Makes times of the first n stored ones. Whether they are in range. */
+static int makeTimes(const uint8_t *stored, size_t n, uint32_t flags, uint64_t offset, int64_t *times) {
+    uint64_t bits = 0, wide = 0;
+    for (size_t i = 0; i < n; ++i) {
+        if (flags & CUSI_COLUMNS_SHORT_T) {
+            wide = cusi_load32(stored + 4 * i);
+            if (flags & CUSI_COLUMNS_SIGNED_T)
+                wide = (uint64_t)(int64_t)(int32_t)wide;
+        } else {
+            memcpy(&wide, stored + 8 * i, 8); /* the machine is little-endian, as CUDA's hosts are */
+            bits |= flags & CUSI_COLUMNS_SIGNED_T ? 0 : wide;
+        }
+        wide += offset;
+        bits |= wide;
+        memcpy(times + i, &wide, 8);
+    }
+    return bits >> 62 == 0;
+}
+
+static int decodeColumns(const Frames *f, const uint8_t *chunk, uint32_t size, uint32_t events, CusiEvents to) {
+    const uint32_t rows = cusi_load32(chunk), flags = cusi_load32(chunk + 4);
+    const uint64_t offset = cusi_load32(chunk + 8) | (uint64_t)cusi_load32(chunk + 12) << 32;
+    uint8_t *const times = flags & CUSI_COLUMNS_SHORT_T ? f->narrow : (uint8_t *)to.t;
+    uint8_t *const out[CUSI_COLUMNS] = {(uint8_t *)to.x, (uint8_t *)to.y, to.p, times};
+    if (rows < events || rows > CUSI_CHUNK_MOST_EVENTS || flags > CUSI_COLUMNS_FLAGS)
+        return 0;
+    const uint8_t *at = chunk + CUSI_COLUMNS_HEADER;
+    size_t left = size - CUSI_COLUMNS_HEADER;
+    for (int k = 0; k < CUSI_COLUMNS; ++k) {
+        const uint32_t stored = cusi_load32(chunk + 16 + 4 * k), n = stored & ~CUSI_COLUMNS_PLAIN;
+        const size_t bytes = (size_t)rows * cusi_columnWidth(k, flags);
+        if (n > left || (stored != n && n != bytes))
+            return 0;
+        if (stored != n)
+            memcpy(out[k], at, n);
+        else if (!cusi_lzfDecode(at, n, out[k], bytes))
+            return 0;
+        at += n;
+        left -= n;
+    }
+    if (flags & CUSI_COLUMNS_SIGNED_P)
+        for (size_t i = 0; i < events; ++i)
+            to.p[i] = to.p[i] == 255 ? 0 : to.p[i]; /* -1 */
+    return !left && makeTimes(times, events, flags, offset, to.t);
+}
+
+/* Whether the chunk is well-formed, with at least `events` events and times below 2^62: of ECF all, of columns those events'. */
+static int decodeChunk(const cusEventDecoder *decoder, const uint8_t *chunk, uint32_t size, uint32_t events,
+                       CusiEvents to) {
+    return decoder->options.format == CUS_EVENTS_METAVISION ? decodeEcf(chunk, size, events, to)
+                                                            : decodeColumns(decoder->state, chunk, size, events, to);
 }
 
 /* Delivers n good events, which may be in their place already, or overlap it. */
@@ -109,9 +163,9 @@ static size_t deliverGood(const cusEventDecoder *decoder, Frames *f, const cusEv
 static void runChunk(const cusEventDecoder *decoder, Frames *f, const cusEventBuffers *to, const uint8_t *chunk) {
     const uint32_t events = f->events[f->place.line], skip = f->place.vector < events ? f->place.vector : events;
     const uint64_t at = f->last.count;
-    const int in_place = to->capacity - at >= CUSI_ECF_MOST_EVENTS && !skip && to->x && to->y && to->p && to->t;
+    const int in_place = to->capacity - at >= CUSI_CHUNK_MOST_EVENTS && !skip && to->x && to->y && to->p && to->t;
     const CusiEvents made = in_place ? (CusiEvents){to->x + at, to->y + at, to->p + at, to->t + at} : f->scratch;
-    if (!decodeChunk(chunk, f->size[f->place.line], events, made)) {
+    if (!decodeChunk(decoder, chunk, f->size[f->place.line], events, made)) {
         failAt(f, RAW_BAD_CHUNK, f->place.offset + f->next);
         return;
     }
@@ -134,13 +188,13 @@ static int hold(Frames *f, Piece *piece, uint32_t n) {
 }
 
 /* Whether the next header has been read; otherwise the piece ends before, or the status is FORMAT and the piece is where it was. */
-static int takeHeader(Frames *f, Piece *piece) {
+static int takeHeader(uint32_t magic, Frames *f, Piece *piece) {
     const Piece before = *piece;
     const uint32_t held = f->held;
     if (f->held < CUSI_FRAME_START && !hold(f, piece, CUSI_FRAME_START))
         return 0;
     const uint32_t chunks = cusi_load32(f->unit + 4);
-    int good = cusi_load32(f->unit) == CUSI_FRAME_MAGIC && chunks > f->place.line && chunks <= CUSI_FRAME_CHUNKS;
+    int good = cusi_load32(f->unit) == magic && chunks > f->place.line && chunks <= CUSI_FRAME_CHUNKS;
     if (good && !hold(f, piece, cusi_frameHeader(chunks)))
         return 0;
     f->next = good ? cusi_frameHeader(chunks) : 0;
@@ -148,7 +202,7 @@ static int takeHeader(Frames *f, Piece *piece) {
         const uint8_t *entry = f->unit + CUSI_FRAME_START + CUSI_FRAME_ENTRY * k;
         f->size[k] = cusi_load32(entry);
         f->events[k] = cusi_load32(entry + 4);
-        good = cusi_isFrameEntry(f->size[k], f->events[k]);
+        good = cusi_isFrameEntry(magic, f->size[k], f->events[k]);
         if (good && k < f->place.line)
             f->next += cusi_frameSlot(f->size[k]);
     }
@@ -199,7 +253,9 @@ static int takeChunk(const cusEventDecoder *decoder, Frames *f, Piece *piece, co
     return 1;
 }
 
-cusStatus raw_frames_run(cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events) {
+static cusStatus run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                     const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream) {
+    (void)function, (void)decoded, (void)stream;
     Frames *f = decoder->state;
     cusEventDecoded *done = &f->last;
     Piece piece = {size ? bytes : (const uint8_t *)"", size}; /* bytes may be NULL then */
@@ -209,7 +265,8 @@ cusStatus raw_frames_run(cusEventDecoder *decoder, const void *bytes, size_t siz
         return CUS_OK;
     }
     *done = raw_nothing();
-    while (f->chunks ? takeChunk(decoder, f, &piece, events) : takeHeader(f, &piece)) {
+    while (f->chunks ? takeChunk(decoder, f, &piece, events)
+                     : takeHeader(raw_magicOf(decoder->options.format), f, &piece)) {
     }
     done->used = size - piece.left;
     done->index = f->place.index;
@@ -219,22 +276,23 @@ cusStatus raw_frames_run(cusEventDecoder *decoder, const void *bytes, size_t siz
 
 /* ---- Memory and state ---------------------------------------------------------------------------------------------------- */
 
-cusStatus raw_frames_create(const char *function, cusEventDecoder *decoder) {
+static cusStatus create(const char *function, cusEventDecoder *decoder) {
     Frames *f = calloc(1, sizeof *f);
     CUSI_REQUIRE(f, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     decoder->state = f;
-    f->unit = malloc(CUSI_ECF_MOST_BYTES);
+    f->unit = malloc(CUSI_CHUNK_MOST_BYTES);
     CusiEvents *scratch = &f->scratch;
-    scratch->x = malloc(CUSI_ECF_MOST_EVENTS * sizeof *scratch->x);
-    scratch->y = malloc(CUSI_ECF_MOST_EVENTS * sizeof *scratch->y);
-    scratch->p = malloc(CUSI_ECF_MOST_EVENTS * sizeof *scratch->p);
-    scratch->t = malloc(CUSI_ECF_MOST_EVENTS * sizeof *scratch->t);
-    CUSI_REQUIRE(f->unit && scratch->x && scratch->y && scratch->p && scratch->t, CUS_ERROR_NO_MEMORY,
+    scratch->x = malloc(CUSI_CHUNK_MOST_EVENTS * sizeof *scratch->x);
+    scratch->y = malloc(CUSI_CHUNK_MOST_EVENTS * sizeof *scratch->y);
+    scratch->p = malloc(CUSI_CHUNK_MOST_EVENTS * sizeof *scratch->p);
+    scratch->t = malloc(CUSI_CHUNK_MOST_EVENTS * sizeof *scratch->t);
+    f->narrow = malloc(CUSI_CHUNK_MOST_EVENTS * sizeof(uint32_t));
+    CUSI_REQUIRE(f->unit && scratch->x && scratch->y && scratch->p && scratch->t && f->narrow, CUS_ERROR_NO_MEMORY,
                  "%s: out of host memory", function);
     return CUS_OK;
 }
 
-void raw_frames_destroy(cusEventDecoder *decoder) {
+static void destroy(cusEventDecoder *decoder) {
     Frames *f = decoder->state;
     if (!f)
         return;
@@ -243,23 +301,27 @@ void raw_frames_destroy(cusEventDecoder *decoder) {
     free(f->scratch.y);
     free(f->scratch.p);
     free(f->scratch.t);
+    free(f->narrow);
     free(f);
 }
 
-cusStatus raw_frames_check(cusEventDecoder *decoder, cusEventDecoded *decoded) {
+static cusStatus check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream) {
+    (void)function, (void)stream;
     const Frames *f = decoder->state;
     *decoded = f->last;
     return CUS_OK;
 }
 
-cusStatus raw_frames_getState(cusEventDecoder *decoder, cusEventDecoderState *state) {
+static cusStatus getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state) {
+    (void)function;
     const Frames *f = decoder->state;
     *state = f->place;
     state->carried = (uint32_t)(f->passed + f->held);
     return CUS_OK;
 }
 
-cusStatus raw_frames_setState(cusEventDecoder *decoder, const cusEventDecoderState *state) {
+static cusStatus setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
+    (void)function;
     Frames *f = decoder->state;
     f->place = *state;
     f->counts = (cusEventCounts){0};
@@ -269,3 +331,5 @@ cusStatus raw_frames_setState(cusEventDecoder *decoder, const cusEventDecoderSta
     f->passed = 0;
     return CUS_OK;
 }
+
+const RawMethods raw_hostFrames = {create, destroy, run, check, getState, setState};

@@ -241,9 +241,9 @@ static size_t runCarried(const Run *run, const uint8_t *bytes, size_t n) {
     return need - carried;
 }
 
-cusStatus raw_host_run(cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events) {
-    if (raw_isFrames(decoder))
-        return raw_frames_run(decoder, bytes, size, events);
+static cusStatus run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                     const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream) {
+    (void)function, (void)decoded, (void)stream;
     HostDecoder *host = decoder->state;
     cusEventDecoded *done = &host->last;
     const Run run = {decoder, host, events};
@@ -274,9 +274,7 @@ cusStatus raw_host_run(cusEventDecoder *decoder, const void *bytes, size_t size,
 
 /* ---- Memory and state ---------------------------------------------------------------------------------------------------- */
 
-cusStatus raw_host_create(const char *function, cusEventDecoder *decoder) {
-    if (raw_isFrames(decoder))
-        return raw_frames_create(function, decoder);
+static cusStatus create(const char *function, cusEventDecoder *decoder) {
     HostDecoder *host = calloc(1, sizeof *host);
     CUSI_REQUIRE(host, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     decoder->state = host;
@@ -291,11 +289,7 @@ cusStatus raw_host_create(const char *function, cusEventDecoder *decoder) {
     return CUS_OK;
 }
 
-void raw_host_destroy(cusEventDecoder *decoder) {
-    if (raw_isFrames(decoder)) {
-        raw_frames_destroy(decoder);
-        return;
-    }
+static void destroy(cusEventDecoder *decoder) {
     HostDecoder *host = decoder->state;
     if (!host)
         return;
@@ -306,25 +300,22 @@ void raw_host_destroy(cusEventDecoder *decoder) {
     free(host);
 }
 
-cusStatus raw_host_check(cusEventDecoder *decoder, cusEventDecoded *decoded) {
-    if (raw_isFrames(decoder))
-        return raw_frames_check(decoder, decoded);
+static cusStatus check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream) {
+    (void)function, (void)stream;
     const HostDecoder *host = decoder->state;
     *decoded = host->last;
     return CUS_OK;
 }
 
-cusStatus raw_host_getState(cusEventDecoder *decoder, cusEventDecoderState *state) {
-    if (raw_isFrames(decoder))
-        return raw_frames_getState(decoder, state);
+static cusStatus getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state) {
+    (void)function;
     const HostDecoder *host = decoder->state;
     *state = host->place;
     return CUS_OK;
 }
 
-cusStatus raw_host_setState(cusEventDecoder *decoder, const cusEventDecoderState *state) {
-    if (raw_isFrames(decoder))
-        return raw_frames_setState(decoder, state);
+static cusStatus setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
+    (void)function;
     HostDecoder *host = decoder->state;
     host->place = *state;
     host->counts = (cusEventCounts){0};
@@ -332,3 +323,5 @@ cusStatus raw_host_setState(cusEventDecoder *decoder, const cusEventDecoderState
     host->last.index = state->index;
     return CUS_OK;
 }
+
+const RawMethods raw_hostWords = {create, destroy, run, check, getState, setState};

@@ -1,5 +1,6 @@
 // The device half of a decoder of words: memory, runs, and what waits for them.
 #include "device.h"
+#include "raw/cuda/decoder.cuh"
 #include "raw/cuda/stages.cuh"
 
 #include <algorithm>
@@ -45,20 +46,7 @@ size_t tilesFor(size_t size) {
     return cusi::divUp(size + sizeof(cusEventDecoderState::carry), static_cast<size_t>(TILE));
 }
 
-cusStatus copy(const char *function, void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    CUSI_CUDA(function, cudaMemcpyAsync(to, from, bytes, kind, stream));
-    return cusi::cudaStatus(cudaStreamSynchronize(stream), function, "cudaStreamSynchronize");
-}
-
-} // namespace
-
-} // namespace cusi::raw
-
-using namespace cusi::raw;
-
-cusStatus raw_cuda_create(const char *function, cusEventDecoder *decoder) {
-    if (raw_isFrames(decoder))
-        return raw_cuda_frames_create(function, decoder);
+cusStatus create(const char *function, cusEventDecoder *decoder) {
     Decoder *made = new (std::nothrow) Decoder;
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     decoder->state = made;
@@ -72,11 +60,7 @@ cusStatus raw_cuda_create(const char *function, cusEventDecoder *decoder) {
     return CUS_OK;
 }
 
-void raw_cuda_destroy(cusEventDecoder *decoder) {
-    if (raw_isFrames(decoder)) {
-        raw_cuda_frames_destroy(decoder);
-        return;
-    }
+void destroy(cusEventDecoder *decoder) {
     Decoder *cuda = static_cast<Decoder *>(decoder->state);
     if (!cuda)
         return;
@@ -88,10 +72,8 @@ void raw_cuda_destroy(cusEventDecoder *decoder) {
     delete cuda;
 }
 
-cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
-                       const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream) {
-    if (raw_isFrames(decoder))
-        return raw_cuda_frames_run(function, decoder, bytes, size, events, decoded, stream);
+cusStatus run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events,
+              cusEventDecoded *decoded, cusStream stream) {
     const Decoder *cuda = static_cast<const Decoder *>(decoder->state);
     const Run run = {cuda->memory,
                      cuda->sums,
@@ -111,34 +93,17 @@ cusStatus raw_cuda_run(const char *function, cusEventDecoder *decoder, const voi
     return launchOf(decoder->options)(function, run, static_cast<cudaStream_t>(stream));
 }
 
-cusStatus raw_cuda_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream) {
-    if (raw_isFrames(decoder))
-        return raw_cuda_frames_check(function, decoder, decoded, stream);
-    Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
-    const cudaStream_t s = static_cast<cudaStream_t>(stream);
-    CUS_TRY(copy(function, decoded, &memory->last, sizeof *decoded, cudaMemcpyDeviceToHost, s));
-    return decoded->status == CUS_ERROR_CAPACITY
-               ? cusi::cudaStatus(cudaMemsetAsync(&memory->is_full, 0, sizeof memory->is_full, s), function,
-                                  "cudaMemsetAsync")
-               : CUS_OK;
-}
-
-cusStatus raw_cuda_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state) {
-    if (raw_isFrames(decoder))
-        return raw_cuda_frames_getState(function, decoder, state);
-    const Memory *memory = static_cast<const Decoder *>(decoder->state)->memory;
-    return copy(function, state, &memory->place, sizeof *state, cudaMemcpyDeviceToHost, nullptr);
-}
-
-cusStatus raw_cuda_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
-    if (raw_isFrames(decoder))
-        return raw_cuda_frames_setState(function, decoder, state);
-    Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
+cusStatus setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
     Memory made = {};
-    made.place = *state;
-    made.last = raw_nothing();
-    made.last.index = state->index;
     made.bad_tile = NO_TILE;
     made.first_time = -1;
-    return copy(function, memory, &made, sizeof made, cudaMemcpyHostToDevice, nullptr);
+    return remember(function, static_cast<Decoder *>(decoder->state)->memory, made, *state);
 }
+
+} // namespace
+
+} // namespace cusi::raw
+
+using namespace cusi::raw;
+
+extern "C" const RawMethods raw_cudaWords = {create, destroy, run, check<Decoder>, getState<Decoder>, setState};

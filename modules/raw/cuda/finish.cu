@@ -1,5 +1,6 @@
 // The end of a run: the state after it and what it has done. From the first tile that has a bad event or word, or more than fits, one
 // block decodes the piece again, tile by tile: it drops what is bad or finds the word at which to stop.
+#include "raw/cuda/decoder.cuh"
 #include "raw/cuda/stages.cuh"
 
 namespace cusi::raw {
@@ -28,10 +29,7 @@ struct Examiner {
     int64_t t = 0;
 
     __device__ void event(uint32_t column, uint32_t row, uint32_t p, int64_t time) {
-        const uint32_t kind = column >= run->sensor.width || row >= run->sensor.height ? CUSI_BAD_COORDINATES
-                              : p > 1                                                  ? CUSI_BAD_POLARITY
-                              : time < last                                            ? CUSI_BAD_TIME
-                                                                                       : 0;
+        const uint32_t kind = badnessOf(run->sensor, column, row, p, time, last);
         if (kind && !run->skips) {
             stopped = kind, x = column, y = row, t = time;
             return;
@@ -46,14 +44,7 @@ struct Examiner {
             return;
         if (i == 0)
             run->memory->first_time = time;
-        if (run->events.x)
-            run->events.x[i] = static_cast<uint16_t>(column);
-        if (run->events.y)
-            run->events.y[i] = static_cast<uint16_t>(row);
-        if (run->events.p)
-            run->events.p[i] = static_cast<uint8_t>(p);
-        if (run->events.t)
-            run->events.t[i] = time;
+        putEvent(run->events, i, column, row, p, time);
     }
     __device__ void events(uint32_t first, uint32_t row, uint32_t p, int64_t time, uint32_t mask) {
         for (; mask && !stopped; mask &= mask - 1)

@@ -1,19 +1,21 @@
 // The device half of a decoder of frames: memory, runs, and the kernels for good input: listing the chunks, decoding them, and keeping
 // the bytes of the one that the piece has cut.
 #include "device.h"
-#include "raw/cuda/chunks.cuh"
+#include "raw/cuda/decoder.cuh"
+#include "raw/cuda/ecf.cuh"
+#include "raw/cuda/lzf.cuh"
 
 #include <algorithm>
 #include <new>
 
-namespace cusi::raw::ecf {
+namespace cusi::raw::frames {
 
 namespace {
 
 constexpr uint32_t MOST_BLOCKS = 2048, KEEP_BLOCKS = 128;
 
 __global__ void __launch_bounds__(THREADS) listKernel(const __grid_constant__ Run run) {
-    __shared__ Shared shared;
+    __shared__ Scans shared;
     startInOrder();
     Memory &memory = *run.memory;
     const bool idle = isIdle(memory);
@@ -24,18 +26,22 @@ __global__ void __launch_bounds__(THREADS) listKernel(const __grid_constant__ Ru
     }
 }
 
+// A block decodes a part of a chunk. The last part has the times.
+template<class Codec>
 __global__ void __launch_bounds__(THREADS, 4) decodeKernel(const __grid_constant__ Run run) {
-    __shared__ Shared shared;
+    constexpr uint32_t PARTS = Codec::PARTS;
+    __shared__ typename Codec::Shared shared;
     startInOrder();
     const Memory &memory = *run.memory;
     const Stream s(run);
-    const uint32_t chunks = memory.walk.chunks;
-    if (blockIdx.x < chunks)
-        clearMarks(shared);
-    for (uint32_t c = blockIdx.x; c < chunks; c += gridDim.x) {
+    const uint32_t parts = PARTS * memory.walk.chunks;
+    if (blockIdx.x < parts)
+        Codec::prepare(shared);
+    for (uint32_t i = blockIdx.x; i < parts; i += gridDim.x) {
+        const uint32_t c = i / PARTS, part = PARTS - 1 - i % PARTS; // times take longest
         const Listed chunk = run.list[c];
         const uint32_t first = c == 0 ? min(memory.place.vector, chunk.events) : 0, count = chunk.events - first;
-        if (threadIdx.x == 0) {
+        if (part == PARTS - 1 && threadIdx.x == 0) {
             run.first_times[c] = INT64_MAX;
             run.last_times[c] = -1;
         }
@@ -43,7 +49,7 @@ __global__ void __launch_bounds__(THREADS, 4) decodeKernel(const __grid_constant
         const bool fits = static_cast<size_t>(chunk.base) + count <= run.events.capacity;
         const Target to = {&run.events, chunk.base, first, count, run.sensor, run.first_times + c, run.last_times + c};
         bool odd = false;
-        const bool good = fits && decodeChunk(s, shared, chunk.at, chunk.size, to, odd);
+        const bool good = fits && Codec::decode(s, shared, chunk.at, chunk.size, to, static_cast<int>(part), odd);
         if (__syncthreads_or(odd || !good) && threadIdx.x == 0)
             atomicMin(&run.memory->bad_chunk, c);
     }
@@ -73,18 +79,7 @@ cusStatus allocate(const char *function, size_t n, T **memory) {
     return cusi_deviceAllocate(function, n * sizeof **memory, reinterpret_cast<void **>(memory));
 }
 
-cusStatus copy(const char *function, void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    CUSI_CUDA(function, cudaMemcpyAsync(to, from, bytes, kind, stream));
-    return cusi::cudaStatus(cudaStreamSynchronize(stream), function, "cudaStreamSynchronize");
-}
-
-} // namespace
-
-} // namespace cusi::raw::ecf
-
-using namespace cusi::raw::ecf;
-
-cusStatus raw_cuda_frames_create(const char *function, cusEventDecoder *decoder) {
+cusStatus create(const char *function, cusEventDecoder *decoder) {
     Decoder *made = new (std::nothrow) Decoder;
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     decoder->state = made;
@@ -96,14 +91,14 @@ cusStatus raw_cuda_frames_create(const char *function, cusEventDecoder *decoder)
     CUS_TRY(allocate(function, chunks, &made->last_times));
     CUS_TRY(allocate(function, MOST_HELD, &made->held));
     cusEventBuffers &scratch = made->scratch;
-    scratch.capacity = CUSI_ECF_MOST_EVENTS;
+    scratch.capacity = CUSI_CHUNK_MOST_EVENTS;
     CUS_TRY(allocate(function, scratch.capacity, &scratch.x));
     CUS_TRY(allocate(function, scratch.capacity, &scratch.y));
     CUS_TRY(allocate(function, scratch.capacity, &scratch.p));
     return allocate(function, scratch.capacity, &scratch.t);
 }
 
-void raw_cuda_frames_destroy(cusEventDecoder *decoder) {
+void destroy(cusEventDecoder *decoder) {
     Decoder *cuda = static_cast<Decoder *>(decoder->state);
     if (!cuda)
         return;
@@ -119,8 +114,8 @@ void raw_cuda_frames_destroy(cusEventDecoder *decoder) {
     delete cuda;
 }
 
-cusStatus raw_cuda_frames_run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
-                              const cusEventBuffers *events, cusEventDecoded *decoded, cusStream stream) {
+cusStatus run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events,
+              cusEventDecoded *decoded, cusStream stream) {
     const Decoder *cuda = static_cast<const Decoder *>(decoder->state);
     const cudaStream_t s = static_cast<cudaStream_t>(stream);
     const Run run = {cuda->memory,
@@ -134,38 +129,30 @@ cusStatus raw_cuda_frames_run(const char *function, cusEventDecoder *decoder, co
                      *events,
                      decoded,
                      decoder->sensor,
+                     raw_magicOf(decoder->options.format),
                      decoder->options.bad_events == CUS_BAD_EVENTS_SKIP};
     // More than one block for each 4 KB would not find a chunk in a camera's recording.
     const auto blocks = static_cast<unsigned>(std::min<size_t>(size / 4096 + 1, MOST_BLOCKS));
+    const auto decode = run.magic == CUSI_FRAME_ECF ? decodeKernel<ecf::Codec> : decodeKernel<lzf::Codec>;
     CUS_TRY(cusi::launchOverlapped(function, listKernel, 1, THREADS, 0, s, run));
-    CUS_TRY(cusi::launchOverlapped(function, decodeKernel, blocks, THREADS, 0, s, run));
+    CUS_TRY(cusi::launchOverlapped(function, decode, blocks, THREADS, 0, s, run));
     CUS_TRY(launchRepair(function, run, s));
     return cusi::launchOverlapped(function, keepKernel, KEEP_BLOCKS, THREADS, 0, s, run);
 }
 
-cusStatus raw_cuda_frames_check(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded,
-                                cusStream stream) {
-    Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
-    const cudaStream_t s = static_cast<cudaStream_t>(stream);
-    CUS_TRY(copy(function, decoded, &memory->last, sizeof *decoded, cudaMemcpyDeviceToHost, s));
-    return decoded->status == CUS_ERROR_CAPACITY
-               ? cusi::cudaStatus(cudaMemsetAsync(&memory->is_full, 0, sizeof memory->is_full, s), function,
-                                  "cudaMemsetAsync")
-               : CUS_OK;
-}
-
-cusStatus raw_cuda_frames_getState(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state) {
-    const Memory *memory = static_cast<const Decoder *>(decoder->state)->memory;
-    return copy(function, state, &memory->place, sizeof *state, cudaMemcpyDeviceToHost, nullptr);
-}
-
-cusStatus raw_cuda_frames_setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
-    Memory *memory = static_cast<Decoder *>(decoder->state)->memory;
+cusStatus setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
+    cusEventDecoderState place = *state;
+    place.carried = 0; // they are passed again
     Memory made = {};
-    made.place = *state;
-    made.place.carried = 0; // they are passed again
-    made.last = raw_nothing();
-    made.last.index = state->index;
     made.bad_chunk = NONE;
-    return copy(function, memory, &made, sizeof made, cudaMemcpyHostToDevice, nullptr);
+    return remember(function, static_cast<Decoder *>(decoder->state)->memory, made, place);
 }
+
+} // namespace
+
+} // namespace cusi::raw::frames
+
+using namespace cusi::raw::frames;
+
+extern "C" const RawMethods raw_cudaFrames = {
+    create, destroy, run, cusi::raw::check<Decoder>, cusi::raw::getState<Decoder>, setState};

@@ -1,14 +1,16 @@
 // The end of a run of frames: the state after it and what it has done. From the first chunk on that is malformed, has a bad event, or
 // does not fit, one block decodes chunk after chunk: it drops what is bad or finds the event at which to stop.
-#include "raw/cuda/chunks.cuh"
+#include "raw/cuda/decoder.cuh"
+#include "raw/cuda/ecf.cuh"
+#include "raw/cuda/lzf.cuh"
 
-namespace cusi::raw::ecf {
+namespace cusi::raw::frames {
 
 namespace {
 
-// Of the events before the bad chunk, and of those that were examined again.
+// It counts the events before the bad chunk, and those that were examined again.
 struct Tally {
-    unsigned long long passed, kept, bad_coordinates, bad_time;
+    unsigned long long passed, kept, bad_coordinates, bad_polarity, bad_time;
     long long first_time, last_time; // of the events delivered by this run; the latest so far
 };
 
@@ -21,7 +23,7 @@ struct Stop {
 };
 
 struct Totals {
-    Shared shared;
+    Scans shared;
     Tally tally;
     Stop stop;
     uint32_t found;
@@ -33,7 +35,7 @@ __device__ uint32_t tallyGood(const Run &run, Totals &all, uint32_t bad) {
     const Memory &memory = *run.memory;
     int64_t last = memory.place.last_time;
     if (threadIdx.x == 0) {
-        all.tally = {0, 0, 0, 0, -1, last};
+        all.tally = {0, 0, 0, 0, 0, -1, last};
         all.found = bad;
     }
     __syncthreads();
@@ -74,14 +76,15 @@ __device__ void examine(const Run &run, Totals &all, uint32_t chunk, uint32_t fi
     for (uint32_t from = first; from < count && !all.stop.kind; from += THREADS) {
         const uint32_t i = from + threadIdx.x;
         const bool is_event = i < count;
-        const uint32_t x = is_event ? run.scratch.x[i] : 0, y = is_event ? run.scratch.y[i] : 0;
+        const uint32_t x = is_event ? run.scratch.x[i] : 0, y = is_event ? run.scratch.y[i] : 0,
+                       p = is_event ? run.scratch.p[i] : 0;
         const int64_t t = is_event ? run.scratch.t[i] : -1;
-        const bool inside = is_event && x < run.sensor.width && y < run.sensor.height;
+        const bool is_sound = is_event && !badnessOf(run.sensor, x, y, p, t, t); // unless it is late
         int64_t before;
         TimeScan(all.shared.scan.times)
-            .ExclusiveScan(inside ? t : -1, before, static_cast<int64_t>(all.tally.last_time),
+            .ExclusiveScan(is_sound ? t : -1, before, static_cast<int64_t>(all.tally.last_time),
                            [](int64_t a, int64_t b) { return max(a, b); });
-        const uint32_t kind = !is_event ? 0 : !inside ? CUSI_BAD_COORDINATES : t < before ? CUSI_BAD_TIME : 0;
+        const uint32_t kind = is_event ? badnessOf(run.sensor, x, y, p, t, before) : 0;
         const bool good = is_event && !kind;
         uint32_t rank;
         if (threadIdx.x == 0)
@@ -102,42 +105,42 @@ __device__ void examine(const Run &run, Totals &all, uint32_t chunk, uint32_t fi
             else if (problem == CUSI_BAD_COORDINATES)
                 stop.detail[2] = x, stop.detail[3] = y, stop.detail[4] = run.sensor.width,
                 stop.detail[5] = run.sensor.height;
-            else
+            else if (problem == CUSI_BAD_TIME)
                 stop.detail[2] = static_cast<uint64_t>(t), stop.detail[3] = static_cast<uint64_t>(before);
         }
         if (passes && good) {
-            if (run.events.x)
-                run.events.x[place] = static_cast<uint16_t>(x);
-            if (run.events.y)
-                run.events.y[place] = static_cast<uint16_t>(y);
-            if (run.events.p)
-                run.events.p[place] = run.scratch.p[i];
-            if (run.events.t)
-                run.events.t[place] = t;
+            putEvent(run.events, place, x, y, p, t);
             if (place == 0)
                 all.tally.first_time = t;
             atomicMax(&all.tally.last_time, static_cast<long long>(t));
         }
         const int passed = __syncthreads_count(passes), kept = __syncthreads_count(passes && good),
-                  outside = __syncthreads_count(passes && kind == CUSI_BAD_COORDINATES);
+                  off_sensor = __syncthreads_count(passes && kind == CUSI_BAD_COORDINATES),
+                  no_polarity = __syncthreads_count(passes && kind == CUSI_BAD_POLARITY);
         if (threadIdx.x == 0) {
             all.tally.passed += static_cast<unsigned>(passed);
             all.tally.kept += static_cast<unsigned>(kept);
-            all.tally.bad_coordinates += static_cast<unsigned>(outside);
-            all.tally.bad_time += static_cast<unsigned>(passed - kept - outside);
+            all.tally.bad_coordinates += static_cast<unsigned>(off_sensor);
+            all.tally.bad_polarity += static_cast<unsigned>(no_polarity);
+            all.tally.bad_time += static_cast<unsigned>(passed - kept - off_sensor - no_polarity);
         }
         __syncthreads();
     }
 }
 
 // Decodes chunk c into the scratch arrays, and examines it.
-__device__ void repair(const Run &run, Totals &all, uint32_t c) {
+template<class Codec>
+__device__ void repair(const Run &run, Totals &all, typename Codec::Shared &shared, uint32_t c) {
     const Listed chunk = run.list[c];
     const uint32_t first = c == 0 ? min(run.memory->place.vector, chunk.events) : 0;
     bool odd = false;
     const Target to = {&run.scratch, 0, 0, chunk.events, run.sensor, nullptr, nullptr};
-    const bool good = decodeChunk(Stream(run), all.shared, chunk.at, chunk.size, to, odd);
-    __syncthreads();
+    bool good = true;
+#pragma unroll 1
+    for (int part = 0; part < Codec::PARTS && good; ++part) {
+        good = Codec::decode(Stream(run), shared, chunk.at, chunk.size, to, part, odd);
+        __syncthreads();
+    }
     if (good)
         examine(run, all, c, first, chunk.events);
     else if (threadIdx.x == 0)
@@ -200,6 +203,7 @@ __device__ void commit(const Run &run, const Tally &tally, Stop &stop, const Wal
         done.detail[i] = stop.detail[i];
     counts.events += tally.kept;
     counts.bad_coordinates += tally.bad_coordinates;
+    counts.bad_polarity += tally.bad_polarity;
     counts.bad_time += tally.bad_time;
     done.counts = counts;
     place.index = done.index;
@@ -209,18 +213,20 @@ __device__ void commit(const Run &run, const Tally &tally, Stop &stop, const Wal
     keepState(run, stop, walk);
 }
 
+template<class Codec>
 __global__ void __launch_bounds__(THREADS) repairKernel(const __grid_constant__ Run run) {
     __shared__ Totals all;
+    __shared__ typename Codec::Shared shared;
     startInOrder();
     Memory &memory = *run.memory;
     const bool idle = isIdle(memory);
     Walk end = memory.walk;
     if (!idle) {
-        clearMarks(all.shared);
+        Codec::prepare(shared);
         if (threadIdx.x == 0)
             all.stop = {};
         for (uint32_t c = tallyGood(run, all, min(memory.bad_chunk, end.chunks)); c < end.chunks && !all.stop.kind; ++c)
-            repair(run, all, c);
+            repair<Codec>(run, all, shared, c);
         if (all.stop.kind)
             end = walk(run, all.shared, all.stop.chunk, false);
     }
@@ -245,7 +251,8 @@ __global__ void __launch_bounds__(THREADS) repairKernel(const __grid_constant__ 
 } // namespace
 
 cusStatus launchRepair(const char *function, const Run &run, cudaStream_t stream) {
-    return launchOverlapped(function, repairKernel, 1, THREADS, 0, stream, run);
+    const auto kernel = run.magic == CUSI_FRAME_ECF ? repairKernel<ecf::Codec> : repairKernel<lzf::Codec>;
+    return launchOverlapped(function, kernel, 1, THREADS, 0, stream, run);
 }
 
-} // namespace cusi::raw::ecf
+} // namespace cusi::raw::frames

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/store/store.h"
+#include "lzf.h"
 
 #include <stdlib.h>
 
@@ -41,7 +42,7 @@ void eventio_columnsFree(Hdf5Columns *all) {
 static size_t pack(const Hdf5Dataset *d, const uint8_t *in, size_t size, uint8_t *out) {
     switch (d->filter_count ? d->filters[0].id : 0) {
     case EVENTIO_FILTER_LZF:
-        return eventio_lzfEncode(in, d->chunk_bytes, out);
+        return cusi_lzfEncode(in, d->chunk_bytes, out);
     case EVENTIO_FILTER_DEFLATE:
         return eventio_deflateEncode(in, d->chunk_bytes, out, (int)d->filters[0].values[0]);
     case EVENTIO_FILTER_ECF:

@@ -1,102 +1,20 @@
-// Frames of ECF chunks: what a run knows of them, and how a block decodes one chunk.
+// How a block decodes a chunk of ECF (ecf.h).
 //
 // The fields of a chunk follow each other, and only decoding one tells where the next begins. So a block decodes field after field, a tile
 // of bytes at a time, 16 bytes a thread. Which bytes are counts that follow a run, and how many digits of a step precede, is known after
 // a scan of what each thread's bytes do to either (chainsOf); which events and times the runs have, after a scan of sums. Runs are marked
 // at their first event and at each multiple of 32 in shared memory, and a warp copies the marks to 32 events at a time.
-#ifndef CUSI_RAW_CUDA_CHUNKS_CUH
-#define CUSI_RAW_CUDA_CHUNKS_CUH
+#ifndef CUSI_RAW_CUDA_ECF_CUH
+#define CUSI_RAW_CUDA_ECF_CUH
 
-#include "cuda.cuh"
 #include "ecf.h"
-#include "event_checks.h"
-#include "raw/backend.h"
+#include "raw/cuda/frames.cuh"
 
-#include <cub/block/block_scan.cuh>
+namespace cusi::raw::frames::ecf {
 
-namespace cusi::raw::ecf {
-
-constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int BYTES = 16, TILE = THREADS * BYTES; // of a thread, of a block
 constexpr int AHEAD = 4;                          // bytes behind a tile: a count
 constexpr uint32_t WINDOW = 2048;                 // events expanded at a time
-constexpr uint32_t NONE = ~0u;
-constexpr uint32_t MOST_HELD = CUSI_FRAME_HEADER + CUSI_FRAME_UNIT + CUSI_ECF_MOST_BYTES; // a header and a chunk
-
-// ---- A run
-
-// A complete chunk of the stream.
-struct Listed {
-    uint32_t at, size; // bytes of the stream
-    uint32_t events;   // that are taken
-    uint32_t base;     // events before it, without those that earlier runs have passed
-};
-
-// A place between chunks.
-struct Place {
-    uint64_t offset;       // of the frame's header in the recording
-    uint32_t header;       // of the frame in the stream
-    uint32_t header_bytes; // 0: the header is not complete
-    uint32_t line;         // chunks of the frame before it
-    uint32_t prefix;       // their bytes
-    uint32_t chunk;        // the next in the stream
-};
-// What the stream has up to a place.
-struct Walk {
-    Place end;
-    uint32_t chunks, events;
-    uint32_t dropped; // bytes of the last frame's chunks that are no longer in the stream
-    uint32_t bad;     // a malformed header follows
-};
-
-// Bytes of a stream that are to be kept: a header, and behind it those of a chunk. `held` of the stream's first bytes are there.
-struct Keep {
-    uint32_t header, header_bytes, chunk, chunk_bytes, held;
-};
-
-// What a decoder remembers, in device memory.
-struct Memory {
-    cusEventDecoderState place;
-    cusEventCounts counts;
-    cusEventDecoded last;
-    uint32_t held, dropped; // bytes kept; bytes of the frame's chunks passed before those
-    uint32_t is_full;       // the last run ended with CAPACITY, and nobody has asked
-    uint32_t bad_chunk;     // the first with a bad event or more than fits, or malformed; NONE
-    Walk walk;
-    Keep keep;
-};
-
-struct Run {
-    Memory *memory;
-    Listed *list;                      // the run's chunks
-    int64_t *first_times, *last_times; // of their events; INT64_MAX and -1: there are none
-    uint8_t *held;                     // bytes that earlier pieces left: MOST_HELD
-    cusEventBuffers scratch;           // for the events of a chunk
-    const uint8_t *bytes;
-    uint32_t size;
-    cusEventBuffers events;
-    cusEventDecoded *decoded;
-    CusiSensor sensor;
-    bool skips; // bad events
-};
-
-__device__ __forceinline__ bool isIdle(const Memory &memory) {
-    return memory.is_full || memory.last.status == CUS_ERROR_FORMAT;
-}
-
-// The bytes that earlier pieces left, then the piece.
-struct Stream {
-    const uint8_t *held, *piece;
-    uint32_t held_bytes, total;
-    __device__ explicit Stream(const Run &run)
-        : held(run.held), piece(run.bytes), held_bytes(run.memory->held), total(held_bytes + run.size) {}
-    __device__ uint8_t at(uint32_t i) const { return i < held_bytes ? held[i] : piece[i - held_bytes]; }
-    __device__ uint32_t number(uint32_t i) const {
-        return at(i) | at(i + 1) << 8 | at(i + 2) << 16 | static_cast<uint32_t>(at(i + 3)) << 24;
-    }
-};
-
-cusStatus launchRepair(const char *function, const Run &run, cudaStream_t stream); // repair.cu
 
 // ---- Scans
 
@@ -132,8 +50,6 @@ struct Sum {
 
 using ChainScan = cub::BlockScan<uint32_t, THREADS>;
 using SumScan = cub::BlockScan<Sum, THREADS>;
-using NumberScan = cub::BlockScan<uint32_t, THREADS>;
-using TimeScan = cub::BlockScan<int64_t, THREADS>;
 
 struct Shared {
     alignas(16) uint8_t bytes[TILE + AHEAD + 28]; // from a multiple of 16 on
@@ -141,52 +57,10 @@ struct Shared {
     union {
         typename ChainScan::TempStorage chains;
         typename SumScan::TempStorage sums;
-        typename NumberScan::TempStorage numbers;
-        typename TimeScan::TempStorage times;
     } scan;
     uint32_t end; // of the section
 };
-// Before the first chunk of a block.
-__device__ __forceinline__ void clearMarks(Shared &shared) {
-    for (uint32_t i = threadIdx.x; i < WINDOW; i += THREADS)
-        shared.marks[i] = 0;
-    __syncthreads();
-}
-
-// Loads n bytes of the stream, 16 at a time where they can be. Returns where they begin. Behind the stream's end are zeros.
-__device__ inline uint32_t stage(const Stream &s, uint32_t from, uint32_t n, uint8_t *to) {
-    const uint32_t have = min(n, s.total - min(from, s.total));
-    if (have == 0 || (from < s.held_bytes && from + have > s.held_bytes)) { // of both
-        for (uint32_t i = threadIdx.x; i < n; i += THREADS)
-            to[i] = i < have ? s.at(from + i) : 0;
-        return 0;
-    }
-    const uintptr_t begin =
-                        reinterpret_cast<uintptr_t>(from < s.held_bytes ? s.held + from : s.piece + (from - s.held_bytes)),
-                    end = begin + have;
-    const uint32_t offset = begin % 16;
-    for (uint32_t i = threadIdx.x; 16 * i < offset + n; i += THREADS) {
-        const uintptr_t at = begin - offset + 16 * static_cast<uintptr_t>(i);
-        uint4 sixteen = {0, 0, 0, 0};
-        if (at >= begin && at + 16 <= end) {
-            sixteen = *reinterpret_cast<const uint4 *>(at);
-        } else {
-            uint32_t four[4] = {};
-            for (uint32_t j = 0; j < 16; ++j)
-                if (at + j >= begin && at + j < end)
-                    four[j / 4] |= static_cast<uint32_t>(*reinterpret_cast<const uint8_t *>(at + j)) << 8 * (j % 4);
-            sixteen = {four[0], four[1], four[2], four[3]};
-        }
-        reinterpret_cast<uint4 *>(to)[i] = sixteen;
-    }
-    return offset;
-}
-
 // ---- Sections
-
-__device__ __forceinline__ uint32_t load16(const uint8_t *p) {
-    return p[0] | static_cast<uint32_t>(p[1]) << 8;
-}
 
 // The kinds of runs: units of UNIT bytes, the lower BITS of which are a count; all ones: it follows in COUNT units. 0: a mask.
 struct Times {
@@ -405,137 +279,52 @@ __device__ bool decodePacked(const Stream &s, Shared &shared, const Chunk &chunk
     return true;
 }
 
-// Where the events of a chunk from number `first` on go, and how many of them.
-struct Target {
-    const cusEventBuffers *arrays;
-    size_t at;
-    uint32_t first, count;
-    CusiSensor sensor;
-    int64_t *first_time, *last_time; // NULL: not wanted
+struct Codec {
+    static constexpr int PARTS = 1;
+    using Shared = ecf::Shared;
+
+    // Before the first chunk of a block.
+    static __device__ void prepare(Shared &shared) {
+        for (uint32_t i = threadIdx.x; i < WINDOW; i += THREADS)
+            shared.marks[i] = 0;
+        __syncthreads();
+    }
+
+    // Decodes a chunk, which must have the target's events, by the whole block. false: it is malformed. `odd`: of this thread's events one
+    // is outside the sensor or may be earlier than that before.
+    static __device__ bool decode(const Stream &s, Shared &shared, uint32_t start, uint32_t size, const Target &to, int,
+                                  bool &odd) {
+        const uint32_t header = s.number(start);
+        const unsigned long long time = s.number(start + 4) | static_cast<unsigned long long>(s.number(start + 8)) << 32;
+        const Chunk chunk = {start, size, header >> 2};
+        if (chunk.count < to.first + to.count || chunk.count > CUSI_CHUNK_MOST_EVENTS)
+            return false;
+        const auto emitX = [&](uint32_t i, unsigned long long x) { to.putX(i, static_cast<uint32_t>(x), odd); };
+        const auto emitY = [&](uint32_t i, unsigned long long y) { to.putY(i, static_cast<uint32_t>(y), odd); };
+        const auto emitP = [&](uint32_t i, unsigned long long p) { to.putP(i, static_cast<uint32_t>(p), odd); };
+        uint32_t at = decodeSection<Times>(s, shared, chunk, CUSI_ECF_HEADER, time, odd,
+                                           [&](uint32_t i, unsigned long long t) { to.putTime(i, t); });
+        if (at == NONE)
+            return false;
+        if (header & CUSI_ECF_ALL_PACKED)
+            return decodePacked<4>(s, shared, chunk, at, [&](uint32_t i, uint32_t value) {
+                emitX(i, value >> 1 & 2047);
+                emitY(i, value >> 12);
+                emitP(i, value & 1);
+            });
+        at = decodeSection<Rows>(s, shared, chunk, at, 0, odd, emitY);
+        if (at == NONE)
+            return false;
+        if (header & CUSI_ECF_XP_PACKED)
+            return decodePacked<2>(s, shared, chunk, at, [&](uint32_t i, uint32_t value) {
+                emitX(i, value >> 1);
+                emitP(i, value & 1);
+            });
+        at = decodeSection<Masks>(s, shared, chunk, at, 0, odd, emitX);
+        return at != NONE && decodeSection<Polarities>(s, shared, chunk, at, 0, odd, emitP) != NONE;
+    }
 };
 
-// Decodes a chunk, which must have the target's events, by the whole block. false: it is malformed. `odd`: of this thread's events one
-// is outside the sensor or may be earlier than that before.
-__device__ inline bool decodeChunk(const Stream &s, Shared &shared, uint32_t start, uint32_t size, const Target &to,
-                                   bool &odd) {
-    const uint32_t header = s.number(start);
-    const unsigned long long time = s.number(start + 4) | static_cast<unsigned long long>(s.number(start + 8)) << 32;
-    const Chunk chunk = {start, size, header >> 2};
-    if (chunk.count < to.first + to.count || chunk.count > CUSI_ECF_MOST_EVENTS)
-        return false;
-    const cusEventBuffers &out = *to.arrays;
-    const auto isWanted = [&](uint32_t i) { return i - to.first < to.count; };
-    const auto emitX = [&](uint32_t i, uint32_t x) {
-        if (!isWanted(i))
-            return;
-        odd |= x >= to.sensor.width;
-        if (out.x)
-            out.x[to.at + (i - to.first)] = static_cast<uint16_t>(x);
-    };
-    const auto emitY = [&](uint32_t i, uint32_t y) {
-        if (!isWanted(i))
-            return;
-        odd |= y >= to.sensor.height;
-        if (out.y)
-            out.y[to.at + (i - to.first)] = static_cast<uint16_t>(y);
-    };
-    const auto emitP = [&](uint32_t i, uint32_t p) {
-        if (isWanted(i) && out.p)
-            out.p[to.at + (i - to.first)] = static_cast<uint8_t>(p);
-    };
-    const auto emitTime = [&](uint32_t i, unsigned long long t) {
-        if (!isWanted(i))
-            return;
-        if (out.t)
-            out.t[to.at + (i - to.first)] = static_cast<int64_t>(t);
-        if (to.first_time && i == to.first)
-            *to.first_time = static_cast<int64_t>(t);
-        if (to.last_time && i == to.first + to.count - 1)
-            *to.last_time = static_cast<int64_t>(t);
-    };
-    uint32_t at = decodeSection<Times>(s, shared, chunk, CUSI_ECF_HEADER, time, odd, emitTime);
-    if (at == NONE)
-        return false;
-    if (header & CUSI_ECF_ALL_PACKED)
-        return decodePacked<4>(s, shared, chunk, at, [&](uint32_t i, uint32_t value) {
-            emitX(i, value >> 1 & 2047);
-            emitY(i, value >> 12);
-            emitP(i, value & 1);
-        });
-    at = decodeSection<Rows>(s, shared, chunk, at, 0, odd,
-                             [&](uint32_t i, unsigned long long y) { emitY(i, static_cast<uint32_t>(y)); });
-    if (at == NONE)
-        return false;
-    if (header & CUSI_ECF_XP_PACKED)
-        return decodePacked<2>(s, shared, chunk, at, [&](uint32_t i, uint32_t value) {
-            emitX(i, value >> 1);
-            emitP(i, value & 1);
-        });
-    at = decodeSection<Masks>(s, shared, chunk, at, 0, odd,
-                              [&](uint32_t i, unsigned long long x) { emitX(i, static_cast<uint32_t>(x)); });
-    return at != NONE && decodeSection<Polarities>(s, shared, chunk, at, 0, odd, [&](uint32_t i, unsigned long long p) {
-                             emitP(i, static_cast<uint32_t>(p));
-                         }) != NONE;
-}
-
-// ---- Frames
-
-// Finds the complete chunks of the stream, up to number `limit`, by the whole block. With `lists` they are listed.
-__device__ inline Walk walk(const Run &run, Shared &shared, uint32_t limit, bool lists) {
-    const Stream s(run);
-    const Memory &memory = *run.memory;
-    const uint32_t k = threadIdx.x; // of the frame's chunks
-    Walk w = {};
-    w.dropped = memory.dropped;
-    Place &end = w.end;
-    end.offset = memory.place.offset;
-    end.line = static_cast<uint32_t>(memory.place.line);
-    for (;;) {
-        end.header_bytes = end.prefix = 0;
-        end.chunk = end.header;
-        const uint32_t left = s.total - end.header;
-        if (left < CUSI_FRAME_START)
-            return w;
-        const uint32_t chunks = s.number(end.header + 4);
-        w.bad = s.number(end.header) != CUSI_FRAME_MAGIC || chunks <= end.line || chunks > CUSI_FRAME_CHUNKS;
-        if (w.bad || left < cusi_frameHeader(chunks))
-            return w;
-        const bool is_chunk = k < chunks;
-        const uint32_t entry = end.header + CUSI_FRAME_START + CUSI_FRAME_ENTRY * k, size = is_chunk ? s.number(entry) : 0,
-                       events = is_chunk ? s.number(entry + 4) : 0;
-        w.bad = __syncthreads_or(is_chunk && !cusi_isFrameEntry(size, events));
-        if (w.bad)
-            return w;
-        uint32_t before, all, events_before, all_events;
-        NumberScan(shared.scan.numbers).ExclusiveSum(cusi_frameSlot(size), before, all);
-        __syncthreads();
-        const uint32_t header_bytes = cusi_frameHeader(chunks), at = end.header + header_bytes + before - w.dropped;
-        const bool complete = is_chunk && k >= end.line && k - end.line < limit - w.chunks &&
-                              static_cast<uint64_t>(at) + cusi_frameSlot(size) <= s.total;
-        const uint32_t passed = w.chunks == 0 && k == end.line ? min(memory.place.vector, events) : 0;
-        NumberScan(shared.scan.numbers).ExclusiveSum(complete ? events - passed : 0, events_before, all_events);
-        if (lists && complete)
-            run.list[w.chunks + k - end.line] = {at, size, events, w.events + events_before};
-        const uint32_t done = static_cast<uint32_t>(__syncthreads_count(complete));
-        w.chunks += done;
-        w.events += all_events;
-        end.line += done;
-        if (end.line == chunks) {
-            end.header += header_bytes + all - w.dropped;
-            end.offset += header_bytes + all;
-            end.line = w.dropped = 0;
-            continue;
-        }
-        if (k == end.line)
-            shared.end = before;
-        __syncthreads();
-        end.header_bytes = header_bytes;
-        end.prefix = shared.end;
-        end.chunk = end.header + header_bytes + end.prefix - w.dropped;
-        return w;
-    }
-}
-
-} // namespace cusi::raw::ecf
+} // namespace cusi::raw::frames::ecf
 
 #endif
