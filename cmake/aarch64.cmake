@@ -1,9 +1,11 @@
 # Toolchain file for 64-bit ARM with Debian's packages g++-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user, which runs the
-# tests. CUSIGHT_SYSROOT, if set, is a folder with further ARM libraries (unpacked Debian packages).
+# tests. CUSIGHT_SYSROOT, if set, is a folder with further ARM libraries (unpacked Debian packages). For CUDA, CMAKE_CUDA_COMPILER is the nvcc
+# of a toolkit that has ARM's runtime in targets/aarch64-linux: scripts/wheels makes one.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_CUDA_HOST_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES CUSIGHT_SYSROOT)
@@ -11,6 +13,10 @@ set(CMAKE_FIND_ROOT_PATH /usr/aarch64-linux-gnu)
 if(CUSIGHT_SYSROOT)
     list(APPEND CMAKE_FIND_ROOT_PATH ${CUSIGHT_SYSROOT})
     list(APPEND CMAKE_CROSSCOMPILING_EMULATOR -E LD_LIBRARY_PATH=${CUSIGHT_SYSROOT}/usr/lib/aarch64-linux-gnu)
+endif()
+if(CMAKE_CUDA_COMPILER)
+    get_filename_component(toolkit ${CMAKE_CUDA_COMPILER}/../.. ABSOLUTE)
+    list(APPEND CMAKE_FIND_ROOT_PATH ${toolkit}/targets/aarch64-linux)
 endif()
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

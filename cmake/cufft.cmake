@@ -9,7 +9,9 @@ if(CUSIGHT_HAVE_CUDA)
         list(APPEND renamed cufft${function}=cusi_cufft${function})
     endforeach()
     set_source_files_properties(${match_kernels} PROPERTIES COMPILE_OPTIONS --fmad=false COMPILE_DEFINITIONS "${renamed}")
-    set_source_files_properties(modules/match/cuda/cufft/open.c PROPERTIES COMPILE_DEFINITIONS
-        "CUSI_CUFFT_FOLDER=\"${CUDAToolkit_LIBRARY_DIR}\"")
+    if(NOT CMAKE_CROSSCOMPILING) # the other machine's CUDA is where NVIDIA's packages put it
+        set_source_files_properties(modules/match/cuda/cufft/open.c PROPERTIES COMPILE_DEFINITIONS
+            "CUSI_CUFFT_FOLDER=\"${CUDAToolkit_LIBRARY_DIR}\"")
+    endif()
     list(APPEND private_libraries ${CMAKE_DL_LIBS})
 endif()

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""What is inside a wheel of scripts/wheels, and how large it may be. wheel.py WHEEL cpu|cuda|aarch64; exit status 1: it is not as it
-should be."""
+"""What is inside a wheel of scripts/wheels, and how large it may be. wheel.py WHEEL cpu|cuda MACHINE, such as aarch64. Exit status 1: it
+is not as it should be. Needs pyelftools, which auditwheel brings."""
+import io
 import os
 import re
 import sys
 import zipfile
 
-path, kind = sys.argv[1:]
+from elftools.elf.elffile import ELFFile
+
+path, backend, machine = sys.argv[1:]
 name = os.path.basename(path)
 size = os.path.getsize(path)
-files = zipfile.ZipFile(path).namelist()
+wheel = zipfile.ZipFile(path)
+files = wheel.namelist()
 wrong = []
 
 
@@ -18,7 +22,6 @@ def expect(condition, text):
         wrong.append(text)
 
 
-machine = "aarch64" if kind == "aarch64" else os.uname().machine
 expect(re.search(rf"-manylinux_2_\d+_{machine}(\.|$)", name), f"the platform is not manylinux for {machine}")
 expect(re.search(r"-cp3(12-abi3|\d+-cp3\d+)-", name), "the Python tag is neither that of the stable ABI nor of one version")
 for wanted in ("cusight/__init__.py", "cusight/_core.pyi", "cusight/py.typed"):
@@ -30,7 +33,16 @@ libraries = {os.path.basename(f) for f in files if re.search(r"\.so(\.|$)", f) a
 known = re.compile(r"lib(gomp|zstd|blosc|bz2|lz4|snappy)-[0-9a-f]+\.so[.0-9]*")
 expect(all(known.fullmatch(f) for f in libraries), f"unexpected libraries: {sorted(libraries)}")
 expect(all(re.match(r"cusight(\.libs|-[0-9.]+\.dist-info)?/", f) for f in files), f"unexpected files: {files}")
-limit = {"cpu": 3, "aarch64": 3, "cuda": 100}[kind]  # PyPI accepts 100 MB
+for file in files:
+    if re.search(r"\.so(\.|$)", file):
+        elf = ELFFile(io.BytesIO(wheel.read(file)))
+        expect(elf["e_machine"] == {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}[machine], f"{file} is for {elf['e_machine']}")
+        # CUDA's runtime is inside the module; it opens the driver, and the module cuFFT, when they are needed.
+        linked = [tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")]
+        expect(not any(re.match("lib(cu|nv)", library) for library in linked), f"{file} links {linked}")
+        if file.startswith("cusight/_core"):
+            expect((elf.get_section_by_name(".nv_fatbin") is not None) == (backend == "cuda"), "CUDA code is missing, or unexpected")
+limit = {"cpu": 3, "cuda": 100}[backend]  # PyPI accepts 100 MB
 expect(size <= limit * 1000000, f"{size} bytes, at most {limit} MB are expected")
 for text in wrong:
     print(f"{name}: {text}")
