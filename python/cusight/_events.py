@@ -452,7 +452,8 @@ class EventPipeline(Closeable):
         windows per batch; 0: 16 MiB of frames.
     max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
     recording: of EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision (compressed by ECF) or M3ED (LZF): `push_recording` instead of `push`. Its
-        raw bytes are decoded from the beginning, where frames are made: a GPU is sent 2 to 4 bytes an event (LZF: about 8), not 13. `Recording.frames` does so by itself.
+        raw bytes are decoded from the beginning, where frames are made: a GPU is sent 2 to 4 bytes an event (LZF: about 8), not 13.
+        `Recording.frames` does so by itself.
 
     Raises ValueError (status CAPACITY) if a window by duration has more than max_events events, or if more than max_gap in a row
     have none; NotImplementedError for a recording of another format.

@@ -260,8 +260,10 @@ TEST(EventHdf5Lzf, OtherColumnsAreForTheReader) {
         s.more[k] = 1;
         refused(e, s, "columns of other lengths", CUS_ERROR_TRUNCATED);
     }
-    for (const std::vector<int> &filters :
-         {std::vector<int>{}, {H5Z_FILTER_SHUFFLE}, {H5Z_FILTER_SHUFFLE, EVENTIO_FILTER_LZF}}) {
+    for (const std::vector<int> &filters : {std::vector<int>{},
+                                            {H5Z_FILTER_SHUFFLE},
+                                            {H5Z_FILTER_SHUFFLE, EVENTIO_FILTER_LZF},
+                                            {EVENTIO_FILTER_LZF, H5Z_FILTER_FLETCHER32}}) {
         Stored s;
         s.filters = filters;
         refused(none, s, "other filters");

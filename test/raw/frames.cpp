@@ -543,7 +543,8 @@ TEST_P(RawColumns, FramesOfLongChunks) {
         }
         reference::appendFrame(stream, chunks, taken, CUS_EVENTS_HDF5);
     }
-    const auto options = frameOptions(CUS_EVENTS_HDF5, space());
+    auto options = frameOptions(CUS_EVENTS_HDF5, space());
+    options.max_bytes = stream.size();
     reference::Frames expected(options);
     expected.run(stream);
     ASSERT_EQ(expected.status, CUS_OK) << expected.message;

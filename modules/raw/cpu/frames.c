@@ -286,7 +286,7 @@ static cusStatus create(const char *function, cusEventDecoder *decoder) {
     scratch->y = malloc(CUSI_CHUNK_MOST_EVENTS * sizeof *scratch->y);
     scratch->p = malloc(CUSI_CHUNK_MOST_EVENTS * sizeof *scratch->p);
     scratch->t = malloc(CUSI_CHUNK_MOST_EVENTS * sizeof *scratch->t);
-    f->narrow = malloc(CUSI_CHUNK_MOST_EVENTS * sizeof(uint32_t));
+    f->narrow = malloc((size_t)4 * CUSI_CHUNK_MOST_EVENTS);
     CUSI_REQUIRE(f->unit && scratch->x && scratch->y && scratch->p && scratch->t && f->narrow, CUS_ERROR_NO_MEMORY,
                  "%s: out of host memory", function);
     return CUS_OK;

@@ -1,9 +1,10 @@
 // How a block decodes a chunk of ECF (ecf.h).
 //
-// The fields of a chunk follow each other, and only decoding one tells where the next begins. So a block decodes field after field, a tile
-// of bytes at a time, 16 bytes a thread. Which bytes are counts that follow a run, and how many digits of a step precede, is known after
-// a scan of what each thread's bytes do to either (chainsOf); which events and times the runs have, after a scan of sums. Runs are marked
-// at their first event and at each multiple of 32 in shared memory, and a warp copies the marks to 32 events at a time.
+// The fields of a chunk follow each other, and only decoding one tells where the next begins. So a block decodes field
+// after field, a tile of bytes at a time, 16 bytes a thread. Which bytes are counts that follow a run, and how many digits
+// of a step precede, is known after a scan of what each thread's bytes do to either (chainsOf); which events and times the
+// runs have, after a scan of sums. Runs are marked at their first event and at each multiple of 32 in shared memory, and a
+// warp copies the marks to 32 events at a time.
 #ifndef CUSI_RAW_CUDA_ECF_CUH
 #define CUSI_RAW_CUDA_ECF_CUH
 

@@ -1,10 +1,11 @@
 // How a block decodes a column of a chunk of LZF (frames.h, lzf.h).
 //
-// Where a token begins is known when the one before has been read, and what it copies when that has been decoded: chains that a block follows
-// by pointer doubling. For each byte of a tile it is found where the first token behind the byte's group of 32 would begin, if one began
-// there; then, by way of the groups, behind a warp's bytes; and from the first token on these lead to those that are there. Tokens mark the
-// bytes that they make in a window, and a thread gives a byte its value, if it is a literal or comes from an earlier window, or a
-// link to the place in the window where it comes from. Links are then followed in log2 of the longest chain of copies.
+// Where a token begins is known when the one before has been read, and what it copies when that has been decoded: chains
+// that a block follows by pointer doubling. For each byte of a tile it is found where the first token behind the byte's
+// group of 32 would begin, if one began there; then, by way of the groups, behind a warp's bytes; and from the first token
+// on these lead to those that are there. Tokens mark the bytes that they make in a window, and a thread gives a byte its
+// value, if it is a literal or comes from an earlier window, or a link to the place in the window where it comes from.
+// Links are then followed in log2 of the longest chain of copies.
 #ifndef CUSI_RAW_CUDA_LZF_CUH
 #define CUSI_RAW_CUDA_LZF_CUH
 
