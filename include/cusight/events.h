@@ -246,7 +246,8 @@ CUS_API cusEventPipelineOptions cusEventPipelineDefaults(void);
 typedef struct cusEventPipeline cusEventPipeline;
 
 /* Creates a pipeline. All memory is allocated here, whatever the length of the recording: with compute CUS_DEVICE three
- * sets of page-locked and device buffers, each for max_events events and a batch of frames. options NULL: defaults.
+ * sets of page-locked and device buffers, each for max_events events and a batch of frames. With a decoder they are for 16 MiB of bytes,
+ * with one of HDF5 for 64 MiB, and one buffer on the device is for events. options NULL: defaults.
  * Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols,
                                          const cusRepresentation *representations, int count,
@@ -265,8 +266,8 @@ CUS_API void cusEventPipelineDestroy(cusEventPipeline *pipeline);
 CUS_API cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events);
 
 /* Adds the next bytes of the recording, any number of them, in host memory, for a pipeline with a decoder. They may be reused when
- * the call returns. With compute CUS_DEVICE the bytes, 2 to 4 an event, are uploaded instead of events, 13; bytes in page-locked
- * memory directly. The frames are those of the same events pushed. The call returns when the events are known; the frames of
+ * the call returns. With compute CUS_DEVICE the bytes, 2 to 4 an event (HDF5: 3 to 8), are uploaded instead of events, 13; bytes in
+ * page-locked memory directly. HDF5 is fastest in pieces of 64 MiB. The frames are those of the same events pushed. The call returns when the events are known; the frames of
  * the last windows may still be in the making, as after cusEventPipelinePush.
  * Errors: NULL; VALUE: the pipeline takes events. Those of cusEventPipelinePush except of decreasing times; in CAPACITY a window
  * by duration may have up to 64 events more. FORMAT: as cusEventDecoderRun has it; the events before it are processed, every
