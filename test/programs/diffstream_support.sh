@@ -8,7 +8,8 @@ finish() {
     cd /
     rm -rf "$folder"
 }
-trap finish EXIT
+# A background shell that a signal ends before it becomes its program runs the trap, too (bash 5.1).
+trap '[ "$BASHPID" != $$ ] || finish' EXIT
 trap 'exit 1' INT TERM
 cd "$folder" || exit 1
 

@@ -5,7 +5,10 @@ set -uo pipefail
 # shellcheck source=test/programs/support.sh
 . "$2/test/programs/support.sh"
 need_programs
-trap 'umount "$work/small" 2>/dev/null; umount "$work/locked" 2>/dev/null; rm -rf "$work"' EXIT
+at_end() {
+    umount "$work/small" 2>/dev/null
+    umount "$work/locked" 2>/dev/null
+}
 # expect CODE TEXT PROGRAM ARGUMENT...: cusight-PROGRAM exits with CODE and prints TEXT on either stream.
 expect() {
     local headless=--headless
