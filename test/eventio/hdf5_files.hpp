@@ -53,6 +53,20 @@ inline hid_t withLayout(H5D_layout_t layout, hsize_t chunk = N) {
     return how;
 }
 
+inline void writeChunk(hid_t set, hsize_t first, uint32_t skipped_filters, const Bytes &bytes) {
+    EXPECT_GE(H5Dwrite_chunk(set, NO, skipped_filters, &first, bytes.size(), bytes.data()), 0);
+}
+
+// Writes other bytes for a chunk that a dataset has. Another length comes first: libhdf5 keeps the filters of a chunk whose length stays.
+inline void overwriteChunk(const std::string &path, const char *name, hsize_t first, uint32_t skipped_filters,
+                           const Bytes &bytes) {
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, NO), set = H5Dopen2(file, name, NO);
+    writeChunk(set, first, skipped_filters, Bytes(bytes.size() + 4099));
+    writeChunk(set, first, skipped_filters, bytes);
+    H5Dclose(set);
+    H5Fclose(file);
+}
+
 using Maker = std::function<void(hid_t group, const std::string &name, hsize_t n)>;
 inline void plain(hid_t group, const std::string &name, hsize_t n) {
     H5Dclose(addDataset(group, name, contiguous(), n));

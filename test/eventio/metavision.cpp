@@ -13,6 +13,8 @@ using reference::Packing;
 
 namespace {
 
+constexpr const char *EVENTS = "/CD/events";
+
 Events decoded(const Bytes &rows, size_t n) {
     Events e;
     for (size_t i = 0; i < n; ++i) {
@@ -144,7 +146,7 @@ void writeMetavision(const std::string &path, const Events &e, Store how, size_t
         for (hsize_t first = 0; first < n; first += chunk) {
             const Bytes bytes =
                 encodeEcf(e.part(first, std::min<size_t>(chunk, n - first)), Packing(random() % 3), random, random() % 2);
-            H5Dwrite_chunk(set, NO, 0, &first, bytes.size(), bytes.data());
+            writeChunk(set, first, 0, bytes);
         }
     else
         H5Dwrite(set, type, H5S_ALL, H5S_ALL, NO, rowsOf(e).data());
@@ -178,20 +180,13 @@ TEST(EventMetavision, FilesOfEveryStorage) {
         }
 }
 
-void overwriteChunk(const std::string &path, hsize_t first, uint32_t skipped_filters, const Bytes &bytes) {
-    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, NO), set = H5Dopen2(file, "/CD/events", NO);
-    H5Dwrite_chunk(set, NO, skipped_filters, &first, bytes.size(), bytes.data());
-    H5Dclose(set);
-    H5Fclose(file);
-}
-
 // A chunk with fewer events than the dataset says there are.
 TEST(EventMetavision, ChunkWithFewerEvents) {
     Folder at;
     auto random = support::generator();
     const Events e = ecfEvents(300, random);
     writeMetavision(at / "r.h5", e, Store::ECF, 100, random);
-    overwriteChunk(at / "r.h5", 100, 0, encodeEcf(e.part(100, 99), Packing::ALL, random, false));
+    overwriteChunk(at / "r.h5", EVENTS, 100, 0, encodeEcf(e.part(100, 99), Packing::ALL, random, false));
     Reader r(at / "r.h5");
     ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
     cusStatus status = CUS_OK;
@@ -266,7 +261,7 @@ TEST(EventMetavision, ChunkWithoutCompressionIsCompressed) {
         writeMetavision(at / "r.h5", e, Store::ECF, 100, random);
         Bytes rows = rowsOf(e.part(first, n));
         rows.resize(1600);
-        overwriteChunk(at / "r.h5", first, 1, rows);
+        overwriteChunk(at / "r.h5", EVENTS, first, 1, rows);
         cusStatus status = CUS_OK;
         {
             Reader r(at / "r.h5");
@@ -280,7 +275,7 @@ TEST(EventMetavision, ChunkWithoutCompressionIsCompressed) {
             bad[16 * (n - 1) + (what ? 13 : 1)] = what ? 0 : 8;
             if (what)
                 std::memset(&bad[16 * (n - 1) + 8], 0, 8);
-            overwriteChunk(at / "r.h5", first, 1, bad);
+            overwriteChunk(at / "r.h5", EVENTS, first, 1, bad);
             Reader r(at / "r.h5");
             ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
             ASSERT_EQ(ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status), e.part(0, first)) << what;
@@ -299,7 +294,7 @@ TEST(EventMetavision, DamagedChunksForADecoder) {
     const Events e = ecfEvents(350, random);
     const auto damaged = [&](const Bytes &chunk, cusStatus expected, const std::string &message) {
         writeMetavision(at / "r.h5", e, Store::ECF, 100, random);
-        overwriteChunk(at / "r.h5", 200, 0, chunk);
+        overwriteChunk(at / "r.h5", EVENTS, 200, 0, chunk);
         Reader r(at / "r.h5");
         ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
         cusStatus status = CUS_OK;
