@@ -71,6 +71,7 @@ void Broadcaster::finish() {
         session_->finish();
     for (Client &c : clients_)
         cusPeerFinish(c.peer);
+    const sample::Finishing waits;
     const auto end = Clock::now();
     while (!clients_.empty() && secondsSince(end) < DRAIN_SECONDS) {
         serve();

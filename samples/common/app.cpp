@@ -31,9 +31,10 @@ namespace sample {
 
 namespace {
 
+std::atomic<int> finishing{0};
 std::atomic<int> interrupts{0}; // read by other threads than the one that the signal interrupts
 
-// An interrupted program waits for something if it has twice computed less than BUSY_NS in CHECK_US and is storing no file.
+// An interrupted program waits for something if it has twice computed less than BUSY_NS in CHECK_US and is not Finishing.
 constexpr suseconds_t CHECK_US = 400000;
 constexpr long long BUSY_NS = 8000000;
 volatile long long cpu_before = 0;
@@ -47,7 +48,7 @@ long long cpuTime() {
 
 void onAlarm(int) {
     const long long now = cpuTime();
-    idle_checks = now - cpu_before < BUSY_NS && committing() == 0 ? idle_checks + 1 : 0;
+    idle_checks = now - cpu_before < BUSY_NS && finishing == 0 ? idle_checks + 1 : 0;
     if (idle_checks == 2) {
         removeUnfinished();
         ::_exit(INTERRUPTED);
@@ -139,6 +140,13 @@ std::string shortNumber(double value) {
         if (std::fabs(value) >= (u.unit == 1e3 ? 9999.5 : 0.9995 * u.unit))
             return text("%.3g%s", value / u.unit, u.name);
     return std::fabs(value) >= 999.5 ? text("%.0f", value) : text("%.3g", value);
+}
+
+Finishing::Finishing() noexcept {
+    ++finishing;
+}
+Finishing::~Finishing() {
+    --finishing;
 }
 
 bool interrupted() noexcept {

@@ -37,13 +37,22 @@ class Stop : public std::runtime_error {
 };
 
 // Calls run() and turns what it throws into a message on stderr and an exit code. Meanwhile the first Ctrl-C (or SIGTERM)
-// only sets interrupted(), so that files can be finished; a program that then waits for anything but the disk ends within a
+// only sets interrupted(), so that files can be finished; a program that then waits, and is not Finishing, ends within a
 // second. The second Ctrl-C ends it at once. Neither leaves an unfinished file. If run() returns OK after an interrupt, the
 // exit code is INTERRUPTED.
 int guarded(int argc, char **argv, int (*run)(int, char **));
 
 // Check it in every long loop, and leave the loop normally if it is true.
 bool interrupted() noexcept;
+
+// While one exists, an interrupted program may wait: it stores a file, or its viewers get what is on its way.
+class Finishing {
+  public:
+    Finishing() noexcept;
+    ~Finishing();
+    Finishing(const Finishing &) = delete;
+    Finishing &operator=(const Finishing &) = delete;
+};
 
 struct Device {
     cusSpace space = CUS_HOST;

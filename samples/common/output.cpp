@@ -34,15 +34,6 @@ struct Unfinished {
 };
 Unfinished unfinished[16];
 
-std::atomic<int> commits{0};
-
-struct Committing {
-    Committing() { ++commits; }
-    ~Committing() { --commits; }
-    Committing(const Committing &) = delete;
-    Committing &operator=(const Committing &) = delete;
-};
-
 int remember(const std::string &path) {
     for (size_t i = 0; i < std::size(unfinished); ++i)
         if (path.size() < sizeof unfinished[i].path && !unfinished[i].taken.exchange(true)) {
@@ -160,10 +151,6 @@ void removeUnfinished() noexcept {
             ::unlink(file.path);
 }
 
-int committing() noexcept {
-    return commits;
-}
-
 // ---- OutputFile --------------------------------------------------------------------------------------------------------
 
 OutputFile::OutputFile(const std::string &path) : path_(path), temporary_(path) {
@@ -266,7 +253,7 @@ void OutputFile::publish() {
 }
 
 void OutputFile::commit() {
-    const Committing guard;
+    const Finishing guard;
     flush();
     if (!in_place_ && ::fsync(descriptor_) != 0)
         cannotWrite(path_, std::strerror(errno));
@@ -297,7 +284,7 @@ OutputFolder::~OutputFolder() {
 }
 
 void OutputFolder::commit() {
-    const Committing guard;
+    const Finishing guard;
     const int descriptor = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool stored = descriptor >= 0 && ::syncfs(descriptor) == 0;
     const int why = errno;

@@ -80,7 +80,4 @@ class OutputFolder {
 // Removes what unfinished OutputFiles have written. Can be called by a signal handler.
 void removeUnfinished() noexcept;
 
-// The number of files being stored right now, which may take longer than an interrupted program should.
-int committing() noexcept;
-
 } // namespace sample
