@@ -47,12 +47,9 @@ namespace support {
 // Whether a call has this status, and a message with this text. main.cpp; one function for all compiles faster.
 testing::AssertionResult gives(cusStatus got, cusStatus expected, std::string_view text = {});
 
-// How much slower sanitizers make a program: tests with many rounds make fewer by this factor, odd because some step by it.
-#ifdef CUSI_SANITIZE
-constexpr int SLOWER = 7;
-#else
-constexpr int SLOWER = 1;
-#endif
+// By how much tests with many rounds make fewer: under sanitizers, which are slow, and on a GPU, where each round waits for launches,
+// unless CUSIGHT_TEST_ROUNDS is "all" (scripts/gpu-check --all). Odd, because some step by it.
+int fewer();
 
 inline bool haveGpu() {
     static const bool have = [] {

@@ -206,7 +206,7 @@ TEST(EventHdf5Layouts, EachDamagedByteIsNoticed) {
         record(at / "r.h5", e, H5F_LIBVER_LATEST, {index, 9, {H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32}, 30, 0, false});
         Bytes bytes = load(at / "r.h5");
         int refused = 0;
-        for (size_t i = 0; i < bytes.size(); i += 1 + random() % (3 * support::SLOWER)) {
+        for (size_t i = 0; i < bytes.size(); i += 1 + random() % (3 * support::fewer())) {
             const uint8_t before = bytes[i];
             bytes[i] = uint8_t(before ^ (1u << random() % 8));
             Reader r(bytes);
@@ -221,7 +221,7 @@ TEST(EventHdf5Layouts, EachDamagedByteIsNoticed) {
             refused += status != CUS_OK;
             bytes[i] = before;
         }
-        EXPECT_GT(refused, int(bytes.size() / (8 * support::SLOWER)));
+        EXPECT_GT(refused, int(bytes.size() / (8 * support::fewer())));
     }
 }
 

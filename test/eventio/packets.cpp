@@ -94,7 +94,7 @@ TEST(EventPackets, EveryKindIsReadExactly) {
     auto random = support::generator();
     for (const auto &[name, make] : everyKind()) {
         SCOPED_TRACE(name);
-        const int n = 7000 / support::SLOWER;
+        const int n = 7000 / support::fewer();
         const Events events = randomEvents(size_t(n), random, int64_t(random() % 10000000));
         Reader r(make(events, random));
         ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
@@ -157,7 +157,7 @@ TEST(EventPackets, TriggersWithinEvt3) {
 TEST(EventPackets, ThousandsOfSmallRecordings) {
     auto random = support::generator();
     const auto kinds = everyKind();
-    for (int round = 0; round < 42 / support::SLOWER; ++round)
+    for (int round = 0; round < 42 / support::fewer(); ++round)
         for (const auto &[name, make] : kinds) {
             const Events events = randomEvents(random() % 40, random, int64_t(random() % 1000));
             Reader r(make(events, random));
@@ -176,7 +176,7 @@ TEST(EventPackets, CutAtEveryByte) {
         const Bytes whole = make(events, random);
         const bool closed = name.find("without") == std::string::npos;
         size_t most = 0;
-        for (size_t size = 14 + (whole.size() - 15) % support::SLOWER; size < whole.size(); size += support::SLOWER) {
+        for (size_t size = 14 + (whole.size() - 15) % support::fewer(); size < whole.size(); size += support::fewer()) {
             Reader r(Bytes(whole.begin(), whole.begin() + std::ptrdiff_t(size)));
             cusStatus status = r.opened;
             const Events got = status == CUS_OK ? r.all(7, &status) : Events();

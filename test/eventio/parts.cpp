@@ -40,7 +40,7 @@ void checkParts(const Bytes &bytes, const Events &all, uint64_t parts, const std
 
 TEST(EventParts, ReadingFromEachMarkGivesTheSameEvents) {
     auto random = support::generator();
-    const Events events = randomEvents(35000 / support::SLOWER, random, int64_t(random() % 20000000));
+    const Events events = randomEvents(35000 / support::fewer(), random, int64_t(random() % 20000000));
     for (const auto &[name, bytes] : files(events)) {
         const Events all = Reader(bytes).all();
         ASSERT_EQ(all.size(), events.size());
@@ -53,7 +53,7 @@ TEST(EventParts, ReadingFromEachMarkGivesTheSameEvents) {
 // A decoder elsewhere starts at the mark sought last, and at the first event after any other seek.
 TEST(EventParts, ADecoderStartsAtAMark) {
     auto random = support::generator();
-    const Events events = randomEvents(9000 / support::SLOWER, random, int64_t(random() % 20000000));
+    const Events events = randomEvents(9000 / support::fewer(), random, int64_t(random() % 20000000));
     for (const auto &[name, bytes] : files(events)) {
         Reader r(bytes);
         cusEventDecoderOptions options;
@@ -202,7 +202,7 @@ TEST(EventParts, MasksThatLookLikeVectors) {
 
 TEST(EventParts, SeeksAfterAMark) {
     auto random = support::generator();
-    const Events events = randomEvents(42000 / support::SLOWER, random);
+    const Events events = randomEvents(42000 / support::fewer(), random);
     for (const auto &[name, bytes] : files(events)) {
         const Events all = Reader(bytes).all();
         const std::vector<cusEventMark> marks = marksOf(bytes, 20);

@@ -32,7 +32,7 @@ void pushInPieces(cusEventPipeline *pipeline, const Events &events, size_t max_p
 TEST_P(EventPipeline, PiecesEqualTheWhole) {
     std::mt19937_64 random = support::generator();
     const int rows = 12, cols = 17;
-    for (int round = 0; round < 120 / support::SLOWER; ++round) {
+    for (int round = 0; round < 120 / support::fewer(); ++round) {
         const Events events = randomEvents(random() % 3000, rows, cols, 10, random, round % 2 ? 3 : 40);
         const cusWindowing w = randomWindowing(random);
         cusEventPipelineOptions o = options(w);
@@ -162,7 +162,7 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     const cusEventArrays piece = slice(events, 0, round);
     size_t early = 0;
     cusDeviceInfo before = {}, after = {};
-    const int rounds = 600 / support::SLOWER;
+    const int rounds = 600 / support::fewer();
     for (int k = 0; k < rounds; ++k) {
         CUS_ASSERT_OK(cusEventPipelinePush(pipeline, &piece));
         if (k == 20) {
@@ -296,7 +296,7 @@ TEST_P(EventPipeline, FromAPlaceWithinARecording) {
     std::mt19937_64 random = support::generator();
     const int rows = 12, cols = 17;
     const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
-    for (int round = 0; round < 60 / support::SLOWER; ++round) {
+    for (int round = 0; round < 60 / support::fewer(); ++round) {
         const Events events = randomEvents(1 + random() % 3000, rows, cols, 10, random, round % 2 ? 3 : 40);
         cusEventPipelineOptions o = options(randomWindowing(random));
         o.batch_windows = 1 + random() % 9;

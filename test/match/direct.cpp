@@ -130,7 +130,7 @@ TEST_P(MatchDirect, PiecesAndSumsBeyond32Bits) {
 // Templates share the image in shared memory, or, in pieces, load it again.
 TEST_P(MatchDirect, SeveralTemplates) {
     auto random = support::generator();
-    for (const auto &[w, h] : {std::pair{20, 30}, {90, 280 / support::SLOWER}})
+    for (const auto &[w, h] : {std::pair{20, 30}, {90, 280 / support::fewer()}})
         for (const int channels : {1, 2, 3, 4})
             for (auto method : METHODS) {
                 const auto image = picture<uint8_t>(h + 90, w + 150, channels, random);

@@ -143,7 +143,7 @@ CUS_BOTH_SPACES(Pose);
 TEST_P(Pose, RandomScenes) {
     auto random = support::generator();
     const char *more = std::getenv("CUSIGHT_TEST_POSE_SCENES");
-    const int scenes = (more ? std::atoi(more) : 1500) / support::SLOWER;
+    const int scenes = (more ? std::atoi(more) : 1500) / support::fewer();
     for (int i = 0; i < scenes; ++i) {
         SCOPED_TRACE(i);
         if (!equal(randomCase(random, 5 + i % 20), space()))
@@ -155,7 +155,7 @@ TEST_P(Pose, RandomScenes) {
 TEST_P(Pose, AllLevels) {
     auto random = support::generator();
     const char *more = std::getenv("CUSIGHT_TEST_POSE_LARGE");
-    const int small = 25 / support::SLOWER + 1, large = more ? std::atoi(more) : 0;
+    const int small = 25 / support::fewer() + 1, large = more ? std::atoi(more) : 0;
     for (int i = 0; i < small + large; ++i) {
         SCOPED_TRACE(i);
         Case c = randomCase(random, i < small ? 100 : 300);
@@ -232,7 +232,7 @@ TEST_P(Pose, RefineAccuracy) {
     for (const auto &k : cases) {
         random.seed(3);
         double angle = 0, scale = 0, place = 0;
-        for (int i = 0; i < (support::SLOWER > 1 ? 4 : 24); ++i) {
+        for (int i = 0; i < (support::fewer() > 1 ? 4 : 24); ++i) {
             Case c;
             const double turn = i == 0 ? 4 : 40 * uniform() - 20, size = 1 + k.scale_step * (4 * uniform() - 2);
             const double x0 = 38 + 3 * uniform(), y0 = 38 + 3 * uniform();
@@ -284,7 +284,7 @@ TEST_P(Pose, RefineAcrossTheTurn) {
 // What poses are compared with is what the definition resamples.
 TEST_P(Pose, Templates) {
     auto random = support::generator();
-    for (int i = 0; i < 60 / support::SLOWER; ++i) {
+    for (int i = 0; i < 60 / support::fewer(); ++i) {
         SCOPED_TRACE(i);
         const Case c = randomCase(random, 30);
         Matcher m(c, space());
@@ -325,7 +325,7 @@ TEST(PoseHost, AnyNumberOfThreads) {
         GTEST_SKIP() << "built without OpenMP";
     const int before = omp_get_max_threads();
     auto random = support::generator();
-    for (int i = 0; i < 40 / support::SLOWER; ++i) {
+    for (int i = 0; i < 40 / support::fewer(); ++i) {
         SCOPED_TRACE(i);
         Case c = randomCase(random, i % 4 ? 20 : 100);
         c.options.max_matches = 3;

@@ -85,7 +85,7 @@ TEST_P(RawFrames, InPiecesEqualTheReference) {
     auto random = support::generator();
     Bench bench(space(), 1 << 21, 1 << 18);
     size_t bad_chunks = 0, bad_events = 0;
-    for (int round = 0; round < 400 / support::SLOWER; ++round) {
+    for (int round = 0; round < 400 / support::fewer(); ++round) {
         const auto bad = cusBadEvents(round % 2);
         const Damage &damage = DAMAGES[size_t(round / 2) % std::size(DAMAGES)];
         const size_t n = random() % (round % 20 == 0 ? 100000 : 5000);
@@ -106,15 +106,15 @@ TEST_P(RawFrames, InPiecesEqualTheReference) {
         ASSERT_NO_FATAL_FAILURE(check(bench, decoder, options, stream, random, 9000, 0, 3000));
         ASSERT_NO_FATAL_FAILURE(check(bench, decoder, options, stream, random, 1 + random() % 100000, 0, 70000));
     }
-    EXPECT_GT(bad_chunks, 5u / support::SLOWER);
-    EXPECT_GT(bad_events, 5u / support::SLOWER);
+    EXPECT_GT(bad_chunks, 5u / unsigned(support::fewer()));
+    EXPECT_GT(bad_events, 5u / unsigned(support::fewer()));
 }
 
 // Bytes of streams changed anywhere: no access outside, and the reference's errors.
 TEST_P(RawFrames, DamagedAnywhere) {
     auto random = support::generator();
     Bench bench(space(), 1 << 18, 1 << 17);
-    for (int round = 0; round < 2000 / support::SLOWER; ++round) {
+    for (int round = 0; round < 2000 / support::fewer(); ++round) {
         const auto options = this->options(cusBadEvents(round % 2));
         Bytes stream = frames(1 + random() % 300, {0, 5, 20, 5, 100}, random);
         for (size_t k = random() % 4; k--;)
@@ -533,7 +533,7 @@ TEST_P(RawColumns, FramesOfLongChunks) {
     for (const size_t n : {size_t(255), size_t(40)}) {
         std::vector<Bytes> chunks;
         std::vector<uint32_t> taken;
-        for (size_t i = 0; i < n / support::SLOWER + 1 && i < 255; ++i) {
+        for (size_t i = 0; i < n / support::fewer() + 1 && i < 255; ++i) {
             Bytes chunk = made[random() % made.size()], bytes;
             reference::appendNumber(bytes, offset, 8);
             std::copy(bytes.begin(), bytes.end(), chunk.begin() + 8);
@@ -564,7 +564,7 @@ TEST_P(RawColumns, FramesOfLongChunks) {
 TEST(Raw, ColumnsOfTheReference) {
     auto random = support::generator();
     size_t near = 0, far = 0, longest = 0, shortest = 0;
-    for (int round = 0; round < 300 / support::SLOWER; ++round) {
+    for (int round = 0; round < 300 / support::fewer(); ++round) {
         const size_t taken = random() % 3000, behind = random() % 3 ? 0 : random() % 20;
         Events e = columnsEvents(taken, random, 1280, 720, int64_t(random() >> 3)), got;
         const Events first = e;
@@ -590,10 +590,10 @@ TEST(Raw, ColumnsOfTheReference) {
                 at += 2 + is_long;
             }
     }
-    EXPECT_GT(near, 1000u / support::SLOWER);
-    EXPECT_GT(far, 100u / support::SLOWER);
-    EXPECT_GT(longest, 1000u / support::SLOWER);
-    EXPECT_GT(shortest, 1000u / support::SLOWER);
+    EXPECT_GT(near, 1000u / unsigned(support::fewer()));
+    EXPECT_GT(far, 100u / unsigned(support::fewer()));
+    EXPECT_GT(longest, 1000u / unsigned(support::fewer()));
+    EXPECT_GT(shortest, 1000u / unsigned(support::fewer()));
 }
 
 // A state continues in another decoder, of the same space and of the host, from the frame on.

@@ -41,7 +41,7 @@ TEST_P(RawStreams, InPiecesEqualTheReference) {
     for (const Kind &kind : KINDS)
         for (const cusBadEvents bad : {CUS_BAD_EVENTS_STOP, CUS_BAD_EVENTS_SKIP})
             for (const Damage &damage : DAMAGES)
-                for (const size_t words : {300, 20000 / support::SLOWER}) {
+                for (const size_t words : {300, 20000 / support::fewer()}) {
                     const int sensor = int(random() % 3);
                     const auto options = optionsOf(kind, space(), bad, sensor ? 1280 : 0, sensor ? 720 : 0);
                     const Bytes stream = randomStream(kind, words, damage, random);
@@ -59,7 +59,7 @@ TEST_P(RawStreams, InPiecesEqualTheReference) {
 TEST_P(RawStreams, TenThousandStreamsCutAnywhere) {
     auto random = support::generator();
     Bench bench(space(), 4096, 4096, 4096, true);
-    for (int round = 0; round < 10000 / support::SLOWER; ++round) {
+    for (int round = 0; round < 10000 / support::fewer(); ++round) {
         const Kind &kind = KINDS[random() % std::size(KINDS)];
         const auto bad = cusBadEvents(random() % 2);
         const Damage &damage = DAMAGES[random() % std::size(DAMAGES)];
