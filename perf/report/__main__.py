@@ -59,8 +59,6 @@ def main():
     results = [(path.stem, resultfile.load(path)) for path in sorted(options.results.glob("*.json"))]
     results.sort(key=lambda item: "gpu" not in item[1])
     chapters = [Chapter(stem, result) for stem, result in results]
-    for chapter in chapters:
-        chapter.elsewhere = [other for other in chapters if other.on_gpu and other is not chapter]
     files = documents(chapters, options.docs, options.site)
     old = set() if options.site else obsolete(chapters, options.docs, files)
     stale = [path for path, new in files.items() if not path.exists() or path.read_text(encoding="utf-8") != new] + sorted(old)

@@ -7,7 +7,7 @@ import plots
 import resultfile
 from rows import is_latency, is_sweep, milliseconds, module, others, sweeps, table, whole
 
-TARGET_HEAD = ["work", "measured", "target", "floor ms", "times the floor", "best other, same run, ms", "other code, measured earlier, ms"]
+TARGET_HEAD = ["work", "measured", "target", "floor ms", "times the floor", "best other, same run, ms"]
 VERDICTS = {True: "met", False: "**missed**", None: "open"}
 
 
@@ -19,7 +19,6 @@ class Chapter:
         self.measured = {resultfile.key(row): row for row in self.rows}
         self.plain = [row for row in self.rows if not is_sweep(row) and not is_latency(row) and "fraction_of_bus" not in row]
         self.wanted = [t for t in resultfile.targets(self.device) if t["backend"] == ("cuda" if self.on_gpu else "host")]
-        self.elsewhere = []  # chapters of other GPUs
         self.plots = {}  # file name: plot, of the sections made so far
 
     def summary(self):
@@ -61,18 +60,8 @@ class Chapter:
         used = [k for k in range(len(TARGET_HEAD)) if any(line[k] for line in lines)]
         yield table([TARGET_HEAD[k] for k in used], [[line[k] for k in used] for line in lines])
         absent = [target for target, row in rows if not row and self.on_gpu]
-        for other in self.elsewhere:
-            here = [target for target in absent if resultfile.key(target) in other.measured]
-            absent = [target for target in absent if target not in here]
-            if here:
-                yield f"Targets that only {other.device} measures: {'; '.join(map(other.reached, here))}.\n"
         if absent:
             yield f"Targets that no file measures: {', '.join(target['id'] for target in absent)}.\n"
-
-    def reached(self, target):
-        """A row of another device's target, for a sentence."""
-        asked = f" of {milliseconds(target['target_ms'])}" if "target_ms" in target else ""
-        return f"`{target['id']}` {milliseconds(self.measured[resultfile.key(target)]['median_ms'])}{asked} ms"
 
     def against_others(self):
         bound = [row for row in self.plain if "fraction_of_copy" in row]
@@ -136,7 +125,6 @@ class Chapter:
 
 def target_cells(target, row, measured):
     floor = f"{target['floor_ms']:g}" if "floor_ms" in target else ""
-    known = ", ".join(f"{name} {ms:g}" for name, ms in target.get("known_ms", {}).items())
     met, asked, got = resultfile.judge(target, row, measured)
     if "of" in target:
         asked = asked.replace(target["of"], f"`{target['of']}`")
@@ -146,7 +134,7 @@ def target_cells(target, row, measured):
     peers = whole(row)
     best = min(peers, key=peers.get, default=None)
     beside = f"{best} {milliseconds(peers[best])}" if best else ""
-    return [f"`{target['id']}`", got, f"{asked}, {VERDICTS[met]}", floor, times, beside, known]
+    return [f"`{target['id']}`", got, f"{asked}, {VERDICTS[met]}", floor, times, beside]
 
 
 def faster_peers(rows):

@@ -89,7 +89,7 @@ def blob(data):
 
 
 def slug(name):
-    """'NVIDIA H200' -> 'nvidia-h200', 'AMD EPYC(TM) 9654' -> 'amd-epyc-9654'."""
+    """'NVIDIA H100 80GB HBM3' -> 'nvidia-h100-80gb-hbm3', 'AMD EPYC(TM) 9654' -> 'amd-epyc-9654'."""
     name = re.sub(r"\((R|TM|tm)\)", "", name)
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
