@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cusight/cusight.h"
+#include "threads.hpp"
 
 #include <nanobind/nanobind.h>
 // Included here so that every file converts these types alike.
@@ -153,7 +154,7 @@ class Call {
     void run(Work &&work) {
         cusStatus status;
         {
-            nb::gil_scoped_release release;
+            const Released released;
             status = work();
         }
         check(status);

@@ -182,7 +182,8 @@ bool Array::fromExchange(const dlpack::Exchange *exchange, bool writable) {
         return false;
     if (framework == Framework::Torch && (dtype == F32 || dtype == F64)) {
         const Names &names = Names::get();
-        if (nb::cast<bool>(object.attr(names.is_neg)()) || (writable && nb::cast<bool>(object.attr(names.requires_grad))))
+        if (nb::cast<bool>(callPython(object.attr(names.is_neg))) ||
+            (writable && nb::cast<bool>(object.attr(names.requires_grad))))
             return false;
     }
     return data || std::find(shape.begin(), shape.end(), 0) != shape.end();
@@ -190,7 +191,7 @@ bool Array::fromExchange(const dlpack::Exchange *exchange, bool writable) {
 
 void Array::fromTorch(bool writable) {
     const Names &names = Names::get();
-    const int index = nb::cast<int>(object.attr(names.get_device)());
+    const int index = nb::cast<int>(callPython(object.attr(names.get_device)));
     if (index >= 0 && !nb::cast<bool>(object.attr(names.is_cuda)))
         fail(CUS_ERROR_SPACE, "%s: %s is on device %s, expected cpu or cuda", function, argument,
              asText(object.attr("device")).c_str());
@@ -201,19 +202,22 @@ void Array::fromTorch(bool writable) {
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
              asText(object.attr(names.dtype)).c_str());
-    if ((dtype == F32 || dtype == F64) && nb::cast<bool>(object.attr(names.is_neg)()))
+    if ((dtype == F32 || dtype == F64) && nb::cast<bool>(callPython(object.attr(names.is_neg))))
         fail(CUS_ERROR_VALUE,
              "%s: %s is a view that PyTorch negates when it reads, expected the values (call resolve_neg())", function,
              argument);
     readShape(nb::object(object.attr(names.shape)));
+    bool dense = true;
     try {
-        readStrides(nb::object(object.attr(names.stride)()), static_cast<int64_t>(dtypeSize(dtype)));
+        readStrides(callPython(object.attr(names.stride)), static_cast<int64_t>(dtypeSize(dtype)));
         data = reinterpret_cast<void *>(nb::cast<uintptr_t>(object.attr(names.data_ptr)()));
     } catch (nb::python_error &) { // for example, a sparse tensor
+        dense = false;
+    }
+    if (!dense)
         fail(CUS_ERROR_TYPE, "%s: %s has layout %s, expected torch.strided", function, argument,
              asText(object.attr("layout")).c_str());
-    }
-    if (!data && nb::cast<int64_t>(object.attr("numel")()) > 0)
+    if (!data && nb::cast<int64_t>(callPython(object.attr("numel"))) > 0)
         fail(CUS_ERROR_SPACE, "%s: %s is on device %s, which has no memory, expected cpu or cuda", function, argument,
              asText(object.attr("device")).c_str());
 }
@@ -266,11 +270,12 @@ void Array::fromDlpack(void *stream) {
         arguments["stream"] = stream ? static_cast<int64_t>(reinterpret_cast<uintptr_t>(stream)) : int64_t{1};
     arguments["max_version"] = nb::make_tuple(1, 0);
     const nb::object method = object.attr("__dlpack__");
-    capsule = nb::steal(PyObject_Call(method.ptr(), nb::tuple().ptr(), arguments.ptr()));
+    const auto call = [&] { return nb::steal(PyObject_Call(method.ptr(), nb::tuple().ptr(), arguments.ptr())); };
+    capsule = callPython(call);
     if (!capsule.is_valid() && PyErr_ExceptionMatches(PyExc_TypeError)) { // a producer of the first DLPack version
         PyErr_Clear();
         nb::del(arguments["max_version"]);
-        capsule = nb::steal(PyObject_Call(method.ptr(), nb::tuple().ptr(), arguments.ptr()));
+        capsule = callPython(call);
     }
     if (!capsule.is_valid())
         throw nb::python_error();
@@ -400,7 +405,7 @@ Array Call::import(nb::handle object, const char *argument, bool writable) {
         array.fromBuffer();
         adopt(array, argument);
     } else if (nb::hasattr(object, "__dlpack_device__") && nb::hasattr(object, "__dlpack__")) {
-        const nb::tuple device = nb::cast<nb::tuple>(object.attr("__dlpack_device__")());
+        const nb::tuple device = nb::cast<nb::tuple>(callPython(object.attr("__dlpack_device__")));
         const int type = nb::cast<int>(device[0]);
         if (type == dlpack::CUDA || type == dlpack::CUDA_MANAGED)
             array.device = {CUS_DEVICE, nb::cast<int>(device[1])};

@@ -133,7 +133,7 @@ const nb::object &Frameworks::function(nb::object &known, const char *name) {
 nb::object Frameworks::empty(Framework framework, const Shape &shape, int dtype, int device) {
     const nb::object &make =
         framework == Framework::Torch ? function(torch_empty_, "torch_empty") : function(cupy_empty_, "cupy_empty");
-    return make(tupleOf(shape), dtypeName(dtype), device);
+    return callPython(make, tupleOf(shape), dtypeName(dtype), device);
 }
 
 cusStream Frameworks::stream(Framework framework, const dlpack::Exchange *exchange, int device) {
@@ -146,12 +146,12 @@ cusStream Frameworks::stream(Framework framework, const dlpack::Exchange *exchan
     }
     if (framework == Framework::Torch) {
         if (!torch_stream_.is_valid())
-            torch_stream_ = frameworks().attr("torch_stream_function")();
-        pointer = nb::cast<uintptr_t>(torch_stream_(device));
+            torch_stream_ = callPython(frameworks().attr("torch_stream_function"));
+        pointer = nb::cast<uintptr_t>(callPython(torch_stream_, device));
     } else if (framework == Framework::CuPy) {
         if (!cupy_stream_.is_valid())
             cupy_stream_ = nb::module_::import_("cupy").attr("cuda").attr("get_current_stream");
-        pointer = nb::cast<uintptr_t>(cupy_stream_().attr(Names::get().ptr));
+        pointer = nb::cast<uintptr_t>(callPython(cupy_stream_).attr(Names::get().ptr));
     }
     return reinterpret_cast<cusStream>(pointer);
 }
@@ -179,7 +179,7 @@ nb::object deviceName(const Device &device) {
 }
 
 Framework frameworkFor(const char *device, nb::handle given) {
-    const auto name = nb::cast<std::string>(frameworks().attr("framework_of")(device, given));
+    const auto name = nb::cast<std::string>(callPython(frameworks().attr("framework_of"), device, given));
     return name == "torch"   ? Framework::Torch
            : name == "cupy"  ? Framework::CuPy
            : name == "numpy" ? Framework::NumPy
@@ -247,7 +247,7 @@ void Call::start(const dlpack::Exchange *exchange) {
         framework_stream = Frameworks::get().stream(framework_, exchange, device_.index >= 0 ? device_.index : 0);
     stream_ = framework_stream;
     if (!given_.is_none()) {
-        stream_ = reinterpret_cast<cusStream>(nb::cast<uintptr_t>(frameworks().attr("stream_pointer")(given_)));
+        stream_ = reinterpret_cast<cusStream>(nb::cast<uintptr_t>(callPython(frameworks().attr("stream_pointer"), given_)));
         other_stream_ = stream_ != framework_stream;
     }
 }
@@ -255,8 +255,8 @@ void Call::start(const dlpack::Exchange *exchange) {
 // The caller asked for another stream than the framework's current one. It waits for what the framework has queued, and the
 // framework learns that it uses the array.
 void Call::orderAfterProducer(Array &array) const {
-    frameworks().attr(array.framework == Framework::Torch ? "torch_other_stream" : "cupy_other_stream")(
-        array.object, reinterpret_cast<uintptr_t>(stream_));
+    callPython(frameworks().attr(array.framework == Framework::Torch ? "torch_other_stream" : "cupy_other_stream"),
+               array.object, reinterpret_cast<uintptr_t>(stream_));
 }
 
 Array Call::out(nb::handle given, const char *argument, const Shape &shape, int dtype) {
@@ -314,7 +314,7 @@ nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &ow
                                            nb::dtype<double>()};
         const nb::ndarray<nb::numpy> array(mat.data, extents.size(), extents.data(), owner, steps.begin(), types[depth]);
         nb::object view = nb::cast(array);
-        return framework == Framework::Torch ? nb::object(frameworks().attr("torch_from_numpy")(view)) : view;
+        return framework == Framework::Torch ? callPython(frameworks().attr("torch_from_numpy"), view) : view;
     }
     const nb::object extents = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
     const nb::object bytes = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
@@ -323,8 +323,9 @@ nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &ow
         PyTuple_SetItem(bytes.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(steps[i] * size));
     }
     const char *name = framework == Framework::Torch ? "torch" : framework == Framework::CuPy ? "cupy" : "other";
-    return frameworks().attr("device_view")(reinterpret_cast<uintptr_t>(mat.data), extents, bytes, dtypeName(depth), owner,
-                                            name, device.index < 0 ? 0 : device.index, reinterpret_cast<uintptr_t>(stream));
+    return callPython(frameworks().attr("device_view"), reinterpret_cast<uintptr_t>(mat.data), extents, bytes,
+                      dtypeName(depth), owner, name, device.index < 0 ? 0 : device.index,
+                      reinterpret_cast<uintptr_t>(stream));
 }
 
 Shape imageShape(const cusMat &mat) {

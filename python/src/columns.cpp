@@ -236,9 +236,8 @@ Array columnIn(Call &call, nb::handle object, const char *name, TimeUnit *unit =
     const Framework framework = Frameworks::get().typeOf(object).framework;
     if (framework == Framework::NumPy ? !unit || !isTime(object) : framework != Framework::Unknown || isArray(object))
         return call.in(object, name);
-    const nb::tuple made =
-        nb::cast<nb::tuple>(nb::module_::import_("cusight._columns")
-                                .attr("plain_column")(call.function(), name, nb::borrow(object), unit != nullptr));
+    const nb::tuple made = nb::cast<nb::tuple>(callPython(nb::module_::import_("cusight._columns").attr("plain_column"),
+                                                          call.function(), name, nb::borrow(object), unit != nullptr));
     if (nb::cast<bool>(made[1]))
         *unit = TimeUnit::Microseconds;
     return call.in(made[0], name);

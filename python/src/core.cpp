@@ -48,10 +48,10 @@ void addCore(nb::module_ &module) {
     module.def(
         "synchronize",
         [](nb::handle stream) {
-            const auto pointer = nb::cast<uintptr_t>(frameworks().attr("stream_pointer")(stream));
+            const auto pointer = nb::cast<uintptr_t>(callPython(frameworks().attr("stream_pointer"), stream));
             cusStatus status;
             {
-                nb::gil_scoped_release release;
+                const Released released;
                 status = cusStreamSynchronize(reinterpret_cast<cusStream>(pointer));
             }
             check(status);
@@ -62,6 +62,7 @@ void addCore(nb::module_ &module) {
 } // namespace cuspy
 
 NB_MODULE(_core, module) {
+    nb::set_leak_warnings(false); // what threads use that sleep at the interpreter's end (threads.hpp)
     module.doc() = "The C library as functions. Use the package cusight, which documents and names them.";
     cuspy::addCore(module);
     cuspy::addIntegral(module);

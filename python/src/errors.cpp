@@ -7,7 +7,8 @@
 namespace cuspy {
 
 [[noreturn]] static void raise(cusStatus status, const char *message) {
-    const nb::object error = nb::module_::import_("cusight._errors").attr("make")(static_cast<int>(status), message);
+    const nb::object error =
+        callPython(nb::module_::import_("cusight._errors").attr("make"), static_cast<int>(status), message);
     PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
     throw nb::python_error();
 }

@@ -56,7 +56,7 @@ static nb::object copyOf(Call &call, const cusMat &mat, int64_t count, const Pip
 
 static cusStatus deliver(void *user, const cusFrameBatch *batch) {
     auto *state = static_cast<Pipeline::State *>(user);
-    const nb::gil_scoped_acquire acquire;
+    const Acquired acquired;
     try {
         checkSignals();
         Call call("EventPipeline");
@@ -64,7 +64,7 @@ static cusStatus deliver(void *user, const cusFrameBatch *batch) {
         nb::list frames;
         for (int i = 0; i < batch->representations; ++i)
             frames.append(copyOf(call, batch->frames[i], static_cast<int64_t>(batch->count), *state, batch->stream));
-        state->sink(batch->first, bytesOf(batch->windows, batch->count), frames);
+        callPython(state->sink, batch->first, bytesOf(batch->windows, batch->count), frames);
         return CUS_OK;
     } catch (...) {
         state->error = std::current_exception();

@@ -1,4 +1,4 @@
-"""Memory, reference counts, start-up, Ctrl-C."""
+"""Memory, reference counts, start-up, Ctrl-C, and the interpreter's end."""
 
 from __future__ import annotations
 
@@ -239,3 +239,70 @@ def test_ctrl_c_within_a_second(what):
         took = time.monotonic() - sent
         process.kill()
     assert took < (1 if os.getloadavg()[0] < 2 * (os.cpu_count() or 1) else 10)
+
+
+# A daemon thread in each kind of call, still there when the program ends.
+ENDED = """
+import random, sys, threading, time
+import numpy as np
+import cusight, cusight.torch
+
+n = 100_000
+t = np.arange(n, dtype=np.int64)
+x, y, p = (t % 320).astype(np.uint16), (t % 240).astype(np.uint16), (t % 2).astype(np.uint8)
+image = np.random.default_rng(1).integers(0, 256, (240, 320), dtype=np.uint8)
+matcher = cusight.Matcher(image[:40, :40], image.shape)
+poses = cusight.PoseMatcher(image[:20, :20], (100, 100), angles=range(0, 90, 10))
+recording = cusight.events.open(sys.argv[1])
+dataset = cusight.torch.EventDataset(sys.argv[1], windows=20_000)
+generator = cusight.events.EventGenerator(image.shape)
+frames = np.stack([image, 255 - image] * 4)
+
+def read():
+    recording.seek_index(0)
+    recording.read(n)
+
+def pipeline():
+    with cusight.EventPipeline((240, 320), "histogram", lambda batch: sum(range(20_000)), windows=5_000) as made:
+        made.push(x, y, p, t)
+        made.flush()
+
+def refused():
+    try:
+        cusight.integral(image.astype(np.int16))
+    except TypeError:
+        pass
+
+calls = [
+    read,
+    pipeline,
+    refused,
+    lambda: cusight.integral(image),
+    lambda: matcher(image),
+    lambda: poses(image[:100, :100]),
+    lambda: cusight.stack_events(x, y, p, t, (240, 320), windows=5_000),
+    lambda: cusight.stack_events(x.tolist(), y.astype(float), p, t, (240, 320), windows=5_000),
+    lambda: list(cusight.events.open(sys.argv[1]).frames(windows=5_000)),
+    lambda: [dataset[i] for i in range(len(dataset))],
+    lambda: generator.run(frames, list(range(0, 80_000, 10_000))),
+    lambda: cusight.stereo_fill(image.astype(np.uint16)),
+]
+
+def repeat(call):
+    while True:
+        call()
+
+for call in calls:
+    threading.Thread(target=repeat, args=(call,), daemon=True).start()
+time.sleep(0.02 + 0.1 * random.random())
+"""
+
+
+def test_daemon_threads_may_outlive_the_interpreter(tmp_path):
+    n = 100_000
+    t = np.arange(n, dtype=np.int64)
+    with cusight.events.EventWriter(tmp_path / "run.raw", (240, 320), format="EVT3") as writer:
+        writer.write((t % 320).astype(np.uint16), (t % 240).astype(np.uint16), (t % 2).astype(np.uint8), t)
+    for _ in range(20):
+        ended = subprocess.run([sys.executable, "-c", ENDED, tmp_path / "run.raw"], capture_output=True, text=True, timeout=60)
+        assert (ended.returncode, ended.stderr) == (0, "")
