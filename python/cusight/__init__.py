@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from . import _core, events
+from . import _core, _cuda, events
 from ._core import device_count, device_info
 from ._core import version as _version
 from ._errors import Error, Status
@@ -50,6 +50,9 @@ __version__ = _version()
 
 # A forked process (a DataLoader's worker) computes on one core, since GNU's OpenMP does not survive a fork otherwise.
 os.register_at_fork(after_in_child=_core.after_fork)
+
+_cuda.warn_of_unused_gpu()
+
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]

@@ -7,14 +7,15 @@ import os
 import platform
 import sys
 
-from . import __version__, _core
+from . import __version__, _core, _cuda
 
 
 def describe() -> list[str]:
     """The lines that the command prints."""
     lines = [f"cusight {__version__}, Python {platform.python_version()}, {platform.machine()}"]
     lines.append(f"module     {_core.__file__}")
-    lines.append(f"CUDA code  {_core.cuda_built_for() or 'no (built without a CUDA compiler)'}")
+    missing = f"no, since {_core.cuda_missing()}. {_cuda.HOW}"
+    lines.append(f"CUDA code  {_core.cuda_built_for() or missing}")
     lines.append(f"built in   {_core.built_with().replace(' ', ', ')}; FFT on the CPU: {_core.host_fft()}")
     gpus = _core.device_count()
     if not gpus:

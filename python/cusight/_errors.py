@@ -6,6 +6,8 @@ import operator
 from enum import IntEnum
 from typing import Any
 
+from . import _cuda
+
 
 class Status(IntEnum):
     """Why a call failed: the C library's cusStatus."""
@@ -103,6 +105,8 @@ _CLASSES: dict[int, type[Error]] = {
 
 def make(status: int, message: str) -> Error:
     """The exception for a status; called by the module."""
+    if status == Status.NO_CUDA:
+        message += _cuda.hint()
     return _CLASSES.get(status, ArgumentValueError)(status, message)
 
 

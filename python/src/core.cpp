@@ -37,6 +37,7 @@ void addCore(nb::module_ &module) {
     module.def("device_info", &deviceInfo, nb::arg("device"), nb::sig("def device_info(device: int) -> dict[str, object]"));
     module.def("built_with", [] { return BUILT_WITH; });
     module.def("cuda_built_for", [] { return CUDA_BUILT_FOR; });
+    module.def("cuda_missing", [] { return CUDA_MISSING; }); // why, in a build without CUDA
     module.def("host_fft", [] { return cusMatcherHostFft(); });
     // GNU's OpenMP hangs in a forked process whose parent has used it, unless the process keeps to one thread.
     module.def("after_fork", [] {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -263,6 +264,7 @@ def test_without_a_gpu_device_arrays_are_an_error():
         with pytest.raises(RuntimeError) as caught:
             call()
         assert caught.value.status is cusight.Status.NO_CUDA
+        assert cusight._core.cuda_built_for() or "CUSIGHT_CUDA=ON pip install ." in str(caught.value)
 
 
 def test_closed_objects(events):
@@ -467,8 +469,33 @@ def test_streams_are_checked():
             _frameworks.stream_pointer(wrong)
 
 
+WITH_A_GPU = """
+import os
+exists = os.path.exists
+os.path.exists = lambda path: path == "/dev/nvidiactl" or exists(path)
+import cusight
+import cusight.events, cusight.torch
+"""
+
+
+def test_a_build_for_the_cpu_on_a_machine_with_a_gpu():
+    """A warning for each process, which filters and what hides the GPU suppress."""
+    if cusight._core.cuda_built_for():
+        pytest.skip("this build has CUDA code")
+
+    def warnings(*options, **variables):
+        environment = {name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", "PYTHONWARNINGS")}
+        command = [sys.executable, *options, "-c", WITH_A_GPU]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env={**environment, **variables}).stderr
+
+    assert warnings().count("RuntimeWarning: this machine has a GPU, which this build of cusight cannot use") == 1
+    assert warnings().startswith("<string>:5: ") and "CUSIGHT_CUDA=ON pip install ." in warnings()
+    assert warnings("-W", "ignore::RuntimeWarning") == warnings(CUDA_VISIBLE_DEVICES="") == warnings(CUDA_VISIBLE_DEVICES="-1") == ""
+
+
 def test_command_says_what_is_there():
     lines = subprocess.run([sys.executable, "-m", "cusight"], capture_output=True, text=True, check=True).stdout
     assert f"cusight {cusight.__version__}" in lines and "built in" in lines and "GPU" in lines
     more = subprocess.run([sys.executable, "-m", "cusight", "env"], capture_output=True, text=True, check=True).stdout
+    assert "CUDA code  CUDA " in lines or "CUSIGHT_CUDA=ON pip install ." in lines
     assert more.startswith(lines) and "Build type:" in more and "\nsystem" in more and "\ndriver" in more

@@ -66,11 +66,34 @@ architectures() { # EXPECTED DEFINITION...
 unset CUDAARCHS
 architectures all-major
 architectures "86;90" -DCUSIGHT_PYTHON=ON
-architectures 90 -DCUSIGHT_PYTHON=ON -DCUSIGHT_NVIDIA_SMI=/bin/false
 architectures all-major -DCUSIGHT_PYTHON=ON -DCMAKE_CUDA_ARCHITECTURES=all-major
 CUDAARCHS=75 architectures 75 -DCUSIGHT_PYTHON=ON
 CUDAARCHS=75 architectures "86;90" -DCMAKE_CUDA_ARCHITECTURES=native
 CUDAARCHS=native architectures "86;90"
+
+# The Python package has CUDA code where there is a GPU, or where it is asked for; what nvcc says to that comes later.
+# shellcheck disable=SC2016
+printf 'include(%s/cmake/python_cuda.cmake)\nmessage("[${CUSIGHT_CUDA}]${cuda_missing}")\n' "$source" >"$work/python.cmake"
+backend() { # EXPECTED DEFINITION...
+    local expected=$1 said
+    shift
+    said=$(cmake "-DCUSIGHT_NVIDIA_SMI=$work/nvidia-smi" "$@" -P "$work/python.cmake" 2>&1 | sed -n 's/^\[//p')
+    [ "$said" = "$expected" ] || fail "the Python package with $*: $said, expected $expected"
+}
+unset CUSIGHT_CUDA
+backend "AUTO]" -DCUSIGHT_CUDA=AUTO
+backend "ON]" -DCUSIGHT_CUDA=ON -DCUSIGHT_NVIDIA_SMI=/bin/false
+backend "OFF]CUSIGHT_CUDA was OFF" -DCUSIGHT_CUDA=OFF
+CUSIGHT_CUDA=ON backend "ON]" -DCUSIGHT_CUDA=AUTO -DCUSIGHT_NVIDIA_SMI=/bin/false
+CUSIGHT_CUDA=OFF backend "OFF]CUSIGHT_CUDA was OFF" -DCUSIGHT_CUDA=AUTO
+CUSIGHT_CUDA=OFF backend "ON]" -DCUSIGHT_CUDA=ON
+if [ -e /dev/nvidiactl ] || [ -e /usr/lib/wsl/lib/libcuda.so.1 ]; then
+    architectures all-major -DCUSIGHT_PYTHON=ON -DCUSIGHT_NVIDIA_SMI=/bin/false
+    backend "AUTO]" -DCUSIGHT_CUDA=AUTO -DCUSIGHT_NVIDIA_SMI=/bin/false
+else
+    architectures 90 -DCUSIGHT_PYTHON=ON -DCUSIGHT_NVIDIA_SMI=/bin/false
+    backend "OFF]no NVIDIA GPU was found" -DCUSIGHT_CUDA=AUTO -DCUSIGHT_NVIDIA_SMI=/bin/false
+fi
 
 # A library that is too old is not used, and what is missing is said once.
 mkdir "$work/old"

@@ -1,0 +1,15 @@
+# `pip install .` builds for the machine that it runs on: without a GPU for the CPU alone, since CUDA code takes minutes to compile.
+# CUSIGHT_CUDA=ON, in the environment or in CMAKE_ARGS, asks for it. Sets CUSIGHT_CUDA and, if that is OFF, cuda_missing.
+if(CUSIGHT_CUDA STREQUAL "AUTO" AND NOT "$ENV{CUSIGHT_CUDA}" STREQUAL "")
+    set(CUSIGHT_CUDA $ENV{CUSIGHT_CUDA})
+endif()
+if(CUSIGHT_CUDA STREQUAL "AUTO")
+    include(${CMAKE_CURRENT_LIST_DIR}/gpu.cmake)
+    if(NOT gpu_found)
+        set(CUSIGHT_CUDA OFF)
+        set(cuda_missing "no NVIDIA GPU was found")
+        message(STATUS "CUDA backend: no, since ${cuda_missing}. To build it all the same: CUSIGHT_CUDA=ON pip install .")
+    endif()
+elseif(NOT CUSIGHT_CUDA)
+    set(cuda_missing "CUSIGHT_CUDA was OFF")
+endif()
