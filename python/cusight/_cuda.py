@@ -11,8 +11,8 @@ HOW = "With CUDA: CUSIGHT_CUDA=ON pip install . (docs/python.md, Installing)"
 _SIGNS = ("/dev/nvidiactl", "/usr/lib/wsl/lib/libcuda.so.1")  # of a GPU, as in cmake/gpu.cmake
 
 
-def hint() -> str:
-    """What errors of a build without CUDA say besides."""
+def hint(message: str) -> str:
+    """What an error of a build without CUDA says besides."""
     return "" if _core.cuda_built_for() else f". {HOW}"
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 from enum import IntEnum
-from typing import Any
+from typing import Any, Callable
 
 from . import _cuda
+from ._advice import for_size, for_type
 
 
 class Status(IntEnum):
@@ -103,10 +104,13 @@ _CLASSES: dict[int, type[Error]] = {
 }
 
 
+_ADVICE: dict[int, Callable[[str], str]] = {Status.TYPE: for_type, Status.SIZE: for_size, Status.NO_CUDA: _cuda.hint}
+
+
 def make(status: int, message: str) -> Error:
     """The exception for a status; called by the module."""
-    if status == Status.NO_CUDA:
-        message += _cuda.hint()
+    if status in _ADVICE:
+        message += _ADVICE[status](message)
     return _CLASSES.get(status, ArgumentValueError)(status, message)
 
 
@@ -129,23 +133,48 @@ def wrong_type(function: str, argument: str, value: object, expected: str) -> Er
     return ArgumentTypeError(Status.TYPE, f"{function}: {argument} is {shown}, expected {expected}")
 
 
-def integer(function: str, argument: str, value: Any) -> int:
-    """A number that fits into a C int."""
+LONG = (1 << 63) - 1
+
+
+def integer(
+    function: str, argument: str, value: Any, least: int = -0x80000000, most: int = 0x7FFFFFFF, expected: str = "an integer"
+) -> int:
+    """A number that fits into a C int, or within other bounds."""
     try:
         number = operator.index(value)
     except TypeError:
-        raise wrong_type(function, argument, value, "an integer") from None
-    if not -0x80000000 <= number <= 0x7FFFFFFF:
-        raise invalid(function, argument, value, "at most 2147483647")
+        raise wrong_type(function, argument, value, expected) from None
+    if not least <= number <= most:
+        raise invalid(function, argument, value, f"at least {least}" if number < least else f"at most {most}")
     return number
+
+
+def microseconds(function: str, argument: str, time: Any) -> int:
+    """A time, which has 64 bits."""
+    return integer(function, argument, time, -LONG - 1, LONG, "microseconds, an integer")
+
+
+def real(function: str, argument: str, value: Any) -> float:
+    """A number."""
+    if not isinstance(value, str) and hasattr(value, "__float__"):
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            pass
+    raise wrong_type(function, argument, value, "a number")
 
 
 def integers(function: str, argument: str, values: Any, expected: str) -> tuple[int, ...]:
     """The numbers of a shape or another sequence."""
+    if len(getattr(values, "shape", ())) > 1:
+        found = Shown(f"an array of shape {tuple(values.shape)}")
+        raise ArgumentTypeError(Status.TYPE, f"{function}: {argument} is {found!r}, expected {expected}")
     try:
         numbers = tuple(values)
     except TypeError:
         raise wrong_type(function, argument, values, expected) from None
+    if isinstance(values, (str, bytes)):
+        raise wrong_type(function, argument, values, expected)
     return tuple(integer(function, argument, number) for number in numbers)
 
 
@@ -156,6 +185,11 @@ def device_text(function: str, device: Any) -> str:
     if hasattr(device, "type") and hasattr(device, "index"):
         return str(device)
     raise wrong_type(function, "device", device, "cpu, cuda or cuda:N")
+
+
+def dtype_name(dtype: Any) -> str:
+    """ "uint8" of that word, numpy.uint8, numpy.dtype("uint8") or torch.uint8."""
+    return str(getattr(dtype, "name", None) or getattr(dtype, "__name__", dtype)).rpartition(".")[2]
 
 
 def choice(function: str, argument: str, value: object, names: dict[str, int]) -> int:

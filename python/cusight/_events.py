@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union, overl
 
 from . import _core
 from ._columns import TimeUnit, four_columns, split, unit_number
-from ._errors import Shown, choice, device_text, integer, integers, invalid, wrong_type
+from ._errors import LONG, Shown, choice, device_text, integer, integers, invalid, real, wrong_type
 from ._objects import Closeable
-from ._types import ArrayLike, Column, EventsLike, Stream
+from ._types import ArrayLike, Column, Device, EventsLike, Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,6 +67,8 @@ class Windowing:
     def _numbers(self) -> tuple[int, int, int, int]:
         unit = choice("Windowing", "unit", self.unit, _UNITS)
         for name, value, least in (("length", self.length, 1), ("stride", self.stride, 0)):
+            if not hasattr(value, "__int__") or isinstance(value, str):
+                raise wrong_type("Windowing", name, value, "a number of events, or of microseconds with unit='duration'; windows='10ms' is both")
             if not least <= int(value) < 1 << 63:
                 raise invalid("Windowing", name, value, f"at least {least}")
         return unit, int(self.length), int(self.stride), int(bool(self.keep_incomplete))
@@ -104,7 +106,7 @@ def windowing(function: str, windows: object) -> Windowing:
         length = duration(windows)
         if length >= 1:
             return Windowing(length, unit="duration")
-    elif hasattr(windows, "__index__") and not isinstance(windows, bool):
+    elif hasattr(windows, "__index__") and not isinstance(windows, bool) and not getattr(windows, "shape", ()):
         length = windows.__index__()
         if length >= 1:
             return Windowing(length)
@@ -152,18 +154,22 @@ class Representation:
 
     def _numbers(self) -> tuple[Any, ...]:
         kind = choice("Representation", "kind", self.kind, _KINDS)
-        channels = _core.representation_defaults(kind)[1] if self.channels is None else int(self.channels)
+
+        def whole(name: str) -> int:
+            return integer("Representation", name, getattr(self, name))
+
+        channels = _core.representation_defaults(kind)[1] if self.channels is None else whole("channels")
         depth = choice("Representation", "depth", self.depth, _DEPTHS)
         normalize = (
             choice("Representation", "normalize", self.normalize, _NORMALIZATIONS)
             if isinstance(self.normalize, str)
-            else int(self.normalize)
+            else whole("normalize")
         )
         surface = choice("Representation", "surface", self.surface, _SURFACES)
         return (
-            *(kind, channels, depth, int(self.swap_channels), int(self.cutoff), normalize, float(self.tau)),
-            *(surface, int(self.window_times), int(self.lower), int(self.upper), int(self.clip_each_event)),
-            *(float(self.scale), float(self.clip), self._checked_map()),
+            *(kind, channels, depth, whole("swap_channels"), whole("cutoff"), normalize, real("Representation", "tau", self.tau)),
+            *(surface, whole("window_times"), whole("lower"), whole("upper"), whole("clip_each_event")),
+            *(real("Representation", "scale", self.scale), real("Representation", "clip", self.clip), self._checked_map()),
         )
 
     def _checked_map(self) -> Any:
@@ -226,9 +232,24 @@ def _windows_argument(function: str, windows: Any) -> Any:
     if type(windows) is int or type(windows) is str:
         known = _recent_windows.get(windows)
         return known or _remember(_recent_windows, windows, windowing(function, windows)._numbers())
-    if hasattr(windows, "shape") and len(windows.shape) == 2:
-        return windows
+    if isinstance(windows, (list, tuple)) or len(getattr(windows, "shape", ())) > 0:
+        return window_rows(function, "windows", windows)
     return windowing(function, windows)._numbers()
+
+
+def window_rows(function: str, argument: str, rows: Any) -> Any:
+    """Windows as an (n, 2) array of 64-bit integers in host memory."""
+    import numpy
+
+    try:
+        listed = numpy.asarray(rows)
+        found = f"an array of shape {listed.shape}, {listed.dtype}"
+    except (TypeError, ValueError):  # on the GPU; rows of different lengths
+        listed, found = numpy.zeros(0), type(rows).__name__
+    if listed.ndim != 2 or listed.shape[1] != 2 or listed.dtype.kind not in "iu":
+        expected = "(n, 2) integers in host memory, the first event and the one after the last of each window"
+        raise invalid(function, argument, Shown(found), expected)
+    return listed if listed.dtype.itemsize == 8 else listed.astype(numpy.int64)
 
 
 def _outputs(out: Any, many: bool) -> Any:
@@ -252,9 +273,11 @@ def event_windows(
     import numpy
 
     numbers = windowing("event_windows", windows)._numbers()
+    if hasattr(t, "t") or hasattr(t, "frames"):
+        raise wrong_type("event_windows", "t", t, "times: of events, events.t")
     if t is None and (count is None or numbers[0] == 1):
         raise invalid("event_windows", "t", t, "times, or count= with windows by count")
-    raw = _core.event_windows(t, count or 0, numbers, unit_number("event_windows", time_unit), stream)
+    raw = _core.event_windows(t, integer("event_windows", "count", 0 if count is None else count, 0, LONG), numbers, unit_number("event_windows", time_unit), stream)
     return numpy.frombuffer(raw, numpy.uint64).reshape(-1, 2)
 
 
@@ -309,7 +332,8 @@ def stack_events(
     events: all four in one: a structured array (the names of Metavision, tonic, dv, aedat), a dict, a table (pandas, Polars, h5py's
         group), a tuple with names such as `cusight.events.Events`, a list of columns, or an array of shape (n, 4).
     shape: (rows, cols) of the frames, the sensor's. Events outside are skipped.
-    windows: number of events (200_000), duration ("10ms"), Windowing, or an (n, 2) int64 or uint64 NumPy array of first and last.
+    windows: number of events (200_000), duration ("10ms"), Windowing, or (n, 2) integers, an array or a list of pairs: the first event and
+        the one after the last of each window.
     representation: a name, a Representation, or a list of them.
     bins: channels of a representation that is given by name.
     columns: the order of the columns of an array of shape (n, 4) or of a list ("xypt" by default), such as "txyp".
@@ -360,7 +384,7 @@ class EventStacker(Closeable):
         representation: Representations = "histogram",
         *,
         bins: int | None = None,
-        device: str = "cpu",
+        device: Device = "cpu",
     ) -> None:
         numbers, self._many = representations("EventStacker", representation, bins)
         rows, cols = frame_size("EventStacker", shape)
@@ -469,8 +493,8 @@ class EventPipeline(Closeable):
         windows: Windows = 200_000,
         first_window: int = 0,
         end_window: int = 0,
-        device: str = "cpu",
-        deliver: str | None = None,
+        device: Device = "cpu",
+        deliver: Device | None = None,
         framework: str | None = None,
         max_events: int = 0,
         batch_windows: int = 0,
@@ -480,7 +504,7 @@ class EventPipeline(Closeable):
         numbers, many = representations("EventPipeline", representation, bins)
         if not callable(sink):
             raise wrong_type("EventPipeline", "sink", sink, "a function of a FrameBatch")
-        device = device_text("EventPipeline", device)
+        place = device_text("EventPipeline", device)
         counts = {
             "first_window": first_window,
             "end_window": end_window,
@@ -489,14 +513,13 @@ class EventPipeline(Closeable):
             "max_gap": max_gap,
         }
         for name, value in counts.items():
-            if not hasattr(value, "__index__"):
-                raise wrong_type("EventPipeline", name, value, "an integer")
-            if not 0 <= value < 1 << 63:
-                raise invalid("EventPipeline", name, value, "at least 0")
+            integer("EventPipeline", name, value, 0, LONG)
 
         reader = getattr(recording, "_core", None)
         if recording is not None and not isinstance(reader, _core.EventReader):
             raise wrong_type("EventPipeline", "recording", recording, "a Recording")
+        if framework is not None:
+            choice("EventPipeline", "framework", framework, {"numpy": 0, "torch": 1, "cupy": 2})
         self._decodes = recording is not None
 
         def receive(first: int, rows: bytearray, frames: list[Any]) -> None:
@@ -507,7 +530,7 @@ class EventPipeline(Closeable):
 
         rows, cols = frame_size("EventPipeline", shape)
         cut = windowing("EventPipeline", windows)
-        self._about = f"{rows} x {cols} pixels, {kinds_text(representation)}, windows of {cut._text()}, {device}"
+        self._about = f"{rows} x {cols} pixels, {kinds_text(representation)}, windows of {cut._text()}, {place}"
         self._core = _core.EventPipeline(
             rows,
             cols,
@@ -516,8 +539,8 @@ class EventPipeline(Closeable):
             cut._numbers(),
             first_window,
             end_window,
-            device,
-            device if deliver is None else device_text("EventPipeline", deliver),
+            place,
+            place if deliver is None else device_text("EventPipeline", deliver),
             framework,
             max_events,
             batch_windows,
@@ -542,8 +565,7 @@ class EventPipeline(Closeable):
         """Decodes the next bytes of the recording, at most `count` of them (2^25 at once), and returns whether there were any. Raises
         ValueError that names the file's byte if it is damaged there; the events before it have been pushed, and `flush` delivers them.
         """
-        if integer("EventPipeline.push_recording", "count", count) < 1:
-            raise invalid("EventPipeline.push_recording", "count", count, "at least 1")
+        integer("EventPipeline.push_recording", "count", count, 1)
         return self._core.push_recording(count)  # type: ignore[no-any-return]
 
     def flush(self) -> None:

@@ -18,14 +18,18 @@ def list_files(function: str, paths: Paths) -> list[str]:
     if not hasattr(given, "__iter__") or isinstance(given, bytes):
         raise wrong_type(function, "paths", paths, "a path, a pattern or a list of them")
     found: list[str] = []
-    for path in [os.fspath(one) for one in given]:
+    listed: list[Any] = list(given)
+    for one in listed:
+        if not isinstance(one, (str, os.PathLike)):
+            raise wrong_type(function, "paths", one, "a path, a pattern or a list of them")
+    for path in [os.fspath(one) for one in listed]:
         matching = sorted(glob.glob(path, recursive=True)) if is_pattern(path) else [path]
         for name in matching:
             if not os.path.isfile(name):
                 raise MissingFileError(Status.IO, f"{function}: {name} is not a file")
         found += map(os.path.abspath, matching)
     if not found:
-        raise invalid(function, "paths", paths, "at least one file")
+        raise invalid(function, "paths", paths, "at least one file that exists")
     return found
 
 

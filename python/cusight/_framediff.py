@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import _core
-from ._errors import device_text, integer, integers, invalid, wrong_type
+from ._errors import Shown, device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
-from ._types import ArrayLike, Stream
+from ._types import ArrayLike, Device, Stream
 
 
 def frame_shape(function: str, shape: Sequence[int]) -> tuple[int, int, int]:
@@ -33,12 +33,10 @@ class SparseDiff(Closeable):
     Made by `DiffEncoder.encode` or `from_arrays`. Pickles its positions and values (on the CPU).
     """
 
-    def __init__(self, shape: Sequence[int], *, capacity: int = 0, mask: bool = False, device: str = "cpu") -> None:
+    def __init__(self, shape: Sequence[int], *, capacity: int = 0, mask: bool = False, device: Device = "cpu") -> None:
         size = frame_shape("SparseDiff", shape)
         self.shape = tuple(int(n) for n in shape)
-        places = integer("SparseDiff", "capacity", capacity)
-        if places < 0:
-            raise invalid("SparseDiff", "capacity", capacity, "at least 0")
+        places = integer("SparseDiff", "capacity", capacity, 0)
         self._core = _core.SparseDiff(*size, places, bool(mask), device_text("SparseDiff", device))
         self._about = f"of {_text(self.shape)}, {device}"
 
@@ -80,6 +78,14 @@ class SparseDiff(Closeable):
         return _restore, (self.positions().copy(), self.values().copy(), self.shape)
 
 
+def _check_diff(function: str, diff: object, shape: tuple[int, ...]) -> None:
+    """A position means another pixel in frames of another shape."""
+    if not isinstance(diff, SparseDiff):
+        raise wrong_type(function, "diff", diff, "a SparseDiff")
+    if diff.shape != shape:
+        raise invalid(function, "diff", Shown(f"one of {_text(diff.shape)}"), f"one of {_text(shape)}, as the frames")
+
+
 def _restore(positions: Any, values: Any, shape: tuple[int, ...]) -> SparseDiff:
     return SparseDiff.from_arrays(positions, values, shape)
 
@@ -96,7 +102,7 @@ class DiffEncoder(Closeable):
     The reference starts black. Use one object per thread or stream. Raises ValueError, MemoryError, RuntimeError.
     """
 
-    def __init__(self, shape: Sequence[int], *, threshold: int = 20, min_neighbors: int = 0, device: str = "cpu") -> None:
+    def __init__(self, shape: Sequence[int], *, threshold: int = 20, min_neighbors: int = 0, device: Device = "cpu") -> None:
         size = frame_shape("DiffEncoder", shape)
         self.shape = tuple(int(n) for n in shape)
         self._device = device_text("DiffEncoder", device)
@@ -109,8 +115,7 @@ class DiffEncoder(Closeable):
         Raises ValueError (status CAPACITY) if the changes do not fit; the reference is then unchanged."""
         if diff is None:
             diff = SparseDiff(self.shape, device=self._device)
-        if not isinstance(diff, SparseDiff):
-            raise wrong_type("DiffEncoder.encode", "diff", diff, "a SparseDiff")
+        _check_diff("DiffEncoder.encode", diff, self.shape)
         self._core.encode(frame, diff._core, stream)
         return diff
 
@@ -126,7 +131,7 @@ class DiffEncoder(Closeable):
 class DiffDecoder(Closeable):
     """Rebuilds frames from sparse differences. Parameters as `DiffEncoder`."""
 
-    def __init__(self, shape: Sequence[int], *, device: str = "cpu") -> None:
+    def __init__(self, shape: Sequence[int], *, device: Device = "cpu") -> None:
         size = frame_shape("DiffDecoder", shape)
         self.shape = tuple(int(n) for n in shape)
         self._core = _core.DiffDecoder(*size, device_text("DiffDecoder", device))
@@ -135,8 +140,7 @@ class DiffDecoder(Closeable):
     def decode(self, diff: SparseDiff, *, stream: Stream | None = None) -> Any:
         """Applies a difference and returns the frame: a view, which changes with each decode.
         Raises ValueError if a position lies outside the frame (on the CPU; nothing is changed then)."""
-        if not isinstance(diff, SparseDiff):
-            raise wrong_type("DiffDecoder.decode", "diff", diff, "a SparseDiff")
+        _check_diff("DiffDecoder.decode", diff, self.shape)
         self._core.decode(diff._core, stream)
         return self._core.frame(stream)
 

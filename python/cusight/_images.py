@@ -44,7 +44,7 @@ def noise_view(prev: Array, cur: Array, *, threshold: int = 30, out: ArrayLike |
 
 
 def hsv_triple(function: str, argument: str, values: Sequence[int]) -> list[int]:
-    expected = "three numbers (h, s, v) of 0 to 255"
+    expected = "three numbers (h, s, v) of 0 to 255, where h is half of the hue in degrees, up to 179, as in OpenCV"
     numbers = integers(function, argument, values, expected)
     if len(numbers) != 3 or not all(0 <= v <= 255 for v in numbers):
         raise invalid(function, argument, values, expected)

@@ -7,7 +7,7 @@ from typing import Any, Literal, Union, overload
 from . import _core
 from ._errors import choice, device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
-from ._types import Array, ArrayLike, Stream
+from ._types import Array, ArrayLike, Device, Stream
 
 Depth = Literal["int32", "float64"]
 Outputs = Union[ArrayLike, "tuple[ArrayLike | None, ArrayLike | None]", None]  # a pair with sqsum
@@ -15,7 +15,7 @@ _DEPTHS = {"int32": 0, "float64": 1}
 
 
 def _wide(function: str, sum_depth: str) -> bool:
-    return sum_depth == "float64" or choice(function, "sum_depth", sum_depth, _DEPTHS) == 1
+    return choice(function, "sum_depth", sum_depth, _DEPTHS) == 1
 
 
 def _pair(out: Any, sqsum: bool) -> tuple[Any, Any]:
@@ -53,7 +53,7 @@ def integral(src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False,
     Method: F. C. Crow, "Summed-area tables for texture mapping", 1984.
     """
     first, second = _pair(out, sqsum)
-    tables = _core.integral(src, _wide("integral", sum_depth), True, first, sqsum, second, stream)
+    tables = _core.integral(src, _wide("integral", sum_depth), True, first, bool(sqsum), second, stream)
     return tables if sqsum else tables[0]
 
 
@@ -80,7 +80,7 @@ class Integrator(Closeable):
     Use one object per thread or stream. Closing it frees the workspace; it is also a context manager.
     """
 
-    def __init__(self, max_shape: tuple[int, int] | tuple[int, int, int], *, device: str = "cpu") -> None:
+    def __init__(self, max_shape: tuple[int, int] | tuple[int, int, int], *, device: Device = "cpu") -> None:
         size = integers("Integrator", "max_shape", max_shape, "(rows, cols)")
         if len(size) not in (2, 3) or (len(size) == 3 and not 1 <= size[2] <= 4):
             raise invalid("Integrator", "max_shape", max_shape, "(rows, cols) or (rows, cols, channels) with up to 4 channels")
@@ -102,5 +102,5 @@ class Integrator(Closeable):
     ) -> Any:
         """As the function `integral`, without allocating a workspace."""
         first, second = _pair(out, sqsum)
-        tables = self._core.run(src, _wide("Integrator", sum_depth), True, first, sqsum, second, stream)
+        tables = self._core.run(src, _wide("Integrator", sum_depth), True, first, bool(sqsum), second, stream)
         return tables if sqsum else tables[0]

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, Sequence, TypedDict
 
 from . import _core
-from ._errors import choice, integer, integers, invalid
+from ._errors import Shown, choice, device_text, integer, integers, invalid, real, wrong_type
 from ._images import hsv_triple
 from ._objects import Closeable, record_type
-from ._types import Array, ArrayLike, Stream
+from ._types import Array, ArrayLike, Device, Stream
 
 if TYPE_CHECKING:
     import numpy
@@ -42,6 +42,20 @@ def _hits(raw: bytearray) -> NDArray[Any]:
     return numpy.frombuffer(raw, match_dtype())
 
 
+def frame_shape_of(function: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """rows and cols of frames, and further axes, which are ignored."""
+    expected = f"(rows, cols) of the frames, as in {function}(part, image.shape)"
+    size = integers(function, "shape", shape, expected)
+    if len(size) < 2:
+        raise invalid(function, "shape", shape, expected)
+    return size
+
+
+def moved(function: str, argument: str, array: Any, device: Device | None) -> Any:
+    """A template or mask on a device; None: where it is."""
+    return array if array is None or device is None else _core.moved(function, argument, array, device_text(function, device))
+
+
 class MatcherOptions(TypedDict, total=False):
     """The options of `Matcher` that are not a stream."""
 
@@ -70,6 +84,7 @@ class Matcher(Closeable):
     subpixel: also fit a parabola through the neighboring scores (dx, dy).
     batch: frames to match in one call, at most 1024. Above 1, `frame` is a list of them or an array with one more axis; there is
         one template for all, or a list with one for each; and results are lists with an element for each frame.
+    device: "cpu", "cuda" or "cuda:N": where frames are matched. Templates and mask are copied there. None: where the templates are.
 
     The best match is that of brute force: for uint8 images position and score are exact. Use one object per thread or stream. It
     is a context manager.
@@ -91,6 +106,7 @@ class Matcher(Closeable):
         score_limit: float | None = None,
         subpixel: bool = False,
         batch: int = 1,
+        device: Device | None = None,
         stream: Stream | None = None,
     ) -> None:
         self._batch = integer("Matcher", "batch", batch)
@@ -98,19 +114,17 @@ class Matcher(Closeable):
         items: list[Any] = list(templates) if isinstance(templates, (list, tuple)) else [templates]
         if not items:
             raise invalid("Matcher", "templates", templates, "an array or a list with at least one")
-        size = integers("Matcher", "shape", shape, "(rows, cols)")
-        if len(size) < 2:
-            raise invalid("Matcher", "shape", shape, "(rows, cols)")
-        limit = math.nan if score_limit is None else float(score_limit)
+        size = frame_shape_of("Matcher", shape)
+        limit = math.nan if score_limit is None else real("Matcher", "score_limit", score_limit)
         self._count = self._batch if self._batch > 1 else len(items)
         self._about = f"{len(items)} template{'s' * (len(items) > 1)} in {size[0]} x {size[1]} pixels, {method}"
         self._core = _core.Matcher(
-            items,
+            [moved("Matcher", "templates", item, device) for item in items],
             size[0],
             size[1],
             choice("Matcher", "method", method, _METHODS),
             choice("Matcher", "algorithm", algorithm, _ALGORITHMS),
-            mask,
+            moved("Matcher", "mask", mask, device),
             integer("Matcher", "max_matches", max_matches),
             integer("Matcher", "min_distance", min_distance),
             limit,
@@ -120,9 +134,15 @@ class Matcher(Closeable):
         )
 
     def _frames(self, frame: Any) -> list[Any]:
+        listed = isinstance(frame, (list, tuple))
         if self._batch == 1:
+            if listed and all(hasattr(one, "shape") for one in frame):
+                raise wrong_type("Matcher", "frame", frame, f"one array: call it for each of them, or make a Matcher with batch={len(frame)}")
             return [frame]
-        return list(frame) if isinstance(frame, (list, tuple)) else [frame[i] for i in range(len(frame))]
+        if not listed and len(getattr(frame, "shape", (1, 1, 1))) < 3:
+            found = Shown(f"an array of shape {tuple(frame.shape)}")
+            raise invalid("Matcher", "frame", found, f"{self._batch} frames, the batch: a list, or an array with one more axis")
+        return list(frame) if listed else [frame[i] for i in range(len(frame))]
 
     @property
     def algorithm(self) -> str:
@@ -166,7 +186,9 @@ class Matcher(Closeable):
         """After a match: counts the pixels of `frame` (the color image, (rows, cols, 3) uint8 in BGR order) whose HSV color lies
         from `lower` to `upper` (h 0 to 179, s and v 0 to 255, both inclusive) inside each match, and returns the matches with
         `pixels` and `filled` (1 where pixels >= min_fill * h * w, else 0) set. Waits for the stream."""
-        self._core.inspect(self._frames(frame), hsv_triple("Matcher.inspect", "lower", lower), hsv_triple("Matcher.inspect", "upper", upper), float(min_fill), stream)
+        name = "Matcher.inspect"
+        colors = hsv_triple(name, "lower", lower), hsv_triple(name, "upper", upper)
+        self._core.inspect(self._frames(frame), *colors, real(name, "min_fill", min_fill), stream)
         return self.matches(stream=stream)
 
     def matches(self, *, stream: Stream | None = None) -> Any:
@@ -201,6 +223,9 @@ def match_template(
     """
     shape: Any = getattr(image, "shape", None)
     if shape is None:
-        shape = memoryview(image).shape  # type: ignore[arg-type]
+        try:
+            shape = memoryview(image).shape  # type: ignore[arg-type]
+        except TypeError:
+            raise wrong_type("match_template", "image", image, "an array: numpy.asarray makes one of a list") from None
     with Matcher(templ, shape, method=method, algorithm=algorithm, mask=mask, stream=stream) as matcher:
         return matcher.run(image, scores=True if out is None else out, stream=stream)  # type: ignore[no-any-return]

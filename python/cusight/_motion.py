@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Sequence
 
 from . import _core
-from ._errors import device_text, integer, invalid
+from ._errors import Shown, device_text, integer, invalid, microseconds
 from ._framediff import frame_shape
 from ._objects import Closeable
-from ._types import ArrayLike, Stream
+from ._types import ArrayLike, Device, Stream
 
 
 class MotionBox(NamedTuple):
@@ -90,7 +90,7 @@ class MotionDetector(Closeable):
         sudden_percent: int = 60,
         warmup: int = 8,
         track_gap: int = 10,
-        device: str = "cpu",
+        device: Device = "cpu",
     ) -> None:
         name = "MotionDetector"
         size = frame_shape(name, shape)
@@ -109,9 +109,22 @@ class MotionDetector(Closeable):
             "warmup": warmup,
             "track_gap": track_gap,
         }
-        values = tuple(integer(name, key, value) for key, value in numbers.items())
+        values = tuple((microseconds if key == "learn_us" else integer)(name, key, value) for key, value in numbers.items())
         self._core = _core.MotionDetector(self.cameras, *size, values, device_text(name, device))
         self._about = f"{self.cameras} of {' x '.join(str(int(n)) for n in shape)}, {device}"
+
+    def __call__(
+        self,
+        frames: ArrayLike | Sequence[ArrayLike | None],
+        times: int | Sequence[int] | None = None,
+        *,
+        stream: Stream | None = None,
+    ) -> Any:
+        """A step, and what it found: a Motion, or a list with one for each of several cameras, which for a camera without a new frame is
+        that of its last one. Waits for the stream."""
+        self.step(frames, times, stream=stream)
+        found = [self.found(camera, stream=stream) for camera in range(self.cameras)]
+        return found if self.cameras > 1 or isinstance(frames, (list, tuple)) else found[0]
 
     def watch(self, mask: ArrayLike | None, camera: int = -1, *, stream: Stream | None = None) -> None:
         """From now on only pixels whose mask is not 0 are watched: of one camera, or of all with -1. None: all pixels."""
@@ -129,12 +142,12 @@ class MotionDetector(Closeable):
         name = "MotionDetector.step"
         each: list[Any] = list(frames) if isinstance(frames, (list, tuple)) else [frames]
         if len(each) != self.cameras:
-            raise invalid(name, "frames", f"a list of {len(each)}", f"{self.cameras}, one for each camera")
+            raise invalid(name, "frames", Shown(f"a list of {len(each)}"), f"{self.cameras}, one for each camera; frames in a row need a call each")
         numbers: list[int] | None = None
         if times is not None:
-            numbers = [integer(name, "times", t) for t in (times if isinstance(times, (list, tuple)) else [times])]
+            numbers = [microseconds(name, "times", t) for t in (times if isinstance(times, (list, tuple)) else [times])]
             if len(numbers) != self.cameras:
-                raise invalid(name, "times", f"a list of {len(numbers)}", f"{self.cameras}, one for each camera")
+                raise invalid(name, "times", Shown(f"a list of {len(numbers)}"), f"{self.cameras}, one for each camera")
         self._core.step(each, numbers, stream)
 
     def found(self, camera: int = 0, *, stream: Stream | None = None) -> Motion:

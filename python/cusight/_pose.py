@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any, Iterable, Literal, Sequence, Union
 
 from . import _core
-from ._errors import choice, integer, integers, invalid, wrong_type
-from ._match import _METHODS
+from ._errors import Shown, choice, integer, invalid, real, wrong_type
+from ._match import _METHODS, frame_shape_of, moved
 from ._objects import Closeable, record_type
-from ._types import ArrayLike, Stream
+from ._types import ArrayLike, Device, Stream
 
 if TYPE_CHECKING:
     import numpy
@@ -51,6 +51,14 @@ def _numbers(argument: str, values: Any) -> list[float]:
     return numbers
 
 
+def _check_fit(template: Any, size: tuple[int, ...], scales: list[float]) -> None:
+    """Refuses a template whose smallest size has more pixels than the frames, by any angle: template and image were exchanged."""
+    shape = tuple(getattr(template, "shape", ()))
+    if len(shape) == 2 and math.prod(max(side * min(scales) - 2, 0) for side in shape) > size[0] * size[1]:
+        expected = f"at most the frames' {size[0]} x {size[1]} pixels, as in PoseMatcher(part, image.shape)"
+        raise invalid("PoseMatcher", "template", Shown(f"{shape[0]} x {shape[1]}"), expected)
+
+
 class PoseMatcher(Closeable):
     """Finds a template in frames of one size, rotated and scaled. Everything is allocated and every pose prepared here.
 
@@ -66,10 +74,10 @@ class PoseMatcher(Closeable):
     score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff_normed", >= for the others. None: no limit.
     refine: move x, y, angle and scale between the pixels and the values of the grid. If the ground around the part varies, a mask
         without the outer two pixels of the template keeps it from biasing the scale.
+    device: "cpu", "cuda" or "cuda:N": where frames are searched. Template and mask are copied there. None: where the template is.
 
-    The best match is that of brute force over all poses and positions. Frames are searched on the device of the template. Use one
-    object per thread. It is a context manager. Raises TypeError (element types), ValueError (sizes, options, device), MemoryError,
-    RuntimeError (CUDA).
+    The best match is that of brute force over all poses and positions. Use one object per thread. It is a context manager. Raises
+    TypeError (element types), ValueError (sizes, options, device), MemoryError, RuntimeError (CUDA).
     Method: docs/pose.md.
     """
 
@@ -87,28 +95,28 @@ class PoseMatcher(Closeable):
         min_angle: float = 360.0,
         score_limit: float | None = None,
         refine: bool = False,
+        device: Device | None = None,
         stream: Stream | None = None,
     ) -> None:
         name = "PoseMatcher"
-        size = integers(name, "shape", shape, "(rows, cols)")
-        if len(size) < 2:
-            raise invalid(name, "shape", shape, "(rows, cols)")
+        size = frame_shape_of(name, shape)
         #: The values of the grid, in the order of angle_index and scale_index.
         self.angles = _numbers("angles", angles)
         self.scales = _numbers("scales", scales)
+        _check_fit(template, size, self.scales)
         self._about = f"{len(self.angles)} x {len(self.scales)} poses in {size[0]} x {size[1]} pixels, {method}"
         self._core = _core.PoseMatcher(
-            template,
+            moved(name, "template", template, device),
             size[0],
             size[1],
             self.angles,
             self.scales,
             choice(name, "method", method, {key: _METHODS[key] for key in PoseMethod.__args__}),  # type: ignore[attr-defined]
-            mask,
+            moved(name, "mask", mask, device),
             integer(name, "max_matches", max_matches),
             integer(name, "min_distance", min_distance),
-            float(min_angle),
-            math.nan if score_limit is None else float(score_limit),
+            real(name, "min_angle", min_angle),
+            math.nan if score_limit is None else real(name, "score_limit", score_limit),
             bool(refine),
             stream,
         )

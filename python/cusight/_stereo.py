@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Sequence
 
 from . import _core
-from ._errors import choice, device_text, integer, integers, invalid, wrong_type
+from ._errors import choice, device_text, dtype_name, integer, integers, invalid, real, wrong_type
 from ._objects import Closeable
-from ._types import Array, ArrayLike, Stream
+from ._types import Array, ArrayLike, Device, Stream
 
 
 _BORDERS = {"wrap": 0, "zero": 1}
@@ -66,24 +66,27 @@ class StereoOptions:
     def _numbers(self) -> tuple[Any, ...]:
         made = self.__dict__.get("_cached")
         if made is None:
+            def whole(name: str) -> int:
+                return integer("StereoOptions", name, getattr(self, name))
+
             made = (
                 choice("StereoOptions", "border", self.border, _BORDERS),
                 choice("StereoOptions", "agreement", self.agreement, _AGREEMENTS),
-                float(self.threshold),
-                int(self.shifts),
-                int(self.direction),
-                int(self.window),
-                int(self.prefer_smaller),
-                -1 if self.left_right_check is None else int(self.left_right_check),
+                real("StereoOptions", "threshold", self.threshold),
+                whole("shifts"),
+                whole("direction"),
+                whole("window"),
+                whole("prefer_smaller"),
+                -1 if self.left_right_check is None else whole("left_right_check"),
                 choice("StereoOptions", "fill", self.fill, _FILLS),
-                int(self.iterations),
-                float(self.tolerance),
-                int(self.median),
+                whole("iterations"),
+                real("StereoOptions", "tolerance", self.tolerance),
+                whole("median"),
                 choice("StereoOptions", "lines", self.lines, _LINES),
-                int(self.levels),
-                int(self.subpixel_bits),
-                int(self.min_confidence),
-                int(self.speckle_size),
+                whole("levels"),
+                whole("subpixel_bits"),
+                whole("min_confidence"),
+                whole("speckle_size"),
             )
             object.__setattr__(self, "_cached", made)
         return made
@@ -96,7 +99,7 @@ def _numbers(options: StereoOptions | None) -> tuple[Any, ...]:
     if options is None:
         return _DEFAULTS._numbers()
     if not isinstance(options, StereoOptions):
-        raise wrong_type("stereo", "options", options, "StereoOptions")
+        raise wrong_type("stereo", "options", options, "StereoOptions, such as StereoOptions(shifts=64)")
     return options._numbers()
 
 
@@ -181,13 +184,13 @@ class ContourMapper(Closeable):
         options: StereoOptions | None = None,
         *,
         dtype: Literal["uint8", "float32"] = "uint8",
-        device: str = "cpu",
+        device: Device = "cpu",
     ) -> None:
         size = integers("ContourMapper", "shape", shape, "(rows, cols)")
         if len(size) < 2:
             raise invalid("ContourMapper", "shape", shape, "(rows, cols)")
-        floats = choice("ContourMapper", "dtype", dtype, {"uint8": 0, "float32": 1})
-        self._about = f"{size[0]} x {size[1]} pixels, {dtype}, {device}"
+        floats = choice("ContourMapper", "dtype", dtype_name(dtype), {"uint8": 0, "float32": 1})
+        self._about = f"{size[0]} x {size[1]} pixels, {dtype_name(dtype)}, {device}"
         self._core = _core.ContourMapper(size[0], size[1], bool(floats), device_text("ContourMapper", device), _numbers(options))
 
     def __call__(

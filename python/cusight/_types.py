@@ -50,6 +50,16 @@ Labels = Union[Sequence[Any], ArrayLike]
 Lists = Union[Column, Iterable[Column]]  # one column, or one for each of several files
 
 
+class TorchDevice(Protocol):
+    @property
+    def type(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+
+
+Device = Union[str, TorchDevice]
+
+
 class TorchStream(Protocol):
     @property
     def cuda_stream(self) -> int: ...

@@ -12,7 +12,22 @@ from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, 
 
 from . import _core
 from ._columns import TimeUnit, four_columns, unit_number
-from ._errors import Error, InputOutputError, MissingFileError, Status, choice, integer, integers, invalid, wrong_type
+from ._errors import (
+    LONG,
+    Error,
+    InputOutputError,
+    MissingFileError,
+    Status,
+    choice,
+    device_text,
+    dtype_name,
+    integer,
+    integers,
+    invalid,
+    microseconds,
+    real,
+    wrong_type,
+)
 from ._events import (
     EventPipeline,
     EventStacker,
@@ -32,7 +47,7 @@ from ._events import (
 )
 from ._framediff import frame_shape
 from ._objects import Closeable
-from ._types import ArrayLike, Column, EventsLike, Stream
+from ._types import ArrayLike, Column, Device, EventsLike, Stream
 
 if TYPE_CHECKING:
     import numpy
@@ -75,11 +90,9 @@ _WORDS = ("EVT2", "EVT2.1", "EVT3", "EVT4", "DAT")  # formats whose raw bytes a 
 _LEAST_BYTES, _MOST_BYTES = 1 << 16, 1 << 25  # of them at once
 
 
-class OpenOptions(TypedDict, total=False):
-    """The options of `open`."""
+class SizelessOptions(TypedDict, total=False):
+    """The options of `open` but for the sensor's size, which EventDataset gives as `shape`."""
 
-    width: int
-    height: int
     camera: str | None
     format: Format
     skip_bad: bool
@@ -87,6 +100,14 @@ class OpenOptions(TypedDict, total=False):
     max_memory: int
     max_chunk: int
     plugins: bool
+
+
+class OpenOptions(SizelessOptions, total=False):
+    """The options of `open`."""
+
+    shape: Sequence[int] | None
+    width: int
+    height: int
 
 
 def _extent(what: str, t: NDArray[numpy.int64]) -> str:
@@ -134,8 +155,8 @@ class Recording(Closeable):
     def __init__(self, source: Source, options: OpenOptions) -> None:
         self._options = options
         self._source = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
-        if self._source is None or isinstance(self._source, (int, float)):
-            raise wrong_type("events.open", "source", source, "a path or the bytes of a recording")
+        if self._source is None or isinstance(self._source, (int, float, list, tuple)):
+            raise wrong_type("events.open", "source", source, "a path or the bytes of a recording; several need a call each, or an EventDataset")
         try:
             self._core = _core.EventReader(self._source, *_reader_numbers(**options))
         except InputOutputError as error:
@@ -158,16 +179,28 @@ class Recording(Closeable):
         if self.first_time is not None and self.last_time is not None:
             self._about += f", {self.first_time} .. {self.last_time} us"
 
-    def read(self, count: int) -> Events:
-        """Reads up to `count` events; fewer only at the end. If the recording is damaged, the events before the damage are returned
-        and the next call raises (EOFError, ValueError, OSError)."""
-        if integer("Recording.read", "count", count) < 1:
-            raise invalid("Recording.read", "count", count, "at least 1")
+    def read(self, count: int | None = None) -> Events:
+        """Reads up to `count` events, fewer only at the end; None: all that are left, in 13 bytes each. If the recording is damaged, the
+        events before the damage are returned and the next call raises (EOFError, ValueError, OSError)."""
+        if count is None:
+            return self._rest()
+        count = integer("Recording.read", "count", count, 1, LONG)
         self._counted = None
         x, y, p, t, n = self._core.read(count)
         if n == count:
             return Events(x, y, p, t)
         return Events(x[:n].copy(), y[:n].copy(), p[:n].copy(), t[:n].copy())
+
+    def _rest(self) -> Events:
+        import numpy
+
+        parts = [self.read(_PIECE)]
+        while len(parts[-1].t):
+            try:
+                parts.append(self.read(_PIECE))
+            except Error:
+                break
+        return Events(*(numpy.concatenate(column) for column in zip(*parts)))
 
     def __iter__(self) -> Iterator[Events]:
         while True:
@@ -178,13 +211,13 @@ class Recording(Closeable):
 
     def seek(self, time: int) -> int:
         """The next event read will be the first with t >= `time` (microseconds). Returns its index. `frames` starts there too."""
-        index = int(self._core.seek_time(time))
+        index = int(self._core.seek_time(microseconds("Recording.seek", "time", time)))
         self._start, self._counted = index, None
         return index
 
     def seek_index(self, index: int) -> None:
         """The next event read will be number `index`, from 0."""
-        self._core.seek_index(index)
+        self._core.seek_index(integer("Recording.seek_index", "index", index, 0, LONG))
         self._start, self._counted = index, None
 
     @property
@@ -207,7 +240,7 @@ class Recording(Closeable):
         bins: int | None = None,
         batch: int = 16,
         shape: Sequence[int] | None = None,
-        device: str = "cpu",
+        device: Device = "cpu",
         framework: str | None = None,
         first_window: int = 0,
         end_window: int = 0,
@@ -229,16 +262,17 @@ class Recording(Closeable):
         frames are made on a GPU and its chunks are compressed by ECF (Metavision) or LZF (M3ED). If the recording is
         damaged, iterating gives the frames before the damage, then raises.
         """
+        if shape is None and self.shape == (0, 0):
+            raise invalid("Recording.frames", "shape", None, "(rows, cols), since the recording does not have the sensor's size")
         size = frame_size("Recording.frames", self.shape if shape is None else shape)
-        if integer("Recording.frames", "batch", batch) < 1:
-            raise invalid("Recording.frames", "batch", batch, "at least 1")
+        integer("Recording.frames", "batch", batch, 1)
         arguments = {
             "representation": representation,
             "bins": bins,
             "windows": windowing("Recording.frames", windows),
             "first_window": first_window,
             "end_window": end_window,
-            "device": device,
+            "device": device_text("Recording.frames", device),
             "framework": framework,
             "max_events": max_events,
             "max_gap": max_gap,
@@ -414,6 +448,7 @@ def _join(batches: list[FrameBatch]) -> FrameBatch:
 
 
 def _reader_numbers(
+    shape: Sequence[int] | None,
     width: int,
     height: int,
     camera: str | None,
@@ -426,11 +461,12 @@ def _reader_numbers(
 ) -> tuple[Any, ...]:
     number = choice("events.open", "format", format, _FORMATS)
     width, height = integer("events.open", "width", width), integer("events.open", "height", height)
+    if shape is not None:
+        if width or height:
+            raise invalid("events.open", "shape", shape, "None with width and height")
+        height, width = frame_size("events.open", shape)
     for name, value in (("max_memory", max_memory), ("max_chunk", max_chunk)):
-        if not hasattr(value, "__index__"):
-            raise wrong_type("events.open", name, value, "a number of bytes")
-        if not 0 <= value < 1 << 63:
-            raise invalid("events.open", name, value, "at least 0")
+        integer("events.open", name, value, 0, LONG, "a number of bytes")
     if camera is not None and not isinstance(camera, str):
         raise wrong_type("events.open", "camera", camera, "left or right")
     threads = integer("events.open", "threads", threads)
@@ -440,6 +476,7 @@ def _reader_numbers(
 def open(
     source: Source,
     *,
+    shape: Sequence[int] | None = None,
     width: int = 0,
     height: int = 0,
     camera: str | None = None,
@@ -453,7 +490,7 @@ def open(
     """Opens a recording: HDF5 (M3ED, DSEC, Metavision, MVSEC, e2vid), Prophesee EVT 2.0, 2.1, 3.0, 4.0 and DAT, AEDAT4, ROS bags, MCAP, or text. The format is detected from the content.
 
     source: a path, or a whole file in memory (bytes, memoryview), which is not copied.
-    width, height: of the sensor; 0: from the file.
+    shape: (rows, cols) of the sensor; None: from the file. width, height: the same in two.
     camera: of an M3ED or MVSEC file, "left" or "right"; of AEDAT4, the camera's name or the stream's number; of a ROS bag or MCAP, the
         topic or parts of it. None: the first with events.
     format: "any", or the only one accepted.
@@ -467,6 +504,7 @@ def open(
     in a build without it).
     """
     options: OpenOptions = {
+        "shape": shape,
         "width": width,
         "height": height,
         "camera": camera,
@@ -511,10 +549,7 @@ class EventFilter(Closeable):
         rows, cols = frame_size("EventFilter", shape)
         times = {"begin": -(1 << 63) if begin is None else begin, "end": (1 << 63) - 1 if end is None else end}
         for name, value in {**times, "hot_events": hot_events, "hot_period": hot_period, "activity": activity}.items():
-            if not hasattr(value, "__index__"):
-                raise wrong_type("EventFilter", name, value, "an integer")
-            if not (0 if name not in times else -(1 << 63)) <= value < 1 << 63:
-                raise invalid("EventFilter", name, value, "at least 0" if name not in times else "microseconds in 64 bits")
+            integer("EventFilter", name, value, -LONG - 1 if name in times else 0, LONG)
         part = (0, 0, 0, 0) if region is None else integers("EventFilter", "region", region, "(x, y, cols, rows)")
         if len(part) != 4 or (region is not None and 0 in part[2:]):
             raise invalid("EventFilter", "region", region, "(x, y, cols, rows)")
@@ -612,8 +647,9 @@ class FrameWriter(_Writer):
 
     def __init__(self, path: str | os.PathLike[str], shape: Sequence[int], dtype: str) -> None:
         rows, cols, channels = frame_shape("FrameWriter", shape)
-        self._about = f"{os.fspath(path)!r}, {rows} x {cols} x {channels}, {dtype}"
-        self._core = _core.FrameWriter(os.fspath(path), rows, cols, channels, str(dtype))
+        name = dtype_name(dtype)
+        self._about = f"{os.fspath(path)!r}, {rows} x {cols} x {channels}, {name}"
+        self._core = _core.FrameWriter(os.fspath(path), rows, cols, channels, name)
 
     def write(self, frames: ArrayLike) -> None:
         """Appends frames: (n, rows, cols, channels) in host memory, without gaps."""
@@ -647,26 +683,25 @@ class EventGenerator(Closeable):
         leak_jitter: float = 0,
         shot_rate: float = 0,
         seed: int = 0,
-        device: str = "cpu",
+        device: Device = "cpu",
         max_events: int = 0,
     ) -> None:
         rows, cols = frame_size("EventGenerator", shape)
         self._about = f"{rows} x {cols} pixels"
         rest = integer("EventGenerator", "refractory_us", refractory_us)
         for name, value in (("seed", seed), ("max_events", max_events)):
-            if integer("EventGenerator", name, value) < 0:
-                raise invalid("EventGenerator", name, value, "at least 0")
-        numbers = (positive, negative, threshold_spread, leak_rate, leak_jitter, shot_rate, rest)
-        self._core = _core.EventGenerator(rows, cols, numbers, seed, device, max_events)
+            integer("EventGenerator", name, value, 0, LONG)
+        given = {"positive": positive, "negative": negative, "threshold_spread": threshold_spread}
+        given |= {"leak_rate": leak_rate, "leak_jitter": leak_jitter, "shot_rate": shot_rate}
+        numbers = (*(real("EventGenerator", name, value) for name, value in given.items()), rest)
+        self._core = _core.EventGenerator(rows, cols, numbers, seed, device_text("EventGenerator", device), max_events)
 
     def push(self, frame: ArrayLike, time: int) -> Events:
         """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first.
 
         For generators on the CPU.
         """
-        if not hasattr(time, "__index__"):
-            raise wrong_type("EventGenerator.push", "time", time, "microseconds, an integer")
-        return Events(*self._core.push(frame, time))
+        return Events(*self._core.push(frame, microseconds("EventGenerator.push", "time", time)))
 
     def run(self, frames: ArrayLike, times: Column, *, stream: Stream | None = None) -> Events:
         """Events of many frames, (n, rows, cols) uint8 on the generator's device, at `times` in microseconds.

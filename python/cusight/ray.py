@@ -31,7 +31,7 @@ from ._files import Paths, list_files
 from ._match import Matcher, MatcherOptions
 from ._spans import cut_windows
 from ._stereo import ContourMapper, StereoOptions
-from ._types import ArrayLike
+from ._types import ArrayLike, Device
 
 if TYPE_CHECKING:
     import ray.data
@@ -176,8 +176,8 @@ def _read_frames(batch: Batch, pairs: bool) -> Iterator[Batch]:
 class _Worker:
     """What the callable classes share: the device, and batches there and back."""
 
-    def __init__(self, device: str) -> None:
-        self.device = _granted() if device == "auto" else device
+    def __init__(self, device: Device) -> None:
+        self.device = _granted() if device == "auto" else _errors.device_text(type(self).__name__, device)
         self._framework = ""
         if self.device == "cpu":
             return
@@ -264,7 +264,7 @@ class StackEvents(_Worker):
         representation: Representations = "histogram",
         *,
         bins: int | None = None,
-        device: str = "auto",
+        device: Device = "auto",
         keep: bool = False,
     ) -> None:
         super().__init__(device)
@@ -320,7 +320,7 @@ class Heatmap(_Worker):
     """
 
     def __init__(
-        self, prev: str = "prev", image: str = "image", *, full_scale: int = 765, device: str = "auto", keep: bool = False
+        self, prev: str = "prev", image: str = "image", *, full_scale: int = 765, device: Device = "auto", keep: bool = False
     ) -> None:
         super().__init__(device)
         self._prev, self._image, self._full_scale, self._keep = prev, image, full_scale, keep
@@ -348,7 +348,7 @@ class Match(_Worker):
         templates: ArrayLike | Sequence[ArrayLike],
         image: str = "image",
         *,
-        device: str = "auto",
+        device: Device = "auto",
         keep: bool = False,
         **options: Unpack[MatcherOptions],
     ) -> None:
@@ -396,7 +396,7 @@ class Contour(_Worker):
         right: str = "right",
         options: StereoOptions | None = None,
         *,
-        device: str = "auto",
+        device: Device = "auto",
         keep: bool = False,
     ) -> None:
         super().__init__(device)

@@ -19,8 +19,19 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence, TypedDict
 from . import _core
 from . import events as _events
 from ._columns import TimeUnit, unit_number
-from ._errors import Shown, invalid, wrong_type
-from ._events import EventStacker, Representations, Windowing, Windows, duration, frame_size, kinds_text, representations, windowing
+from ._errors import LONG, Shown, integer, invalid, wrong_type
+from ._events import (
+    EventStacker,
+    Representations,
+    Windowing,
+    Windows,
+    duration,
+    frame_size,
+    kinds_text,
+    representations,
+    window_rows,
+    windowing,
+)
 from ._files import Paths, is_pattern, list_files
 from ._types import Labels, Lists
 
@@ -67,7 +78,8 @@ class EventDataset(_Base):
     """The windows of recordings: ``dataset[i]`` is the frame of window i, ``len(dataset)`` their number.
 
     paths: a recording, a pattern ("runs/*.h5") or a list of them. Windows are numbered from file to file.
-    windows: of each recording, as `cusight.stack_events`; 200,000 events by default. representation, bins: as there.
+    windows: of each recording, as `cusight.stack_events`; 200,000 events by default. (n, 2) integers are numbers of events there too: the
+        first event and the one after the last of each window. representation, bins: as there.
     starts, ends, length: windows at these times instead, [start, end): both arrays, or one of them and the length of all windows ("50ms",
         or a number like the times). Integers are microseconds of the recording's clock and floats seconds, unless `time_unit` is "us",
         "ms", "s" or "ns". They may overlap, be in any order and have no events.
@@ -79,7 +91,7 @@ class EventDataset(_Base):
         bytes in each process. A changed recording or option makes new ones; nothing is removed from a folder.
     options: of `cusight.events.open`.
 
-    For a pattern or a list, starts, ends and labels are lists with an array for each file, in the order of the files (`paths`); a label
+    For a pattern or a list, (n, 2) windows, starts, ends and labels are lists with an array for each file, in the order of the files (`paths`); a label
     that is no array counts for all windows of the file.
     A frame is a torch.Tensor on the CPU if PyTorch is installed, else a NumPy array; a list of them for a list of representations.
     Pickles as its arguments; every process opens the files itself. Recordings in a format without an index (EVT2, EVT3, text) are read
@@ -91,7 +103,7 @@ class EventDataset(_Base):
         self,
         paths: Paths,
         *,
-        windows: Windows | None = None,
+        windows: Windows | Lists | None = None,
         representation: Representations = "histogram",
         bins: int | None = None,
         starts: Lists | None = None,
@@ -103,7 +115,7 @@ class EventDataset(_Base):
         channels_first: bool = True,
         transform: Callable[[Any], Any] | None = None,
         cache: int | str | os.PathLike[str] | None = None,
-        **options: Unpack[_events.OpenOptions],
+        **options: Unpack[_events.SizelessOptions],
     ) -> None:
         self.paths: list[str] = list_files("EventDataset", paths)
         many = not isinstance(paths, (str, os.PathLike)) or is_pattern(os.fspath(paths))
@@ -116,10 +128,15 @@ class EventDataset(_Base):
         at_times = not (starts is None and ends is None and length is None)
         if at_times and windows is not None:
             raise invalid("EventDataset", "windows", windows, "None with starts, ends and length")
-        self.windows: Windowing | None = None if at_times else windowing("EventDataset", 200_000 if windows is None else windows)
-        if self.windows:
+        listed = _is_list(windows)
+        self.windows: Windowing | None = None
+        if not at_times and not listed:
+            self.windows = windowing("EventDataset", 200_000 if windows is None else windows)
             self.windows._numbers()
+        self._by_time = at_times or bool(self.windows and self.windows.unit == "duration")
         spans: list[Any] = [None] * len(self.paths)
+        if listed:
+            spans = [_rows(path if many else "", one) for path, one in zip(self.paths, _each("windows", windows, self.paths, many))]
         if at_times:
             given = [_each(name, value, self.paths, many) for name, value in (("starts", starts), ("ends", ends))]
             unit = unit_number("EventDataset", time_unit)
@@ -171,6 +188,9 @@ class EventDataset(_Base):
         """What is known of a recording, and how many windows it has."""
         with _events.open(path, **self._options) as recording:
             if spans is not None:
+                if not self._by_time and recording.count is not None:
+                    for k in (spans[:, 1] > recording.count).nonzero()[0]:
+                        raise _too_far(path, k, spans[k], recording.count)
                 return _File(path, recording.shape, len(spans), spans=spans)
             assert self.windows is not None
             count, first, last = recording.count, recording.first_time, recording.last_time
@@ -188,10 +208,10 @@ class EventDataset(_Base):
         """Whether the window is in microseconds, or else in numbers of events; its first and the one after its last."""
         if file.spans is not None:
             start, end = (int(bound) for bound in file.spans[window])
-            return True, start, end
+            return self._by_time, start, end
         assert self.windows is not None
         start = window * (self.windows.stride or self.windows.length)
-        if self.windows.unit == "count":
+        if not self._by_time:
             return False, start, min(start + self.windows.length, file.events)
         start += file.first_time
         return True, start, start + self.windows.length
@@ -200,16 +220,18 @@ class EventDataset(_Base):
         """The frame of a window in each representation, (rows, cols, channels), this time's own."""
         bounds = self._bounds(file, window)
         if self.cache is None:
-            return self._make(file, bounds)
+            return self._make(file, window, bounds)
         if isinstance(self.cache, int):
-            return self._process.remember((file.path, window), self.cache, lambda: self._make(file, bounds))
-        return _stored(self.cache, self._key(file, bounds), len(self._kinds), lambda: self._make(file, bounds))
+            return self._process.remember((file.path, window), self.cache, lambda: self._make(file, window, bounds))
+        return _stored(self.cache, self._key(file, bounds), len(self._kinds), lambda: self._make(file, window, bounds))
 
-    def _make(self, file: _File, bounds: tuple[bool, int, int]) -> list[Any]:
+    def _make(self, file: _File, window: int, bounds: tuple[bool, int, int]) -> list[Any]:
         import numpy
 
         recording, stacker = self._process.open(self, file.path)
         part = _read(recording, *bounds)
+        if not bounds[0] and len(part.t) < bounds[2] - bounds[1]:
+            raise _too_far(file.path, window, bounds[1:], bounds[1] + len(part.t))
         frames = stacker(*part, windows=numpy.array([[0, len(part.t)]], numpy.int64))
         return [frame[0] for frame in (frames if isinstance(frames, list) else [frames])]
 
@@ -283,7 +305,9 @@ def _read(recording: _events.Recording, by_time: bool, start: int, end: int) -> 
 
     if not by_time:
         recording.seek_index(start)
-        return recording.read(end - start)
+        x, y, p, t = recording.read(max(end - start, 1))
+        n = end - start
+        return _events.Events(x[:n], y[:n], p[:n], t[:n])
     recording.seek(max(start, 0))
     parts: list[_events.Events] = []
     while not parts or parts[-1].t[-1] < end:
@@ -325,11 +349,10 @@ def _stored(folder: str, key: str, count: int, make: Callable[[], list[Any]]) ->
 def _checked_cache(cache: Any) -> int | str | None:
     if cache is None or isinstance(cache, (str, os.PathLike)):
         return None if cache is None else os.path.abspath(os.fspath(cache))
-    if not hasattr(cache, "__index__") or isinstance(cache, bool):
-        raise wrong_type("EventDataset", "cache", cache, "a folder or a number of bytes")
-    if cache.__index__() < 1:
-        raise invalid("EventDataset", "cache", cache, "at least 1 byte")
-    return int(cache.__index__())
+    expected = "a folder or a number of bytes"
+    if isinstance(cache, bool):
+        raise wrong_type("EventDataset", "cache", cache, expected)
+    return integer("EventDataset", "cache", cache, 1, LONG, expected)
 
 
 def _is_list(value: Any) -> bool:
@@ -370,6 +393,23 @@ def _spans(path: str, starts: Any, ends: Any, length: Any, unit: int) -> Any:
         k = wrong[0]
         raise invalid("EventDataset", f"ends{of_file}[{k}]", Shown(f"{last[k]} us"), f"at least its start, {first[k]} us")
     return numpy.stack([first, last], 1)
+
+
+def _rows(path: str, rows: Any) -> Any:
+    """Windows by numbers of events, (n, 2) int64."""
+    import numpy
+
+    name = f"windows of {os.path.basename(path)}" if path else "windows"
+    listed = window_rows("EventDataset", name, rows).astype(numpy.int64)
+    wrong = numpy.flatnonzero((listed[:, 0] < 0) | (listed[:, 1] < listed[:, 0]))
+    if len(wrong):
+        k = wrong[0]
+        raise invalid("EventDataset", f"{name}[{k}]", Shown(f"{listed[k, 0]}, {listed[k, 1]}"), "first <= last, from 0")
+    return listed
+
+
+def _too_far(path: str, window: int, row: Any, count: int) -> Exception:
+    return invalid("EventDataset", f"windows[{window}]", Shown(f"{row[0]}, {row[1]}"), f"at most {count}, the events of {path}")
 
 
 def _times(name: str, times: Any, unit: int) -> Any:

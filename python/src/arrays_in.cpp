@@ -57,10 +57,21 @@ static int dtypeOfFormat(const char *format, size_t size) {
 }
 
 [[noreturn]] static void notAnArray(const Array &array) {
+    const bool list = PyList_Check(array.object.ptr()) || PyTuple_Check(array.object.ptr());
     fail(CUS_ERROR_TYPE,
          "%s: %s is %s, expected an array (NumPy, PyTorch, CuPy, or an object with __dlpack__, "
-         "__cuda_array_interface__ or the buffer protocol)",
-         array.function, array.argument, array.object.is_none() ? "None" : nb::type_name(array.object.type()).c_str());
+         "__cuda_array_interface__ or the buffer protocol)%s",
+         array.function, array.argument, array.object.is_none() ? "None" : nb::type_name(array.object.type()).c_str(),
+         list ? "; numpy.asarray or numpy.stack makes one of a list, and a function of one image needs a call for each"
+              : "");
+}
+
+// What to call for an array without gaps.
+static std::string contiguous(const Array &array) {
+    const std::string name = array.argument;
+    return array.framework == Framework::Torch  ? name + ".contiguous()"
+           : array.framework == Framework::CuPy ? "cupy.ascontiguousarray(" + name + ")"
+                                                : "numpy.ascontiguousarray(" + name + ")";
 }
 
 void Array::setAxes(int64_t axes) {
@@ -449,14 +460,16 @@ std::string shapeText(const Shape &shape) {
 void Array::requireDims(int64_t low, int64_t high, const char *expected) const {
     const auto dims = static_cast<int64_t>(shape.size());
     if (dims < low || dims > high)
-        fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected %s", function, argument, text(shape).c_str(), expected);
+        fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected %s%s", function, argument, text(shape).c_str(), expected,
+             high < 4 && dims == 4 ? "; several images need a call each" : "");
     for (const int64_t extent : shape)
         if (extent < 1 || extent > INT_MAX)
             fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected 1 to 2147483647 on each axis", function, argument,
                  text(shape).c_str());
     if (dtype > F64)
-        fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected one of at most 32-bit integers or a float", function, argument,
-             dtypeName(dtype));
+        fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function, argument, dtypeName(dtype),
+             nb::cast<std::string>(callPython(nb::module_::import_("cusight._advice").attr("taken"), function, argument))
+                 .c_str());
 }
 
 cusMat Array::matrix() const {
@@ -468,13 +481,13 @@ cusMat Array::matrix() const {
         fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected at most 512 channels", function, argument, text(shape).c_str());
     if ((color && channels > 1 && strides[2] != size) || (shape[1] > 1 && strides[1] != pixel))
         fail(CUS_ERROR_SIZE,
-             "%s: %s has strides %s, expected pixels without gaps in a row: %lld bytes apart (make it contiguous)",
-             function, argument, text(strides).c_str(), static_cast<long long>(pixel));
+             "%s: %s has strides %s, expected pixels without gaps in a row: %lld bytes apart (make it contiguous: %s)",
+             function, argument, text(strides).c_str(), static_cast<long long>(pixel), contiguous(*this).c_str());
     const int64_t row_bytes = shape[1] * pixel;
     const int64_t step = shape[0] > 1 ? strides[0] : row_bytes;
     if (step < row_bytes)
-        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected rows at least %lld bytes apart (make it contiguous)",
-             function, argument, text(strides).c_str(), static_cast<long long>(row_bytes));
+        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected rows at least %lld bytes apart (make it contiguous: %s)",
+             function, argument, text(strides).c_str(), static_cast<long long>(row_bytes), contiguous(*this).c_str());
     cusMat mat = CUS_MAT_INIT;
     check(cusMatWrap(&mat, static_cast<int>(shape[0]), static_cast<int>(shape[1]),
                      CUS_MAKETYPE(dtype, static_cast<int>(channels)), device.space, data, static_cast<size_t>(step)));
@@ -515,8 +528,8 @@ void *Array::elements(int wanted, int other) const {
     if (dtype != wanted && dtype != other)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function, argument, dtypeName(dtype), dtypeName(wanted));
     if (shape[0] > 1 && strides[0] != static_cast<int64_t>(dtypeSize(dtype)))
-        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps (make it contiguous)", function,
-             argument, text(strides).c_str());
+        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps (make it contiguous: %s)", function,
+             argument, text(strides).c_str(), contiguous(*this).c_str());
     return data;
 }
 

@@ -224,7 +224,7 @@ bool isTime(nb::handle array) {
 }
 
 bool isArray(nb::handle object) {
-    if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr()))
+    if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr()) || PyRange_Check(object.ptr()))
         return false;
     return PyObject_CheckBuffer(object.ptr()) || nb::hasattr(object, "__dlpack__") ||
            nb::hasattr(object, "__cuda_array_interface__") || !nb::hasattr(object, "__array__");

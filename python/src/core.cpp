@@ -24,6 +24,31 @@ static nb::dict deviceInfo(int device) {
     return fields;
 }
 
+// An array on a device: itself if it is there, else a copy of the framework that new arrays there have. Waits.
+static nb::object moved(const std::string &function, const std::string &argument, nb::handle object,
+                        const std::string &device_name) {
+    const Device device = parseDevice(function.c_str(), device_name.c_str());
+    Call from(function.c_str()), to(function.c_str());
+    const Array array = from.in(object, argument.c_str());
+    const bool on_gpu = device.space == CUS_DEVICE;
+    if (array.device.space == device.space) {
+        if (on_gpu && device.index >= 0 && array.device.index >= 0 && device.index != array.device.index)
+            fail(CUS_ERROR_SPACE, "%s: %s is on cuda:%d, expected cpu or %s", function.c_str(), argument.c_str(),
+                 array.device.index, device_name.c_str());
+        return array.object;
+    }
+    to.assume(device, frameworkFor(device_name.c_str(), nb::none()));
+    const cusMat source = array.matrix();
+    const Array copy = to.out(nb::none(), argument.c_str(), array.shape, array.dtype);
+    cusMat target = copy.matrix();
+    const cusStream stream = on_gpu ? to.stream() : from.stream();
+    (on_gpu ? to : from).run([&] {
+        CUS_TRY(on_gpu ? cusMatUpload(&source, &target, stream) : cusMatDownload(&source, &target, stream));
+        return cusStreamSynchronize(stream);
+    });
+    return copy.object;
+}
+
 void addCore(nb::module_ &module) {
     module.def("version", [] { return cusVersion(); });
     module.def("build_information", [] { return cusBuildInformation(); });
@@ -39,6 +64,7 @@ void addCore(nb::module_ &module) {
     module.def("cuda_built_for", [] { return CUDA_BUILT_FOR; });
     module.def("cuda_missing", [] { return CUDA_MISSING; }); // why, in a build without CUDA
     module.def("host_fft", [] { return cusMatcherHostFft(); });
+    module.def("moved", &moved, nb::arg("function"), nb::arg("argument"), nb::arg("array").none(), nb::arg("device"));
     // GNU's OpenMP hangs in a forked process whose parent has used it, unless the process keeps to one thread.
     module.def("after_fork", [] {
         forgetIdle();

@@ -307,6 +307,11 @@ static void writeFrames(FrameWriter &self, nb::handle object) {
     Call call("FrameWriter.write");
     call.expect({CUS_HOST, -1}, "the writer, which takes frames in host memory");
     const Array frames = call.in(object, "frames");
+    if (frames.shape.size() == 3)
+        fail(
+            CUS_ERROR_SIZE,
+            "FrameWriter.write: frames has shape %s, expected (frames, rows, columns, channels); one frame is frames[None]",
+            shapeText(frames.shape).c_str());
     const cusMat mats = frames.stack();
     if (frames.shape[1] != self.rows)
         fail(CUS_ERROR_SIZE, "FrameWriter.write: frames have %lld rows, expected %d",

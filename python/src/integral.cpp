@@ -1,4 +1,5 @@
 // Integral images and sums over rectangles.
+#include "frameworks.hpp"
 #include "handle.hpp"
 #include "modules.hpp"
 
@@ -49,6 +50,9 @@ static nb::object boxSums(nb::handle table_object, nb::handle boxes_object, nb::
     Call call("box_sums", stream);
     const Array table = call.in(table_object, "table");
     const Array boxes = call.in(boxes_object, "boxes");
+    if (boxes.shape.size() != 2 || boxes.shape[1] != 4)
+        fail(CUS_ERROR_SIZE, "box_sums: boxes has shape %s, expected (n, 4): x, y, width, height",
+             shapeText(boxes.shape).c_str());
     const cusMat table_mat = table.matrix(), boxes_mat = boxes.matrix();
     const int channels = CUS_CHANNELS(table_mat.type);
     const Shape shape = channels > 1 ? Shape{boxes_mat.rows, channels} : Shape{boxes_mat.rows};

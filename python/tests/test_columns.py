@@ -345,7 +345,7 @@ WRONG = [
     (lambda: stack(np.zeros(3, METAVISION), columns="xypt"), ValueError, "expected None: events has columns with names, 'x', 'y', 'p', 't'"),
     (lambda: stack(5), TypeError, "events is 5, expected an array, or columns x, y, p"),
     (lambda: stack(None), TypeError, "events is None, expected an array, or columns x, y, p"),
-    (lambda: stack("run.h5"), TypeError, "events is 'run.h5', expected an array"),
+    (lambda: stack("run.h5"), TypeError, "events is 'run.h5', expected events"),
     (lambda: cusight.stack_events(X, Y, P, T), TypeError, "stack_events: shape is None, expected (rows, cols)"),
     (lambda: cusight.EventStacker(SHAPE)([X, Y]), ValueError, "EventStacker: events is a list of 2"),
     (lambda: cusight.EventStacker(SHAPE)(-X, Y, P, T), ValueError, "EventStacker: x[0] is -3"),

@@ -235,7 +235,7 @@ WRONG = [
     ({"ends": [2], "length": 5, "time_unit": "h"}, ValueError, "time_unit is 'h', expected us, ms, s or ns"),
     ({"windows": 700, "labels": [1, 2]}, ValueError, "labels is a list of 2, expected"),
     ({"windows": 0}, ValueError, "windows is 0"),
-    ({"cache": 0}, ValueError, "cache is 0, expected at least 1 byte"),
+    ({"cache": 0}, ValueError, "cache is 0, expected at least 1"),
     ({"cache": True}, TypeError, "cache is True, expected a folder or a number of bytes"),
     ({"cache": 1.5}, TypeError, "cache is 1.5, expected a folder or a number of bytes"),
     ({"representation": "hologram"}, ValueError, "kind is 'hologram'"),
@@ -278,3 +278,39 @@ def test_a_data_loader_takes_labels(runs):
     frames, labels = zip(*loader)
     assert torch.equal(torch.cat(frames), torch.stack([dataset[i][0] for i in range(len(dataset))]))
     assert torch.cat(labels).tolist() == [dataset[i][1] for i in range(len(dataset))]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32, list], ids=str)
+def test_windows_by_numbers_of_events(path, clean, dtype):  # noqa: F811
+    rows = np.array([[0, 300], [200, 900], [400, 400], [len(clean.t) - 5, len(clean.t)], [10, 20]])
+    expected = cusight.stack_events(*clean, SHAPE, windows=rows.tolist())
+    given = rows.tolist() if dtype is list else rows.astype(dtype)
+    assert np.array_equal(cusight.stack_events(*clean, SHAPE, windows=given), expected)
+    dataset = EventDataset(path, windows=given, channels_first=False, labels=list("abcde"))
+    assert len(dataset) == 5 and dataset.windows is None
+    assert all(np.array_equal(array(dataset[i][0]), expected[i]) for i in range(5)) and dataset[3][1] == "d"
+
+
+def test_windows_by_numbers_of_events_of_many_recordings(runs, tmp_path):
+    paths, parts = runs
+    rows = [[(0, 100), (50, 60)], [], np.array([[7, 9]])]
+    rows[1] = np.zeros((0, 2), int)
+    for options in ({}, {"cache": str(tmp_path / "cache")}, {"cache": 1 << 20}):
+        dataset = EventDataset(paths, windows=rows, channels_first=False, **options)
+        expected = [frame for part, of_file in zip(parts, rows) for frame in cusight.stack_events(*part, SHAPE, windows=np.asarray(of_file, int))]
+        assert len(dataset) == 3 and all(np.array_equal(array(dataset[i]), expected[i]) for i in (0, 1, 2, 0))
+    for wrong, words in [
+        ([rows[0]] * 2, "windows is a list of 2, expected 3, one for each file"),
+        ([rows[0], [(0, 1.5)], rows[2]], "windows of run1.txt is an array of shape (1, 2), float64, expected (n, 2) integers"),
+        ([rows[0], [(5, 4)], rows[2]], "windows of run1.txt[0] is 5, 4, expected first <= last, from 0"),
+        ([rows[0], [(-1, 4)], rows[2]], "windows of run1.txt[0] is -1, 4, expected first <= last, from 0"),
+    ]:
+        with pytest.raises(ValueError) as caught:
+            EventDataset(paths, windows=wrong)
+        assert words in str(caught.value)
+
+
+def test_windows_past_the_end(path, clean):  # noqa: F811
+    n = len(clean.t)
+    with pytest.raises(ValueError, match=rf"EventDataset: windows\[1\] is 5, {n + 1}, expected at most {n}, the events of .*"):
+        EventDataset(path, windows=[(0, n), (5, n + 1)])[1]

@@ -132,7 +132,7 @@ CASES = [
     (lambda: cusight.stereo_edges(np.full((3, 3), np.nan, np.float32)), ValueError, "VALUE", "image contains NaN"),
     (lambda: cusight.stereo_elevation(IMAGE, IMAGE, cusight.StereoOptions(window=4)), ValueError, "VALUE", "window is 4"),
     (lambda: cusight.ContourMapper((20, 30), dtype="int8"), ValueError, "VALUE", "dtype is 'int8'"),
-    (lambda: cusight.box_sums(np.zeros((3, 3)), np.zeros((2, 3), np.int32)), ValueError, "SIZE", "cusBoxSums"),
+    (lambda: cusight.box_sums(np.zeros((3, 3)), np.zeros((2, 3), np.int32)), ValueError, "SIZE", "boxes has shape (2, 3), expected (n, 4)"),
     # host and device
     (lambda: cusight.PoseMatcher(IMAGE, (40, 40))(OnGpu((40, 40))), ValueError, "SPACE", "frame is on cuda, expected cpu like the template"),
     (lambda: cusight.integral(IMAGE, out=OnGpu((21, 31), "<i4")), ValueError, "SPACE", "sum is on cuda, expected cpu like src"),
@@ -153,7 +153,7 @@ CASES = [
     (lambda: cusight.heatmap(COLOR, COLOR, full_scale=7.5), TypeError, "TYPE", "full_scale is 7.5, expected an integer"),
     (lambda: cusight.noise_view(COLOR, COLOR, threshold="low"), TypeError, "TYPE", "threshold is 'low', expected an integer"),
     (lambda: cusight.hsv_count(COLOR, None, (1, 1, 1)), TypeError, "TYPE", "lower is None, expected three numbers"),
-    (lambda: cusight.hsv_count(COLOR, "abc", (1, 1, 1)), TypeError, "TYPE", "lower is 'a', expected an integer"),
+    (lambda: cusight.hsv_count(COLOR, "abc", (1, 1, 1)), TypeError, "TYPE", "lower is 'abc', expected three numbers"),
     (lambda: cusight.Matcher(IMAGE, None), TypeError, "TYPE", "Matcher: shape is None, expected (rows, cols)"),
     (lambda: cusight.Matcher(IMAGE, (40, 40), max_matches=2**40), ValueError, "VALUE", "max_matches is 1099511627776"),
     (lambda: cusight.Matcher([IMAGE, None], (40, 40)), TypeError, "TYPE", "templates is None, expected an array"),

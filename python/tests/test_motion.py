@@ -68,3 +68,16 @@ def test_errors():
     detector.close()
     with pytest.raises(ValueError):
         detector.found()
+
+
+def test_called_as_other_objects(space):
+    """A step and what it found, at times beyond 32 bits."""
+    one, other = (cusight.MotionDetector((60, 80), device=space.device, learn_us=1 << 32, **PLAIN) for _ in range(2))
+    for i in range(3):
+        frame, time = space.put(scene(30 + 5 * i)), (1 << 40) + 40_000 * i
+        other.step(frame, time)
+        assert one(frame, time) == other.found() and one.found().time == time
+    with cusight.MotionDetector((60, 80), 2, device=space.device, **PLAIN) as both:
+        both([space.put(scene())] * 2)
+        moved = both([space.put(scene(30)), None])
+        assert [motion.moving for motion in moved] == [200, 0] and moved == [both.found(0), both.found(1)]

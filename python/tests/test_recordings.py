@@ -334,3 +334,33 @@ def test_frames_in_a_framework(space, path, clean):
     with cusight.events.open(path) as recording:
         batches = list(recording.frames(windows=700, batch=4, device=space.device, framework=space.framework))
     assert np.array_equal(np.concatenate([space.get(b) for b in batches]), whole)
+
+
+def test_all_that_is_left(path, clean):
+    with cusight.events.open(path) as recording:
+        assert same(recording.read(), clean) and len(recording.read().t) == 0
+        recording.seek_index(1234)
+        recording.read(66)
+        assert same(recording.read(), [column[1300:] for column in clean])
+    many = np.arange((1 << 20) + 5)  # more than one piece
+    lines = b"\n".join(b"%d 1 1 1" % t for t in many)
+    assert np.array_equal(cusight.events.open(b"64 48\n" + lines).read().t, many)
+
+
+def test_all_before_the_damage(clean):
+    recording = cusight.events.open(text_of(clean) + b"not an event\n")
+    assert same(recording.read(), clean)
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            recording.read()
+
+
+def test_the_size_of_the_sensor():
+    for options in ({"shape": (48, 64)}, {"shape": np.zeros((48, 64)).shape}, {"height": 48, "width": 64}):
+        assert cusight.events.open(b"10 1 1 1\n", **options).shape == (48, 64)
+    assert cusight.events.open(b"10 1 1 1\n", shape=None).shape == (0, 0)
+    copy = pickle.loads(pickle.dumps(cusight.events.open(b"10 1 1 1\n", shape=(48, 64))))
+    assert copy.shape == (48, 64)
+    for wrong, words in [({"shape": 48}, "shape is 48, expected"), ({"shape": (4, 4), "width": 4}, "expected None with width and height")]:
+        with pytest.raises(cusight.Error, match=words):
+            cusight.events.open(b"10 1 1 1\n", **wrong)

@@ -376,3 +376,54 @@ def test_windows(space, events, c):
     assert np.array_equal(listed, expected[: count.value])
     assert cusight.event_windows(count=1_000_000).tolist()[:2] == [[0, 200000], [200000, 400000]]
     assert len(cusight.event_windows(t, windows="10ms")) == 8
+
+
+SMALL = np.zeros((4, 4), np.uint8)
+
+
+class Place:
+    """As a torch.device."""
+
+    def __init__(self, text):
+        self.type, _, index = text.partition(":")
+        self.index = int(index) if index else None
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+
+def test_templates_go_to_the_device(gpu, rng):
+    """Templates and masks on the CPU, frames on the GPU, and the other way round."""
+    image, mask = rng.integers(0, 256, (60, 80), dtype=np.uint8), np.ones((9, 9), np.uint8)
+    part = image[20:29, 30:39].copy()
+    for device, put, template, kept in (("cuda", gpu.put, part, mask), ("cpu", np.asarray, gpu.put(part), gpu.put(mask))):
+        for place in (device, Place(device)):
+            with cusight.Matcher(template, image.shape, mask=kept, device=place) as matcher:
+                assert [matcher(put(image))[0][axis] for axis in "xy"] == [30, 20]
+            with cusight.PoseMatcher(template, image.shape, mask=kept, device=place) as poses:
+                assert [poses(put(image))[0][axis] for axis in ("col", "row")] == [30, 20]
+
+
+def test_devices_of_every_class(events):
+    """Each takes the same words, and objects of the kind of torch.device."""
+    x, y, p, t = events
+    for device in ("cpu", Place("cpu")):
+        for made in (
+            cusight.Integrator((48, 64), device=device),
+            cusight.Matcher(SMALL, (48, 64), mask=SMALL | 1, device=device),
+            cusight.PoseMatcher(SMALL, (48, 64), mask=SMALL | 1, device=device),
+            cusight.SparseDiff((48, 64), device=device),
+            cusight.DiffEncoder((48, 64), device=device),
+            cusight.DiffDecoder((48, 64), device=device),
+            cusight.MotionDetector((48, 64), device=device),
+            cusight.ContourMapper((48, 64), device=device),
+            cusight.EventStacker((48, 64), device=device),
+            cusight.EventPipeline((48, 64), "mdes", print, device=device, deliver=device),
+            cusight.events.EventGenerator((48, 64), device=device),
+        ):
+            made.close()
+        assert len(list(cusight.events.open(b"64 48\n10 1 1 1\n").frames(windows=1, device=device))) == 1
+    if not cusight.device_count():
+        for make in (cusight.Matcher, cusight.PoseMatcher):
+            with pytest.raises(RuntimeError):
+                make(SMALL, (48, 64), device="cuda")
