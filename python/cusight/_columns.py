@@ -36,9 +36,11 @@ def four_columns(function: str, x: Any, y: Any, p: Any, t: Any, columns: str | N
 def split(function: str, events: Any, columns: str | None) -> tuple[Any, Any, Any, Any]:
     """x, y, p and t of events in any form. Nothing is copied."""
     if isinstance(events, (str, os.PathLike)):
-        raise wrong_type(function, "events", os.fspath(events), "events: cusight.events.open(path).read() has those of a file, .frames() makes frames")
+        expected = "events: cusight.events.open(path).read() has those of a file, .frames() makes frames"
+        raise wrong_type(function, "events", os.fspath(events), expected)
     if hasattr(events, "frames") and hasattr(events, "read"):  # Recording
-        raise wrong_type(function, "events", events, "its events: recording.read() has all, a loop over it some at a time, .frames() makes frames")
+        expected = "its events: recording.read() has all, a loop over it some at a time, .frames() makes frames"
+        raise wrong_type(function, "events", events, expected)
     if not hasattr(events, "shape") and callable(getattr(events, "numpy", None)):  # dv_processing.EventStore
         events = events.numpy()
     names, get = _named(events)

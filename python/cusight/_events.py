@@ -68,7 +68,8 @@ class Windowing:
         unit = choice("Windowing", "unit", self.unit, _UNITS)
         for name, value, least in (("length", self.length, 1), ("stride", self.stride, 0)):
             if not hasattr(value, "__int__") or isinstance(value, str):
-                raise wrong_type("Windowing", name, value, "a number of events, or of microseconds with unit='duration'; windows='10ms' is both")
+                expected = "a number of events, or of microseconds with unit='duration'; windows='10ms' is both"
+                raise wrong_type("Windowing", name, value, expected)
             if not least <= int(value) < 1 << 63:
                 raise invalid("Windowing", name, value, f"at least {least}")
         return unit, int(self.length), int(self.stride), int(bool(self.keep_incomplete))
@@ -277,7 +278,8 @@ def event_windows(
         raise wrong_type("event_windows", "t", t, "times: of events, events.t")
     if t is None and (count is None or numbers[0] == 1):
         raise invalid("event_windows", "t", t, "times, or count= with windows by count")
-    raw = _core.event_windows(t, integer("event_windows", "count", 0 if count is None else count, 0, LONG), numbers, unit_number("event_windows", time_unit), stream)
+    events = integer("event_windows", "count", 0 if count is None else count, 0, LONG)
+    raw = _core.event_windows(t, events, numbers, unit_number("event_windows", time_unit), stream)
     return numpy.frombuffer(raw, numpy.uint64).reshape(-1, 2)
 
 

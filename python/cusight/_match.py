@@ -137,7 +137,8 @@ class Matcher(Closeable):
         listed = isinstance(frame, (list, tuple))
         if self._batch == 1:
             if listed and all(hasattr(one, "shape") for one in frame):
-                raise wrong_type("Matcher", "frame", frame, f"one array: call it for each of them, or make a Matcher with batch={len(frame)}")
+                expected = f"one array: call it for each of them, or make a Matcher with batch={len(frame)}"
+                raise wrong_type("Matcher", "frame", frame, expected)
             return [frame]
         if not listed and len(getattr(frame, "shape", (1, 1, 1))) < 3:
             found = Shown(f"an array of shape {tuple(frame.shape)}")

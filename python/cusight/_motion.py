@@ -142,7 +142,8 @@ class MotionDetector(Closeable):
         name = "MotionDetector.step"
         each: list[Any] = list(frames) if isinstance(frames, (list, tuple)) else [frames]
         if len(each) != self.cameras:
-            raise invalid(name, "frames", Shown(f"a list of {len(each)}"), f"{self.cameras}, one for each camera; frames in a row need a call each")
+            expected = f"{self.cameras}, one for each camera; frames in a row need a call each"
+            raise invalid(name, "frames", Shown(f"a list of {len(each)}"), expected)
         numbers: list[int] | None = None
         if times is not None:
             numbers = [microseconds(name, "times", t) for t in (times if isinstance(times, (list, tuple)) else [times])]

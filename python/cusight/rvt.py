@@ -161,7 +161,7 @@ def _save_frames(path: str, recording: str, data_set: DataSet, ends: Any, device
 
     rows, cols = (side // 2 if data_set.halve else side for side in data_set.shape)
     unfinished = path + ".unfinished"
-    with _events.open(recording, width=data_set.shape[1], height=data_set.shape[0], skip_bad=True) as source:
+    with _events.open(recording, shape=data_set.shape, skip_bad=True) as source:
         with h5py.File(unfinished, "w") as file:
             frame = (2 * BINS, rows, cols)
             out = file.create_dataset("data", (len(ends), *frame), "uint8", chunks=(1, *frame), maxshape=(None, *frame), **_storage())
