@@ -41,7 +41,7 @@ static nb::object moved(const std::string &function, const std::string &argument
     const cusMat source = array.matrix();
     const Array copy = to.out(nb::none(), argument.c_str(), array.shape, array.dtype);
     cusMat target = copy.matrix();
-    const cusStream stream = on_gpu ? to.stream() : from.stream();
+    cusStream stream = on_gpu ? to.stream() : from.stream();
     (on_gpu ? to : from).run([&] {
         CUS_TRY(on_gpu ? cusMatUpload(&source, &target, stream) : cusMatDownload(&source, &target, stream));
         return cusStreamSynchronize(stream);
