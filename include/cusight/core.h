@@ -117,7 +117,8 @@ CUS_API size_t cusTypeSize(int type);
 /* cudaStream_t and cudaEvent_t under names that need no CUDA header: pass yours unchanged. NULL is the legacy default
  * stream, as in OpenCV. */
 typedef struct CUstream_st *cusStream;
-typedef struct CUevent_st *cusStreamEvent; /* a point in a stream's work */
+/* A point in a stream's work. */
+typedef struct CUevent_st *cusStreamEvent;
 
 /* Creates a stream that does not synchronize with the default stream. Errors: NULL, NO_CUDA, CUDA. */
 CUS_API cusStatus cusStreamCreate(cusStream *stream);

@@ -110,7 +110,8 @@ typedef struct cusSentFrame {
  * Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusSpace space,
                                   const cusSenderOptions *options);
-CUS_API void cusSenderDestroy(cusSender *sender); /* Safe on NULL. */
+/* Safe on NULL. */
+CUS_API void cusSenderDestroy(cusSender *sender);
 
 /* Starts to process a frame: a host frame for either space, or a device frame for CUS_DEVICE, which is read after the work
  * queued in `stream` so far. CUS_HOST: the difference is complete on return. CUS_DEVICE: upload, difference and download are queued in
@@ -141,7 +142,8 @@ typedef struct cusPeer cusPeer;
 /* rate_millihertz: the frame rate that the viewer is told, 25000 for 25 frames per second; 0: unknown. Allocates about 3.5 bytes
  * for each byte of a frame; no later call allocates. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_millihertz);
-CUS_API void cusPeerDestroy(cusPeer *peer); /* Safe on NULL. */
+/* Safe on NULL. */
+CUS_API void cusPeerDestroy(cusPeer *peer);
 
 /* Takes bytes received from the viewer. Errors: NULL; FORMAT or UNSUPPORTED: close the connection. */
 CUS_API cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes);
@@ -215,7 +217,8 @@ typedef struct cusViewer cusViewer;
 
 /* `options` NULL: defaults. Errors: NULL, VALUE, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options);
-CUS_API void cusViewerDestroy(cusViewer *viewer); /* Safe on NULL. */
+/* Safe on NULL. */
+CUS_API void cusViewerDestroy(cusViewer *viewer);
 
 /* Prepares for a new connection: handshake and key frame are required again, a failure is cleared, the frame is kept. */
 CUS_API cusStatus cusViewerReconnect(cusViewer *viewer);
