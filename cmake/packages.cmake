@@ -1,4 +1,4 @@
-# Packages: `cpack` in the build folder writes libcusight0.2, libcusight-dev, cusight-tools and cusight-mpi as .deb files, `cpack --config
+# Packages: `cpack` in the build folder writes libcusight0.3, libcusight-dev, cusight-tools and cusight-mpi as .deb files, `cpack --config
 # CPackSourceConfig.cmake` the sources as .tar.gz. Configure with CMAKE_INSTALL_PREFIX=/usr, as the preset `package` does, so that
 # libraries go where Debian has them.
 set(version ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -1,4 +1,4 @@
-# The version is written twice, here for CMake and in core.h for programs: they must agree.
+# The version is written three times, in CMakeLists.txt, in core.h for programs and in exports.map for the loader: they must agree.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/cusight/core.h)
 foreach(part MAJOR MINOR PATCH)
     file(STRINGS include/cusight/core.h line REGEX "^#define CUSIGHT_VERSION_${part} ")
@@ -8,3 +8,9 @@ foreach(part MAJOR MINOR PATCH)
             "as in CMakeLists.txt")
     endif()
 endforeach()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS cmake/exports.map)
+set(node "CUSIGHT_${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} {")
+file(STRINGS cmake/exports.map line REGEX "^CUSIGHT_")
+if(NOT line STREQUAL node)
+    message(FATAL_ERROR "The version node in cmake/exports.map is '${line}', expected '${node}'")
+endif()

@@ -66,7 +66,7 @@ void reportGpus() {
     }
 }
 
-// The library's own lines: "cusight 0.2.0", then "  NAME: VALUE".
+// The library's own lines: "cusight 0.3.0", then "  NAME: VALUE".
 void reportLibrary() {
     std::istringstream lines(cusBuildInformation());
     std::string line;

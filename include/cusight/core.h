@@ -26,7 +26,7 @@
 /* The version of these headers; cusVersion() is that of the library that runs. */
 #define CUSIGHT_VERSION_MAJOR 0
 /* Before 1.0, another minor version may change the interface. */
-#define CUSIGHT_VERSION_MINOR 2
+#define CUSIGHT_VERSION_MINOR 3
 /* Compatible corrections. */
 #define CUSIGHT_VERSION_PATCH 0
 
@@ -72,10 +72,10 @@ CUS_API const char *cusStatusName(cusStatus status);
  * of names, files and peers are written as "\x1b". */
 CUS_API const char *cusLastError(void);
 
-/* The version of the library that runs, "0.2.0". CUSIGHT_VERSION_... are those of the headers. */
+/* The version of the library that runs, "0.3.0". CUSIGHT_VERSION_... are those of the headers. */
 CUS_API const char *cusVersion(void);
 
-/* What this build contains, one line each: "cusight 0.2.0", then "  NAME: VALUE" for HDF5 plugins, Blosc, zstd, CUDA, OpenMP,
+/* What this build contains, one line each: "cusight 0.3.0", then "  NAME: VALUE" for HDF5 plugins, Blosc, zstd, CUDA, OpenMP,
  * compiler, processor and so on ("no" where a part is missing). For people and bug reports; names may change. Never NULL. */
 CUS_API const char *cusBuildInformation(void);
 

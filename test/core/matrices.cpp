@@ -25,7 +25,7 @@ TEST(Core, TypesAreOpenCVs) {
 }
 
 TEST(Core, NamesAndVersion) {
-    EXPECT_STREQ(cusVersion(), "0.2.0");
+    EXPECT_STREQ(cusVersion(), "0.3.0");
     EXPECT_STREQ(cusStatusName(CUS_OK), "CUS_OK");
     EXPECT_STREQ(cusStatusName(CUS_ERROR_TRUNCATED), "CUS_ERROR_TRUNCATED");
     EXPECT_STREQ(cusStatusName(static_cast<cusStatus>(99)), "unknown status");

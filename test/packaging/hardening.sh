@@ -14,7 +14,7 @@ if ! diff -u "$source/test/packaging/exported-symbols.txt" "$work/exported" >"$w
     fail "the exported symbols differ from test/packaging/exported-symbols.txt. If that is meant, write the new list:" \
         "nm -D --defined-only libcusight.so | awk '\$2 != \"A\" { sub(\"@.*\", \"\", \$3); print \$3 }' | LC_ALL=C sort"
 fi
-node=$(sed -n 's/^\(CUSIGHT_[0-9]*\) {$/\1/p' "$source/cmake/exports.map")
+node=$(sed -n 's/^\(CUSIGHT_[0-9.]*\) {$/\1/p' "$source/cmake/exports.map")
 [ -n "$node" ] || fail "cmake/exports.map has no version node"
 ! grep -v "@@$node\$" "$work/symbols" || fail "symbols above without version $node"
 # Every function of the public headers is in the list, and nothing else.

@@ -13,13 +13,13 @@ cmake --install "$build" --prefix "$prefix" >"$work/install.log"
 library=$(find "$prefix" -name libcusight.so)
 libdir=$(dirname "$library")
 
-# The version node itself (CUSIGHT_0.2) is an absolute symbol.
+# The version node itself (CUSIGHT_0.3) is an absolute symbol.
 others=$(nm -D --defined-only "$library" | awk '$2 ~ /[B-Z]/ && $3 !~ /^cus/ { print $3 }')
 [ -z "$others" ] || { echo "exports other symbols than cus*:" $others; exit 1; }
 nm -D --defined-only "$library" | grep -E ' cusHeatmap(@|$)' >/dev/null || { echo "does not export cusHeatmap"; exit 1; }
 ldd -r "$library" >"$work/ldd" 2>&1
 ! grep -E 'undefined symbol|not found' "$work/ldd" || exit 1
-version=$(sed -n 's/^#define CUSIGHT_VERSION_M[A-Z]* //p' "$source/include/cusight/core.h" | paste -sd .) # 0.2
+version=$(sed -n 's/^#define CUSIGHT_VERSION_M[A-Z]* //p' "$source/include/cusight/core.h" | paste -sd .) # 0.3
 readelf -d "$library" | grep -F "soname: [libcusight.so.$version]" >/dev/null || { echo "SONAME is not libcusight.so.$version"; exit 1; }
 
 # The README's two programs, verbatim.

@@ -13,13 +13,13 @@ chmod 755 "$work"
 logged cpack.log cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
 mapfile -t packages < <(find "$work/packages" -maxdepth 1 -name '*.deb' | sort)
 names=$(for package in "${packages[@]}"; do dpkg-deb -f "$package" Package; done | sort | paste -sd ' ')
-expected="libcusight-dev libcusight0.2"
+expected="libcusight-dev libcusight0.3"
 [ ! -x "$build/bin/cusight-heatmap" ] || expected="cusight-tools $expected"
 [ ! -x "$build/bin/cusight-events-mpi" ] || expected="cusight-mpi $expected"
 [ "$names" = "$expected" ] || die "the packages are $names, expected $expected"
 field() { dpkg-deb -f "$work/packages/$1"_*.deb "$2"; }
-[[ $(field libcusight0.2 Depends) == *libc6* ]] || die "libcusight0.2 depends on $(field libcusight0.2 Depends)"
-[[ $(field libcusight-dev Depends) == "libcusight0.2 (= $(field libcusight0.2 Version))"* ]] ||
+[[ $(field libcusight0.3 Depends) == *libc6* ]] || die "libcusight0.3 depends on $(field libcusight0.3 Depends)"
+[[ $(field libcusight-dev Depends) == "libcusight0.3 (= $(field libcusight0.3 Version))"* ]] ||
     die "libcusight-dev depends on $(field libcusight-dev Depends)"
 # A static link needs the packages of these files.
 for path in $(sed -n '/^foreach(cusight_needed \//,/)/p' "$build/cusight-config.cmake" | grep -o '/[^ ;)]*'); do
@@ -56,8 +56,8 @@ for package in "${packages[@]}"; do
 done
 dpkg_here() { dpkg --root="$root" --force-not-root --force-script-chrootless --force-bad-path "$@"; }
 logged install.log dpkg_here --install "${packages[@]}"
-libdir=$(dirname "$(find "$root/usr" -name 'libcusight.so.0.2')")
-[ -d "$libdir" ] || die "libcusight.so.0.2 is not installed: $(files)"
+libdir=$(dirname "$(find "$root/usr" -name 'libcusight.so.0.3')")
+[ -d "$libdir" ] || die "libcusight.so.0.3 is not installed: $(files)"
 for file in usr/include/cusight/core.h "${libdir#"$root/"}/libcusight.a" "${libdir#"$root/"}/libcusight.so"; do
     [ -e "$root/$file" ] || die "$file is not installed: $(files)"
 done

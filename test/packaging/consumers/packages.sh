@@ -17,9 +17,9 @@ apt-get update -qq
 ours >"$work/before"
 
 install --no-install-recommends "$packages"/libcusight0*.deb
-library=$(dpkg -L libcusight0.2 | grep 'libcusight.so.0.2$')
-! ldd "$library" | grep 'not found' || die "libcusight0.2 lacks dependencies"
-ldconfig -p | grep -q 'libcusight.so.0.2 ' || die "ldconfig was not called"
+library=$(dpkg -L libcusight0.3 | grep 'libcusight.so.0.3$')
+! ldd "$library" | grep 'not found' || die "libcusight0.3 lacks dependencies"
+ldconfig -p | grep -q 'libcusight.so.0.3 ' || die "ldconfig was not called"
 
 # Only a compiler and what libcusight-dev asks for. A build with CUDA from no package cannot say what its static library needs.
 install --no-install-recommends "$packages"/libcusight-dev*.deb gcc libc6-dev
@@ -29,7 +29,7 @@ static=yes
 cd "$work"
 # shellcheck disable=SC2046
 gcc "$consumers/main.c" -o shared $(pkg-config --cflags --libs cusight)
-ldd shared | grep -q 'libcusight.so.0.2 => /' || die "pkg-config: not linked to the shared library"
+ldd shared | grep -q 'libcusight.so.0.3 => /' || die "pkg-config: not linked to the shared library"
 ./shared
 if [ $static = yes ]; then
     # shellcheck disable=SC2046
