@@ -109,7 +109,7 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
                 fill(sets.emplace_back(), size, type, depth, space, layout);
             check(cusIntegratorCreate(&integrator, size.rows, size.cols * CUS_CHANNELS(type), space));
         }
-        const cusIntegralOptions options = {depth};
+        const cusIntegralOptions options = {depth, {}};
         for (Set &s : sets) // allocates the tables and touches the host's pages before anything is timed
             check(
                 cusIntegratorRun(integrator, &s.src.mat, &s.sum.mat, squares ? &s.sqsum.mat : nullptr, &options, nullptr));

@@ -49,6 +49,19 @@ cusStatus cusi_checkFields(const char *function, const char *argument, const cus
     return CUS_OK;
 }
 
+cusStatus cusi_checkReserved(const char *function, const char *owner, const uint64_t reserved[8]) {
+    for (int i = 0; i < 8; ++i)
+        CUSI_REQUIRE(reserved[i] == 0, CUS_ERROR_VALUE,
+                     "%s: %sreserved[%d] is %llu, expected 0 (an option of a later version?)", function, owner, i,
+                     (unsigned long long)reserved[i]);
+    return CUS_OK;
+}
+
+cusStatus cusi_checkSwitch(const char *function, const char *name, int value) {
+    CUSI_REQUIRE(value == 0 || value == 1, CUS_ERROR_VALUE, "%s: %s is %d, expected 0 or 1", function, name, value);
+    return CUS_OK;
+}
+
 cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat) {
     CUS_TRY(cusi_checkFields(function, argument, mat));
     return mat->space == CUS_DEVICE ? cusi_checkDeviceMemory(function, argument, mat->data) : CUS_OK;

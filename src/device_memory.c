@@ -1,7 +1,6 @@
 /* Device memory, from CUDA or from the program's allocator. A block is recorded with its allocator, so that it returns
  * there even if another has been set since. (Without CUDA: device_none.c.) */
-#include "status.h"
-#include "trace.h"
+#include "check.h"
 #include "device.h"
 
 #ifdef CUSI_WITH_CUDA
@@ -114,10 +113,11 @@ static cusStatus allocateGiven(const char *function, size_t bytes, void **data, 
 
 cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
     CUSI_TRACE;
-    const cusDeviceAllocator none = {NULL, NULL, NULL};
+    const cusDeviceAllocator none = {NULL, NULL, NULL, {0}};
     if (allocator) {
         CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->allocate);
         CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->deallocate);
+        CUS_TRY(cusi_checkReserved("cusSetDeviceAllocator", "allocator->", allocator->reserved));
     }
     pthread_mutex_lock(&lock);
     given = allocator ? *allocator : none;

@@ -1,6 +1,5 @@
 /* GPU functions in a build without CUDA: the same symbols, each of which reports CUS_ERROR_NO_CUDA. */
-#include "status.h"
-#include "trace.h"
+#include "check.h"
 #include "device.h"
 
 #include <string.h>
@@ -38,6 +37,7 @@ cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
     if (allocator) {
         CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->allocate);
         CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->deallocate);
+        CUS_TRY(cusi_checkReserved("cusSetDeviceAllocator", "allocator->", allocator->reserved));
     }
     return none("cusSetDeviceAllocator");
 }

@@ -16,6 +16,10 @@
  * call is an error, and so is a matrix, object or stream that belongs to another device than the current one (CUS_ERROR_SPACE;
  * streams with CUDA 12.8 or later).
  * Calls that wait for a stream cannot be captured into a graph and say so (docs/guide.md lists all calls).
+ *
+ * Options. Start from what the ...Defaults function returns and change what you want. Options that switch something on are 0 or 1, and
+ * numbers are finite, unless they say otherwise. Structs that may grow end in `reserved`, which must be 0: a later version may use it
+ * for options, and a program that was built for this version then still works. A call refuses other values with CUS_ERROR_VALUE.
  */
 #ifndef CUSIGHT_CORE_H
 #define CUSIGHT_CORE_H
@@ -142,15 +146,16 @@ CUS_API cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent sto
 
 /* A GPU's properties. */
 typedef struct cusDeviceInfo {
-    char name[256];      /* such as "NVIDIA H200" */
-    int major, minor;    /* compute capability */
-    int multiprocessors; /* streaming multiprocessors */
-    size_t l2_bytes;     /* level-2 cache */
-    size_t shared_bytes; /* maximum shared memory per block */
-    size_t memory_total; /* bytes */
-    size_t memory_free;  /* bytes, at the time of the call */
-    int driver_version;  /* 13000 is CUDA 13.0 */
-    int runtime_version; /* of the CUDA runtime in this library, in the same form */
+    char name[256];       /* such as "NVIDIA H200" */
+    int major, minor;     /* compute capability */
+    int multiprocessors;  /* streaming multiprocessors */
+    size_t l2_bytes;      /* level-2 cache */
+    size_t shared_bytes;  /* maximum shared memory per block */
+    size_t memory_total;  /* bytes */
+    size_t memory_free;   /* bytes, at the time of the call */
+    int driver_version;   /* 13000 is CUDA 13.0 */
+    int runtime_version;  /* of the CUDA runtime in this library, in the same form */
+    uint64_t reserved[8]; /* 0: for later fields */
 } cusDeviceInfo;
 
 /* Number of usable GPUs; 0, not an error, without a GPU, a driver or CUDA support. */
@@ -237,7 +242,8 @@ typedef struct cusDeviceAllocator {
     /* Takes back what `allocate` returned for these bytes and this device. Work queued earlier in `stream` may still use
      * it; nothing else does. */
     void (*deallocate)(void *data, size_t bytes, int device, cusStream stream, void *user);
-    void *user; /* passed to both functions; may be NULL */
+    void *user;           /* passed to both functions; may be NULL */
+    uint64_t reserved[8]; /* 0: for later options */
 } cusDeviceAllocator;
 
 /* From now on the library takes all device memory, in every thread, from `allocator`, which is copied; NULL: from CUDA

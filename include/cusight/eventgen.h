@@ -55,6 +55,7 @@ typedef struct cusEventGeneratorOptions {
     uint64_t seed;             /* default 0 */
     cusSpace space;            /* of frames and events, default CUS_HOST */
     size_t max_events;         /* CUS_DEVICE: of a run, at 16 bytes each; up to 2^31 - 1; 0 (default): 2^24 */
+    uint64_t reserved[8];      /* 0: for later options */
 } cusEventGeneratorOptions;
 
 /* The defaults named above. */

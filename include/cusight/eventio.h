@@ -81,6 +81,7 @@ typedef struct cusEventReaderOptions {
     int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc, ECF,
                                 shuffle and fletcher32, with libhdf5 (if built with CUSIGHT_HDF5_PLUGINS) and its plugins, whose
                                 memory has no limit */
+    uint64_t reserved[8]; /* 0: for later options */
 } cusEventReaderOptions;
 
 /* The defaults named above. */
@@ -97,6 +98,7 @@ typedef struct cusEventInfo {
                               longer without its first parts; otherwise the camera named in the header, or "" */
     uint64_t start;        /* RAW, DAT and text: the byte at which the events start; others: 0 */
     int legacy;            /* EVT2.1: 1 if the upper half of each word comes first, as for cusEventDecoderOptions */
+    uint64_t reserved[8];  /* 0: for later fields */
 } cusEventInfo;
 
 /* An open recording. */
@@ -238,6 +240,7 @@ typedef struct cusEventWriterOptions {
     int compress;       /* default 1: M3ED LZF, METAVISION ECF, AEDAT4 LZ4; 2: gzip (needs zlib), AEDAT4 zstd; 0: none */
     int threads;        /* HDF5: threads that compress, 0..1024; 0: as many as OpenMP uses */
     cusEventFormat format; /* ANY (the default): M3ED; the others that can be written: see cusEventWriterCreate */
+    uint64_t reserved[8];  /* 0: for later options */
 } cusEventWriterOptions;
 
 /* The defaults named above; width and height are 0 and must be set. */
@@ -301,6 +304,7 @@ typedef struct cusEventFilterOptions {
     int x, y;                        /* upper left pixel of a region; it becomes 0, 0 */
     int region_width, region_height; /* of the region; 0, 0 (default): the sensor */
     int flip_x, flip_y;              /* mirror its columns, its rows; default 0 */
+    uint64_t reserved[8];            /* 0: for later options */
 } cusEventFilterOptions;
 
 /* The defaults named above; the sensor is to be set. */
@@ -363,6 +367,7 @@ typedef struct cusFrameFileInfo {
     int compressed;       /* one chunk a frame, LZF; otherwise one block */
     uint64_t frames;      /* in the file */
     char label[64];       /* as set by cusFrameWriterLabel or cusFrameFileLabel, or "" */
+    uint64_t reserved[8]; /* 0: for later fields */
 } cusFrameFileInfo;
 
 /* An open file of frames. */

@@ -42,10 +42,11 @@ typedef enum cusWindowUnit {
  * one by duration if the last event's time is at or past its last microsecond. The first incomplete window is kept if
  * keep_incomplete is set; all others are dropped. */
 typedef struct cusWindowing {
-    cusWindowUnit unit;  /* default COUNT */
-    uint64_t length;     /* 1 or more; default 200000 events */
-    uint64_t stride;     /* 0 (default): same as length */
-    int keep_incomplete; /* default 0 */
+    cusWindowUnit unit;   /* default COUNT */
+    uint64_t length;      /* 1 or more; default 200000 events */
+    uint64_t stride;      /* 0 (default): same as length */
+    int keep_incomplete;  /* default 0 */
+    uint64_t reserved[8]; /* 0: for later options */
 } cusWindowing;
 
 /* The defaults named above. */
@@ -140,6 +141,7 @@ typedef struct cusRepresentation {
     /* VOXEL_GRID: a rectification map, rows x cols 32FC2 in the stacker's space: the position (x, y) of each pixel's events, whose
      * weights are split between the four pixels around it. It must outlive the stacker. NULL (default): where events are. */
     const cusMat *map;
+    uint64_t reserved[8]; /* 0: for later options */
 } cusRepresentation;
 
 /* The defaults of a kind. */
@@ -237,6 +239,7 @@ typedef struct cusEventPipelineOptions {
     /* NULL (default): events are pushed. Otherwise the recording comes as raw bytes (cusEventPipelinePushBytes), which a decoder
      * with these options decodes where the pipeline computes; its space and max_bytes are ignored. Read by Create only. */
     const cusEventDecoderOptions *decoder;
+    uint64_t reserved[8]; /* 0: for later options */
 } cusEventPipelineOptions;
 
 /* The defaults named above. */
@@ -288,6 +291,7 @@ typedef struct cusEventPipelineCounts {
     uint64_t skipped;       /* as cusEventStackerSkipped, over all windows delivered or queued */
     cusEventCounts decoded; /* with a decoder: of this recording, or the last one after a flush */
     int64_t last_time;      /* windows by duration: of the last event pushed; -1: none, or after a flush */
+    uint64_t reserved[8];   /* 0: for later fields */
 } cusEventPipelineCounts;
 
 /* Counts since creation. On the device waits for queued work. Errors: NULL, CUDA. */

@@ -61,6 +61,7 @@ typedef struct cusDiffOptions {
     int min_neighbors; /* 0..8, default 0 (no noise filter): a pixel with a channel changed above threshold but fewer than
                            this many changed pixels among its 8 neighbors is treated as noise: not sent, reference kept, so a
                            lasting change is still sent later. Pixels outside the frame count as unchanged. */
+    uint64_t reserved[8]; /* 0: for later options */
 } cusDiffOptions;
 
 /* The defaults named above. */
@@ -118,6 +119,7 @@ typedef struct cusHeatmapOptions {
     int full_scale;        /* 1..65535, default 765: the summed difference that is shown pure red */
     const uint8_t *colors; /* default NULL. Your own: B, G, R for each summed difference 0..765, 2298 bytes, read during
                               the call; full_scale is then ignored */
+    uint64_t reserved[8];  /* 0: for later options */
 } cusHeatmapOptions;
 
 /* The defaults named above. */

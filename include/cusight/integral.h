@@ -33,7 +33,8 @@ extern "C" {
 
 /* The type of the table. */
 typedef struct cusIntegralOptions {
-    int sum_depth; /* CUS_32S (default) or CUS_64F: depth of the sum of an 8U source. Always CUS_64F for 32F */
+    int sum_depth;        /* CUS_32S (default) or CUS_64F: depth of the sum of an 8U source. Always CUS_64F for 32F */
+    uint64_t reserved[8]; /* 0: for later options */
 } cusIntegralOptions;
 
 /* The default named above. */

@@ -78,6 +78,7 @@ typedef struct cusSenderOptions {
     cusDiffOptions diff;   /* threshold and noise filter */
     int compression_level; /* Zstandard level, 1..19, default 1 */
     int max_in_flight;     /* frames submitted but not released, 2..64, default 4 */
+    uint64_t reserved[8];  /* 0: for later options */
 } cusSenderOptions;
 
 /* The defaults named above. */
@@ -103,6 +104,7 @@ typedef struct cusSentFrame {
     int has_checksum;         /* for frames with a key frame, and every hundredth: the next two fields are set */
     uint32_t checksum;        /* CRC-32C of the reference after this frame: its rows in order, without padding */
     int error_bound;          /* no byte of the reference differs from the camera's by more, 0..255 */
+    uint64_t reserved[8];     /* 0: for later fields */
 } cusSentFrame;
 
 /* space: where the difference is computed. Allocates everything: about 4.3 bytes of host memory for each byte of a frame and
@@ -165,12 +167,13 @@ CUS_API cusStatus cusPeerFinish(cusPeer *peer);
 
 /* The state of a connection. */
 typedef struct cusPeerInfo {
-    int connected;       /* the handshake is complete */
-    int wants_key_frame; /* the next frame should come with a key frame */
-    int behind;          /* there is a backlog */
-    int disconnected;    /* the viewer said bye */
-    uint64_t sequence;   /* last frame put into the output */
-    uint64_t coalesced;  /* frames sent as part of a single difference, so far */
+    int connected;        /* the handshake is complete */
+    int wants_key_frame;  /* the next frame should come with a key frame */
+    int behind;           /* there is a backlog */
+    int disconnected;     /* the viewer said bye */
+    uint64_t sequence;    /* last frame put into the output */
+    uint64_t coalesced;   /* frames sent as part of a single difference, so far */
+    uint64_t reserved[8]; /* 0: for later fields */
 } cusPeerInfo;
 
 /* Errors: NULL. */
@@ -183,6 +186,7 @@ typedef struct cusViewerOptions {
     size_t max_frame_bytes; /* larger frames are refused before anything is allocated; 1..2^30, default 2^28 (8K with 4
                                channels has 133 million bytes) */
     int checksums;          /* 1: ask the sender for checksums of its pictures, if it offers them; default 0 */
+    uint64_t reserved[8];   /* 0: for later options */
 } cusViewerOptions;
 
 /* The default named above. */
@@ -210,6 +214,7 @@ typedef struct cusViewerInfo {
     uint64_t checked;         /* the last frame that was compared with the sender's checksum; 0: none */
     int exact;                /* that frame is the sender's reference, as far as a CRC-32C can tell */
     int error_bound;          /* no byte of that frame differs from the camera's by more, if it is exact */
+    uint64_t reserved[8];     /* 0: for later fields */
 } cusViewerInfo;
 
 /* The receiving end. */

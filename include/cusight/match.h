@@ -74,17 +74,18 @@ typedef enum cusMatchAlgorithm {
 typedef struct cusMatcherOptions {
     cusMatchMethod method;       /* default SQDIFF */
     cusMatchAlgorithm algorithm; /* default AUTO */
-    const cusMat *mask; /* default NULL. Of the template's size and space, not all zero. 8UC1: where it is not 0, pixels
+    const cusMat *mask;   /* default NULL. Of the template's size and space, not all zero. 8UC1: where it is not 0, pixels
                                     count. SQDIFF, CCORR and their normed methods also take weights: 32F with one channel or the
                                     template's, fourth powers adding up to less than 1e30, or 8U with the template's channels */
-    int max_matches;    /* 1..1024, default 1: matches to find per template, best first */
-    int min_distance;   /* at least 1, default 1: any two matches differ by at least this in x or in y
+    int max_matches;      /* 1..1024, default 1: matches to find per template, best first */
+    int min_distance;     /* at least 1, default 1: any two matches differ by at least this in x or in y
                                     (non-maximum suppression) */
-    double score_limit; /* default NaN, no limit. A match must be at least this good: score <= score_limit for
+    double score_limit;   /* default NaN, no limit. A match must be at least this good: score <= score_limit for
                                     SQDIFF and SQDIFF_NORMED, >= for the others */
-    int subpixel;       /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
-    int batch;          /* 1..1024, default 1: frames that a run takes in one call. Above 1 there is one template for all
+    int subpixel;         /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
+    int batch;            /* 1..1024, default 1: frames that a run takes in one call. Above 1 there is one template for all
                                     of them, or one for each, and `count` is 1 or `batch` */
+    uint64_t reserved[8]; /* 0: for later options */
 } cusMatcherOptions;
 
 /* The defaults named above. */

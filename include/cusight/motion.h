@@ -59,6 +59,7 @@ typedef struct cusMotionOptions {
     int warmup;         /* steps, 0..65535, default 8 */
     int track_gap;      /* steps, 0..65535, default 10 */
     cusSpace space;     /* of frames and results, default CUS_HOST */
+    uint64_t reserved[8]; /* 0: for later options */
 } cusMotionOptions;
 
 /* The defaults named above. */
@@ -140,6 +141,7 @@ typedef struct cusMotionResults {
     const cusMotionTrack *tracks;  /* likewise, by increasing id */
     int cameras, max_boxes;        /* of the detector */
     cusSpace space;                /* of the arrays */
+    uint64_t reserved[8];          /* 0: for later fields */
 } cusMotionResults;
 
 /* Waits for nothing. Errors: NULL. */

@@ -41,7 +41,7 @@ extern "C" {
 typedef struct cusPoseRange {
     double first;       /* the first value */
     double last;        /* at least first */
-    double step;        /* above 0; ignored if first is last */
+    double step;        /* above 0; any finite number if first is last */
     const double *list; /* default NULL. `count` values in any order, instead of first, last and step */
     int count;          /* of the list */
 } cusPoseRange;
@@ -59,6 +59,7 @@ typedef struct cusPoseOptions {
     double score_limit;    /* default NaN, no limit. A match must be at least this good: score <= score_limit for
                               SQDIFF and SQDIFF_NORMED, >= for the others */
     int refine;            /* default 0. 1: move x, y, angle and scale between the pixels and the values of the grid */
+    uint64_t reserved[8];  /* 0: for later options */
 } cusPoseOptions;
 
 /* The defaults named above. */

@@ -80,6 +80,7 @@ typedef struct cusEventDecoderOptions {
     cusSpace space;          /* of the bytes and of the events, default CUS_HOST */
     size_t max_bytes;        /* CUS_DEVICE: the largest piece, up to 2^29; the workspace has 1/64 of it, with METAVISION and
                                 HDF5 1/8 and 2 MiB. 0: 2^26, the default */
+    uint64_t reserved[8];    /* 0: for later options */
 } cusEventDecoderOptions;
 
 /* The defaults named above; the format is ANY and must be set. */

@@ -68,6 +68,7 @@ typedef struct cusStereoOptions {
     int subpixel_bits;      /* 0, or 2..8: fraction bits of elevations; shifts * 2^subpixel_bits is at most 65535 [0, 0] */
     int min_confidence;     /* 0..255: pixels of less confidence become holes [0, 0] */
     int speckle_size;       /* at least 0: regions of at most so many pixels become holes [0, 0] */
+    uint64_t reserved[8];   /* 0: for later options */
 } cusStereoOptions;
 
 /* The algorithm as published in 1986. */

@@ -24,19 +24,24 @@ cusEventFilterOptions cusEventFilterDefaults(void) {
 }
 
 static cusStatus checkOptions(const char *function, const cusEventFilterOptions *o) {
+    CUS_TRY(cusi_checkReserved(function, "options->", o->reserved));
     CUSI_REQUIRE(o->width >= 1 && o->width <= 65536 && o->height >= 1 && o->height <= 65536, CUS_ERROR_VALUE,
                  "%s: sensor is %d x %d (width x height), expected 1..65536 each", function, o->width, o->height);
     CUSI_REQUIRE(o->begin <= o->end, CUS_ERROR_VALUE, "%s: window is %lld..%lld us, expected begin <= end", function,
                  (long long)o->begin, (long long)o->end);
+    CUS_TRY(cusi_checkSwitch(function, "flip_x", o->flip_x));
+    CUS_TRY(cusi_checkSwitch(function, "flip_y", o->flip_y));
     CUSI_REQUIRE(o->activity >= 0, CUS_ERROR_VALUE, "%s: activity is %lld us, expected 0 or more", function,
                  (long long)o->activity);
     CUSI_REQUIRE(o->hot_period >= 1, CUS_ERROR_VALUE, "%s: hot_period is %lld us, expected 1 or more", function,
                  (long long)o->hot_period);
     const int all = o->region_width == 0 && o->region_height == 0 && o->x == 0 && o->y == 0;
-    CUSI_REQUIRE(all || (o->x >= 0 && o->y >= 0 && o->region_width >= 1 && o->region_height >= 1 &&
-                         o->region_width <= o->width - o->x && o->region_height <= o->height - o->y),
-                 CUS_ERROR_VALUE, "%s: region is %d x %d at %d, %d, expected a part of the %d x %d sensor", function,
-                 o->region_width, o->region_height, o->x, o->y, o->width, o->height);
+    CUSI_REQUIRE(
+        all || (o->x >= 0 && o->y >= 0 && o->region_width >= 1 && o->region_height >= 1 &&
+                o->region_width <= o->width - o->x && o->region_height <= o->height - o->y),
+        CUS_ERROR_VALUE,
+        "%s: region is %d x %d at %d, %d, expected a part of the %d x %d sensor (region_width x region_height at x, y)",
+        function, o->region_width, o->region_height, o->x, o->y, o->width, o->height);
     return CUS_OK;
 }
 

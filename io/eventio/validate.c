@@ -14,6 +14,7 @@ cusEventReaderOptions cusEventReaderDefaults(void) {
 }
 
 cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
+    CUS_TRY(cusi_checkReserved("cusEventReaderOpen", "options->", options->reserved));
     CUSI_REQUIRE((options->width == 0 && options->height == 0) ||
                      (options->width >= 1 && options->width <= 65536 && options->height >= 1 && options->height <= 65536),
                  CUS_ERROR_VALUE, "cusEventReaderOpen: sensor is %d x %d (width x height), expected 0 x 0 or 1..65536 each",
@@ -28,8 +29,7 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
                  "cusEventReaderOpen: max_memory is %zu, expected 0 or %d or more", options->max_memory, LEAST_MEMORY);
     CUSI_REQUIRE(options->max_chunk <= UINT32_MAX, CUS_ERROR_VALUE, "cusEventReaderOpen: max_chunk is %zu, expected 0..%lu",
                  options->max_chunk, (unsigned long)UINT32_MAX);
-    CUSI_REQUIRE(options->plugins == 0 || options->plugins == 1, CUS_ERROR_VALUE,
-                 "cusEventReaderOpen: plugins is %d, expected 0 or 1", options->plugins);
+    CUS_TRY(cusi_checkSwitch("cusEventReaderOpen", "plugins", options->plugins));
     CUSI_REQUIRE(!options->camera || (options->camera[0] && strlen(options->camera) < 32), CUS_ERROR_VALUE,
                  "cusEventReaderOpen: camera is \"%.40s\", expected a name of 1 to 31 characters", options->camera);
     return CUS_OK;

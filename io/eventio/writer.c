@@ -51,6 +51,7 @@ static cusStatus checkChunks(const char *function, const cusEventWriterOptions *
 }
 
 static cusStatus checkOptions(const char *function, const cusEventWriterOptions *o, const EventWriterMethods *methods) {
+    CUS_TRY(cusi_checkReserved(function, "options->", o->reserved));
     CUSI_REQUIRE(methods, CUS_ERROR_VALUE,
                  "%s: format is %s, expected M3ED, Metavision, AEDAT4, EVT2, EVT3, DAT or text, which can be written",
                  function, cusEventFormatName(o->format));

@@ -271,6 +271,7 @@ static void appendBye(cusPeer *peer) {
 
 static cusStatus peerOffer(cusPeer *peer, const cusSentFrame *frame) {
     CUSI_NOT_NULL("cusPeerOffer", frame);
+    CUS_TRY(cusi_checkReserved("cusPeerOffer", "frame->", frame->reserved));
     CUSI_REQUIRE(frame->message && frame->mask && (frame->values || frame->count == 0), CUS_ERROR_NULL,
                  "cusPeerOffer: frame is empty");
     if (peer->failure != CUS_OK)

@@ -87,7 +87,10 @@ static cusStatus createBuffers(cusSender *sender, const cusSenderOptions *option
     const LiveShape *s = &sender->shape;
     CUS_TRY(live_compressorCreate("cusSenderCreate", options->compression_level, cusi_maxThreads(), s->max_raw_bytes,
                                   &sender->compressor));
-    CUS_TRY(cusDiffEncoderCreate(&sender->encoder, s->rows, s->cols, s->type, sender->space, &options->diff));
+    const cusStatus status =
+        cusDiffEncoderCreate(&sender->encoder, s->rows, s->cols, s->type, sender->space, &options->diff);
+    if (status != CUS_OK)
+        return cusi_renamed("cusSenderCreate", status);
     CUS_TRY(cusMatCreate(&sender->positions, 1, (int)s->frame_bytes, CUS_32SC1, sender->space));
     if (sender->space == CUS_DEVICE) {
         CUS_TRY(cusStreamCreate(&sender->upload));
@@ -107,6 +110,8 @@ cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusS
     CUS_TRY(live_shape("cusSenderCreate", rows, cols, type, &shape));
     CUS_TRY(cusi_checkSpace("cusSenderCreate", space));
     const cusSenderOptions chosen = options ? *options : cusSenderDefaults();
+    CUS_TRY(cusi_checkReserved("cusSenderCreate", "options->", chosen.reserved));
+    CUS_TRY(cusi_checkReserved("cusSenderCreate", "options->diff.", chosen.diff.reserved));
     CUSI_REQUIRE(chosen.compression_level >= 1 && chosen.compression_level <= 19, CUS_ERROR_VALUE,
                  "cusSenderCreate: compression_level is %d, expected 1..19", chosen.compression_level);
     CUSI_REQUIRE(chosen.max_in_flight >= 2 && chosen.max_in_flight <= MAX_IN_FLIGHT, CUS_ERROR_VALUE,

@@ -57,9 +57,11 @@ cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
     CUSI_TRACE;
     CUSI_NOT_NULL("cusViewerCreate", viewer);
     const cusViewerOptions chosen = options ? *options : cusViewerDefaults();
+    CUS_TRY(cusi_checkReserved("cusViewerCreate", "options->", chosen.reserved));
     CUSI_REQUIRE(chosen.max_frame_bytes >= 1 && chosen.max_frame_bytes <= CUS_WIRE_MAX_FRAME_BYTES, CUS_ERROR_VALUE,
                  "cusViewerCreate: max_frame_bytes is %zu, expected 1..%d", chosen.max_frame_bytes,
                  CUS_WIRE_MAX_FRAME_BYTES);
+    CUS_TRY(cusi_checkSwitch("cusViewerCreate", "checksums", chosen.checksums));
     cusViewer *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusViewerCreate: out of host memory");
     made->options = chosen;

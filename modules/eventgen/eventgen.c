@@ -13,23 +13,24 @@ cusEventGeneratorOptions cusEventGeneratorDefaults(void) {
 }
 
 /* Written so that NaN fails. */
-static cusStatus checkOption(const char *function, const char *name, double value, double most) {
-    CUSI_REQUIRE(value >= 0 && value <= most, CUS_ERROR_VALUE, "%s: %s is %g, expected 0..%g", function, name, value, most);
+static cusStatus checkOption(const char *function, const char *name, double value, double least, double most) {
+    CUSI_REQUIRE(value >= least && value <= most, CUS_ERROR_VALUE, "%s: %s is %g, expected %g..%g", function, name, value,
+                 least, most);
     return CUS_OK;
 }
 
 static cusStatus checkOptions(const char *function, int rows, int cols, const cusEventGeneratorOptions *options) {
+    CUS_TRY(cusi_checkReserved(function, "options->", options->reserved));
     CUSI_REQUIRE(rows >= 1 && rows <= 65536 && cols >= 1 && cols <= 65536, CUS_ERROR_VALUE,
                  "%s: frame is %d x %d (rows x cols), expected 1..65536 each", function, rows, cols);
-    CUSI_REQUIRE(
-        options->positive >= 0.01 && options->positive <= 10 && options->negative >= 0.01 && options->negative <= 10,
-        CUS_ERROR_VALUE, "%s: thresholds are %g and %g, expected 0.01..10", function, options->positive, options->negative);
-    CUS_TRY(checkOption(function, "threshold_spread", options->threshold_spread, 1));
+    CUS_TRY(checkOption(function, "positive", options->positive, 0.01, 10));
+    CUS_TRY(checkOption(function, "negative", options->negative, 0.01, 10));
+    CUS_TRY(checkOption(function, "threshold_spread", options->threshold_spread, 0, 1));
     CUSI_REQUIRE(options->refractory_us >= 0 && options->refractory_us <= 1000000, CUS_ERROR_VALUE,
                  "%s: refractory_us is %lld, expected 0..1000000", function, (long long)options->refractory_us);
-    CUS_TRY(checkOption(function, "leak_rate", options->leak_rate, 100));
-    CUS_TRY(checkOption(function, "leak_jitter", options->leak_jitter, 0.2));
-    CUS_TRY(checkOption(function, "shot_rate", options->shot_rate, 1000));
+    CUS_TRY(checkOption(function, "leak_rate", options->leak_rate, 0, 100));
+    CUS_TRY(checkOption(function, "leak_jitter", options->leak_jitter, 0, 0.2));
+    CUS_TRY(checkOption(function, "shot_rate", options->shot_rate, 0, 1000));
     CUS_TRY(cusi_checkSpace(function, options->space));
     CUSI_REQUIRE(options->space == CUS_HOST || (int64_t)rows * cols < INT32_MAX, CUS_ERROR_VALUE,
                  "%s: frame is %d x %d (rows x cols), expected fewer than 2^31 - 1 pixels on the device", function, rows,

@@ -51,7 +51,14 @@ static cusStatus checkValues(const char *function, const cusRepresentation *r, c
                      (r->surface >= CUS_SURFACE_EXPONENTIAL && r->surface <= CUS_SURFACE_LINEAR),
                  CUS_ERROR_VALUE, "%s: time_surface's surface is %d, expected 0 (exponential), 1 (time) or 2 (linear)",
                  function, r->surface);
-    if (r->kind != CUS_REPR_EVENT_CUBE)
+    const int cube = r->kind == CUS_REPR_EVENT_CUBE, timed = cube || r->kind == CUS_REPR_TIME_SURFACE;
+    if (timed || r->kind == CUS_REPR_HISTOGRAM || r->kind == CUS_REPR_STACKED_HISTOGRAM || r->kind == CUS_REPR_TENCODE)
+        CUS_TRY(cusi_checkSwitch(function, "representation's swap_channels", r->swap_channels));
+    if (timed)
+        CUS_TRY(cusi_checkSwitch(function, "representation's window_times", r->window_times));
+    if (r->kind == CUS_REPR_EVENT_DIFF)
+        CUS_TRY(cusi_checkSwitch(function, "representation's clip_each_event", r->clip_each_event));
+    if (!cube)
         return CUS_OK;
     CUSI_REQUIRE(r->scale > 0 && isfinite(r->scale), CUS_ERROR_VALUE,
                  "%s: event_cube's scale is %g, expected a finite number above 0", function, r->scale);
@@ -85,6 +92,7 @@ cusStatus cusRepresentationType(const cusRepresentation *representation, int *ty
     CUSI_TRACE;
     CUSI_NOT_NULL("cusRepresentationType", representation);
     CUSI_NOT_NULL("cusRepresentationType", type);
+    CUS_TRY(cusi_checkReserved("cusRepresentationType", "representation->", representation->reserved));
     return checkRepresentation("cusRepresentationType", representation, type);
 }
 
@@ -130,6 +138,10 @@ cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, c
                  "%s: count is %d, expected 1..8 representations", function, count);
     int types[EVENTS_MAX_REPRESENTATIONS];
     for (int i = 0; i < count; ++i) {
+        static const char *const owners[EVENTS_MAX_REPRESENTATIONS] = {
+            "representations[0].", "representations[1].", "representations[2].", "representations[3].",
+            "representations[4].", "representations[5].", "representations[6].", "representations[7]."};
+        CUS_TRY(cusi_checkReserved(function, owners[i], representations[i].reserved));
         CUS_TRY(checkRepresentation(function, &representations[i], &types[i]));
         CUS_TRY(checkMap(function, &representations[i], rows, cols, space));
     }

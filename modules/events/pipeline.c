@@ -54,7 +54,10 @@ static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
 }
 
 static cusStatus create(cusEventPipeline *s, const cusRepresentation *representations, int count) {
-    CUS_TRY(cusEventStackerCreate(&s->stacker, s->rows, s->cols, s->options.compute, representations, count));
+    const cusStatus status =
+        cusEventStackerCreate(&s->stacker, s->rows, s->cols, s->options.compute, representations, count);
+    if (status != CUS_OK)
+        return cusi_renamed("cusEventPipelineCreate", status);
     s->representations = count;
     CUSI_REQUIRE(!eventsNeedsSpans(s->stacker) || s->options.windowing.unit == CUS_WINDOW_DURATION, CUS_ERROR_VALUE,
                  "cusEventPipelineCreate: windowing's unit is CUS_WINDOW_COUNT, expected CUS_WINDOW_DURATION for a "
@@ -98,6 +101,10 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
     CUSI_NOT_NULL(function, sink);
     const cusEventPipelineOptions chosen = options ? *options : cusEventPipelineDefaults();
     const cusWindowing *windowing = &chosen.windowing;
+    CUS_TRY(cusi_checkReserved(function, "options->", chosen.reserved));
+    CUS_TRY(cusi_checkReserved(function, "options->windowing.", windowing->reserved));
+    if (chosen.decoder)
+        CUS_TRY(cusi_checkReserved(function, "options->decoder->", chosen.decoder->reserved));
     CUS_TRY(eventsCheckWindowing(function, windowing));
     CUSI_REQUIRE(chosen.end_window == 0 || chosen.end_window >= chosen.first_window, CUS_ERROR_VALUE,
                  "%s: end_window is %llu, expected 0 or at least first_window = %llu", function,
@@ -108,8 +115,12 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
                  "%s: first_window is %llu, expected at least %llu, the first window after first_event = %llu", function,
                  (unsigned long long)chosen.first_window, (unsigned long long)first_full,
                  (unsigned long long)chosen.first_event);
-    CUSI_REQUIRE(chosen.deliver == CUS_HOST || (chosen.deliver == CUS_DEVICE && chosen.compute == CUS_DEVICE),
-                 CUS_ERROR_VALUE, "%s: deliver is CUS_DEVICE, expected compute CUS_DEVICE too", function);
+    CUSI_REQUIRE(chosen.compute == CUS_HOST || chosen.compute == CUS_DEVICE, CUS_ERROR_VALUE,
+                 "%s: compute is %d, expected CUS_HOST or CUS_DEVICE", function, (int)chosen.compute);
+    CUSI_REQUIRE(chosen.deliver == CUS_HOST || chosen.deliver == CUS_DEVICE, CUS_ERROR_VALUE,
+                 "%s: deliver is %d, expected CUS_HOST or CUS_DEVICE", function, (int)chosen.deliver);
+    CUSI_REQUIRE(chosen.deliver == CUS_HOST || chosen.compute == CUS_DEVICE, CUS_ERROR_VALUE,
+                 "%s: deliver is CUS_DEVICE, expected compute CUS_DEVICE too", function);
     const uint64_t length = windowing->unit == CUS_WINDOW_COUNT ? windowing->length : 1;
     const int resident = chosen.decoder && chosen.compute == CUS_DEVICE;
     uint64_t capacity = chosen.max_events ? chosen.max_events : (uint64_t)(resident ? 16 : 4) << 20;

@@ -35,7 +35,7 @@ cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowi
                  "%s: windowing's length is %llu, expected 1..2^63 - 1", function, (unsigned long long)windowing->length);
     CUSI_REQUIRE(windowing->stride <= INT64_MAX, CUS_ERROR_VALUE, "%s: windowing's stride is %llu, expected 0..2^63 - 1",
                  function, (unsigned long long)windowing->stride);
-    return CUS_OK;
+    return cusi_checkSwitch(function, "windowing's keep_incomplete", windowing->keep_incomplete);
 }
 
 uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent) {
@@ -66,6 +66,7 @@ cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *wind
     static const char function[] = "cusEventWindows";
     const cusWindowing chosen = windowing ? *windowing : cusWindowingDefaults();
     CUSI_NOT_NULL(function, count);
+    CUS_TRY(cusi_checkReserved(function, "windowing->", chosen.reserved));
     CUS_TRY(eventsCheckWindowing(function, &chosen));
     const int by_duration = chosen.unit == CUS_WINDOW_DURATION;
     CUS_TRY(eventsCheckArrays(function, events, 0, by_duration));

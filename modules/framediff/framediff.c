@@ -49,6 +49,8 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
         int full_scale;
         FramediffPalette palette;
     } cached;
+    if (options)
+        CUS_TRY(cusi_checkReserved("cusHeatmap", "options->", options->reserved));
     if (options && options->colors) {
         FramediffPalette own;
         for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
@@ -233,6 +235,7 @@ cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int
     CUSI_NOT_NULL("cusDiffEncoderCreate", encoder);
     CUS_TRY(checkFrameShape("cusDiffEncoderCreate", rows, cols, type, space));
     const cusDiffOptions chosen = options ? *options : cusDiffDefaults();
+    CUS_TRY(cusi_checkReserved("cusDiffEncoderCreate", "options->", chosen.reserved));
     CUSI_REQUIRE(chosen.threshold >= 0 && chosen.threshold <= 255, CUS_ERROR_VALUE,
                  "cusDiffEncoderCreate: threshold is %d, expected 0..255", chosen.threshold);
     CUSI_REQUIRE(chosen.min_neighbors >= 0 && chosen.min_neighbors <= 8, CUS_ERROR_VALUE,

@@ -27,6 +27,8 @@ static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, c
         cusi_checkInput(function, "src", src,
                         CUSI_TYPES(CUS_8UC1, CUS_8UC2, CUS_8UC3, CUS_8UC4, CUS_32FC1, CUS_32FC2, CUS_32FC3, CUS_32FC4)));
     CUSI_REQUIRE(sum || sqsum, CUS_ERROR_NULL, "%s: sum and sqsum are both NULL, expected at least one", function);
+    if (options)
+        CUS_TRY(cusi_checkReserved(function, "options->", options->reserved));
     const int depth = options ? options->sum_depth : cusIntegralDefaults().sum_depth;
     CUSI_REQUIRE(depth == CUS_32S || depth == CUS_64F, CUS_ERROR_VALUE,
                  "%s: sum_depth is %d, expected CUS_32S (4) or CUS_64F (6)", function, depth);

@@ -27,6 +27,7 @@ const char *match_cufftProblem(void);
 /* ---- Creation ------------------------------------------------------------------------------------------------------------ */
 
 static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const cusMat *templ, int count) {
+    CUS_TRY(cusi_checkReserved(f, "options->", o->reserved));
     CUSI_REQUIRE((int)o->method >= 0 && o->method <= CUS_MATCH_CCOEFF_NORMED, CUS_ERROR_VALUE,
                  "%s: method is %d, expected CUS_MATCH_SQDIFF..CUS_MATCH_CCOEFF_NORMED", f, (int)o->method);
     CUSI_REQUIRE((int)o->algorithm >= 0 && o->algorithm <= CUS_MATCH_FFT, CUS_ERROR_VALUE,
@@ -34,6 +35,9 @@ static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const c
     CUSI_REQUIRE(o->max_matches >= 1 && o->max_matches <= 1024, CUS_ERROR_VALUE, "%s: max_matches is %d, expected 1..1024",
                  f, o->max_matches);
     CUSI_REQUIRE(o->min_distance >= 1, CUS_ERROR_VALUE, "%s: min_distance is %d, expected at least 1", f, o->min_distance);
+    CUSI_REQUIRE(!isinf(o->score_limit), CUS_ERROR_VALUE,
+                 "%s: score_limit is %g, expected a finite number, or NaN for no limit", f, o->score_limit);
+    CUS_TRY(cusi_checkSwitch(f, "subpixel", o->subpixel));
     CUSI_REQUIRE(o->batch >= 1 && o->batch <= 1024, CUS_ERROR_VALUE, "%s: batch is %d, expected 1..1024", f, o->batch);
     CUSI_REQUIRE(o->batch == 1 || count == 1 || count == o->batch, CUS_ERROR_VALUE,
                  "%s: count is %d, expected 1 or %d, a template for each frame of a batch", f, count, o->batch);

@@ -27,6 +27,7 @@ static cusStatus checkNumber(const char *function, const char *name, int64_t val
 
 static cusStatus checkModel(const char *function, const MotionModel *m) {
     const cusMotionOptions *const o = &m->options;
+    CUS_TRY(cusi_checkReserved(function, "options->", o->reserved));
     const struct {
         const char *name;
         int64_t value, low, high;

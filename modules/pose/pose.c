@@ -33,9 +33,10 @@ static cusStatus countRange(const char *f, const char *name, const cusPoseRange 
         return CUS_OK;
     }
     CUSI_REQUIRE(r->first >= low && r->last <= high && r->first <= r->last, CUS_ERROR_VALUE,
-                 "%s: %s are %g to %g, expected an ascending range within %g..%g", f, name, r->first, r->last, low, high);
-    CUSI_REQUIRE(r->first == r->last || r->step > 0, CUS_ERROR_VALUE, "%s: %s.step is %g, expected more than 0", f, name,
-                 r->step);
+                 "%s: %s are %g to %g, expected an ascending range within %g..%g (first to last)", f, name, r->first,
+                 r->last, low, high);
+    CUSI_REQUIRE(isfinite(r->step) && (r->first == r->last || r->step > 0), CUS_ERROR_VALUE,
+                 "%s: %s.step is %g, expected more than 0, and finite", f, name, r->step);
     const double steps = r->first == r->last ? 0 : (r->last - r->first) / r->step + 0.001;
     CUSI_REQUIRE(steps < MAX_POSES, CUS_ERROR_VALUE, "%s: %s.step is %g, expected at most %d values", f, name, r->step,
                  MAX_POSES);
@@ -44,6 +45,7 @@ static cusStatus countRange(const char *f, const char *name, const cusPoseRange 
 }
 
 static cusStatus checkOptions(const char *f, const cusPoseOptions *o, const cusMat *templ) {
+    CUS_TRY(cusi_checkReserved(f, "options->", o->reserved));
     CUSI_REQUIRE(o->method == CUS_MATCH_SQDIFF || o->method == CUS_MATCH_SQDIFF_NORMED ||
                      o->method == CUS_MATCH_CCORR_NORMED || o->method == CUS_MATCH_CCOEFF_NORMED,
                  CUS_ERROR_VALUE,
@@ -54,6 +56,9 @@ static cusStatus checkOptions(const char *f, const cusPoseOptions *o, const cusM
     CUSI_REQUIRE(o->min_distance >= 1, CUS_ERROR_VALUE, "%s: min_distance is %d, expected at least 1", f, o->min_distance);
     CUSI_REQUIRE(o->min_angle >= 0 && o->min_angle <= 360, CUS_ERROR_VALUE, "%s: min_angle is %g, expected 0..360", f,
                  o->min_angle);
+    CUSI_REQUIRE(!isinf(o->score_limit), CUS_ERROR_VALUE,
+                 "%s: score_limit is %g, expected a finite number, or NaN for no limit", f, o->score_limit);
+    CUS_TRY(cusi_checkSwitch(f, "refine", o->refine));
     if (!o->mask)
         return CUS_OK;
     CUS_TRY(cusi_checkFields(f, "mask", o->mask));

@@ -32,6 +32,7 @@ cusEventDecoderOptions cusEventDecoderDefaults(void) {
 }
 
 static cusStatus checkOptions(const char *function, const cusEventDecoderOptions *o) {
+    CUS_TRY(cusi_checkReserved(function, "options->", o->reserved));
     CUSI_REQUIRE(isDecoded(o->format), CUS_ERROR_VALUE,
                  "%s: format is %d (%s), expected EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision or HDF5", function,
                  (int)o->format, cusEventFormatName(o->format));

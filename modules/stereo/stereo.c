@@ -50,6 +50,12 @@ cusStereoOptions cusStereoDefaults(void) {
                               .speckle_size = 0};
 }
 
+/* *chosen becomes the caller's options, or the defaults for NULL. */
+static cusStatus choose(const char *function, const cusStereoOptions *options, cusStereoOptions *chosen) {
+    *chosen = options ? *options : cusStereoDefaults();
+    return cusi_checkReserved(function, "options->", chosen->reserved);
+}
+
 /* ---- Checks ------------------------------------------------------------------------------------------------------------ */
 
 #define RANGE(value, low, high)                                                      \
@@ -193,7 +199,8 @@ static cusStatus giveScratch(StereoScratch *scratch, cusSpace space, cusStream s
 
 static cusStatus features(const char *function, const char *out_name, const cusMat *image, cusMat *out, int census,
                           const cusStereoOptions *options, cusStream stream) {
-    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    cusStereoOptions o;
+    CUS_TRY(choose(function, options, &o));
     CUS_TRY(checkBorder(function, &o));
     if (!census)
         CUS_TRY(checkThreshold(function, &o));
@@ -322,7 +329,8 @@ cusStatus cusStereoFindShifts(const cusMat *left, const cusMat *right, int *shif
                               cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusStereoFindShifts";
-    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    cusStereoOptions o;
+    CUS_TRY(choose(function, options, &o));
     CUSI_NOT_NULL(function, shifts);
     cusStereoOptions any = o; /* its shifts are not tried */
     any.shifts = CUS_STEREO_AUTO;
@@ -333,7 +341,8 @@ cusStatus cusStereoFindShifts(const cusMat *left, const cusMat *right, int *shif
 
 static cusStatus elevate(const char *function, const cusMat *left, const cusMat *right, cusMat *out, cusMat *confidence,
                          const cusStereoOptions *options, cusStream stream) {
-    cusStereoOptions o = options ? *options : cusStereoDefaults();
+    cusStereoOptions o;
+    CUS_TRY(choose(function, options, &o));
     CUS_TRY(checkFeatures(function, left, right, &o));
     CUS_TRY(checkOneToOne(function, "left", left, CUSI_TYPES(CUS_8UC1), "elevation", out, CUS_16UC1));
     CUS_TRY(cusi_checkNoOverlap(function, "elevation", out, "right", right));
@@ -370,7 +379,8 @@ cusStatus cusStereoFilterSpeckles(const cusMat *elevation, cusMat *filtered, con
                                   cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusStereoFilterSpeckles";
-    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    cusStereoOptions o;
+    CUS_TRY(choose(function, options, &o));
     CUS_TRY(checkBits(function, &o));
     CUS_TRY(checkOneToOne(function, "elevation", elevation, CUSI_TYPES(CUS_16UC1), "filtered", filtered, CUS_16UC1));
     CUS_TRY(checkSpeckles(function, &o, elevation->rows, elevation->cols));
@@ -385,7 +395,8 @@ cusStatus cusStereoFilterSpeckles(const cusMat *elevation, cusMat *filtered, con
 cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusStereoFill";
-    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    cusStereoOptions o;
+    CUS_TRY(choose(function, options, &o));
     CUS_TRY(checkBorder(function, &o));
     CUS_TRY(checkFill(function, &o));
     const int type = o.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1;
@@ -410,7 +421,8 @@ cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, c
 cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusStereoContours";
-    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    cusStereoOptions o;
+    CUS_TRY(choose(function, options, &o));
     CUS_TRY(checkLines(function, &o));
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "contours", contours, CUS_8UC1));
     CUS_TRY(cusi_checkStream(function, elevation->space, stream));
@@ -463,7 +475,8 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
                                  const cusStereoOptions *options) {
     CUSI_TRACE;
     static const char function[] = "cusContourMapperCreate";
-    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    cusStereoOptions o;
+    CUS_TRY(choose(function, options, &o));
     CUSI_NOT_NULL(function, mapper);
     CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: images are %d x %d (rows x cols), expected at least 1 x 1",
                  function, rows, cols);

@@ -106,7 +106,7 @@ struct Decoder {
 static Encoder *createEncoder(int rows, int cols, int channels, const char *device, int threshold, int min_neighbors) {
     Call call("DiffEncoder");
     call.assume(parseDevice("DiffEncoder", device), frameworkFor(device, nb::none()));
-    const cusDiffOptions options = {threshold, min_neighbors};
+    const cusDiffOptions options = {threshold, min_neighbors, {}};
     cusDiffEncoder *encoder = nullptr;
     call.run(
         [&] { return cusDiffEncoderCreate(&encoder, rows, cols, CUS_MAKETYPE(CUS_8U, channels), call.space(), &options); });

@@ -10,7 +10,7 @@ static nb::object heatmap(nb::handle prev_object, nb::handle cur_object, int ful
     const cusMat before = prev.matrix(), after = cur.matrix();
     const Array picture = call.out(out, "out", {before.rows, before.cols, 3}, U8);
     cusMat map = picture.matrix();
-    const cusHeatmapOptions options = {full_scale, colors ? static_cast<const uint8_t *>(colors->data()) : nullptr};
+    const cusHeatmapOptions options = {full_scale, colors ? static_cast<const uint8_t *>(colors->data()) : nullptr, {}};
     call.run([&] { return cusHeatmap(&before, &after, &map, &options, call.stream()); });
     return picture.object;
 }

@@ -10,6 +10,9 @@ import numpy as np
 _DEPTHS = ["uint8", "int8", "uint16", "int16", "int32", "float32", "float64"]
 
 
+_RESERVED = ("reserved", ct.c_uint64 * 8)  # at the end of structs that may grow
+
+
 class Mat(ct.Structure):
     _fields_ = [
         ("rows", ct.c_int),
@@ -35,7 +38,7 @@ class Events(ct.Structure):
 
 
 class Windowing(ct.Structure):
-    _fields_ = [("unit", ct.c_int), ("length", ct.c_uint64), ("stride", ct.c_uint64), ("keep", ct.c_int)]
+    _fields_ = [("unit", ct.c_int), ("length", ct.c_uint64), ("stride", ct.c_uint64), ("keep", ct.c_int), _RESERVED]
 
 
 class Representation(ct.Structure):
@@ -55,6 +58,7 @@ class Representation(ct.Structure):
         ("scale", ct.c_double),
         ("clip", ct.c_double),
         ("map", ct.c_void_p),
+        _RESERVED,
     ]
 
 
@@ -69,7 +73,7 @@ class StereoOptions(ct.Structure):
             "border agreement threshold shifts direction window prefer_smaller left_right_check fill iterations tolerance median "
             "lines levels subpixel_bits min_confidence speckle_size"
         ).split()
-    ]
+    ] + [_RESERVED]
 
 
 def wrap(array: np.ndarray[Any, Any]) -> Mat:

@@ -18,10 +18,10 @@ void *never(size_t, int, cusStream, void *) {
 void nothing(void *, size_t, int, cusStream, void *) {}
 
 TEST(DeviceAllocator, ArgumentsAndBuildsWithoutCuda) {
-    const cusDeviceAllocator no_allocate = {nullptr, &nothing, nullptr}, no_deallocate = {&never, nullptr, nullptr};
+    const cusDeviceAllocator no_allocate = {nullptr, &nothing, nullptr, {}}, no_deallocate = {&never, nullptr, nullptr, {}};
     CUS_REJECTS(cusSetDeviceAllocator(&no_allocate), NULL, "cusSetDeviceAllocator: allocator->allocate is NULL");
     CUS_REJECTS(cusSetDeviceAllocator(&no_deallocate), NULL, "cusSetDeviceAllocator: allocator->deallocate is NULL");
-    const cusDeviceAllocator good = {&never, &nothing, nullptr};
+    const cusDeviceAllocator good = {&never, &nothing, nullptr, {}};
 #ifdef CUSIGHT_HAVE_CUDA
     CUS_EXPECT_OK(cusSetDeviceAllocator(&good));
     CUS_EXPECT_OK(cusSetDeviceAllocator(nullptr));

@@ -362,7 +362,7 @@ class Calls {
                 cusMatRelease(&frame);
         });
         add("cusEventWindows", Capture::REFUSED, nullptr, {}, [=](cusStream s) {
-            const cusWindowing windowing = {CUS_WINDOW_DURATION, 5000, 0, 1};
+            const cusWindowing windowing = {CUS_WINDOW_DURATION, 5000, 0, 1, {}};
             cusEventWindow windows[64];
             size_t count = 0;
             return cusEventWindows(&arrays, &windowing, windows, 64, &count, s);

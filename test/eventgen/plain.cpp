@@ -82,7 +82,7 @@ TEST(EventGenerator, WorkedExample) {
     cusEventGeneratorDestroy(nullptr);
     cusEventGeneratorOptions options = cusEventGeneratorDefaults();
     options.positive = 0.001;
-    CUS_REJECTS(cusEventGeneratorCreate(&generator, 1, 1, &options), VALUE, "thresholds are 0.001");
+    CUS_REJECTS(cusEventGeneratorCreate(&generator, 1, 1, &options), VALUE, "positive is 0.001, expected 0.01..10");
     CUS_REJECTS(cusEventGeneratorCreate(&generator, 0, 1, nullptr), VALUE, "0 x 1");
     CUS_REJECTS(cusEventGeneratorCreate(nullptr, 1, 1, nullptr), NULL, "generator");
 }

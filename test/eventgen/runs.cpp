@@ -163,8 +163,8 @@ TEST(EventGeneratorCreate, Rejects) {
         CUS_REJECTS(cusEventGeneratorCreate(&generator, 4, 4, &options), VALUE, text);
         EXPECT_EQ(generator, nullptr);
     };
-    rejects([](Options &o) { o.negative = 11; }, "thresholds are 0.2 and 11, expected 0.01..10");
-    rejects([](Options &o) { o.positive = NAN; }, "thresholds are nan");
+    rejects([](Options &o) { o.negative = 11; }, "negative is 11, expected 0.01..10");
+    rejects([](Options &o) { o.positive = NAN; }, "positive is nan");
     rejects([](Options &o) { o.threshold_spread = 1.5; }, "threshold_spread is 1.5, expected 0..1");
     rejects([](Options &o) { o.refractory_us = -1; }, "refractory_us is -1, expected 0..1000000");
     rejects([](Options &o) { o.refractory_us = 1000001; }, "refractory_us is 1000001");

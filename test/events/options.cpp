@@ -166,7 +166,7 @@ TEST_P(EventOptions, PipelineKnowsTheBounds) {
     cusRepresentation r = repr(CUS_REPR_EVENT_CUBE);
     r.window_times = 1;
     cusEventPipelineOptions options = cusEventPipelineDefaults();
-    options.windowing = {CUS_WINDOW_DURATION, 4000, 1500, 1};
+    options.windowing = {CUS_WINDOW_DURATION, 4000, 1500, 1, {}};
     options.compute = space();
     const auto take = [](void *user, const cusFrameBatch *batch) {
         const std::vector<double> got = values(batch->frames[0]);

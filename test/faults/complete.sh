@@ -18,7 +18,7 @@ if [ -n "$left" ]; then
     exit 1
 fi
 [ "$redirected" -ge 5 ] || { echo "only $redirected functions are redirected"; exit 1; }
-for function in $(grep -o '^cus[A-Z][A-Za-z0-9]*' "$2/../packaging/exported-symbols.txt"); do
+for function in $(sed -n 's/^function \([^ ]*\) .*/\1/p' "$2/../packaging/interface.txt"); do
     grep -qw "$function" "$2"/test_faults_*.cpp || echo "$function"
 done >"$work/unwalked"
 sed 's/ *#.*//; /^$/d; s/.*/^(&)$/' "$2/unwalked.txt" >"$work/infallible"

@@ -21,7 +21,7 @@ class Pool {
     }
     Pool(const Pool &) = delete;
     Pool &operator=(const Pool &) = delete;
-    cusDeviceAllocator allocator() { return {&Pool::allocate, &Pool::deallocate, this}; }
+    cusDeviceAllocator allocator() { return {&Pool::allocate, &Pool::deallocate, this, {}}; }
     void use() {
         const cusDeviceAllocator a = allocator();
         CUS_EXPECT_OK(cusSetDeviceAllocator(&a));

@@ -80,7 +80,7 @@ TEST_P(Framediff, HeatmapEveryDifference) {
     TestMat p(1, 766, CUS_8UC3, space(), {}, prev.data()), c(1, 766, CUS_8UC3, space(), {}, cur.data());
     for (int full_scale : {765, 510, 255, 1, 7, 1000, 65535}) {
         TestMat dst(1, 766, CUS_8UC3, space());
-        const cusHeatmapOptions options = {full_scale, nullptr};
+        const cusHeatmapOptions options = {full_scale, nullptr, {}};
         CUS_ASSERT_OK(cusHeatmap(&p.mat, &c.mat, &dst.mat, &options, nullptr));
         EXPECT_TRUE(dst.get() == reference::heatmap(prev, cur, s, full_scale)) << "full_scale " << full_scale;
     }
@@ -89,7 +89,7 @@ TEST_P(Framediff, HeatmapEveryDifference) {
     const Bytes colors = support::randomBytes(size_t{766} * 3, random);
     for (int full_scale : {765, 510, 0}) {
         TestMat dst(1, 766, CUS_8UC3, space());
-        const cusHeatmapOptions options = {full_scale, colors.data()};
+        const cusHeatmapOptions options = {full_scale, colors.data(), {}};
         CUS_ASSERT_OK(cusHeatmap(&p.mat, &c.mat, &dst.mat, &options, nullptr));
         EXPECT_TRUE(dst.get() == colors) << "full_scale " << full_scale;
     }
@@ -135,7 +135,7 @@ TEST_P(Framediff, PicturesRejectBadArguments) {
     CUS_REJECTS(cusHeatmap(&a.mat, &a.mat, &wrong.mat, nullptr, nullptr), SIZE, "dst does not own its memory");
     CUS_REJECTS(cusHeatmap(&a.mat, &a.mat, &a.mat, nullptr, nullptr), ALIAS, "cusHeatmap: dst overlaps prev");
     CUS_REJECTS(cusHeatmap(&a.mat, &out.mat, &out.mat, nullptr, nullptr), ALIAS, "cusHeatmap: dst overlaps cur");
-    const cusHeatmapOptions zero = {0, nullptr}, large = {65536, nullptr};
+    const cusHeatmapOptions zero = {0, nullptr, {}}, large = {65536, nullptr, {}};
     CUS_REJECTS(cusHeatmap(&a.mat, &a.mat, &out.mat, &zero, nullptr), VALUE, "full_scale is 0, expected 1..65535");
     CUS_REJECTS(cusHeatmap(&a.mat, &a.mat, &out.mat, &large, nullptr), VALUE, "full_scale is 65536");
     CUS_REJECTS(cusNoiseView(&a.mat, &a.mat, &out.mat, -1, nullptr), VALUE, "threshold is -1, expected 0..765");
@@ -207,7 +207,7 @@ TEST(FramediffHost, EveryProcessorWritesTheSameAndOnlyThat) {
         for (const int min_neighbors : {0, 3})
             for (const double share : {0.02, 0.4, 1.0})
                 for (const bool vbmi2 : {false, true}) {
-                    Encoder encoder(s, CUS_HOST, {20, min_neighbors});
+                    Encoder encoder(s, CUS_HOST, {20, min_neighbors, {}});
                     encoder.p->vbmi2 = encoder.p->vbmi2 && vbmi2;
                     Bytes ref = support::randomBytes(s.bytes(), random);
                     const Bytes cur = nextFrame(ref, random, share);
@@ -276,13 +276,13 @@ TEST_P(Framediff, ObjectsRejectBadArguments) {
         return cusDiffEncoderCreate(&none, rows, cols, type, space(), &options);
     };
     CUS_REJECTS(cusDiffEncoderCreate(nullptr, 4, 6, CUS_8UC3, space(), nullptr), NULL, "encoder is NULL");
-    CUS_REJECTS(make(0, 6, CUS_8UC3, {20, 0}), VALUE, "cusDiffEncoderCreate: frame is 0 x 6");
-    CUS_REJECTS(make(4, -1, CUS_8UC3, {20, 0}), VALUE, "frame is 4 x -1");
-    CUS_REJECTS(make(4, 6, CUS_32FC1, {20, 0}), TYPE, "type is 32FC1, expected 8UC1, 8UC3 or 8UC4");
-    CUS_REJECTS(make(4, 6, CUS_8UC3, {256, 0}), VALUE, "threshold is 256, expected 0..255");
+    CUS_REJECTS(make(0, 6, CUS_8UC3, {20, 0, {}}), VALUE, "cusDiffEncoderCreate: frame is 0 x 6");
+    CUS_REJECTS(make(4, -1, CUS_8UC3, {20, 0, {}}), VALUE, "frame is 4 x -1");
+    CUS_REJECTS(make(4, 6, CUS_32FC1, {20, 0, {}}), TYPE, "type is 32FC1, expected 8UC1, 8UC3 or 8UC4");
+    CUS_REJECTS(make(4, 6, CUS_8UC3, {256, 0, {}}), VALUE, "threshold is 256, expected 0..255");
     CUS_REJECTS(make(4, 6, CUS_8UC3, {-1, 0}), VALUE, "threshold is -1");
-    CUS_REJECTS(make(4, 6, CUS_8UC3, {20, 9}), VALUE, "min_neighbors is 9, expected 0..8");
-    CUS_REJECTS(make(65536, 65536, CUS_8UC1, {20, 0}), SIZE, "expected at most 4294967294");
+    CUS_REJECTS(make(4, 6, CUS_8UC3, {20, 9, {}}), VALUE, "min_neighbors is 9, expected 0..8");
+    CUS_REJECTS(make(65536, 65536, CUS_8UC1, {20, 0, {}}), SIZE, "expected at most 4294967294");
     CUS_REJECTS(cusDiffDecoderCreate(&no_decoder, 65536, 65536, CUS_8UC4, space()), SIZE, "cusDiffDecoderCreate");
     CUS_REJECTS(cusDiffEncoderCreate(&none, 4, 6, CUS_8UC3, static_cast<cusSpace>(7), nullptr), VALUE, "space is 7");
     EXPECT_EQ(none, nullptr);
@@ -401,7 +401,7 @@ TEST_P(Framediff, TwoThreadsTwoStreams) {
         support::Owned<cusStreamDestroy> stream;
         if (space() == CUS_DEVICE)
             ASSERT_EQ(cusStreamCreate(&stream), CUS_OK) << cusLastError();
-        Encoder encoder(s, space(), {20, 0});
+        Encoder encoder(s, space(), {20, 0, {}});
         Diff diff(s, space());
         Bytes ref(s.bytes(), 0), cur = support::randomBytes(s.bytes(), random);
         TestMat c(s.rows, s.cols, CUS_8UC3, space()), heat(s.rows, s.cols, CUS_8UC3, space());
@@ -430,7 +430,7 @@ TEST(FramediffCuda, EncodeLargePast2GiB) {
     if (info.memory_free < (size_t{40} << 30))
         GTEST_SKIP() << "less than 40 GiB of device memory free";
     const Shape s{47000, 47000, 1};
-    Encoder encoder(s, CUS_DEVICE, {20, 0});
+    Encoder encoder(s, CUS_DEVICE, {20, 0, {}});
     Decoder decoder(s, CUS_DEVICE);
     Diff diff(s, CUS_DEVICE, 1000, false);
     support::Mat frame, heat;

@@ -129,7 +129,7 @@ TEST(FramediffDenseCuda, EncodersOnTwoStreams) {
         entries = reference::encode(expected, i % 2 ? b : a, s, 20, 0);
 
     struct Both {
-        explicit Both(Shape s) : lists(s, CUS_DEVICE, allBytes(s), false), encoder(s, CUS_DEVICE, {20, 0}) {
+        explicit Both(Shape s) : lists(s, CUS_DEVICE, allBytes(s), false), encoder(s, CUS_DEVICE, {20, 0, {}}) {
             CUS_EXPECT_OK(cusStreamCreate(&stream));
         }
         Lists lists;

@@ -122,7 +122,7 @@ class Link {
   public:
     Link(Shape s, cusSpace space, int min_neighbors, Layout layout, int threshold = 20)
         : shape_(s), space_(space), min_neighbors_(min_neighbors), layout_(layout), threshold_(threshold),
-          reference_(s.bytes()), encoder_(s, space, {threshold, min_neighbors}), decoder_(s, space) {}
+          reference_(s.bytes()), encoder_(s, space, {threshold, min_neighbors, {}}), decoder_(s, space) {}
 
     // Encodes and decodes a frame; compares lists, mask and both frames. A list that does not fit leaves both as they were.
     void send(const Bytes &frame, Lists &lists, const std::string &where) {

@@ -207,8 +207,8 @@ std::vector<Row> eventsRows() {
     }
     const Events events = recording(20000, 100, 130, seed);
     for (const cusWindowing w :
-         {cusWindowing{CUS_WINDOW_COUNT, 3000, 0, 0}, cusWindowing{CUS_WINDOW_COUNT, 3000, 1000, 1},
-          cusWindowing{CUS_WINDOW_DURATION, 50000, 0, 0}, cusWindowing{CUS_WINDOW_DURATION, 20000, 33333, 1}}) {
+         {cusWindowing{CUS_WINDOW_COUNT, 3000, 0, 0, {}}, cusWindowing{CUS_WINDOW_COUNT, 3000, 1000, 1, {}},
+          cusWindowing{CUS_WINDOW_DURATION, 50000, 0, 0, {}}, cusWindowing{CUS_WINDOW_DURATION, 20000, 33333, 1, {}}}) {
         const std::string options = std::string(w.unit == CUS_WINDOW_COUNT ? "count" : "duration") +
                                     " length=" + std::to_string(w.length) + " stride=" + std::to_string(w.stride) +
                                     (w.keep_incomplete ? " keep_incomplete" : "");

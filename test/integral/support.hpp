@@ -54,7 +54,7 @@ int sumType(const Case &c) {
         support::TestMat sum(src.rows + 1, src.cols + 1, sumType(c), src.space,
                              {tables.padding * entry, tables.offset * entry}),
             sqsum(src.rows + 1, src.cols + 1, CUS_64FC1, src.space, {tables.padding * 8, tables.offset * 8});
-        const cusIntegralOptions options = {c.sum_depth};
+        const cusIntegralOptions options = {c.sum_depth, {}};
         CUS_ASSERT_OK(cusIntegral(&src, c.sum ? &sum.mat : nullptr, c.sqsum ? &sqsum.mat : nullptr, &options, nullptr));
         ASSERT_TRUE(!c.sum || (is32 ? sum.get<uint32_t>() == narrow : sum.get<double>() == sums));
         ASSERT_TRUE(!c.sqsum || sqsum.get<double>() == squares);

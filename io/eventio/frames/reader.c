@@ -60,8 +60,11 @@ static cusStatus openFrames(cusFrameReader *r, int *good) {
             isStoredAsOurs(d);
     if (!*good)
         return CUS_OK;
-    r->info = (cusFrameFileInfo){(int)d->shape[1],           (int)d->shape[2], typeOf(&d->type, d->shape[3]),
-                                 d->storage == HDF5_CHUNKED, d->shape[0],      ""};
+    r->info = (cusFrameFileInfo){.rows = (int)d->shape[1],
+                                 .cols = (int)d->shape[2],
+                                 .type = typeOf(&d->type, d->shape[3]),
+                                 .compressed = d->storage == HDF5_CHUNKED,
+                                 .frames = d->shape[0]};
     *good = r->info.type >= 0 && eventio_checkFrames(r->file.function, r->info.rows, r->info.cols, r->info.type) == CUS_OK;
     if (!*good)
         return CUS_OK;
