@@ -1,13 +1,13 @@
 // What holds for every struct and function of the interface, which test/packaging/interface.txt lists: reserved fields must be 0, and
-// are 0 in results; numbers that are out of range or not finite are refused. A function that takes such a struct and that this test does not know fails it.
+// are 0 in results; numbers that are out of range or not finite are refused. The test fails for a function with such a struct that it
+// does not know.
 #include "cusight/cusight.h"
 #include "support.hpp"
 
-#include <cfloat>
-#include <climits>
-#include <cmath>
+#include <algorithm>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>

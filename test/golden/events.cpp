@@ -206,7 +206,7 @@ std::vector<Row> eventsRows() {
             rows.push_back(stackRow(events, windows, h, w, named, seed));
     }
     const Events events = recording(20000, 100, 130, seed);
-    for (const cusWindowing w :
+    for (const cusWindowing &w :
          {cusWindowing{CUS_WINDOW_COUNT, 3000, 0, 0, {}}, cusWindowing{CUS_WINDOW_COUNT, 3000, 1000, 1, {}},
           cusWindowing{CUS_WINDOW_DURATION, 50000, 0, 0, {}}, cusWindowing{CUS_WINDOW_DURATION, 20000, 33333, 1, {}}}) {
         const std::string options = std::string(w.unit == CUS_WINDOW_COUNT ? "count" : "duration") +

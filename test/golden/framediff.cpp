@@ -130,7 +130,7 @@ Row anyFramediff(Choices &choices) {
         return pictureRow(first, second, s, std::max(1, number), 0, 0);
     if (kind == 1)
         return pictureRow(first, second, s, 0, number % 766, 0);
-    return diffRow({first, second, first}, s, {number % 256, choices.below(9)}, "any", 0);
+    return diffRow({first, second, first}, s, {number % 256, choices.below(9), {}}, "any", 0);
 }
 
 std::vector<Row> framediffRows() {
@@ -138,7 +138,7 @@ std::vector<Row> framediffRows() {
     const uint32_t seed = 30;
     for (const Shape s : {Shape{1, 1, 1}, Shape{1, 77, 3}, Shape{63, 65, 4}, Shape{130, 257, 3}, Shape{241, 333, 1}}) {
         for (const int percent : {3, 60})
-            for (const cusDiffOptions o : {cusDiffOptions{0, 0, {}}, cusDiffOptions{20, 0, {}}, cusDiffOptions{20, 3, {}}})
+            for (const cusDiffOptions &o : {cusDiffOptions{0, 0, {}}, cusDiffOptions{20, 0, {}}, cusDiffOptions{20, 3, {}}})
                 rows.push_back(diffRow(frames(s, percent, seed), s, o, std::to_string(percent) + " % change", seed));
         const auto list = frames(s, 60, seed);
         for (const int scale : {765, 510, 1000})

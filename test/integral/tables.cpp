@@ -291,7 +291,7 @@ TEST_P(Integral, Rejections) {
     CUS_REJECTS(call(&in.mat, &small.mat, nullptr), SIZE, "sum does not own its memory and is 4 x 5");
     CUS_REJECTS(call(&in.mat, nullptr, &sum.mat), SIZE, "sqsum does not own its memory");
     CUS_REJECTS(call(&in.mat, &sum.mat, &sum.mat), SIZE, "sqsum does not own its memory");
-    const cusIntegralOptions wide = {CUS_64F, {}}, wrong = {CUS_32F};
+    const cusIntegralOptions wide = {CUS_64F, {}}, wrong = {CUS_32F, {}};
     CUS_REJECTS(call(&in.mat, &sum.mat, nullptr, &wide), SIZE, "expected 5 x 6 64FC1");
     CUS_REJECTS(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), ALIAS, "sum and sqsum are the same matrix");
     CUS_REJECTS(call(&in.mat, &sum.mat, nullptr, &wrong), VALUE, "sum_depth is 5, expected CUS_32S (4) or CUS_64F");
