@@ -280,7 +280,7 @@ TEST_P(Framediff, ObjectsRejectBadArguments) {
     CUS_REJECTS(make(4, -1, CUS_8UC3, {20, 0, {}}), VALUE, "frame is 4 x -1");
     CUS_REJECTS(make(4, 6, CUS_32FC1, {20, 0, {}}), TYPE, "type is 32FC1, expected 8UC1, 8UC3 or 8UC4");
     CUS_REJECTS(make(4, 6, CUS_8UC3, {256, 0, {}}), VALUE, "threshold is 256, expected 0..255");
-    CUS_REJECTS(make(4, 6, CUS_8UC3, {-1, 0}), VALUE, "threshold is -1");
+    CUS_REJECTS(make(4, 6, CUS_8UC3, {-1, 0, {}}), VALUE, "threshold is -1");
     CUS_REJECTS(make(4, 6, CUS_8UC3, {20, 9, {}}), VALUE, "min_neighbors is 9, expected 0..8");
     CUS_REJECTS(make(65536, 65536, CUS_8UC1, {20, 0, {}}), SIZE, "expected at most 4294967294");
     CUS_REJECTS(cusDiffDecoderCreate(&no_decoder, 65536, 65536, CUS_8UC4, space()), SIZE, "cusDiffDecoderCreate");
