@@ -46,7 +46,7 @@ void Collector::draw(cv::Mat &picture, const std::vector<cusMotionBox> &boxes, i
     }
     sample::Labels labels(picture.size());
     for (const cusMotionBox &b : shown) // above all lines
-        labels.draw(picture, std::to_string(b.track), {b.x + 3, b.y + 4}, 0.5, colorOf(b.track), {0, 0, 0});
+        labels.draw(picture, std::to_string(b.track), {b.x + 4, b.y + 4}, 0.6, colorOf(b.track), {0, 0, 0});
 }
 
 std::vector<std::pair<double, double>> periods(const std::vector<Thing> &things, double margin) {

@@ -19,7 +19,7 @@ output: side.mp4"
 page add r run label "JSON" command "cusight-heatmap a.mp4" code 0 output '{"program": "cusight-heatmap", "device": "CPU, 2 threads", "frames": 250,
 "frames_per_second": 20.3, "stages_ms": {"decode": 1.16, "compute": 1.33, "draw": 0.5, "write": 48.86, "overall": 49.22}, "changed_mean": 0.0163,
 "changed_max": 0.02776, "output": "side.mp4", "exit_code": 0}'
-page add r video file side.mp4 alt 'People "walk"' caption "Side by side." poster side-poster.jpg
+page add r video file side.mp4 alt 'People "walk"' caption "Side by side." poster side-poster.jpg second 5
 page add r picture file noise.png alt "Red outlines" caption "Noise."
 page add r section title "A recording" text "Its rate is no speed."
 page add r run label "Contents" command "cusight-events info a.h5" code 0 output "input: a.h5, M3ED
