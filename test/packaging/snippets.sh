@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every block of C and C++ in the documents compiles without a warning: programs as they are, other blocks as the body of a function after
-# consumers/snippets/given.h or given.hpp, which declare what they take as given. Programs without arguments run and print what their
-# comments "prints: ..." say. The README's programs are also built and run by install.sh, Python's blocks by
-# python/tests/test_documents.py. Arguments: build folder, source folder.
+# Every block of C and C++ in the documents compiles without a warning: programs as they are, other blocks as the body of a function
+# after consumers/snippets/given.h or given.hpp, which declare what they take as given. Programs of C run and print what their comments
+# "prints: ..." say. Commands have options that exist. install.sh builds and runs the README's programs, commands.sh runs the README's
+# commands, python/tests/test_documents.py the blocks of Python. Arguments: build folder, source folder.
 set -euo pipefail
 . "$(dirname "$0")/../programs/support.sh"
 given=$source/test/packaging/consumers/snippets
@@ -46,6 +46,31 @@ if opencv=$(pkg-config --cflags-only-I opencv4 2>/dev/null | sed 's/-I/-isystem 
     done
 else
     echo "skipped: blocks of C++, which need OpenCV and pkg-config"
+fi
+
+# Each option that a command in the documents has is one of the program's.
+if [ -x "$bin/cusight-heatmap" ]; then
+    python3 - "$bin" "$source" <<'END' || fail "the documents name options that do not exist"
+import pathlib, re, subprocess, sys
+bin, source = map(pathlib.Path, sys.argv[1:])
+helps, seen, wrong = {}, 0, 0
+for file in [*source.glob("*.md"), *source.glob("docs/*.md"), *source.glob("docs/*/*.md")]:
+    for line in file.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
+        for program, command in re.findall(r"(?:^ *|`|[|] |-n \d+ )(?:build/bin/)?(cusight-[a-z-]+)( [^|`;#]*)", line):
+            if not (bin / program).exists():
+                continue
+            verb = tuple(re.findall(r"^ (info|convert|merge|send|view|demo|page)\b", command))
+            if (program, verb) not in helps:
+                text = subprocess.run([bin / program, *verb, "--help"], capture_output=True, text=True).stdout
+                helps[program, verb] = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
+            for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", command):
+                seen += 1
+                if option not in helps[program, verb]:
+                    wrong += 1
+                    print(f"{file.relative_to(source)}: {program} has no {option}: {line.strip()}")
+print(f"{seen} options of {len(helps)} programs and verbs")
+sys.exit(wrong > 0 or seen < 60)
+END
 fi
 [ $compiled -ge 20 ] && [ $ran -ge 2 ] || fail "only $compiled blocks, $ran programs"
 echo "$compiled blocks compiled, $ran programs ran"
