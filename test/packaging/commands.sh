@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The first minutes of a new user: in a fresh copy of the sources, scripts/demo, and then each command of README.md and of the page
 # out/index.html, as printed. A command whose comment says what it needs ("needs a camera") is skipped by name where that is missing.
-# The film is a short one, since the real one takes minutes. Arguments: build folder, source folder.
+# The film is a generated one of ten seconds, since all of the real one takes minutes. Arguments: build folder, source folder.
 set -euo pipefail
 . "$(dirname "$0")/../programs/support.sh"
 . "$source/scripts/common.sh"
@@ -39,7 +39,7 @@ try() {
     *"a GPU for itself"*) skipped "$command" "other tests may use the GPU"; return ;;
     *"a GPU"*) nvidia-smi >/dev/null 2>&1 || { skipped "$command" "there is no GPU"; return; } ;;
     *"needs MPI"*) [ -x build/bin/cusight-events-mpi ] || { skipped "$command" "there is no MPI"; return; } ;;
-    *"needs a browser"*) build/bin/cusight-diffstream send --help | grep -q -e '--web ' || { skipped "$command" "built without --web"; return; } ;;
+    *"needs a browser"*) [[ $(build/bin/cusight-diffstream send --help) == *"--web "* ]] || { skipped "$command" "built without --web"; return; } ;;
     esac
     ran=$((ran + 1))
     if [[ $comment =~ (http://[0-9.:]*) ]]; then
@@ -69,7 +69,7 @@ END
     code=0
 }
 
-mapfile -t lines < <(sed -n 's/^    \([a-z].*\)/\1/p' README.md)
+mapfile -t lines < <(sed -n '/^```/,/^```/d; s/^    \([a-z].*\)/\1/p' README.md)
 for line in "${lines[@]}"; do
     comment=''
     [[ $line != *" # "* ]] || comment=${line#* # }
