@@ -1,8 +1,11 @@
-# Programs for users: cusight_program() makes one in the build folder's bin/, cusight_manual() its manual page and completion.
+# Programs for users: cusight_program() makes one in the build folder's bin/, cusight_manual() its manual page and completion. The
+# target cusight_programs is all of them.
+add_custom_target(cusight_programs)
 function(cusight_program name) # SOURCE...
     add_executable(cusight-${name} ${ARGN})
     set_target_properties(cusight-${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
     target_link_libraries(cusight-${name} PRIVATE cusight_flags)
+    add_dependencies(cusight_programs cusight-${name})
     if(CUSIGHT_INSTALL)
         install(TARGETS cusight-${name})
     endif()
@@ -40,6 +43,7 @@ function(cusight_manual name)
         ${completion}
         DEPENDS cusight-${name} COMMENT "Manual page and completion of cusight-${name}" VERBATIM)
     add_custom_target(cusight-${name}-manual ALL DEPENDS ${page})
+    add_dependencies(cusight_programs cusight-${name}-manual)
     if(CUSIGHT_INSTALL)
         install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
         install(FILES ${manuals}/cusight-${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions OPTIONAL)

@@ -10,6 +10,10 @@
  * half rounded up. Only pixels count whose sources, the up to four template pixels with a weight above 0, all lie in the template
  * and in its mask. The window is their bounding box. At 0 degrees and scale 1 a pose is the template.
  *
+ * Its center is the middle of ceil(scale (w |cos| + h |sin|)) columns and ceil(scale (w |sin| + h |cos|)) rows, for a template of
+ * w columns and h rows. Where that number is odd, the center lies on the center of a pixel, and x or y is whole; where it is even,
+ * it lies midway between two pixels, and x or y ends in .5. Only refine moves it from there.
+ *
  * Scores are those of match.h over the n pixels that count, so that poses compare:
  *
  *   method                   score                                       best

@@ -21,30 +21,6 @@ def run(name, *arguments):
     return done.stdout
 
 
-def test_the_chapter(tmp_path, monkeypatch, rng):
-    """The blocks of docs/python.md that need no data set and no cluster, with what they take as given; on the CPU."""
-    text = (EXAMPLES.parent.parent / "docs" / "python.md").read_text().replace('device="cuda"', 'device="cpu"')
-    blocks = [block.partition("```")[0] for block in text.split("```python\n")[1:]]
-    blocks = [block for block in blocks if "cusight.ray" not in block and "cusight.datasets" not in block]
-    assert len(blocks) == 4
-    monkeypatch.chdir(tmp_path)
-    gray, n = rng.integers(0, 256, (80, 90), dtype=np.uint8), 20_000
-    x, y = rng.integers(0, 1280, n).astype(np.uint16), rng.integers(0, 720, n).astype(np.uint16)
-    p, t = rng.integers(0, 2, n).astype(np.uint8), np.sort(rng.integers(1_980_000, 2_020_000, n))
-    (tmp_path / "runs").mkdir()
-    for name in ("run.h5", "a.h5", "b.h5", "runs/c.h5"):
-        with cusight.events.EventWriter(name, (720, 1280)) as writer:
-            writer.write(x, y, p, t)
-    boxes = np.zeros(2, [("t", np.int64), ("x", np.int32)])
-    boxes["t"] = 2_000_000, 2_010_000
-    given = {"image": gray, "frame": gray, "gray": gray, "template": gray[:20, :20], "gray_part": gray[:16, :16], "train": len}
-    given |= {"x": x[:500], "y": y[:500], "p": p[:500], "t": t[:500], "boxes_a": boxes, "boxes_b": boxes}
-    given |= {"frames": np.zeros((2, 600, 800), np.uint8), "times": [0, 1000], "cusight": cusight}
-    for block in blocks:
-        exec(block, given)  # the last block's frames are the generator's
-        given["frames"] = np.zeros((2, 600, 800), np.uint8)
-
-
 def test_train():
     out = run("train.py")
     assert "epoch 1: 14 windows" in out

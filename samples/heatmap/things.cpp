@@ -2,10 +2,12 @@
 
 #include "common/app.hpp"
 #include "common/terminal/report.hpp"
+#include "common/video/legend.hpp"
 
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
+#include <iterator>
 
 namespace heatmap {
 
@@ -32,20 +34,19 @@ static cv::Scalar colorOf(uint32_t id) {
 }
 
 void Collector::draw(cv::Mat &picture, const std::vector<cusMotionBox> &boxes, int least_frames) const {
-    for (const cusMotionBox &b : boxes) {
-        const std::vector<Seen> &seen = tracks_.at(b.track);
-        if (seen.size() < static_cast<size_t>(least_frames))
-            continue;
-        const cv::Scalar color = colorOf(b.track);
+    std::vector<cusMotionBox> shown;
+    std::copy_if(boxes.begin(), boxes.end(), std::back_inserter(shown),
+                 [&](const cusMotionBox &b) { return tracks_.at(b.track).size() >= static_cast<size_t>(least_frames); });
+    for (const cusMotionBox &b : shown) {
         std::vector<cv::Point> path;
-        path.reserve(seen.size());
-        for (const Seen &s : seen)
+        for (const Seen &s : tracks_.at(b.track))
             path.emplace_back(s.box.center_x / 256, s.box.center_y / 256);
-        cv::polylines(picture, path, false, color, 1, cv::LINE_AA);
-        cv::rectangle(picture, cv::Rect(b.x, b.y, b.width, b.height), color, 2);
-        cv::putText(picture, std::to_string(b.track), {b.x + 3, b.y + 15}, cv::FONT_HERSHEY_SIMPLEX, 0.5, color, 1,
-                    cv::LINE_AA);
+        cv::polylines(picture, path, false, colorOf(b.track), 1, cv::LINE_AA);
+        cv::rectangle(picture, cv::Rect(b.x, b.y, b.width, b.height), colorOf(b.track), 2);
     }
+    sample::Labels labels(picture.size());
+    for (const cusMotionBox &b : shown) // above all lines
+        labels.draw(picture, std::to_string(b.track), {b.x + 4, b.y + 4}, 0.6, colorOf(b.track), {0, 0, 0});
 }
 
 std::vector<std::pair<double, double>> periods(const std::vector<Thing> &things, double margin) {

@@ -6,7 +6,7 @@ section "Where a video changes" \
 suits the first two seconds. The sparse difference sends only the bytes that changed by more than a threshold; smaller changes add up until they exceed it."
 run "Heatmap beside the film" cusight-heatmap "$film" --view side --frames 250 --output "$OUT/side.$ENDING"
 video "$OUT/side.$ENDING" "Left, people walk across a courtyard; right, the same people as green and red outlines on blue." \
-    "A camera above a courtyard, and its heatmap." wide
+    "A camera above a courtyard, and its heatmap." 5
 
 run "Noise view" cusight-heatmap "$film" --view noise --frames 120 --output "$OUT/noise.png"
 picture "$OUT/noise.png" "Red outlines of walking people on black." \

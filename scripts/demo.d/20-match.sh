@@ -15,10 +15,18 @@ if [ -e "$DATA/smarties.png" ]; then
         "One blue candy, cut out of the picture, finds candies of its shape in gray; the color then tells blue (green) from others (red)."
 fi
 if [ -e "$DATA/box_in_scene.png" ] && [ -e "$DATA/box.png" ]; then
-    run "box.png in box_in_scene.png, where it is smaller and rotated" cusight-match "$DATA/box_in_scene.png" \
-        --template "$DATA/box.png" --output "$OUT/box.png"
-    picture "$OUT/box.png" "Boxes of food; an orange rectangle around most of the picture is labeled: no match." \
-        "Nothing has the template's size and orientation: the best candidate is marked as below the limit."
+    section "Finding it rotated and smaller" \
+        "Every angle and every scale of a grid is searched, at all positions, and the answer is that of brute force over all of them:
+poses that cannot be the best are ruled out by proven bounds. Angles are degrees, counterclockwise."
+    run "box.png in box_in_scene.png" cusight-match "$DATA/box_in_scene.png" --template "$DATA/box.png" --angles -10:-2:2 \
+        --scales 0.48:0.54:0.02 --limit 0.5 --output "$OUT/box.png"
+    cp "$DATA/box.png" "$OUT/template.png"
+    picture "$OUT/template.png" "A box of cookies, seen from the front." "What is looked for: box.png, about twice as large as in the scene."
+    picture "$OUT/box.png" "Boxes of food and a book; a green rectangle, slightly rotated, around the box of cookies." \
+        "Found half behind another box, rotated, smaller and seen from the side. The line shows where its top is."
+    run "The same without angles and scales: no match" cusight-match "$DATA/box_in_scene.png" --template "$DATA/box.png" --output "$OUT/upright.png"
+    picture "$OUT/upright.png" "The same scene; an orange rectangle around most of it is labeled: no match." \
+        "Without angles and scales nothing is found: the best candidate is marked as below the limit."
 fi
 
 section "Filled or empty, on a conveyor belt" \
@@ -28,7 +36,7 @@ run "Generating the video" cusight-belt "$WORK" --frames 200 --output "$WORK/bel
 run "Inspecting it" cusight-match "$WORK/belt.avi" --template "$WORK/capsule.png" --mask "$WORK/capsule-mask.png" --top-k 4 --limit 0.95 \
     --hsv-lower 100,120,60 --hsv-upper 130,255,255 --save-matches "$WORK/matches.csv" --output "$OUT/inspected.$ENDING"
 video "$OUT/inspected.$ENDING" "Capsules on a moving belt, the filled ones in green rectangles, the empty ones in red ones." \
-    "Every capsule that is wholly in the picture, with the share of its pixels that are blue."
+    "Every capsule that is wholly in the picture, with the share of its pixels that are blue." 3
 # The ground truth is known: every capsule must be found within two pixels and classified correctly, and nothing else found.
 verdict=$(awk -F, '
     FNR == 1 { next }

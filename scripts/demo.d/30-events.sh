@@ -6,23 +6,23 @@ section "Frames from an event camera" \
 generated from a video, so that no such camera is needed; recordings (M3ED, DSEC, Prophesee RAW and DAT, CSV) work the same
 way. Amber means brighter, azure means darker."
 # Generated once and saved as a recording if this build has HDF5.
-if run "Events from the film" cusight-events "$film" --range 0:21 --checksum --save-events "$WORK/events.h5" && [ -s "$WORK/events.h5" ]; then
+if run "Events from the film" cusight-events "$film" --range 0:10 --checksum --save-events "$WORK/events.h5" && [ -s "$WORK/events.h5" ]; then
     film=$WORK/events.h5
     run "What the recording contains" cusight-events info "$film"
 fi
-run "histogram: 0.4 s of events, every 0.1 s" cusight-events "$film" --representation histogram --us-per-frame 400000 --stride 100000 --range 0:20 \
+run "histogram: 0.4 s of events, every 0.1 s" cusight-events "$film" --representation histogram --us-per-frame 400000 --stride 100000 --range 0:9.9 \
     --output "$OUT/histogram.$ENDING"
-video "$OUT/histogram.$ENDING" "Walking people as amber and azure shapes on black." "histogram: the events of the last 0.4 s, by polarity."
+video "$OUT/histogram.$ENDING" "Walking people as amber and azure shapes on black." "histogram: the events of the last 0.4 s, by polarity." 5
 
-run "The same frames, without writing a video" cusight-events "$film" --representation histogram --us-per-frame 400000 --stride 100000 --range 0:20 --checksum
+run "The same frames, without writing a video" cusight-events "$film" --representation histogram --us-per-frame 400000 --stride 100000 --range 0:9.9 --checksum
 
 run "stacked_histogram: 1.2 s of events, every 0.1 s" cusight-events "$film" --representation stacked_histogram --us-per-frame 1200000 --stride 100000 \
-    --range 0:20 --output "$OUT/trails.$ENDING"
+    --range 0:9.9 --output "$OUT/trails.$ENDING"
 video "$OUT/trails.$ENDING" "Walking people on black, each with a trail in the colors of the rainbow." \
-    "stacked_histogram: the last 1.2 s in time bins, from blue (old) to red (new)."
+    "stacked_histogram: the last 1.2 s in time bins, from blue (old) to red (new)." 5
 
 show() {
-    run "$1: 0.8 s of events" cusight-events "$film" --representation "$1" --us-per-frame 800000 --range 20:20.85 --output "$OUT/$1.png"
+    run "$1: 0.8 s of events" cusight-events "$film" --representation "$1" --us-per-frame 800000 --range 9:9.85 --output "$OUT/$1.png"
     picture "$OUT/$1.png" "$2" "$1: $3"
 }
 show mdes "People as amber and azure shapes that fade behind them." \

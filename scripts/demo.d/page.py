@@ -8,7 +8,7 @@ Records, by kind:
     section  title, text                     starts a section of the page
     run      label, command, code, output    a program's run: a row of the section's table; output is its stdout
     picture  file, alt, caption              files are relative to PAGE
-    video    file, alt, caption, width       width: "wide" for all of the page's, else ""
+    video    file, alt, caption, poster, second   poster: the frame at this second, where it starts to play
     note     text                            below the table
     link     file, text, rest                below the table: text links to file, a page relative to PAGE; rest follows it
     skip     reason
@@ -29,8 +29,8 @@ FRAGMENTS = {kind: Template(text) for kind, text in {
     "section link": '<li><a href="#$anchor">$title</a></li>',
     "link": '<p class="note"><a href="$file">$text</a>: $rest.</p>\n',
     "picture": '<figure><a href="$file"><img src="$file" alt="$alt" loading="lazy"></a><figcaption>$caption</figcaption></figure>\n',
-    "video": '<figure class="$width"><video src="$file" aria-label="$alt" controls loop muted playsinline preload="metadata"></video>'
-             '<figcaption>$caption</figcaption></figure>\n',
+    "video": '<figure><video src="$file#t=$second" poster="$poster" aria-label="$alt" controls loop muted playsinline '
+             'preload="metadata"></video><figcaption>$caption</figcaption></figure>\n',
     "note": "<p class=\"note\">$text</p>\n",
     "skip": '<p class="note">Skipped: $reason.</p>\n',
     "failed": '<p class="failed">$label failed with exit code $code.</p>\n',
@@ -50,7 +50,7 @@ STAGES = {"decode": "Decode", "capture": "Decode", "difference": "Compute", "com
 COLUMNS = ("Run", "Frames", "Compute", "Decode", "Draw", "Compress", "Send", "Encode and write", "All in all", "Result")
 # Lines that are no results: the page says them elsewhere, or the command does.
 ASIDE = {"input", "device", "output", "source", "view", "template", "method", "representation", "events in", "events_in", "frames in",
-         "frames_in", "elevation in"}
+         "frames_in", "elevation in", "elevation_in"}
 
 
 def object_lines(run):
@@ -76,7 +76,8 @@ def object_lines(run):
     if has("first_match"):
         match = run["first_match"]
         score = f"{match['score']:,.0f}" if abs(match["score"]) >= 1000 else f"{match['score']:.4g}"
-        yield "first match", f"x {match['x']:.6g}, y {match['y']:.6g}, score {score}"
+        pose = f", angle {match['angle']:.4g}, scale {match['scale']:.4g}" if "angle" in match else ""
+        yield "first match", f"x {match['x']:.6g}, y {match['y']:.6g}{pose}, score {score}"
     if has("filled", "matches"):
         yield "filled", f"{run['filled']} of {run['matches']}"
     if has("frames_sent", "sent_per_second"):
@@ -114,7 +115,7 @@ def row(record):
     made_frames = any(name in ("frames", "frames sent") for name, _ in lines)
     for name, value in lines:
         if name in STAGES:
-            cells[STAGES[name]] = f"{value:.2f} ms"
+            cells[STAGES[name]] = f"{value:.2f} ms" if value < 10000 else f"{value / 1000:.1f} s"
         elif name == "stages":
             for stage, number in re.findall(r"(\w+) ([\d.]+) ms", value):
                 if stage in STAGES:
@@ -165,8 +166,10 @@ def table(runs):
 
 def render_section(head, records):
     kinds = {kind: [record for record in records if record["kind"] == kind] for kind in ("run", "picture", "video", "note", "link", "skip")}
-    shown = "".join(fill(**record) for record in records if record["kind"] in ("picture", "video"))
-    body = f'<div class="figures">\n{shown}</div>\n' if shown else ""
+    shown = {kind: "".join(fill(**record) for record in kinds[kind]) for kind in ("video", "picture")}
+    body = "".join(f'<div class="{kind}s">\n{figures}</div>\n' for kind, figures in shown.items() if figures)
+    if 0 < len(kinds["picture"]) <= 2 * len(kinds["video"]):
+        body = f'<div class="beside">\n{body}</div>\n'
     body += "".join(fill("failed", label=record["label"], code=record["code"]) for record in kinds["run"] if record["code"] != "0")
     body += table(kinds["run"]) if kinds["run"] else ""
     return body + "".join(fill(**record) for record in kinds["note"] + kinds["link"] + kinds["skip"])

@@ -23,7 +23,7 @@ version=$(sed -n 's/^#define CUSIGHT_VERSION_M[A-Z]* //p' "$source/include/cusig
 readelf -d "$library" | grep -F "soname: [libcusight.so.$version]" >/dev/null || { echo "SONAME is not libcusight.so.$version"; exit 1; }
 
 # The README's two programs, verbatim.
-block() { awk -v language="$1" '/^```/ { on = ($0 == "```" language); next } on' "$source/README.md"; }
+block() { awk -v language="$1" '/^```/ { if (on) exit; on = ($0 == "```" language); next } on' "$source/README.md"; } # the first
 block c >"$work/main.c"
 block cpp >"$work/main.cpp"
 [ -s "$work/main.c" ] && [ -s "$work/main.cpp" ] || { echo "README.md lacks a C or a C++ program"; exit 1; }

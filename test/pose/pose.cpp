@@ -264,6 +264,29 @@ TEST_P(Pose, RefineAccuracy) {
     }
 }
 
+// pose.h: where the number of columns that a pose takes is odd, its center lies on a pixel, otherwise between two; rows likewise.
+TEST_P(Pose, Centers) {
+    struct {
+        int cols, rows;
+        double angle, scale;
+        int takes_cols, takes_rows;
+    } cases[] = {{41, 37, 0, 1, 41, 37},   {40, 37, 0, 1, 40, 37},     {41, 37, 45, 1, 56, 56},   {41, 37, 30, 1, 55, 53},
+                 {41, 36, -90, 1, 36, 41}, {41, 36, 180, 1.5, 62, 54}, {7, 30, 10, 0.75, 10, 24}, {11, 12, 5, 1, 13, 13}};
+    auto random = support::generator();
+    for (const auto &k : cases) {
+        Case c;
+        c.templ = picture(random, k.rows, k.cols);
+        c.mask.assign(c.templ.data.size(), 255);
+        std::fill_n(c.mask.begin(), k.cols / 2, uint8_t{0}); // trims the window, and leaves the center where it is
+        c.picture = picture(random, 80, 80);
+        c.angles = {k.angle}, c.scales = {k.scale};
+        const auto found = find(c, space());
+        ASSERT_EQ(found.size(), 1u);
+        EXPECT_EQ(std::fmod(found[0].x, 1), k.takes_cols % 2 ? 0 : 0.5) << k.cols << " columns at " << k.angle;
+        EXPECT_EQ(std::fmod(found[0].y, 1), k.takes_rows % 2 ? 0 : 0.5) << k.rows << " rows at " << k.angle;
+    }
+}
+
 // A neighbor of a match at the end of a full turn is at its other end.
 TEST_P(Pose, RefineAcrossTheTurn) {
     std::mt19937_64 random(5);

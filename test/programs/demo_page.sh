@@ -19,11 +19,13 @@ output: side.mp4"
 page add r run label "JSON" command "cusight-heatmap a.mp4" code 0 output '{"program": "cusight-heatmap", "device": "CPU, 2 threads", "frames": 250,
 "frames_per_second": 20.3, "stages_ms": {"decode": 1.16, "compute": 1.33, "draw": 0.5, "write": 48.86, "overall": 49.22}, "changed_mean": 0.0163,
 "changed_max": 0.02776, "output": "side.mp4", "exit_code": 0}'
-page add r video file side.mp4 alt 'People "walk"' caption "Side by side." width wide
+page add r video file side.mp4 alt 'People "walk"' caption "Side by side." poster side-poster.jpg second 5
 page add r picture file noise.png alt "Red outlines" caption "Noise."
 page add r section title "A recording" text "Its rate is no speed."
 page add r run label "Contents" command "cusight-events info a.h5" code 0 output "input: a.h5, M3ED
 rate: 0.6118 million events/s"
+page add r run label "Pose" command "cusight-match a.png" code 0 output '{"program": "cusight-match",
+"first_match": {"x": 188.5, "y": 224, "angle": -6, "scale": 0.52, "score": 0.54435}, "matches": 1}'
 page add r run label "Fails" command "cusight-events b" code 3 output ""
 page add r note text "Below."
 page add r section title "Nothing" text "No input."
@@ -76,7 +78,9 @@ expect("lines", page.cells[8:16], ["Lines", "250", "1.33 ms", "1.16 ms", "", "48
 expect("JSON", page.cells[16:24], ["JSON", "250", "1.33 ms", "1.16 ms", "0.50 ms", "48.86 ms", "49.22 ms",
                                    "changed: 1.63 % of the bytes on average, 2.78 % at most"])
 expect("a recording's rate", page.cells[24:28], ["Run", "Result", "Contents", "rate: 0.6118 million events/s"])
+expect("a pose", page.cells[28:30], ["Pose", "matches: 1first match: x 188.5, y 224, angle -6, scale 0.52, score 0.5444"])
 expect("alternative texts", [m.get("alt") or m.get("aria-label") for m in page.media], ['People "walk"', "Red outlines"])
+expect("posters", [m.get("poster") for m in page.media], ["side-poster.jpg", None])
 assert not any("autoplay" in m for m in page.media), "a video plays before it is seen"
 for text in ("Where a <video> changes", "Computed on: CPU, 2 threads.", "--view <side>", "Fails failed with exit code 3.", "Below.",
              "Skipped: there is no stereo pair."):

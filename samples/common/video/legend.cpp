@@ -16,17 +16,22 @@ constexpr int FONT = cv::FONT_HERSHEY_SIMPLEX;
 const cv::Scalar PAPER(24, 24, 24), INK(225, 225, 225);
 
 double stripScale(int width) {
-    return std::min(3.0, std::max(0.38, width / 1500.0));
+    return std::min(3.0, std::max(0.38, width / 1200.0));
+}
+
+// Of the strip's letters: pages show wide pictures small, where thin lines fade.
+int strokeOf(double scale) {
+    return std::max(1, cvRound(1.7 * scale));
 }
 
 void put(cv::Mat &strip, const std::string &words, cv::Point at, double scale) {
-    cv::putText(strip, words, at, FONT, scale, INK, std::max(1, cvRound(1.3 * scale)), cv::LINE_AA);
+    cv::putText(strip, words, at, FONT, scale, INK, strokeOf(scale), cv::LINE_AA);
 }
 
 // Draws one scale into its part of the strip.
 void drawScale(cv::Mat part, const Scale &scale, double letters) {
     const int margin = cvRound(14 * letters), height = part.rows;
-    const int baseline = cvRound(26 * letters), thick = std::max(1, cvRound(1.3 * letters));
+    const int baseline = cvRound(26 * letters), thick = strokeOf(letters);
     const auto widthOf = [&](const std::string &words) {
         return cv::getTextSize(words, FONT, letters, thick, nullptr).width;
     };
