@@ -56,13 +56,18 @@ class GrayFrames {
 
 class VideoSource : public EventSource {
   public:
-    VideoSource(std::string spec, const cusEventGeneratorOptions &options, int most)
-        : options_(options), spec_(std::move(spec)), most_(most) {}
+    VideoSource(std::string spec, const cusEventGeneratorOptions &options, int most, Memory &memory)
+        : options_(options), spec_(std::move(spec)), most_(most), memory_(memory) {}
     ~VideoSource() override { cusEventGeneratorDestroy(generator_); }
 
     void rewind() override {
         frames_ = std::make_unique<GrayFrames>(spec_, most_);
-        sensor = frames_->source().size();
+        if (!sensor.width) {
+            sensor = frames_->source().size();
+            memory_.take(64.0 * sensor.width *
+                             sensor.height, // frames of the stack, 32 bytes a pixel in the generator, and rows
+                         sample::text("events from frames of %d x %d pixels", sensor.width, sensor.height));
+        }
         cusEventGeneratorDestroy(generator_);
         generator_ = nullptr;
         check(cusEventGeneratorCreate(&generator_, sensor.height, sensor.width, &options_));
@@ -84,11 +89,13 @@ class VideoSource : public EventSource {
   private:
     std::string spec_;
     int most_;
+    Memory &memory_;
 };
 
 class HostVideo final : public VideoSource {
   public:
-    HostVideo(const std::string &spec, const cusEventGeneratorOptions &options) : VideoSource(spec, options, 1) {
+    HostVideo(const std::string &spec, const cusEventGeneratorOptions &options, Memory &memory)
+        : VideoSource(spec, options, 1, memory) {
         rewind();
     }
     bool next(cusEventArrays &events) override {
@@ -108,7 +115,8 @@ class DeviceVideo final : public VideoSource {
   public:
     static constexpr int FRAMES = 16, EVENTS = 1 << 23;
 
-    DeviceVideo(const std::string &spec, const cusEventGeneratorOptions &options) : VideoSource(spec, options, FRAMES) {
+    DeviceVideo(const std::string &spec, const cusEventGeneratorOptions &options, Memory &memory)
+        : VideoSource(spec, options, FRAMES, memory) {
         const int types[] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1}; // x, y, p; t is int64_t, as large as 64F
         for (int k = 0; k < 4; ++k) {
             check(cusMatCreate(&made_[k], 1, EVENTS, types[k], CUS_DEVICE));
@@ -184,12 +192,12 @@ class DeviceVideo final : public VideoSource {
 
 } // namespace
 
-std::unique_ptr<EventSource> openVideo(const std::string &spec, const cusEventGeneratorOptions &options) {
+std::unique_ptr<EventSource> openVideo(const std::string &spec, const cusEventGeneratorOptions &options, Memory &memory) {
     if (options.space == CUS_HOST)
-        return std::make_unique<HostVideo>(spec, options);
+        return std::make_unique<HostVideo>(spec, options, memory);
     cusEventGeneratorOptions on_device = options;
     on_device.max_events = DeviceVideo::EVENTS;
-    return std::make_unique<DeviceVideo>(spec, on_device);
+    return std::make_unique<DeviceVideo>(spec, on_device, memory);
 }
 
 } // namespace events
