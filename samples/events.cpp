@@ -157,6 +157,9 @@ CLI::Option *addOutputOptions(CLI::App &app, Settings &s) {
     group(sample::addLegend(app, s.common.legend));
     sample::addEncoding(app, s.common.video, false);
     diffstream::addWeb(app, s.web);
+    sample::group(
+        sample::addNegativeFlag(app, "--no-wait", s.web.wait, "start before a browser has opened the page of --web"),
+        "Browsers");
     return speed;
 }
 
