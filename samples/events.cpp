@@ -450,8 +450,12 @@ class Run {
                             sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
             asked = std::chrono::steady_clock::now();
         }
-        if (status == CUS_OK)
+        if (status == CUS_OK) {
+            check(cusEventPipelineQuery(pipeline_, &counts));
+            if (counts.last_time >= 0 && source_.first_time >= 0)
+                extent_ = static_cast<uint64_t>(counts.last_time - source_.first_time) + 1;
             status = pushed(pushing_([this] { return cusEventPipelineFlush(pipeline_); }));
+        }
         check(cusEventPipelineQuery(pipeline_, &counts));
         pushed_ = counts.events;
         decoded_ = counts.decoded;

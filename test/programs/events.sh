@@ -115,6 +115,7 @@ for how in "c.h5 M3ED" "c.hdf5 Metavision" "c.raw EVT3" "d.raw EVT2 --format evt
     grep -q "^events: 40000$" out.txt && grep -q "^events in: $name, $format$" out.txt || fail "convert $how says: $(cat out.txt)"
     [ "$(checksum $name)" = "$right" ] || fail "convert $how changes the events"
     "$program" info $name | grep "^sensor: 320 x 240$" >/dev/null || fail "$name has another sensor"
+    runs 3 "$name is a recording of an event camera, expected a video; use cusight-events" "$bin/cusight-heatmap" $name --headless --device cpu --output h.mp4
     from=$name
 done
 "$program" convert c.raw part.dat --range 0.1:0.2 >/dev/null 2>err.txt || fail "convert --range: $(cat err.txt)"
@@ -248,6 +249,11 @@ expect 3 "event .* is outside the 100 x 100 sensor" recording.txt --sensor-size 
 events recording.txt --sensor-size 100x100 --skip-bad --checksum --events-per-frame 1000 | grep "^frames: [1-9]" >/dev/null || fail "--skip-bad"
 printf '%% evt 5.0\n%% end\n' >new.raw
 expect 3 "EVT 5.0" new.raw --checksum
+printf '#!AER-DAT2.0\r\n# Timestamps tick is 1 us\r\n\000\001\002\003\000\000\000\144' >old.aedat
+expect 3 "old.aedat: the file is AEDAT 2.0, expected AEDAT 4.0" old.aedat --checksum
+# Messages of the library in words of the command line.
+runs 3 "h5repack" "$program" info "$source/test/data/m3ed_bitshuffle.h5"
+grep -q "plugins" err.txt && fail "an option that there is not: $(cat err.txt)"
 printf '%% evt 2.0\n%% geometry 640x480\n%% end\n\001\000\000\200\001\010\000\020\002' >cut.raw
 expect 3 "ends at byte" cut.raw --checksum --events-per-frame 1
 grep -q "^frames: 1 " out.txt || fail "frames before the end of the file are missing"

@@ -6,6 +6,8 @@
 #include "common/video/reason.hpp"
 #include "common/video/standard_input.hpp"
 
+#include "cusight/eventio.h"
+
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
@@ -313,7 +315,16 @@ void requireNoList(const std::string &path, const std::string &text) {
         throw Stop(INPUT, path + " is text (XML), expected a video");
 }
 
-// Neither missing nor empty nor a list.
+// What the decoder would take for a broken video, or for another format.
+void requireNoRecording(const std::string &path) {
+    cusEventReader *reader = nullptr;
+    const cusStatus status = cusEventReaderOpen(&reader, path.c_str(), nullptr);
+    cusEventReaderClose(reader);
+    if (status == CUS_OK || status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_UNSUPPORTED || status == CUS_ERROR_CAPACITY)
+        throw Stop(INPUT, path + " is a recording of an event camera, expected a video; use cusight-events");
+}
+
+// Neither missing nor empty nor a list nor a recording.
 void requireReadable(const std::string &path) {
     requireRegular(path); // opening a pipe would wait for its writer
     std::FILE *file = std::fopen(path.c_str(), "rb");
@@ -327,6 +338,7 @@ void requireReadable(const std::string &path) {
     requireNoList(path, std::string(start, std::fread(start, 1, sizeof start, file)));
     if (fs::file_size(path, error) == 0)
         throw Stop(INPUT, path + " is empty");
+    requireNoRecording(path);
 }
 
 // A picture in memory.
