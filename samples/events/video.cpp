@@ -14,8 +14,13 @@ namespace {
 // Gray frames, one below the other, and their times.
 class GrayFrames {
   public:
-    GrayFrames(const std::string &spec, int most) : source_(sample::openSource(spec)), most_(source_->live() ? 1 : most) {
+    // memory: counts the frames and the generator's pixels; null if they have been counted.
+    GrayFrames(const std::string &spec, int most, Memory *memory)
+        : source_(sample::openSource(spec)), most_(source_->live() ? 1 : most) {
         const cv::Size size = source_->size();
+        if (memory)
+            memory->take((40.0 + most_) * size.width * size.height,
+                         sample::text("events from frames of %d x %d pixels", size.width, size.height));
         stack_.create(size.height * most_, size.width, CV_8UC1);
     }
     // Reads as many frames as there are and fit. What stops it after the first is thrown by the next call.
@@ -61,13 +66,8 @@ class VideoSource : public EventSource {
     ~VideoSource() override { cusEventGeneratorDestroy(generator_); }
 
     void rewind() override {
-        frames_ = std::make_unique<GrayFrames>(spec_, most_);
-        if (!sensor.width) {
-            sensor = frames_->source().size();
-            memory_.take(64.0 * sensor.width *
-                             sensor.height, // frames of the stack, 32 bytes a pixel in the generator, and rows
-                         sample::text("events from frames of %d x %d pixels", sensor.width, sensor.height));
-        }
+        frames_ = std::make_unique<GrayFrames>(spec_, most_, frames_ ? nullptr : &memory_);
+        sensor = frames_->source().size();
         cusEventGeneratorDestroy(generator_);
         generator_ = nullptr;
         check(cusEventGeneratorCreate(&generator_, sensor.height, sensor.width, &options_));

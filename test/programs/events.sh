@@ -225,6 +225,7 @@ grep -q "^events: 40000$" out.txt && grep -q "^active pixels: not counted: .*--m
 runs 3 "frames of 8000 x 6000 pixels need .*--max-memory, 0.1 GiB" "$program" many.txt --headless --device cpu --checksum --max-memory 128M
 expect 2 "\-\-max-memory is '5M'" recording.txt --max-memory 5M --checksum
 
+runs 3 "events from frames of 16384 x 16384 pixels need .*--max-memory" "$program" info synthetic:16384x16384@1 --max-memory 2G
 # Rows and columns exchanged: most events are outside, which is said on stderr and in JSON.
 made_events 64 640 10000 | tail -n +2 >plain.txt
 for how in "--checksum" "info" "convert"; do
@@ -239,6 +240,21 @@ for how in "--checksum" "info" "convert"; do
     "$program" "$@" --sensor-size 64x640 --skip-bad --json >out.txt 2>err.txt || fail "$how: $(cat err.txt)"
     grep -q "warning" err.txt out.txt && fail "$how warns without a reason: $(cat err.txt out.txt)"
 done
+
+# A page: the program says that it waits for a browser, or does not wait.
+"$program" r.txt --device cpu --headless --events-per-frame 5000 --web 0 --no-wait >out.txt 2>err.txt && code=0 || code=$?
+if ! grep -q "not available" err.txt; then
+    [ $code = 0 ] && grep -q "^in a browser: http://127.0.0.1:" err.txt && grep -q "^frames: 4 " out.txt || fail "--no-wait: $code, $(cat out.txt err.txt)"
+    "$program" r.txt --device cpu --headless --events-per-frame 5000 --web 0 >out.txt 2>err.txt &
+    waits=$!
+    for ((i = 0; i < 100; ++i)); do
+        grep -q "^waiting for a browser at http://127.0.0.1:[0-9]*/$" err.txt && break
+        sleep 0.1
+    done
+    [ $i -lt 100 ] || fail "--web does not say that it waits: $(cat err.txt)"
+    end_with INT $waits
+    [ $code = 130 ] || fail "--web waits, Ctrl-C: $code, $(cat err.txt)"
+fi
 
 # Errors.
 expect 3 "No such file\|cannot\|no such" nothing.raw
