@@ -246,8 +246,8 @@ def test_windows_with_too_many_events(clean):
 
 def test_windows_without_events():
     def pushed(gap, **options):
-        batches = []
-        with cusight.EventPipeline(SHAPE, "histogram", batches.append, windows="1ms", **options) as pipeline:
+        batches, cut = [], cusight.Windowing(1000, unit="duration", keep_incomplete=False)
+        with cusight.EventPipeline(SHAPE, "histogram", batches.append, windows=cut, **options) as pipeline:
             pipeline.push([0, 0], [0, 0], [1, 1], [0, gap])
             pipeline.flush()
         return sum(map(len, batches))
