@@ -38,8 +38,9 @@
  * Times in HDF5 are microseconds if they are integers, and seconds if they are floats (rounded). x, y and p may be floats as
  * well, p also a boolean.
  *
- * Columns of text are separated by spaces, tabs, commas or semicolons. A first line of names (t, ts, time or timestamp; x; y; p, pol,
- * polarity or on; with the sensor's size "x@1280" and "y@720") gives their order. Without one, the first lines decide: times do not decrease, polarities are -1, 0 or 1. If several orders remain, it is "t x y p".
+ * Columns of text are separated by spaces, tabs, commas or semicolons. A first line of names (t, ts, time or timestamp; x; y; p,
+ * pol, polarity or on; with the sensor's size "x@1280" and "y@720") gives their order. Without one, the first lines decide: times
+ * do not decrease, polarities are -1, 0 or 1. If several orders remain, it is "t x y p".
  *
  * The formats follow their authors: M3ED (Chaney et al. 2023), DSEC (Gehrig et al. 2021), Prophesee's documentation of RAW
  * EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 and DAT; iniVation's AEDAT 4.0, ROS and the MCAP specification. Time counters

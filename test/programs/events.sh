@@ -118,6 +118,9 @@ for how in "c.h5 M3ED" "c.hdf5 Metavision" "c.raw EVT3" "d.raw EVT2 --format evt
     runs 3 "$name is a recording of an event camera, expected a video; use cusight-events" "$bin/cusight-heatmap" $name --headless --device cpu --output h.mp4
     from=$name
 done
+for name in c.raw c.aedat4 c.csv c.h5; do
+    runs 3 "stdin is a recording of an event camera" "$bin/cusight-heatmap" - --headless --device cpu --output h.mp4 <$name
+done
 "$program" convert c.raw part.dat --range 0.1:0.2 >/dev/null 2>err.txt || fail "convert --range: $(cat err.txt)"
 a=$("$program" recording.txt --headless --range 0.1:0.2 --events-per-frame 500 --checksum 2>/dev/null | value checksum)
 [ -n "$a" ] && [ "$(events part.dat --events-per-frame 500 --checksum | value checksum)" = "$a" ] || fail "convert --range gives other events"
