@@ -374,6 +374,7 @@ void pipeline(const std::string &name, const std::vector<cusRepresentationKind> 
     const Input input(60000000, Spread::UNIFORM, CUS_HOST, true);
     cusEventPipelineOptions options = cusEventPipelineDefaults();
     options.compute = CUS_DEVICE;
+    options.windowing.keep_incomplete = 0;
     const std::vector<cusRepresentation> representations = defaults(kinds);
     cusEventPipeline *events = nullptr;
     check(cusEventPipelineCreate(

@@ -407,6 +407,7 @@ class HistogramPipeline {
     explicit HistogramPipeline(const cusEventDecoderOptions *decoder) {
         cusEventPipelineOptions options = cusEventPipelineDefaults();
         options.windowing.length = 1000000;
+        options.windowing.keep_incomplete = 0;
         options.compute = options.deliver = CUS_DEVICE;
         options.decoder = decoder;
         const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);

@@ -21,6 +21,7 @@
 #include "cusight/events.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -50,7 +51,17 @@ void addSize(CLI::App &app, const std::string &name, cv::Size &size, const std::
     sample::group(sample::addValue(app, name, set, "WxH", "WIDTHxHEIGHT, each from 1 to 65536", help), group);
 }
 
+void addMaxMemory(CLI::App &app, events::Memory &memory) {
+    const auto set = [&memory](const std::string &text) { return memory.parse(text); };
+    sample::group(
+        sample::addValue(app, "--max-memory", set, "SIZE", "a size from 128M, such as 512M or 4G",
+                         "memory for what INPUT claims: its reader, its sensor, frames of its size; by default 2G, or "
+                         "an eighth of the machine's if that is more"),
+        "Input");
+}
+
 void addInputOptions(CLI::App &app, Settings &s) {
+    addMaxMemory(app, *s.memory);
     addSize(app, "--sensor-size", s.sensor, "size of the sensor, if the recording does not contain it", "Input");
     const auto group = [](CLI::Option *option) { return sample::group(option, "Input"); };
     group(sample::addText(app, "--camera", s.camera, "NAME", "camera of an M3ED recording: left or right"));
@@ -94,7 +105,8 @@ void addSelectionOptions(CLI::App &app, Settings &s) {
     addSize(app, "--resize", s.resize, "map the events to a grid of this size", "Input");
 }
 
-void addFrameOptions(CLI::App &app, Settings &s) {
+// Returns those that say how long frames are.
+std::vector<CLI::Option *> addFrameOptions(CLI::App &app, Settings &s) {
     std::vector<std::string> names;
     for (int kind = 0; const char *name = cusRepresentationName(static_cast<cusRepresentationKind>(kind)); ++kind)
         names.emplace_back(name);
@@ -104,22 +116,29 @@ void addFrameOptions(CLI::App &app, Settings &s) {
         sample::addNumber(app, "--channels", s.channels, 0, 16,
                           "mdes, mdes_count, mdes_diff: channels; stacked_histogram, voxel_grid, event_cube: time bins; 0: "
                           "their default"));
-    group(sample::addNumber(app, "--events-per-frame", s.events_per_frame, 1, 2000000000, "frames of N events"));
-    group(sample::addNumber(app, "--us-per-frame", s.us_per_frame, 0, 2000000000,
-                            "frames of N microseconds instead; 0: use --events-per-frame"));
-    group(sample::addNumber(
-        app, "--stride", s.stride, 0, 2000000000,
-        "events or microseconds from the start of one frame to that of the next; 0: the length of a frame"));
+    const std::vector<CLI::Option *> length = {
+        group(sample::addNumber(app, "--events-per-frame", s.events_per_frame, 1, 2000000000,
+                                "frames of N events; of videos, pictures and a window by default frames of equal time, "
+                                "--fps of them a second")),
+        group(sample::addNumber(app, "--us-per-frame", s.us_per_frame, 0, 2000000000,
+                                "frames of N microseconds instead; 0: use --events-per-frame")),
+        group(sample::addNumber(
+            app, "--stride", s.stride, 0, 2000000000,
+            "events or microseconds from the start of one frame to that of the next; 0: the length of a frame"))};
     group(sample::addNumber(app, "--max-gap", s.max_gap, 1, 2000000000,
                             "frames of equal time without events, in a row; a longer gap in the recording is an error"));
     group(sample::addFlag(app, "--keep-incomplete", s.keep_incomplete,
-                          "also make the last frame if it is not full, as without this option if it is the only one"));
+                          "make the last frame although it is not full (default)"));
+    group(sample::addNegativeFlag(app, "--no-keep-incomplete", s.keep_incomplete,
+                                  "leave out the last frame if it is not full"));
     const auto set_shard = [&s](const std::string &text) { return parseShard(text, s.shard, s.shards); };
     group(sample::addValue(app, "--shard", set_shard, "I/N", "I/N with I from 1 to N",
                            "make only the I-th of N equal parts of the frames"));
+    return length;
 }
 
-void addOutputOptions(CLI::App &app, Settings &s) {
+// Returns --speed.
+CLI::Option *addOutputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
     group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
     group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "how frames are stored in NAME.h5"));
@@ -129,14 +148,19 @@ void addOutputOptions(CLI::App &app, Settings &s) {
     group(
         sample::addText(app, "--triggers", s.triggers_file, "FILE.csv",
                         "write all external triggers of the recording: t (microseconds), id, value (1 rising, 0 falling)"));
-    group(sample::addNumber(
-        app, "--speed", s.common.speed, 0, 1000,
-        "speed of a window, and of a video of frames of equal time; 1: that of the recording; 0: a window as "
-        "fast as possible"));
-    group(sample::addNumber(app, "--fps", s.fps, 1, 240, "frames per second of a video file with --events-per-frame"));
+    CLI::Option *const speed = group(sample::addNumber(app, "--speed", s.common.speed, 0, 1000,
+                                                       "speed of a window, and of a video of frames of equal time; 1: that "
+                                                       "of the recording, unless it is so short that it is "
+                                                       "slowed down to last 5 s; 0: a window as fast as possible"));
+    group(sample::addNumber(app, "--fps", s.fps, 1, 240,
+                            "frames per second of a video, unless --us-per-frame gives their length"));
     group(sample::addLegend(app, s.common.legend));
     sample::addEncoding(app, s.common.video, false);
     diffstream::addWeb(app, s.web);
+    sample::group(
+        sample::addNegativeFlag(app, "--no-wait", s.web.wait, "start before a browser has opened the page of --web"),
+        "Browsers");
+    return speed;
 }
 
 const std::string RECORDING_HELP = "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, "
@@ -186,6 +210,7 @@ bool parse(int argc, char **argv, Settings &s) {
         *merge, "INPUT", parts.inputs,
         "what --shard 1/N to N/N have stored: NAME.h5 in any order, or NAME.raw in order of their shards");
     sample::addOutput(*merge, parts.output, "the frames of all, as one run would have stored them: NAME.h5 or NAME.raw");
+    addMaxMemory(*merge, parts.memory);
     CLI::Option *const input = sample::addPositional(*app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, false);
     sample::addPositional(*info, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, true);
     addInputOptions(*info, s);
@@ -201,10 +226,12 @@ bool parse(int argc, char **argv, Settings &s) {
     addInputOptions(*app, s);
     addVideoOptions(*app, s);
     addSelectionOptions(*app, s);
-    addFrameOptions(*app, s);
-    addOutputOptions(*app, s);
+    const std::vector<CLI::Option *> length = addFrameOptions(*app, s);
+    const CLI::Option *const speed = addOutputOptions(*app, s);
     if (!sample::parse(*app, argc, argv))
         return false;
+    s.choose_length = std::none_of(length.begin(), length.end(), sample::isGiven);
+    s.choose_speed = !sample::isGiven(speed);
     if (sample::isParsed(*info)) {
         events::printInfo(s);
         return false;
@@ -226,8 +253,8 @@ bool parse(int argc, char **argv, Settings &s) {
 
 // ---- Which frames to make ----------------------------------------------------------------------------------------------
 
-// The length of the selection in events or microseconds: from the file, or by reading all of it.
-uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_count) {
+// The length of the selection in events or microseconds: from the file, or by reading all of it, or until it is `enough`.
+uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_count, uint64_t enough = UINT64_MAX) {
     if (selection.whole() && source.count > 0 && by_count)
         return static_cast<uint64_t>(source.count);
     if (selection.whole() && source.count > 0 && source.last_time >= 0)
@@ -235,12 +262,31 @@ uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_
     uint64_t extent = 0;
     cusEventArrays e;
     int64_t first = -1;
-    while (!sample::interrupted() && selection.next(e)) {
+    while (extent < enough && !sample::interrupted() && selection.next(e)) {
         first = first < 0 ? e.t[0] : first;
         extent = by_count ? extent + e.count : static_cast<uint64_t>(e.t[e.count - 1] - first) + 1;
     }
     selection.rewind();
     return extent;
+}
+
+// Frames that are only seen follow one another at --fps and have the events of a thirtieth of a second. A recording that would last
+// less than 5 s is slowed down to that, in steps shorter than its frames, which have at least a tenth of it.
+void chooseLength(Settings &s, const EventSource &source, Selection &selection) {
+    constexpr double LEAST = 5e6, FRAMES_OF_ALL = 10;
+    if (!s.choose_length || !events::FrameOutput::onlySeen(s))
+        return;
+    double speed = s.common.speed > 0 ? s.common.speed : 1, length = 1e6 / s.fps;
+    if (source.info() && !source.arrival()) { // a video's frames, and those of a camera, are as fast as they are
+        const double extent = static_cast<double>(measureExtent(source, selection, false, static_cast<uint64_t>(LEAST)));
+        length = std::min(length, extent / FRAMES_OF_ALL);
+        if (s.choose_speed && extent < LEAST)
+            speed = (extent - length) / LEAST;
+    }
+    s.stride = static_cast<int>(std::lround(std::clamp(1e6 * speed / s.fps, 1.0, 2e9)));
+    s.us_per_frame = std::max(s.stride, static_cast<int>(std::lround(length)));
+    s.common.speed = s.common.speed > 0 ? speed : 0;
+    s.chosen_speed = speed;
 }
 
 // Limits the pipeline to the windows of --shard, and finds how many all shards have. Returns false if the shard has none.
@@ -276,16 +322,20 @@ uint64_t eventsNeeded(const cusEventPipelineOptions &options) {
 // Pushes the selection through a pipeline into the outputs.
 class Run {
   public:
-    Run(const Settings &s, const std::vector<sample::Device> &devices, EventSource &source)
-        : settings_(s), devices_(devices), source_(source), selection_(source, s) {
+    Run(const Settings &s, const std::vector<sample::Device> &devices, EventSource &source, Selection &selection)
+        : settings_(s), devices_(devices), source_(source), selection_(selection) {
         options_.windowing = windowing(s);
         options_.compute = devices.front().space;
         options_.max_gap = static_cast<uint64_t>(s.max_gap);
         nonempty_ = chooseShard(s, source, selection_, options_, all_windows_);
         double fps = s.fps;
-        if (options_.windowing.unit == CUS_WINDOW_DURATION) // a video plays at the speed of the recording
+        if (options_.windowing.unit == CUS_WINDOW_DURATION &&
+            !s.chosen_speed) // a video plays at the speed of the recording
             fps = std::min(240.0, std::max(1.0, 1e6 * (s.common.speed > 0 ? s.common.speed : 1) /
                                                     static_cast<double>(options_.windowing.stride)));
+        s.memory->take(events::frameMemory(selection_.grid.height, selection_.grid.width, kind_, devices.size(),
+                                           devices.front().space == CUS_DEVICE),
+                       sample::text("frames of %d x %d pixels", selection_.grid.width, selection_.grid.height));
         output_ = std::make_unique<events::FrameOutput>(s, kind_, selection_.grid, fps);
         if (output_->paced() || source.arrival()) // frames come out as they are complete
             options_.batch_windows = 1;
@@ -301,14 +351,6 @@ class Run {
         const bool all = selection_.whole() && settings_.shards == 1;
         sample::Progress progress("events", all && source_.count > 0 ? source_.count : 0);
         cusStatus status = nonempty_ ? push(progress) : CUS_OK;
-        if (status == CUS_OK && tooFew()) {
-            options_.windowing.keep_incomplete = 1;
-            incomplete_ = true;
-            createPipeline();
-            selection_.rewind();
-            pushed_ = 0;
-            status = push(progress);
-        }
         seconds_ = progress.seconds();
         progress.finish();
         output_->rethrow();
@@ -360,13 +402,6 @@ class Run {
             check(cusEventDecoderSetState(cusEventPipelineDecoder(pipeline_), &state));
     }
 
-    // Whether the whole selection has been pushed, and is less than one window.
-    bool tooFew() const {
-        return pushed_ && !output_->frames() && output_->wanted() && !output_->closed() && settings_.shards == 1 &&
-               !options_.windowing.keep_incomplete && source_.problem().empty() && !source_.live() &&
-               !sample::interrupted();
-    }
-
     // Fails if frames were wanted and there are none. A shard may be empty, if its part of a file is.
     void requireFrames() const {
         if (output_->frames() || !output_->wanted() || output_->closed() || sample::interrupted())
@@ -384,10 +419,11 @@ class Run {
                                     settings_.shard, settings_.shards, static_cast<unsigned long long>(all_windows_)));
         if (pushed_ == 0 && settings_.shards == 1)
             throw Stop(sample::INPUT, "no frame: " + selection_.whyEmpty());
-        throw Stop(sample::INPUT,
-                   sample::text(
-                       "no frame: %s is %d, more than there is%s; make it smaller, or add --keep-incomplete", unit, length,
-                       pushed_ ? sample::text(" in %llu events", static_cast<unsigned long long>(pushed_)).c_str() : ""));
+        throw Stop(
+            sample::INPUT,
+            sample::text("no frame: %s is %d, more than there is%s; make it smaller, or leave out --no-keep-incomplete",
+                         unit, length,
+                         pushed_ ? sample::text(" in %llu events", static_cast<unsigned long long>(pushed_)).c_str() : ""));
     }
 
     // Pushes all bytes, and lets the pipeline finish.
@@ -414,10 +450,15 @@ class Run {
                             sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
             asked = std::chrono::steady_clock::now();
         }
-        if (status == CUS_OK)
+        if (status == CUS_OK) {
+            check(cusEventPipelineQuery(pipeline_, &counts));
+            if (counts.last_time >= 0 && source_.first_time >= 0)
+                extent_ = static_cast<uint64_t>(counts.last_time - source_.first_time) + 1;
             status = pushed(pushing_([this] { return cusEventPipelineFlush(pipeline_); }));
+        }
         check(cusEventPipelineQuery(pipeline_, &counts));
         pushed_ = counts.events;
+        decoded_ = counts.decoded;
         progress.update(static_cast<long long>(pushed_));
         return status;
     }
@@ -436,10 +477,11 @@ class Run {
             for (size_t i = 0; i < e.count && status == CUS_OK; i += step) {
                 const cusEventArrays piece = {e.x + i, e.y + i, e.p + i, e.t + i, std::min(step, e.count - i), CUS_HOST};
                 output_->clock.add(pushed_, piece, source_.arrival());
-                if (!incomplete_) // otherwise they are there already
-                    saving_([&] { file_->write(piece); });
+                saving_([&] { file_->write(piece); });
                 saveCameraTriggers();
                 status = pushing_([&] { return dealer_ ? dealer_->push(piece) : cusEventPipelinePush(pipeline_, &piece); });
+                first_time_ = pushed_ ? first_time_ : piece.t[0];
+                extent_ = static_cast<uint64_t>(piece.t[piece.count - 1] - first_time_) + 1;
                 pushed_ += piece.count;
                 progress.update(static_cast<long long>(pushed_),
                                 sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
@@ -451,9 +493,9 @@ class Run {
         return status;
     }
 
-    // A camera does not keep its triggers; when its bytes are read again, they are there already.
+    // A camera does not keep its triggers.
     void saveCameraTriggers() {
-        if (!incomplete_ && source_.arrival())
+        if (source_.arrival())
             saving_([&] { triggers_->write(source_); });
     }
 
@@ -474,17 +516,47 @@ class Run {
                        "%llu of %s, %d x %d", static_cast<ull>(output_->frames()), settings_.representation.c_str(),
                        selection_.grid.width, selection_.grid.height);
         sample::figure("events", Json().add("events", pushed_), "%llu", static_cast<ull>(pushed_));
-        if (incomplete_)
-            sample::figure("incomplete", Json().add("incomplete", true),
-                           "%s, more than there is; made the frame that is not full",
-                           events::lengthOption(settings_).c_str());
+        if (settings_.chosen_speed > 0 && output_->frames())
+            sample::figure("frame length",
+                           Json()
+                               .add("us_per_frame", settings_.us_per_frame)
+                               .add("stride", settings_.stride)
+                               .add("speed", settings_.chosen_speed),
+                           "%d us, one every %d us, shown at %.3g times the speed of the recording", settings_.us_per_frame,
+                           settings_.stride, settings_.chosen_speed);
+        reportIncomplete();
         if (outside)
             sample::figure("outside the frame", Json().add("outside", outside), "%llu", static_cast<ull>(outside));
+        events::warnOutside(outside, output_->events() - std::min(outside, output_->events()));
+        if (source_.info())
+            source_.reportOutside(decoded_);
         const double rate = static_cast<double>(pushed_) / std::max(seconds_, 1e-9);
         sample::figure("rate", Json().add("events_per_second", rate), "%.2f million events/s", 1e-6 * rate);
         reportStages();
         output_->report();
         triggers_->report();
+    }
+
+    // Whether the last frame is not full, and what is in no frame.
+    void reportIncomplete() const {
+        using sample::Json;
+        const cusEventWindow &last = output_->last();
+        const cusWindowing &w = options_.windowing;
+        if (!output_->frames() || settings_.shards > 1 || output_->closed())
+            return;
+        if (w.unit == CUS_WINDOW_COUNT && last.last - last.first < w.length)
+            sample::figure("incomplete", Json().add("incomplete", true), "the last frame has %llu events, %s",
+                           static_cast<unsigned long long>(last.last - last.first),
+                           events::lengthOption(settings_).c_str());
+        else if (w.unit == CUS_WINDOW_DURATION && output_->frames() == 1 && extent_ && extent_ < w.length)
+            sample::figure("incomplete", Json().add("incomplete", true), "the frame has %llu us of events, %s",
+                           static_cast<unsigned long long>(extent_), events::lengthOption(settings_).c_str());
+        if (pushed_ > last.last)
+            sample::figure("left out", Json().add("left_out", pushed_ - last.last), "%llu events after the last full frame",
+                           static_cast<unsigned long long>(pushed_ - last.last));
+        if (output_->frames() > 1 && output_->isOnePicture())
+            sample::figure("not shown", Json().add("not_shown", output_->frames() - 1), "%llu frames before that in %s",
+                           static_cast<unsigned long long>(output_->frames() - 1), settings_.common.output.c_str());
     }
 
     // A pipeline calls the output during a push; several devices work meanwhile.
@@ -500,19 +572,20 @@ class Run {
     const Settings &settings_;
     const std::vector<sample::Device> &devices_;
     EventSource &source_;
-    Selection selection_;
+    Selection &selection_;
     cusEventPipelineOptions options_ = cusEventPipelineDefaults();
     const cusRepresentation kind_ = representation(settings_);
     bool nonempty_ = true;     // the shard has windows
     bool bytes_ = false;       // the pipeline decodes
-    bool incomplete_ = false;  // all events are less than a window, which is made nevertheless
     uint64_t all_windows_ = 0; // in all shards, if there are several
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
     std::unique_ptr<events::TriggerFile> triggers_;
     cusEventPipeline *pipeline_ = nullptr;        // on one device
     std::unique_ptr<sample::EventDealer> dealer_; // on several
-    uint64_t pushed_ = 0;
+    uint64_t pushed_ = 0, extent_ = 0;            // events, and microseconds if they have been seen
+    int64_t first_time_ = 0;
+    cusEventCounts decoded_ = {}; // by the pipeline
     sample::Stopwatch decoding_, pushing_, saving_;
     double seconds_ = 0, overall_ = 0;
 };
@@ -544,7 +617,9 @@ int run(int argc, char **argv) {
     // A pipeline uploads directly from pinned memory; several devices get copies.
     const bool pinned = devices.size() == 1 && devices.front().space == CUS_DEVICE;
     const std::unique_ptr<EventSource> source = events::openEvents(s, pinned);
-    Run(s, devices, *source).run();
+    Selection selection(*source, s);
+    chooseLength(s, *source, selection);
+    Run(s, devices, *source, selection).run();
     return sample::OK;
 }
 

@@ -49,7 +49,7 @@ void Broadcaster::open() {
         if (web.tls())
             web_tls_ = std::make_unique<Tls>(TlsFiles{"", web.certificate, web.private_key, "", true}, true, "");
         web_rules_ = std::make_unique<WebRules>(web);
-        web_context_ = makeWebContext();
+        web_context_ = makeWebContext(web.source);
         doors.push_back({web.address, web_tls_.get(), web_rules_.get()});
     }
     pending_ = std::make_unique<PendingConnections>(doors, settings_.max_pending, log_);

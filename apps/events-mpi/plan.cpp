@@ -108,7 +108,7 @@ void measure(Recording &recording, const Options &o, Plan &plan) {
                                                           : "no frame: " + o.input + " contains no events");
     throw Stop(sample::INPUT,
                "no frame: " + events::lengthOption(o) +
-                   sample::text(", more than there is in %llu events; make it smaller, or add --keep-incomplete",
+                   sample::text(", more than there is in %llu events; make it smaller, or leave out --no-keep-incomplete",
                                 static_cast<unsigned long long>(plan.events)));
 }
 

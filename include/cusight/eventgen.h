@@ -71,7 +71,7 @@ CUS_API cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int row
 /* Safe on NULL. Waits for the device. */
 CUS_API void cusEventGeneratorDestroy(cusEventGenerator *generator);
 
-/* Passes in the next frame (8UC1, host, any row step) and its time in microseconds, later than that of the previous frame by
+/* Passes in the next frame (8UC1, host, any row step) and its time in microseconds, 0 or more, later than that of the previous frame by
  * less than 2^42, with leak or shot noise by less than 2^24 (16 s). For generators in CUS_HOST.
  * *events is set to the events with t in (previous time, time], in arrays of the generator that are valid until its next call,
  * sorted by t; at the same t by row, column, and order of emission. The first frame sets the references and makes no events.

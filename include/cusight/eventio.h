@@ -25,8 +25,8 @@
  *                       compressed, or by LZ4 or bzip2
  *   CUS_EVENTS_MCAP     ROS 2 (CDR) and ROS 1; chunks not            height, width of a message  no     0; 1
  *                       compressed, or by LZ4 or zstd
- *   CUS_EVENTS_TEXT     lines "t x y p"; Metavision's "x,y,p,t" and  first line "width height"   no     0 or -1; 1
- *                       other orders with x before y; t with a dot   or "%geometry:W,H"
+ *   CUS_EVENTS_TEXT     lines "t x y p"; Metavision's "x,y,p,t" and  first line "width height",  no     0 or -1; 1
+ *                       other orders with x before y; t with a dot   "%geometry:W,H" or names
  *                       or exponent is seconds (rounded), else microseconds
  *
  * (*) AEDAT4 that was not closed has no table of its packets; its count is not known.
@@ -38,8 +38,9 @@
  * Times in HDF5 are microseconds if they are integers, and seconds if they are floats (rounded). x, y and p may be floats as
  * well, p also a boolean.
  *
- * A first line of names (t, ts, time or timestamp; x; y; p, pol or polarity) gives the order of the columns of text. Without
- * one, the first lines decide: times do not decrease, polarities are -1, 0 or 1. If several orders remain, it is "t x y p".
+ * Columns of text are separated by spaces, tabs, commas or semicolons. A first line of names (t, ts, time or timestamp; x; y; p,
+ * pol, polarity or on; with the sensor's size "x@1280" and "y@720") gives their order. Without one, the first lines decide: times
+ * do not decrease, polarities are -1, 0 or 1. If several orders remain, it is "t x y p".
  *
  * The formats follow their authors: M3ED (Chaney et al. 2023), DSEC (Gehrig et al. 2021), Prophesee's documentation of RAW
  * EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 and DAT; iniVation's AEDAT 4.0, ROS and the MCAP specification. Time counters
@@ -113,7 +114,7 @@ typedef struct cusEventReader cusEventReader;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
  *   UNSUPPORTED: a dataset with more than one compression; an HDF5 filter that needs the option plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
- *   supported (big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed by a library that this build
+ *   supported (AEDAT before 4.0, big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed by a library that this build
  *   lacks. */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 

@@ -39,13 +39,13 @@ typedef enum cusWindowUnit {
 
 /* Window i covers [i * stride, i * stride + length) in events, or in microseconds from the first event. Windows overlap if
  * the stride is below the length and leave gaps if it is above. A window by count is complete if it has all its events,
- * one by duration if the last event's time is at or past its last microsecond. The first incomplete window is kept if
- * keep_incomplete is set; all others are dropped. */
+ * one by duration if the last event's time is at or past its last microsecond. The first incomplete window is the last one that is
+ * made, also if it is the only one; without keep_incomplete it is left out. */
 typedef struct cusWindowing {
     cusWindowUnit unit;   /* default COUNT */
     uint64_t length;      /* 1 or more; default 200000 events */
     uint64_t stride;      /* 0 (default): same as length */
-    int keep_incomplete;  /* default 0 */
+    int keep_incomplete;  /* default 1 (before version 0.3: 0) */
     uint64_t reserved[8]; /* 0: for later options */
 } cusWindowing;
 

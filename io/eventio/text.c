@@ -1,4 +1,4 @@
-/* Text: one event per line, four numbers separated by spaces, tabs or commas; "#" and "%" start a comment line. A line
+/* Text: one event per line, four numbers separated by spaces, tabs, commas or semicolons; "#" and "%" start a comment line. A line
  * of names or the numbers of the first lines give the order of the columns ("t x y p", Metavision's "x,y,p,t" and others). */
 #include "eventio/text.h"
 #include "check.h"
@@ -10,7 +10,7 @@ enum { MAX_LINE_BYTES = 512 }; /* a longer line is malformed, unless it is a com
 /* ---- Numbers ------------------------------------------------------------------------------------------------------- */
 
 static int isSpace(uint8_t c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == ',';
+    return c == ' ' || c == '\t' || c == '\r' || c == ',' || c == ';';
 }
 
 static const uint8_t *skipSpace(const uint8_t *p, const uint8_t *end) {
@@ -251,28 +251,47 @@ static TextColumns findColumns(const uint8_t *p, const uint8_t *end, int usual) 
     return found;
 }
 
-/* Parses a line of names such as "x,y,p,t" or "timestamp x y polarity". */
-static int parseNames(const uint8_t *p, const uint8_t *end, TextColumns *columns) {
+/* Parses a line of names such as "x,y,p,t" or "timestamp x y polarity", or with the sensor's size "t,x@1280,y@720,on". */
+static int parseNames(const uint8_t *p, const uint8_t *end, TextColumns *columns, int64_t *width, int64_t *height) {
     static const struct {
         const char *name;
         int column;
     } known[] = {{"t", 0}, {"ts", 0}, {"time", 0}, {"timestamp", 0}, {"x", 1},
-                 {"y", 2}, {"p", 3},  {"pol", 3},  {"polarity", 3}};
+                 {"y", 2}, {"p", 3},  {"pol", 3},  {"polarity", 3},  {"on", 3}};
     unsigned char place[4] = {9, 9, 9, 9};
+    int64_t size[4] = {0};
     for (unsigned char i = 0; i < 4; ++i) {
         p = skipSpace(p, end);
         const uint8_t *word = p;
-        while (p < end && !isSpace(*p))
+        while (p < end && !isSpace(*p) && *p != '@')
             ++p;
+        const size_t length = (size_t)(p - word);
+        int column = -1;
         for (size_t k = 0; k < sizeof known / sizeof *known; ++k)
-            if (strlen(known[k].name) == (size_t)(p - word) && memcmp(known[k].name, word, (size_t)(p - word)) == 0)
-                place[known[k].column] = i;
+            if (strlen(known[k].name) == length && memcmp(known[k].name, word, length) == 0)
+                column = known[k].column;
+        if (column < 0)
+            return 0;
+        place[column] = i;
+        if (p < end && *p == '@') {
+            Number number;
+            p = column == 1 || column == 2 ? parseNumber(p + 1, end, &number) : NULL;
+            if (!p || !number.integer)
+                return 0;
+            size[column] = scaled(&number, 0);
+        }
     }
     for (int k = 0; k < 4; ++k)
         if (place[k] == 9)
             return 0;
+    if (skipSpace(p, end) != end)
+        return 0;
     *columns = (TextColumns){.t = place[0], .x = place[1], .y = place[2], .p = place[3]};
-    return skipSpace(p, end) == end;
+    if (size[1] && size[2]) {
+        *width = size[1];
+        *height = size[2];
+    }
+    return 1;
 }
 
 /* Parses "%geometry:640,480", as Metavision's decoders write it. */
@@ -313,7 +332,7 @@ int eventio_looksLikeText(const uint8_t *bytes, size_t n, cusEventDecoderState *
         Number first, second;
         if (isComment(q, line_end)) {
             parseGeometry(q, line_end, width, height);
-        } else if (!named && newline && parseNames(q, line_end, columns)) {
+        } else if (!named && newline && parseNames(q, line_end, columns, width, height)) {
             named = 1;
         } else if (q < line_end) {
             q = parseNumber(q, line_end, &first);

@@ -24,7 +24,7 @@ cusStatus eventsCheckArrays(const char *function, const cusEventArrays *events, 
 }
 
 cusWindowing cusWindowingDefaults(void) {
-    return (cusWindowing){.unit = CUS_WINDOW_COUNT, .length = 200000};
+    return (cusWindowing){.unit = CUS_WINDOW_COUNT, .length = 200000, .keep_incomplete = 1};
 }
 
 cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowing) {

@@ -121,6 +121,7 @@ class Lane {
         });
         cusEventPipelineOptions options = cusEventPipelineDefaults();
         options.compute = cpu_ ? CUS_HOST : CUS_DEVICE;
+        options.windowing.keep_incomplete = 0;
         check(cusEventPipelineCreate(&pipeline_, ROWS, COLS, &representation_, 1, &options, receive, this));
     }
     ~Lane() {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import sys
+import warnings
 from enum import IntEnum
 from typing import Any, Callable
 
@@ -131,6 +133,14 @@ def invalid(function: str, argument: str, value: object, expected: str) -> Error
 def wrong_type(function: str, argument: str, value: object, expected: str) -> Error:
     shown = repr(value) if value is None or isinstance(value, (str, int, float)) else type(value).__name__
     return ArgumentTypeError(Status.TYPE, f"{function}: {argument} is {shown}, expected {expected}")
+
+
+def warn(message: str) -> None:
+    """A UserWarning at the line outside this package that called it."""
+    level, frame = 1, sys._getframe()
+    while frame and str(frame.f_globals.get("__name__", "")).partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, stacklevel=level)
 
 
 LONG = (1 << 63) - 1

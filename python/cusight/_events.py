@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union, overl
 
 from . import _core
 from ._columns import TimeUnit, four_columns, split, unit_number
-from ._errors import LONG, Shown, choice, device_text, integer, integers, invalid, real, wrong_type
+from ._errors import LONG, Shown, choice, device_text, integer, integers, invalid, real, warn, wrong_type
 from ._objects import Closeable
 from ._types import ArrayLike, Column, Device, EventsLike, Stream
 
@@ -54,7 +54,7 @@ class Windowing:
 
     length: number of events, or microseconds from the first event if `unit` is "duration".
     stride: 0: as `length`. Less: windows overlap; more: gaps.
-    keep_incomplete: keep the first window that has not all its events.
+    keep_incomplete: make the last window too if it is not full; False leaves it out.
 
     Functions that take `windows` also take a number of events (``200_000``) or a duration (``"10ms"``, ``"500us"``, ``"1s"``).
     """
@@ -62,7 +62,7 @@ class Windowing:
     length: int = 200_000
     stride: int = 0
     unit: Literal["count", "duration"] = "count"
-    keep_incomplete: bool = False
+    keep_incomplete: bool = True
 
     def _numbers(self) -> tuple[int, int, int, int]:
         unit = choice("Windowing", "unit", self.unit, _UNITS)
@@ -333,7 +333,7 @@ def stack_events(
         -1 and 1; t: (n,) times, non-decreasing (None for windows by count in representations without times).
     events: all four in one: a structured array (the names of Metavision, tonic, dv, aedat), a dict, a table (pandas, Polars, h5py's
         group), a tuple with names such as `cusight.events.Events`, a list of columns, or an array of shape (n, 4).
-    shape: (rows, cols) of the frames, the sensor's. Events outside are skipped.
+    shape: (rows, cols) of the frames, the sensor's. Events outside are skipped; on the host with a warning if they are more than half.
     windows: number of events (200_000), duration ("10ms"), Windowing, or (n, 2) integers, an array or a list of pairs: the first event and
         the one after the last of each window.
     representation: a name, a Representation, or a list of them.
@@ -361,10 +361,16 @@ def stack_events(
     unit = 0 if time_unit is None else unit_number("stack_events", time_unit)
     numbers, many = representations("stack_events", representation, bins)
     rows, cols = frame_size("stack_events", size)
-    frames = _core.stack_events(
+    frames, outside = _core.stack_events(
         x, y, p, t, unit, rows, cols, _windows_argument("stack_events", windows), numbers, _outputs(out, many), stream
     )
+    if outside:
+        warn_outside("stack_events", (rows, cols))
     return frames if many else frames[0]
+
+
+def warn_outside(function: str, shape: tuple[int, int]) -> None:
+    warn(f"{function}: more than half of the events lie outside the frame: shape is {shape}, expected the sensor's (rows, cols)")
 
 
 def release_workspace() -> None:
@@ -391,6 +397,7 @@ class EventStacker(Closeable):
         numbers, self._many = representations("EventStacker", representation, bins)
         rows, cols = frame_size("EventStacker", shape)
         self._core = _core.EventStacker(rows, cols, numbers, device_text("EventStacker", device))
+        self._size = rows, cols
         self._about = f"{rows} x {cols} pixels, {kinds_text(representation)}, {device}"
 
     def __call__(
@@ -409,9 +416,11 @@ class EventStacker(Closeable):
         """As `stack_events`, of x, y, p and t or of events in one."""
         x, y, p, t = four_columns("EventStacker", x, y, p, t, columns)
         unit = unit_number("EventStacker", time_unit)
-        frames = self._core.run(
+        frames, outside = self._core.run(
             x, y, p, t, unit, _windows_argument("EventStacker", windows), _outputs(out, self._many), stream
         )
+        if outside:
+            warn_outside("EventStacker", self._size)
         return frames if self._many else frames[0]
 
     def skipped(self, *, stream: Stream | None = None) -> int:
@@ -523,14 +532,16 @@ class EventPipeline(Closeable):
         if framework is not None:
             choice("EventPipeline", "framework", framework, {"numpy": 0, "torch": 1, "cupy": 2})
         self._decodes = recording is not None
+        self._stacked = 0  # events, once in each window
 
         def receive(first: int, rows: bytearray, frames: list[Any]) -> None:
             import numpy
 
             listed = numpy.frombuffer(rows, numpy.uint64).reshape(-1, 2)
+            self._stacked += int((listed[:, 1] - listed[:, 0]).sum())
             sink(FrameBatch(first, listed, frames if many else frames[0]))
 
-        rows, cols = frame_size("EventPipeline", shape)
+        self._size = rows, cols = frame_size("EventPipeline", shape)
         cut = windowing("EventPipeline", windows)
         self._about = f"{rows} x {cols} pixels, {kinds_text(representation)}, windows of {cut._text()}, {place}"
         self._core = _core.EventPipeline(
@@ -571,8 +582,11 @@ class EventPipeline(Closeable):
         return self._core.push_recording(count)  # type: ignore[no-any-return]
 
     def flush(self) -> None:
-        """Ends the recording and delivers its last frames. Raises EOFError, after that, if a recording's bytes end within a word."""
+        """Ends the recording and delivers its last frames. Raises EOFError, after that, if a recording's bytes end within a word. Warns
+        if more than half of the events so far lie outside the frame."""
         self._core.flush()
+        if 2 * self.counts().skipped > self._stacked:
+            warn_outside("EventPipeline", self._size)
 
     def counts(self) -> PipelineCounts:
         """What was pushed, delivered and skipped since creation."""

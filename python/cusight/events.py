@@ -26,6 +26,7 @@ from ._errors import (
     invalid,
     microseconds,
     real,
+    warn,
     wrong_type,
 )
 from ._events import (
@@ -260,7 +261,8 @@ class Recording(Closeable):
 
         EVT2, EVT2.1, EVT3, EVT4 and DAT from the beginning are decoded where frames are made, from the file's bytes, and so is HDF5 if
         frames are made on a GPU and its chunks are compressed by ECF (Metavision) or LZF (M3ED). If the recording is
-        damaged, iterating gives the frames before the damage, then raises.
+        damaged, iterating gives the frames before the damage, then raises. Warns at the end if more than half of the events lie outside
+        the frame, or outside the sensor if the recording was opened with skip_bad.
         """
         if shape is None and self.shape == (0, 0):
             raise invalid("Recording.frames", "shape", None, "(rows, cols), since the recording does not have the sensor's size")
@@ -351,6 +353,10 @@ class Frames:
                 failure = failure or error
             if decodes:
                 recording._counted = pipeline.counts().decoded
+            read = recording.counts()
+            if read.bad_coordinates > read.events:
+                warn("Recording.frames: more than half of the events lie outside the sensor: width and height are "
+                     f"{recording.shape[1]} and {recording.shape[0]}")
             yield from self._regroup(held, ready)
             if held:
                 yield _join(held)

@@ -143,8 +143,15 @@ static bool usesSpans(const Representations &representations) {
                        [](const cusRepresentation &one) { return one.window_times != 0; });
 }
 
-// spans: empty unless a representation has window_times.
-static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, const std::vector<int> &types,
+static uint64_t skippedBy(Call &call, cusEventStacker *stacker) {
+    uint64_t skipped = 0;
+    call.run([&] { return cusEventStackerSkipped(stacker, &skipped, nullptr); });
+    return skipped;
+}
+
+// The frames, and whether more than half of the events lie outside them; on the device, where that would wait, false. spans: empty
+// unless a representation has window_times.
+static nb::tuple stack(Call &call, cusEventStacker *stacker, int rows, int cols, const std::vector<int> &types,
                       const EventsIn &in, const Windows &windows, const std::vector<cusEventSpan> &spans, nb::handle outs) {
     const auto count = static_cast<int64_t>(windows.size());
     std::vector<Array> arrays;
@@ -158,10 +165,14 @@ static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, 
             mats.push_back(arrays.back().stack());
         frames.append(arrays.back().object);
     }
+    const bool on_host = call.space() == CUS_HOST;
+    const uint64_t skipped_before = on_host ? skippedBy(call, stacker) : 0;
+    uint64_t all_events = 0;
     for (size_t first = 0, last; first < windows.size(); first = last) {
         uint64_t events = 0;
-        for (last = first; last < windows.size() && (last == first || call.space() == CUS_DEVICE || events < PIECE); ++last)
+        for (last = first; last < windows.size() && (last == first || !on_host || events < PIECE); ++last)
             events += windows[last].last > windows[last].first ? windows[last].last - windows[last].first : 0;
+        all_events += events;
         for (cusMat &mat : mats)
             mat.rows = static_cast<int>(last - first) * rows;
         call.run([&] {
@@ -172,10 +183,10 @@ static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, 
         });
         for (cusMat &mat : mats)
             mat.data = static_cast<char *>(mat.data) + static_cast<size_t>(mat.rows) * mat.step;
-        if (call.space() == CUS_HOST && PyErr_CheckSignals() != 0)
+        if (on_host && PyErr_CheckSignals() != 0)
             throw nb::python_error();
     }
-    return frames;
+    return nb::make_tuple(frames, on_host && skippedBy(call, stacker) - skipped_before > all_events / 2);
 }
 
 static nb::bytearray eventWindows(nb::handle times, size_t count, const nb::tuple &numbers, int unit, nb::handle stream) {
@@ -254,7 +265,7 @@ static Stacker *createStacker(int rows, int cols, const nb::list &list, const ch
                        uses_spans};
 }
 
-static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit,
+static nb::tuple runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit,
                            nb::handle windows, nb::handle outs, nb::handle stream) {
     const Use<cusEventStacker> stacker(self.handle);
     Call call("EventStacker", stream);
@@ -312,7 +323,7 @@ static void keepIdle(Idle &&one) {
     }
 }
 
-static nb::list stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit, int rows, int cols,
+static nb::tuple stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit, int rows, int cols,
                             nb::handle windows, const nb::list &list, nb::handle outs, nb::handle stream) {
     Call call("stack_events", stream);
     const EventsIn in = eventsIn(call, x, y, p, t, static_cast<TimeUnit>(unit));
@@ -325,7 +336,7 @@ static nb::list stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle
         const Windows listed = windowsOf(call, in.events, windows);
         const auto spans =
             usesSpans(one.representations) ? spansOf(call, in.events, windows, listed.size()) : std::vector<cusEventSpan>();
-        nb::list frames = stack(call, one.stacker, rows, cols, types, in, listed, spans, outs);
+        nb::tuple frames = stack(call, one.stacker, rows, cols, types, in, listed, spans, outs);
         if (one.representations.maps.empty())
             keepIdle(std::move(one));
         else // its map is the caller's

@@ -67,7 +67,7 @@ def test_more_recordings_than_are_kept_open(runs, tmp_path):
     paths = [tmp_path / f"more{k:02}.txt" for k in range(40)]
     for one in paths:
         one.symlink_to(runs[0][1])
-    dataset = EventDataset(paths, windows=1000)
+    dataset = EventDataset(paths, windows=cusight.Windowing(1000, keep_incomplete=False))
     first = array(dataset[0])
     opened = len(os.listdir("/proc/self/fd"))
     assert all(np.array_equal(array(dataset[i]), first) for i in range(40))
@@ -258,7 +258,7 @@ def test_what_is_wrong_in_one_of_many(runs, tmp_path):
         ({"starts": [[1], [2], [0, 3]], "ends": [[1], [2], [3, 1]]}, "ends of run2.txt[1] is 1 us, expected at least its start, 3 us"),
         ({"ends": [[1], [np.nan], [3]], "length": 1}, "ends of run1.txt[0] is nan"),
         ({"labels": "abc", "windows": 700}, "labels is 'abc', expected a list with one for each of 3 files"),
-        ({"labels": [1, 2, [3]], "windows": 700}, "labels is a list of 1, expected 2, one for each window of"),
+        ({"labels": [1, 2, [3]], "windows": 700}, "labels is a list of 1, expected 3, one for each window of"),
     ]:
         with pytest.raises(cusight.Error) as caught:
             EventDataset(paths, **options)

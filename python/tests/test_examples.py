@@ -23,7 +23,7 @@ def run(name, *arguments):
 
 def test_train():
     out = run("train.py")
-    assert "epoch 1: 14 windows" in out
+    assert "epoch 1: 15 windows" in out
 
 
 def test_match_template():

@@ -91,7 +91,7 @@ def test_what_recordings_print(recording, tmp_path):
     writer.finish()
     with cusight.events.open(tmp_path / "run.h5") as written:
         assert repr(written).endswith("run.h5', M3ED, 48 x 64 pixels, 3 events, 10 .. 35 us>")
-        assert repr(written.frames(windows="1ms")).startswith("<Frames: 0 batches of 16, windows of 1000 us, histogram, of <Recording: ")
+        assert repr(written.frames(windows="1ms")).startswith("<Frames: 1 batches of 16, windows of 1000 us, histogram, of <Recording: ")
 
 
 def test_what_objects_print(tmp_path):
@@ -115,7 +115,7 @@ def test_what_objects_print(tmp_path):
         assert repr(thing) == words[:-1] + ", closed>"
     (tmp_path / "run.txt").write_bytes(b"64 48\n10 1 1 1\n20 2 2 0\n35 2 2 0\n")
     dataset = cusight.torch.EventDataset(tmp_path / "run.txt", windows=2)
-    assert repr(dataset) == f"EventDataset({str(tmp_path / 'run.txt')!r}, 1 windows, 48 x 64 pixels, histogram)"
+    assert repr(dataset) == f"EventDataset({str(tmp_path / 'run.txt')!r}, 2 windows, 48 x 64 pixels, histogram)"
     dataset = cusight.torch.EventDataset([tmp_path / "run.txt"] * 2, starts=[[0, 5], []], length=20)
     assert repr(dataset) == "EventDataset(2 recordings, 2 windows, 48 x 64 pixels, histogram)"
     failed = cusight.Matcher.__new__(cusight.Matcher)

@@ -75,7 +75,7 @@ def channels_first(frames):
 def test_frames(owner, recording):
     expected = owner[0](recording)
     kind = cusight.Representation("histogram", swap_channels=True)
-    frames = channels_first(cusight.stack_events(recording, SHAPE, windows=cusight.Windowing(DT, unit="duration"), representation=kind))
+    frames = channels_first(cusight.stack_events(recording, SHAPE, windows=cusight.Windowing(DT, 0, "duration", False), representation=kind))
     assert len(expected) > 5 and np.array_equal(frames[: len(expected)], expected)
 
 
@@ -84,7 +84,7 @@ def test_time_surfaces(owner, recording):
     expected = owner[1](recording)
     kind = cusight.Representation("time_surface", tau=TAU, swap_channels=True, window_times=True)
     for k, surface in enumerate(expected):
-        cut = cusight.Windowing((k + 1) * DT, unit="duration")
+        cut = cusight.Windowing((k + 1) * DT, 0, "duration", False)
         frame = channels_first(cusight.stack_events(recording, SHAPE, windows=cut, representation=kind))[0]
         assert np.allclose(frame, surface, rtol=3e-7, atol=1e-37)
 

@@ -246,8 +246,8 @@ def test_windows_with_too_many_events(clean):
 
 def test_windows_without_events():
     def pushed(gap, **options):
-        batches = []
-        with cusight.EventPipeline(SHAPE, "histogram", batches.append, windows="1ms", **options) as pipeline:
+        batches, cut = [], cusight.Windowing(1000, unit="duration", keep_incomplete=False)
+        with cusight.EventPipeline(SHAPE, "histogram", batches.append, windows=cut, **options) as pipeline:
             pipeline.push([0, 0], [0, 0], [1, 1], [0, gap])
             pipeline.flush()
         return sum(map(len, batches))
@@ -285,6 +285,66 @@ def test_generator_run(space, rng):
     with cusight.events.EventGenerator((10, 12), **{**options, "seed": 8}) as generator:
         first, second = generator.run(frames, times), generator.run(frames[:1], np.array([5000]))
         assert len(first.t) and not np.array_equal(first.t, made[3]) and len(second.t) and second.t[-1] <= 5000
+
+
+# ---- What is lost --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_fewer_events_than_a_window(path, clean, kept):
+    """One frame by default, from arrays and recordings alike; none on request."""
+    cut = 200_000 if kept else cusight.Windowing(keep_incomplete=False)
+    by_time = "100s" if kept else cusight.Windowing(100_000_000, unit="duration", keep_incomplete=False)
+    for windows in (cut, by_time):
+        whole = cusight.stack_events(*clean, SHAPE, windows=windows)
+        assert len(whole) == kept == len(cusight.event_windows(clean.t, windows=windows))
+        opened = cusight.events.open(path)
+        made = list(opened.frames(windows=windows))
+        assert len(made) == kept and (not kept or np.array_equal(made[0], whole))
+        assert len(cusight.torch.EventDataset(path, windows=windows)) == kept
+    if kept:
+        assert whole.sum() == len(clean.t)
+        assert np.array_equal(cusight.stack_events(*clean, SHAPE), whole) and len(list(cusight.events.open(path).frames())) == 1
+
+
+def test_rows_and_columns_exchanged(path, clean, recwarn):
+    """A warning at the caller's line if most events lie outside the frame, and none otherwise."""
+    x = np.minimum(clean.x, 9)
+    narrow, wrong = cusight.events.Events(x, clean.y, clean.p, clean.t), (10, 48)
+    cusight.stack_events(*narrow, (48, 10))
+    assert len(list(cusight.events.open(path).frames())) == 1
+    assert not recwarn.list
+
+    def said(call):
+        recwarn.clear()
+        call()
+        (warning,) = recwarn.list
+        assert warning.category is UserWarning and warning.filename == __file__
+        return str(warning.message)
+
+    outside = int((narrow.y >= 10).sum())
+    assert outside > len(narrow.y) / 2
+    text = "more than half of the events lie outside the frame: shape is (10, 48), expected the sensor's (rows, cols)"
+    assert said(lambda: cusight.stack_events(*narrow, wrong)) == "stack_events: " + text
+    assert said(lambda: cusight.stack_events(narrow, wrong, windows=cusight.Windowing(500, 100))) == "stack_events: " + text
+    with cusight.EventStacker(wrong) as stacker:
+        assert said(lambda: stacker(*narrow)) == "EventStacker: " + text
+
+    def push():
+        with cusight.EventPipeline(wrong, "histogram", lambda batch: None, windows=300) as pipeline:
+            pipeline.push(*narrow)
+            pipeline.flush()
+
+    assert said(push) == "EventPipeline: " + text
+    recwarn.clear()
+    written = path.parent / "narrow.txt"
+    written.write_bytes(text_of(narrow).replace(b"64 48\n", b""))
+    assert said(lambda: list(cusight.events.open(written).frames(shape=wrong))) == "EventPipeline: " + text
+    skipping = cusight.events.open(written, width=48, height=10, skip_bad=True)
+    assert said(lambda: list(skipping.frames())).startswith("Recording.frames: more than half of the events lie outside the sensor")
+    recwarn.clear()
+    cusight.stack_events([0, 0, 0, 0], [0, 0, 10, 10], [1, 1, 1, 1], [1, 2, 3, 4], wrong)  # half is not more than half
+    assert not recwarn.list
 
 
 # ---- The data set -------------------------------------------------------------------------------------------------------

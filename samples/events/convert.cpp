@@ -95,6 +95,8 @@ void convert(const Settings &s, const ConvertSettings &how) {
     sample::figure("input", Json().add("input", source->describe()), "%s", source->describe().c_str());
     sample::figure("events", Json().add("events", events), "%lld", events);
     triggers.finish();
+    if (source->info())
+        source->reportOutside({});
     file.finish();
     const double rate = static_cast<double>(events) / std::max(seconds, 1e-9);
     sample::figure("rate", Json().add("events_per_second", rate), "%.2f million events/s", 1e-6 * rate);

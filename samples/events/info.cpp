@@ -6,7 +6,10 @@
 #include "common/terminal/progress.hpp"
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace events {
@@ -16,11 +19,61 @@ namespace {
 using sample::Json;
 using ull = unsigned long long;
 
+// The events of each pixel, in squares that exist where events are: what a sensor claims to have, or one far event, costs nothing.
+class PixelCounts {
+  public:
+    explicit PixelCounts(Memory &memory) : memory_(memory), squares_(ROW * ROW) {}
+
+    void add(unsigned x, unsigned y) {
+        auto &square = squares_[(y / SIDE) * ROW + x / SIDE];
+        if (!square && !make(square))
+            return;
+        ++(*square)[(y % SIDE) * SIDE + x % SIDE];
+    }
+    // "" or why the counts are not those of all events.
+    const std::string &problem() const { return problem_; }
+
+    struct Pixel {
+        size_t x, y;
+        uint32_t events;
+    };
+    // Those with events, row by row.
+    std::vector<Pixel> active() const {
+        std::vector<Pixel> list;
+        for (size_t y = 0; y < ROW * SIDE; ++y)
+            for (size_t k = 0; k < ROW; ++k)
+                if (const auto &square = squares_[y / SIDE * ROW + k])
+                    for (size_t x = 0; x < SIDE; ++x)
+                        if (const uint32_t events = (*square)[y % SIDE * SIDE + x])
+                            list.push_back({k * SIDE + x, y, events});
+        return list;
+    }
+
+  private:
+    static constexpr size_t SIDE = 64, ROW = 65536 / SIDE;
+    using Square = std::array<uint32_t, SIDE * SIDE>;
+
+    // The list of active pixels may double its room, and its hot ones are listed again.
+    bool make(std::unique_ptr<Square> &square) {
+        const double bytes = sizeof(Square) + SIDE * SIDE * 4 * sizeof(Pixel);
+        if (problem_.empty() && !memory_.has(bytes))
+            problem_ = "not counted: the pixels need " + memory_.excess(bytes);
+        if (!problem_.empty())
+            return false;
+        memory_.take(bytes, "the pixels");
+        square = std::make_unique<Square>();
+        return true;
+    }
+
+    Memory &memory_;
+    std::vector<std::unique_ptr<Square>> squares_;
+    std::string problem_;
+};
+
 // Facts that require reading all events.
 class Statistics {
   public:
-    explicit Statistics(cv::Size sensor)
-        : sensor_(sensor), width_(sensor.width ? static_cast<size_t>(sensor.width) : 65536), pixels_(65536, 0) {}
+    Statistics(cv::Size sensor, Memory &memory) : sensor_(sensor), pixels_(memory) {}
 
     void add(const cusEventArrays &e) {
         first_ = first_ < 0 ? e.t[0] : first_;
@@ -29,11 +82,8 @@ class Statistics {
             positive_ += e.p[i];
             right_ = std::max<unsigned>(right_, e.x[i]);
             bottom_ = std::max<unsigned>(bottom_, e.y[i]);
+            pixels_.add(e.x[i], e.y[i]);
         }
-        if (pixels_.size() < (bottom_ + size_t{1}) * width_)
-            pixels_.resize((bottom_ + size_t{1}) * width_);
-        for (size_t i = 0; i < e.count; ++i)
-            ++pixels_[e.y[i] * width_ + e.x[i]];
         events_ += e.count;
     }
 
@@ -66,34 +116,35 @@ class Statistics {
   private:
     // A hot pixel fires at least 20 times as often as the median of the pixels that fire at all.
     void reportPixels() const {
-        std::vector<size_t> active;
-        for (size_t i = 0; i < pixels_.size(); ++i)
-            if (pixels_[i])
-                active.push_back(i);
+        if (!pixels_.problem().empty()) {
+            sample::figure("active pixels", "%s", pixels_.problem().c_str());
+            return;
+        }
+        using Pixel = PixelCounts::Pixel;
+        std::vector<Pixel> active = pixels_.active();
         sample::figure("active pixels", Json().add("active_pixels", active.size()), "%zu", active.size());
         const auto middle = active.begin() + static_cast<std::ptrdiff_t>(active.size() / 2);
-        std::nth_element(active.begin(), middle, active.end(), [&](size_t a, size_t b) { return pixels_[a] < pixels_[b]; });
-        const uint32_t median = pixels_[*middle];
-        std::vector<size_t> hot;
+        std::nth_element(active.begin(), middle, active.end(),
+                         [](const Pixel &a, const Pixel &b) { return a.events < b.events; });
+        const uint32_t median = middle->events;
+        std::vector<Pixel> hot;
         std::copy_if(active.begin(), active.end(), std::back_inserter(hot),
-                     [&](size_t i) { return pixels_[i] >= 20 * median; });
-        std::sort(hot.begin(), hot.end(), [&](size_t a, size_t b) {
-            return pixels_[a] != pixels_[b] ? pixels_[a] > pixels_[b] : a < b; // ties: by position
+                     [&](const Pixel &pixel) { return pixel.events >= 20 * median; });
+        std::sort(hot.begin(), hot.end(), [](const Pixel &a, const Pixel &b) { // ties: by position
+            return std::make_tuple(b.events, a.y, a.x) < std::make_tuple(a.events, b.y, b.x);
         });
         std::string hottest;
         Json json = Json().add("median_events_per_pixel", median).add("hot_pixels", hot.size());
         for (size_t i = 0; i < std::min<size_t>(hot.size(), 5); ++i) {
-            json.append("hottest",
-                        Json().add("x", hot[i] % width_).add("y", hot[i] / width_).add("events", pixels_[hot[i]]));
-            hottest += sample::text("%s(%zu, %zu) %u", i ? ", " : ": ", hot[i] % width_, hot[i] / width_, pixels_[hot[i]]);
+            json.append("hottest", Json().add("x", hot[i].x).add("y", hot[i].y).add("events", hot[i].events));
+            hottest += sample::text("%s(%zu, %zu) %u", i ? ", " : ": ", hot[i].x, hot[i].y, hot[i].events);
         }
         sample::figure("hot pixels", json, "%zu with at least 20 times the median of %u%s", hot.size(), median,
                        hottest.c_str());
     }
 
     const cv::Size sensor_;
-    const size_t width_;
-    std::vector<uint32_t> pixels_; // events of each pixel; grows with the rows that occur
+    PixelCounts pixels_;
     uint64_t events_ = 0, positive_ = 0;
     unsigned right_ = 0, bottom_ = 0;
     int64_t first_ = -1, last_ = -1;
@@ -130,7 +181,7 @@ void reportCounts(const cusEventCounts &c) {
 
 void printInfo(const Settings &s) {
     const std::unique_ptr<EventSource> source = openEvents(s, false);
-    Statistics statistics(source->sensor);
+    Statistics statistics(source->sensor, *s.memory);
     sample::Progress progress("events", source->count > 0 ? source->count : 0);
     cusEventArrays e;
     while (!sample::interrupted() && source->next(e)) {
@@ -151,6 +202,7 @@ void printInfo(const Settings &s) {
         if (source->info()->format == CUS_EVENTS_METAVISION)
             countTriggers(*source, counts);
         reportCounts(counts);
+        warnOutside(counts.bad_coordinates, statistics.events());
     }
     if (!source->problem().empty())
         throw sample::Stop(sample::INPUT, source->problem());

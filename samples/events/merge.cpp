@@ -124,12 +124,17 @@ void writeAt(int file, const std::string &output, uint64_t offset, const char *d
     }
 }
 
-void mergeHdf5(const MergeSettings &s, sample::Progress &progress) {
+void mergeHdf5(MergeSettings &s, sample::Progress &progress) {
     Shards shards;
     for (const std::string &input : s.inputs)
         shards.push_back(std::make_unique<Shard>(input));
     arrange(shards);
     const cusFrameFileInfo &info = shards.front()->info;
+    double frames = 0;
+    for (const auto &shard : shards)
+        frames += static_cast<double>(shard->info.frames);
+    s.memory.take(static_cast<double>(frameBytes(info)) + 20 * frames, // two lists of 32 and 64 bits, of which one grows
+                  sample::text("%.0f frames of %d x %d", frames, info.cols, info.rows));
     const std::vector<uint32_t> sizes = sizesOf(shards);
     std::vector<uint64_t> offsets(sizes.size());
     sample::OutputFile output(s.output);
@@ -173,7 +178,7 @@ std::string shardLabel(unsigned long long shard, unsigned long long shards, cons
     return sample::text("%llu/%llu %08x", shard, shards, cusCrc32c(0, run.data(), run.size()));
 }
 
-void merge(const MergeSettings &s) {
+void merge(MergeSettings &s) {
     sample::requireEnding("--output", s.output, {".raw", ".h5", ".hdf5"});
     const std::string kind = sample::ending(s.output) == ".raw" ? ".raw" : ".h5";
     sample::Files files;

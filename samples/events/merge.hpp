@@ -1,6 +1,8 @@
 // `cusight-events merge`: puts the frames of all shards together, as one run would have stored them.
 #pragma once
 
+#include "common/events/memory.hpp"
+
 #include <string>
 #include <vector>
 
@@ -9,10 +11,11 @@ namespace events {
 struct MergeSettings {
     std::vector<std::string> inputs;
     std::string output;
+    Memory memory; // --max-memory
 };
 
 // Throws sample::Stop.
-void merge(const MergeSettings &settings);
+void merge(MergeSettings &settings);
 
 // Stored by --shard I/N with its frames; `run` is the same for all shards of a recording and options.
 std::string shardLabel(unsigned long long shard, unsigned long long shards, const std::string &run);

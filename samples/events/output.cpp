@@ -29,8 +29,24 @@ bool isRaw(const std::string &name) {
     return endsWith(name, ".raw");
 }
 
+// One picture, not numbered ones.
+bool isPicture(const std::string &name) {
+    return sample::isImageName(name) && name.find('%') == std::string::npos;
+}
+
 bool isHdf5(const std::string &name) {
     return endsWith(name, ".h5") || endsWith(name, ".hdf5");
+}
+
+// Whether frames are shown at the recording's speed.
+bool isPaced(const Settings &s) {
+    return s.web.any() || (!s.common.headless && sample::displayProblem().empty());
+}
+
+bool hasPictures(const Settings &s) {
+    const std::string &name = s.common.output;
+    const bool others = s.checksum || !s.events_file.empty() || !s.triggers_file.empty();
+    return isPaced(s) || !(isRaw(name) || isHdf5(name) || (name.empty() && others));
 }
 
 // The note in a shard's HDF5 file, for `cusight-events merge`; "" without --shard.
@@ -144,6 +160,15 @@ FrameOutput::FrameOutput(const Settings &settings, const cusRepresentation &repr
     open(fps);
 }
 
+bool FrameOutput::onlySeen(const Settings &settings) {
+    const std::string &name = settings.common.output;
+    return hasPictures(settings) && !isRaw(name) && !isHdf5(name) && !settings.checksum && !isPicture(name);
+}
+
+bool FrameOutput::isOnePicture() const {
+    return sink_ && isPicture(settings_.common.output);
+}
+
 FrameOutput::~FrameOutput() {
     cusFrameWriterDiscard(hdf5_);
 }
@@ -159,10 +184,11 @@ void FrameOutput::open(double fps) {
         checkOutput(cusFrameWriterCreate(&hdf5_, name.c_str(), size_.height, size_.width, type_));
     }
     const bool frames_only = isRaw(name) || isHdf5(name);
-    const bool other_output = settings_.checksum || !settings_.events_file.empty() || !settings_.triggers_file.empty();
-    paced_ = settings_.web.any() || (!settings_.common.headless && sample::displayProblem().empty());
-    if (!paced_ && (frames_only || (name.empty() && other_output)))
+    paced_ = isPaced(settings_);
+    if (!hasPictures(settings_))
         return;
+    settings_.memory->take(64.0 * size_.width * size_.height,
+                           sample::text("pictures of %d x %d pixels", size_.width, size_.height));
     sample::Common common = settings_.common;
     if (frames_only)
         common.output.clear();
@@ -214,11 +240,14 @@ void FrameOutput::take(const cusFrameBatch &batch) {
     }
     if (hdf5_)
         checkOutput(cusFrameWriterWrite(hdf5_, &m));
-    for (size_t i = 0; i < batch.count; ++i)
+    for (size_t i = 0; i < batch.count; ++i) {
+        last_ = batch.windows[i];
+        events_ += last_.last - last_.first;
         sample::reportFrame(sample::Json()
                                 .add("frame", frames_ + i)
                                 .add("first_event", batch.windows[i].first)
                                 .add("last_event", batch.windows[i].last));
+    }
     if (raw_ && raw_->inPlace()) // whoever reads them gets them now
         raw_->flush();
     const size_t shown = sink_ ? show(batch) : batch.count;

@@ -82,6 +82,9 @@ class FrameOutput {
     FrameOutput(const FrameOutput &) = delete;
     FrameOutput &operator=(const FrameOutput &) = delete;
 
+    // Whether pictures of the frames go to a window, a video or images, and nothing else is made of them.
+    static bool onlySeen(const Settings &settings);
+
     // The callback of cusEventPipelineCreate; `user` is the FrameOutput. No exception passes through it.
     static cusStatus receive(void *user, const cusFrameBatch *batch);
 
@@ -98,10 +101,13 @@ class FrameOutput {
     bool paced() const { return paced_; } // frames are shown in a window at the recording's speed
     // Whether frames, not only events, are stored, shown or summed up.
     bool wanted() const { return raw_ || hdf5_ || plain_ || sink_ || settings_.checksum; }
+    bool isOnePicture() const; // only the last frame stays
     // Whether another part of the recording may continue the frames.
     bool plain() const { return !sink_; }
     bool closed() const { return closed_; } // the window was closed or the program was interrupted
     uint64_t frames() const { return frames_; }
+    const cusEventWindow &last() const { return last_; }           // of the frames so far
+    uint64_t events() const { return events_; }                    // in all frames, once in each
     double receivingSeconds() const { return receiving_.seconds; } // in receive()
     double drawingSeconds() const { return drawing_.seconds; }
     double writingSeconds() const { return receiving_.seconds - drawing_.seconds + finishing_.seconds; }
@@ -125,7 +131,8 @@ class FrameOutput {
     std::unique_ptr<sample::Sink> sink_;
     Latency latency_;
     uint32_t crc_ = 0;
-    uint64_t frames_ = 0;
+    uint64_t frames_ = 0, events_ = 0;
+    cusEventWindow last_ = {};
     sample::Stopwatch receiving_, drawing_, finishing_;
     std::exception_ptr error_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/terminal/options.hpp"
+#include "common/events/memory.hpp"
 #include "common/events/windows.hpp"
 #include "diffstream/web/visit.hpp"
 
@@ -10,6 +11,7 @@
 #include <opencv2/core.hpp>
 
 #include <array>
+#include <memory>
 #include <string>
 
 namespace events {
@@ -21,6 +23,7 @@ struct Settings : FrameSettings {
     std::string camera;
     cv::Size sensor; // 0 x 0: from the recording
     bool skip_bad = false;
+    std::shared_ptr<Memory> memory = std::make_shared<Memory>(); // --max-memory
     // How to make events from video: cusEventGeneratorOptions.
     double contrast_threshold = 0.2, threshold_spread = 0, leak_rate = 0, leak_jitter = 0, shot_rate = 0;
     int refractory = 0, seed = 0;
@@ -38,6 +41,9 @@ struct Settings : FrameSettings {
     std::string triggers_file;       // --triggers
     cusEventFormat events_format = CUS_EVENTS_M3ED;
     double fps = 30;
+    bool choose_length = true;   // neither the length of frames nor their stride is given
+    bool choose_speed = true;    // nor is --speed
+    double chosen_speed = 0;     // at which chooseLength() has frames shown; 0: it has not chosen
     diffstream::WebSettings web; // --web
 };
 

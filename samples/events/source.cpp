@@ -22,6 +22,27 @@ void check(cusStatus status) {
                inOptions(cusLastError()));
 }
 
+void warnOutside(uint64_t outside, uint64_t inside) {
+    if (outside <= inside)
+        return;
+    const std::string warning =
+        sample::text("more than half of the events lie outside the frame, %llu of %llu; --sensor-size is "
+                     "WIDTHxHEIGHT",
+                     static_cast<unsigned long long>(outside), static_cast<unsigned long long>(outside + inside));
+    sample::note("warning: %s", warning.c_str());
+    sample::detail(sample::Json().add("warning", warning));
+}
+
+void EventSource::reportOutside(const cusEventCounts &decoded) const {
+    const cusEventCounts read = counts();
+    const uint64_t outside = std::max<uint64_t>(read.bad_coordinates, decoded.bad_coordinates);
+    if (!outside)
+        return;
+    sample::figure("outside the sensor", sample::Json().add("outside_sensor", outside), "%llu",
+                   static_cast<unsigned long long>(outside));
+    warnOutside(outside, std::max<uint64_t>(read.events, decoded.events));
+}
+
 EventColumns::EventColumns(size_t capacity, bool pinned) {
     const int types[] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1}; // x, y, p; t is int64_t, as large as 64F
     for (int k = 0; k < 4; ++k)
@@ -60,7 +81,7 @@ class RecordingSource final : public EventSource {
             return false;
         size_t got = 0;
         if (cusEventReaderRead(reader_, PIECE, columns_.x(), columns_.y(), columns_.p(), columns_.t(), &got) != CUS_OK)
-            problem_ = path_ + ": " + sample::lastMessage();
+            problem_ = path_ + ": " + inOptions(sample::lastMessage());
         events = columns_.view(got);
         return got > 0;
     }
@@ -86,7 +107,7 @@ class RecordingSource final : public EventSource {
         size = 0;
         if (problem_.empty() &&
             cusEventReaderReadBytes(reader_, static_cast<size_t>(bytes_.cols), bytes_.data, &size) != CUS_OK)
-            problem_ = path_ + ": " + sample::lastMessage();
+            problem_ = path_ + ": " + inOptions(sample::lastMessage());
         return size > 0;
     }
     bool seek(uint64_t index) override {
@@ -165,6 +186,8 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
     options.height = s.sensor.height;
     options.camera = s.camera.empty() ? nullptr : s.camera.c_str();
     options.bad_events = s.skip_bad ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
+    options.max_memory = s.memory->reader();
+    options.max_chunk = std::clamp<size_t>(options.max_memory / 16, 64 << 20, UINT32_MAX);
     cusEventReader *reader = nullptr;
     const bool standard = sample::isStandard(s.input);
     std::string path = s.input;
@@ -178,11 +201,11 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
     const cusStatus status = cusEventReaderOpen(&reader, path.c_str(), &options);
     if (status == CUS_OK)
         return std::make_unique<RecordingSource>(reader, name, s.skip_bad, pinned);
-    const std::string message = sample::lastMessage();
+    const std::string message = inOptions(sample::lastMessage());
     // An input that no reader recognizes may be a video, a camera or a folder of images.
     sample::requireRegular(path);
     if (status == CUS_ERROR_IO || message.find("not an event recording") != std::string::npos)
-        return openVideo(path, generatorOptions(s, pinned ? CUS_DEVICE : CUS_HOST));
+        return openVideo(path, generatorOptions(s, pinned ? CUS_DEVICE : CUS_HOST), *s.memory);
     throw Stop(sample::INPUT, name + ": " + message);
 }
 
@@ -205,6 +228,11 @@ Selection::Selection(EventSource &source, const Settings &s)
                                          {s.activity > 0, "--activity"}})
         if (is_given)
             dropping_ += (dropping_.empty() ? "" : " and ") + std::string(name);
+    const double pixels = (o.width + 2.0) * (o.height + 2.0);
+    if (o.hot_events)
+        s.memory->take(16 * pixels, sample::text("the counts of --hot-pixels for %d x %d pixels", o.width, o.height));
+    if (o.activity)
+        s.memory->take(8 * pixels, sample::text("the times of --activity for %d x %d pixels", o.width, o.height));
     if (grid.width) {
         column_ = scaleTable(kept.width, grid.width);
         row_ = scaleTable(kept.height, grid.height);

@@ -19,6 +19,9 @@ namespace events {
 // Throws sample::Stop with the message of the call that failed.
 void check(cusStatus status);
 
+// Warns if most events lie outside: rows and columns may be exchanged.
+void warnOutside(uint64_t outside, uint64_t inside);
+
 class EventSource {
   public:
     virtual ~EventSource() = default;
@@ -52,6 +55,9 @@ class EventSource {
     // The header of a recording and what was found in it; null for a video.
     virtual const cusEventInfo *info() const { return nullptr; }
     virtual cusEventCounts counts() const { return {}; }
+
+    // Prints how many events --skip-bad has left out since they lie outside the sensor; `decoded`: by a pipeline.
+    void reportOutside(const cusEventCounts &decoded) const;
 
     const std::string &problem() const { return problem_; }
     cv::Size sensor;                                     // 0 x 0: unknown

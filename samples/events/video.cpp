@@ -14,8 +14,13 @@ namespace {
 // Gray frames, one below the other, and their times.
 class GrayFrames {
   public:
-    GrayFrames(const std::string &spec, int most) : source_(sample::openSource(spec)), most_(source_->live() ? 1 : most) {
+    // memory: counts the frames and the generator's pixels; null if they have been counted.
+    GrayFrames(const std::string &spec, int most, Memory *memory)
+        : source_(sample::openSource(spec)), most_(source_->live() ? 1 : most) {
         const cv::Size size = source_->size();
+        if (memory)
+            memory->take((40.0 + most_) * size.width * size.height,
+                         sample::text("events from frames of %d x %d pixels", size.width, size.height));
         stack_.create(size.height * most_, size.width, CV_8UC1);
     }
     // Reads as many frames as there are and fit. What stops it after the first is thrown by the next call.
@@ -56,12 +61,12 @@ class GrayFrames {
 
 class VideoSource : public EventSource {
   public:
-    VideoSource(std::string spec, const cusEventGeneratorOptions &options, int most)
-        : options_(options), spec_(std::move(spec)), most_(most) {}
+    VideoSource(std::string spec, const cusEventGeneratorOptions &options, int most, Memory &memory)
+        : options_(options), spec_(std::move(spec)), most_(most), memory_(memory) {}
     ~VideoSource() override { cusEventGeneratorDestroy(generator_); }
 
     void rewind() override {
-        frames_ = std::make_unique<GrayFrames>(spec_, most_);
+        frames_ = std::make_unique<GrayFrames>(spec_, most_, frames_ ? nullptr : &memory_);
         sensor = frames_->source().size();
         cusEventGeneratorDestroy(generator_);
         generator_ = nullptr;
@@ -84,11 +89,13 @@ class VideoSource : public EventSource {
   private:
     std::string spec_;
     int most_;
+    Memory &memory_;
 };
 
 class HostVideo final : public VideoSource {
   public:
-    HostVideo(const std::string &spec, const cusEventGeneratorOptions &options) : VideoSource(spec, options, 1) {
+    HostVideo(const std::string &spec, const cusEventGeneratorOptions &options, Memory &memory)
+        : VideoSource(spec, options, 1, memory) {
         rewind();
     }
     bool next(cusEventArrays &events) override {
@@ -108,7 +115,8 @@ class DeviceVideo final : public VideoSource {
   public:
     static constexpr int FRAMES = 16, EVENTS = 1 << 23;
 
-    DeviceVideo(const std::string &spec, const cusEventGeneratorOptions &options) : VideoSource(spec, options, FRAMES) {
+    DeviceVideo(const std::string &spec, const cusEventGeneratorOptions &options, Memory &memory)
+        : VideoSource(spec, options, FRAMES, memory) {
         const int types[] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1}; // x, y, p; t is int64_t, as large as 64F
         for (int k = 0; k < 4; ++k) {
             check(cusMatCreate(&made_[k], 1, EVENTS, types[k], CUS_DEVICE));
@@ -184,12 +192,12 @@ class DeviceVideo final : public VideoSource {
 
 } // namespace
 
-std::unique_ptr<EventSource> openVideo(const std::string &spec, const cusEventGeneratorOptions &options) {
+std::unique_ptr<EventSource> openVideo(const std::string &spec, const cusEventGeneratorOptions &options, Memory &memory) {
     if (options.space == CUS_HOST)
-        return std::make_unique<HostVideo>(spec, options);
+        return std::make_unique<HostVideo>(spec, options, memory);
     cusEventGeneratorOptions on_device = options;
     on_device.max_events = DeviceVideo::EVENTS;
-    return std::make_unique<DeviceVideo>(spec, on_device);
+    return std::make_unique<DeviceVideo>(spec, on_device, memory);
 }
 
 } // namespace events

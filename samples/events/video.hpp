@@ -7,7 +7,7 @@
 
 namespace events {
 
-// The generator's options are those of the settings. On a GPU several frames are passed at once.
-std::unique_ptr<EventSource> openVideo(const std::string &spec, const cusEventGeneratorOptions &options);
+// The generator's options are those of the settings. On a GPU several frames are passed at once. `memory` outlives the source.
+std::unique_ptr<EventSource> openVideo(const std::string &spec, const cusEventGeneratorOptions &options, Memory &memory);
 
 } // namespace events

@@ -22,7 +22,7 @@ video "$OUT/trails.$ENDING" "Walking people on black, each with a trail in the c
     "stacked_histogram: the last 1.2 s in time bins, from blue (old) to red (new)." 5
 
 show() {
-    run "$1: 0.8 s of events" cusight-events "$film" --representation "$1" --us-per-frame 800000 --range 9:9.85 --output "$OUT/$1.png"
+    run "$1: 0.8 s of events" cusight-events "$film" --representation "$1" --us-per-frame 800000 --range 9:9.8 --output "$OUT/$1.png"
     picture "$OUT/$1.png" "$2" "$1: $3"
 }
 show mdes "People as amber and azure shapes that fade behind them." \

@@ -566,7 +566,7 @@ TEST_P(EventWindows, TimesThatEndBeforeTheyBegin) {
         w.length = 2;
         size_t count = 0;
         CUS_EXPECT_OK(cusEventWindows(&input.view, &w, nullptr, 0, &count, nullptr));
-        EXPECT_EQ(count, 1u);
+        EXPECT_EQ(count, (events.size() + 1) / 2);
     }
 }
 

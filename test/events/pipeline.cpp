@@ -155,6 +155,7 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     Repeated seen = {&expected, frame, 0, 0};
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
     cusEventPipelineOptions o = options(cusWindowingDefaults());
+    o.windowing.keep_incomplete = 0;
     o.max_events = 1500000;
     o.batch_windows = 5;
     support::Owned<cusEventPipelineDestroy> pipeline;
@@ -179,6 +180,37 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     }
     EXPECT_EQ(seen.seen, size_t(rounds) * (round / window));
     EXPECT_EQ(seen.wrong, 0u);
+}
+
+// By default nothing is lost: the last window is made although it is not full, also if it is the only one.
+TEST_P(EventPipeline, WindowsThatAreNotFullAreMadeByDefault) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(100, 12, 17, 0, random);
+    const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM)};
+    const SpaceEvents input(events, space());
+    for (const auto &[unit, length] : {std::pair{CUS_WINDOW_COUNT, uint64_t{101}},
+                                       {CUS_WINDOW_COUNT, 30},
+                                       {CUS_WINDOW_DURATION, uint64_t{1} << 40}}) {
+        cusWindowing w = cusWindowingDefaults();
+        w.unit = unit, w.length = length;
+        const size_t full = length > 100 ? 0 : 100 / length;
+        for (const bool kept : {true, false}) {
+            w.keep_incomplete = kept ? w.keep_incomplete : 0;
+            size_t count = 0;
+            CUS_ASSERT_OK(cusEventWindows(&input.view, &w, nullptr, 0, &count, nullptr));
+            EXPECT_EQ(count, full + kept);
+            Collected got;
+            const Pipeline pipeline(12, 17, r, options(w), &got);
+            pushInPieces(pipeline.object, events, 40, random);
+            ASSERT_EQ(got.windows.size(), full + kept);
+            if (kept)
+                EXPECT_EQ(got.windows.back().last, 100u);
+        }
+    }
+    size_t count = 0;
+    CUS_ASSERT_OK(cusEventWindows(&input.view, nullptr, nullptr, 0, &count, nullptr));
+    EXPECT_EQ(count, 1u);
+    EXPECT_EQ(cusEventPipelineDefaults().windowing.keep_incomplete, 1);
 }
 
 TEST_P(EventPipeline, ErrorsStopIt) {
@@ -256,6 +288,7 @@ TEST_P(EventPipeline, BoundsEmptyWindowsInARow) {
     cusWindowing w = cusWindowingDefaults();
     w.unit = CUS_WINDOW_DURATION;
     w.length = 10;
+    w.keep_incomplete = 0;
     cusEventPipelineOptions o = options(w);
     // Windows 1 to 1000 are empty, then one more.
     CUS_EXPECT_OK(push(o, {3, 10000 + 15}));

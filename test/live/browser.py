@@ -60,9 +60,9 @@ class Page:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=open(self.log, "w"), start_new_session=True)
         Page.started.append(self.process)
         end = time.monotonic() + 30 * browsers.patience
-        while "in a browser" not in self.said() and self.process.poll() is None and time.monotonic() < end:
+        while "browser" not in self.said() and self.process.poll() is None and time.monotonic() < end:
             time.sleep(0.05)
-        found = re.search(r"in a browser: (\S+)", self.said())
+        found = re.search(r"(?:in|for) a browser(?::| at) (\S+)", self.said())
         if not found:
             raise RuntimeError(f"{name} does not listen: {self.said()}")
         self.page = found[1]
@@ -338,11 +338,18 @@ async def recorded(program, folder, browser):
 
 
 async def events(program, folder, browser):
-    """cusight-events shows frames of events."""
+    """cusight-events waits for a browser, shows frames of events to the end, and the page says that this was the end, also when nobody
+    answers any more."""
     page = Page(folder, "events-" + browser.name, Path(program).with_name("cusight-events"), "synthetic:160x120@200", "--web", "0",
                 "--us-per-frame", "33000")
+    expect("waiting for a browser at http://" in page.said(), f"{browser.name}: cusight-events does not say that it waits: {page.said()}")
     tab = await browser.open(page.page)
     expect(await until(20, lambda: tab.run("window.viewer.exact > 0 && window.viewer.painted > 5")), f"{browser.name}: cusight-events shows nothing exact")
+    expect(await until(30, lambda: page.process.poll() is not None), f"{browser.name}: cusight-events does not end")
+    connects = await tab.run("window.viewer.connects")
+    expect(await until(20, lambda: tab.run(f"window.viewer.connects > {connects} + 1")), f"{browser.name}: the page does not look for another sender")
+    said = await tab.text("state")
+    expect(said == "The recording has ended", f"{browser.name}: at the end of a recording the page says '{said}'")
     await tab.close()
     page.stop()
 

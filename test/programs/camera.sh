@@ -59,7 +59,7 @@ for name in evt2 dat; do
     python3 -c 'import json, sys
 o = json.load(open("out.txt"))
 l = o["latency_ms"]
-sys.exit(not (o["frames"] == 13 and 0 < l["median"] <= l["p99"] <= l["largest"] < 60000))' || fail "$name: $(cat out.txt)"
+sys.exit(not (o["frames"] == 14 and 0 < l["median"] <= l["p99"] <= l["largest"] < 60000))' || fail "$name: $(cat out.txt)"
 done
 cat evt2.raw | "$program" info - >info.txt 2>&1
 grep -q "^input: stdin, EVT2$" info.txt && grep -q "^triggers: 40 (20 rising, 20 falling)$" info.txt || fail "info of a pipe: $(cat info.txt)"

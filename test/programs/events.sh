@@ -115,7 +115,11 @@ for how in "c.h5 M3ED" "c.hdf5 Metavision" "c.raw EVT3" "d.raw EVT2 --format evt
     grep -q "^events: 40000$" out.txt && grep -q "^events in: $name, $format$" out.txt || fail "convert $how says: $(cat out.txt)"
     [ "$(checksum $name)" = "$right" ] || fail "convert $how changes the events"
     "$program" info $name | grep "^sensor: 320 x 240$" >/dev/null || fail "$name has another sensor"
+    runs 3 "$name is a recording of an event camera, expected a video; use cusight-events" "$bin/cusight-heatmap" $name --headless --device cpu --output h.mp4
     from=$name
+done
+for name in c.raw c.aedat4 c.csv c.h5; do
+    runs 3 "stdin is a recording of an event camera" "$bin/cusight-heatmap" - --headless --device cpu --output h.mp4 <$name
 done
 "$program" convert c.raw part.dat --range 0.1:0.2 >/dev/null 2>err.txt || fail "convert --range: $(cat err.txt)"
 a=$("$program" recording.txt --headless --range 0.1:0.2 --events-per-frame 500 --checksum 2>/dev/null | value checksum)
@@ -164,21 +168,96 @@ events recording.txt --events-per-frame 10000 --resize 160x120 --representation 
     fail "resize"
 [ "$(ls pictures | wc -l)" -eq 4 ] || fail "pictures: $(ls pictures)"
 
-# Fewer events than a window: the incomplete one, which is said.
+# The last frame is made although it is not full, also if it is the only one, which is said; what is left out is said, too.
 for how in "--events-per-frame 40001" "--us-per-frame 2000000000"; do
     for device in cpu cpu:3; do
         rm -f few.raw few.h5
         "$program" recording.txt $how --device $device --headless --checksum --output few.raw --save-events few.h5 >out.txt 2>err.txt || fail "$how: $(cat err.txt)"
         grep -q "^frames: 1 " out.txt || fail "$how $device makes no frame: $(cat out.txt)"
-        grep -q "^incomplete: ${how% *} is ${how#* }, more than there is" out.txt || fail "$how $device does not say so: $(cat out.txt)"
+        grep -q "^incomplete: the .*, ${how% *} is ${how#* }$" out.txt || fail "$how $device does not say so: $(cat out.txt)"
         events recording.txt $how --keep-incomplete --checksum | grep "^checksum" | grep -qf - out.txt || fail "$how: another frame"
         [ ! -s few.h5 ] || [ "$("$program" info few.h5 | value events)" = 40000 ] || fail "$how saves events twice"
     done
 done
 events recording.txt --events-per-frame 40000 --checksum | grep incomplete && fail "a full window is called incomplete"
-events recording.txt --events-per-frame 30000 --checksum | grep "^frames: 1 " >/dev/null || fail "an incomplete window after a full one"
+events recording.txt --events-per-frame 30000 --checksum >out.txt
+grep -q "^frames: 2 " out.txt && grep -q "^incomplete: the last frame has 10000 events, --events-per-frame is 30000$" out.txt ||
+    fail "an incomplete window after a full one: $(cat out.txt)"
+events recording.txt --events-per-frame 30000 --no-keep-incomplete --checksum >out.txt
+grep -q "^frames: 1 " out.txt && grep -q "^left out: 10000 events" out.txt || fail "--no-keep-incomplete: $(cat out.txt)"
+expect 3 "no frame: --events-per-frame is 40001, more than there is in 40000 events" recording.txt --events-per-frame 40001 --no-keep-incomplete --checksum
 events synthetic:96x64@3 --events-per-frame 800000 --checksum | grep "^incomplete" >/dev/null || fail "few events from video"
-expect 3 "no frame: --events-per-frame is 40001, more than there is" recording.txt --events-per-frame 40001 --shard 1/2 --output few.mp4
+expect 3 "no frame: --shard is 1/2, but all shards have 1 frames together" recording.txt --events-per-frame 40001 --shard 1/2 --output few.mp4
+
+# Frames that are only seen: all events, a video of 5 s or more; stored frames keep their default.
+events recording.txt --output seen.mp4 >out.txt
+made=$(value frames <out.txt)
+[ "${made%% *}" -ge 149 ] && [ "${made%% *}" -le 153 ] && [ "$(frames_in seen.mp4)" = "${made%% *}" ] &&
+    grep -q "^frame length: 33333 us, one every [0-9]* us, shown at 0\.[0-9]* times the speed of the recording$" out.txt ||
+    fail "a view of 0.4 s: $(cat out.txt)"
+grep -q "^left out\|^incomplete" out.txt && fail "a view leaves out events: $(cat out.txt)"
+awk 'NR == 1 { print; next } { $1 *= 20; print }' recording.txt >long.txt
+events long.txt --output seen.mp4 >out.txt
+grep -q "^frame length: 33333 us, one every 33333 us, shown at 1 times" out.txt || fail "a view of 8 s: $(cat out.txt)"
+events recording.txt --speed 0.5 --output seen.mp4 | grep "^frame length: 33333 us, one every 16667 us" >/dev/null || fail "a view with --speed"
+events synthetic:96x64@60 --output seen.mp4 | grep "^frame length: 33333 us, one every 33333 us" >/dev/null || fail "a view of a video"
+for how in "--output seen.h5" --checksum "--checksum --output seen.mp4"; do
+    events recording.txt $how | grep "^frames: 1 of" >/dev/null || fail "$how changes the default of stored frames"
+done
+events recording.txt --events-per-frame 10000 --output seen.png | grep "^not shown: 3 frames before that in seen.png$" >/dev/null || fail "one picture"
+
+# What a recording claims costs little: two pixels in 2^32.
+printf '0 65535 65535 1\n1 3 4 1\n2 3 4 0\n3 65535 65535 1\n4 65535 0 1\n' >claims.txt
+printf '%% evt 3.0\n%% geometry 65536x65536\n%% end\n\001\140\000\200\001\000\001\050' >claims.raw
+limited() { (ulimit -v 3000000; "$program" "$@") }
+for name in claims.txt claims.raw; do
+    limited info $name >out.txt 2>err.txt || fail "info $name: $(cat err.txt)"
+    grep -q "^active pixels: [13]$" out.txt || fail "info $name says: $(cat out.txt)"
+    for how in "--checksum" "--output claims.mp4" "--output claims.h5" "--checksum --representation voxel_grid" \
+        "--output claims.raw2/ --save-events claims.dat"; do
+        runs 3 "frames of 65536 x 65536 pixels need .* that --max-memory, .* leaves for them" limited $name --headless --device cpu --max-memory 2G $how
+    done
+    runs 3 "the times of --activity for 65536 x 65536 pixels need .*--max-memory" limited convert $name claims.dat --activity 9 --max-memory 2G
+    runs 3 "the counts of --hot-pixels for 65536 x 65536 pixels need .*--max-memory" limited convert $name claims.dat --hot-pixels 9 --max-memory 2G
+    limited $name --headless --device cpu --checksum --resize 64x64 >/dev/null 2>err.txt || fail "--resize: $(cat err.txt)"
+done
+# Many pixels are too many for a limit that is too small; the rest is said nevertheless.
+made_events 8000 6000 40000 >many.txt
+"$program" info many.txt --max-memory 128M >out.txt 2>err.txt || fail "info --max-memory: $(cat err.txt)"
+grep -q "^events: 40000$" out.txt && grep -q "^active pixels: not counted: .*--max-memory" out.txt || fail "info --max-memory says: $(cat out.txt)"
+runs 3 "frames of 8000 x 6000 pixels need .*--max-memory, 0.1 GiB" "$program" many.txt --headless --device cpu --checksum --max-memory 128M
+expect 2 "\-\-max-memory is '5M'" recording.txt --max-memory 5M --checksum
+
+runs 3 "events from frames of 16384 x 16384 pixels need .*--max-memory" "$program" info synthetic:16384x16384@1 --max-memory 2G
+# Rows and columns exchanged: most events are outside, which is said on stderr and in JSON.
+made_events 64 640 10000 | tail -n +2 >plain.txt
+for how in "--checksum" "info" "convert"; do
+    case $how in
+    info) set -- info plain.txt ;;
+    convert) set -- convert plain.txt swapped.dat ;;
+    *) set -- plain.txt --headless --device cpu --checksum ;;
+    esac
+    "$program" "$@" --sensor-size 640x64 --skip-bad --json >out.txt 2>err.txt || fail "$how swapped: $(cat err.txt)"
+    grep -q "warning: more than half of the events lie outside" err.txt && grep -q '"warning": "more than half' out.txt ||
+        fail "$how does not warn: $(cat err.txt out.txt)"
+    "$program" "$@" --sensor-size 64x640 --skip-bad --json >out.txt 2>err.txt || fail "$how: $(cat err.txt)"
+    grep -q "warning" err.txt out.txt && fail "$how warns without a reason: $(cat err.txt out.txt)"
+done
+
+# A page: the program says that it waits for a browser, or does not wait.
+"$program" r.txt --device cpu --headless --events-per-frame 5000 --web 0 --no-wait >out.txt 2>err.txt && code=0 || code=$?
+if ! grep -q "not available" err.txt; then
+    [ $code = 0 ] && grep -q "^in a browser: http://127.0.0.1:" err.txt && grep -q "^frames: 4 " out.txt || fail "--no-wait: $code, $(cat out.txt err.txt)"
+    "$program" r.txt --device cpu --headless --events-per-frame 5000 --web 0 >out.txt 2>err.txt &
+    waits=$!
+    for ((i = 0; i < 100; ++i)); do
+        grep -q "^waiting for a browser at http://127.0.0.1:[0-9]*/$" err.txt && break
+        sleep 0.1
+    done
+    [ $i -lt 100 ] || fail "--web does not say that it waits: $(cat err.txt)"
+    end_with INT $waits
+    [ $code = 130 ] || fail "--web waits, Ctrl-C: $code, $(cat err.txt)"
+fi
 
 # Errors.
 expect 3 "No such file\|cannot\|no such" nothing.raw
@@ -189,6 +268,11 @@ expect 3 "event .* is outside the 100 x 100 sensor" recording.txt --sensor-size 
 events recording.txt --sensor-size 100x100 --skip-bad --checksum --events-per-frame 1000 | grep "^frames: [1-9]" >/dev/null || fail "--skip-bad"
 printf '%% evt 5.0\n%% end\n' >new.raw
 expect 3 "EVT 5.0" new.raw --checksum
+printf '#!AER-DAT2.0\r\n# Timestamps tick is 1 us\r\n\000\001\002\003\000\000\000\144' >old.aedat
+expect 3 "old.aedat: the file is AEDAT 2.0, expected AEDAT 4.0" old.aedat --checksum
+# Messages of the library in words of the command line.
+runs 3 "h5repack" "$program" info "$source/test/data/m3ed_bitshuffle.h5"
+grep -q "plugins" err.txt && fail "an option that there is not: $(cat err.txt)"
 printf '%% evt 2.0\n%% geometry 640x480\n%% end\n\001\000\000\200\001\010\000\020\002' >cut.raw
 expect 3 "ends at byte" cut.raw --checksum --events-per-frame 1
 grep -q "^frames: 1 " out.txt || fail "frames before the end of the file are missing"

@@ -148,7 +148,7 @@ expect 2 "\-\-stride is 'x', expected an integer" 2 r.evt2 --stride x --output p
 cp r.evt2 same.raw
 expect 2 "expected another file than INPUT 'same.raw'" 2 same.raw --output ./same.raw
 expect 4 "part.raw cannot be written: No such file" 2 r.evt2 --output none/part.raw
-expect 3 "no frame: --events-per-frame is 40000, more than there is in 30000 events" 2 r.evt2 --events-per-frame 40000 --output part.raw
+expect 3 "no frame: --events-per-frame is 40000, more than there is in 30000 events" 2 r.evt2 --events-per-frame 40000 --no-keep-incomplete --output part.raw
 ranks 2 "$many" r.evt2 --device cuda --output part.raw >out.txt 2>err.txt
 if [ $? -ne 0 ]; then
     grep -q "no usable GPU" err.txt && [ "$(grep -c "cusight-events-mpi: " err.txt)" -eq 1 ] || fail "no GPU: $(cat err.txt)"

@@ -25,11 +25,12 @@ using cusight::check;
 class WebSink : public sample::Sink {
   public:
     WebSink(const WebSettings &web, cv::Size size, const sample::Playback &playback)
-        : settings_(settingsFor(web)), playback_(playback), sender_(createSender(size)),
+        : settings_(settingsFor(web)), playback_(playback), waits_(web.wait && !playback.live), sender_(createSender(size)),
           packed_(settings_.options.max_in_flight),
           broadcaster_(settings_, size, playback.timed ? 0 : playback.fps, packed_, sender_.get(), stats_,
                        [this](int /*port*/, const std::string &page) { page_ = page; }) {
-        std::fprintf(stderr, "in a browser: %s\n", sample::printable(page_).c_str());
+        std::fprintf(stderr, "%s %s\n",
+                     waits_ ? "waiting for a browser at" : "in a browser:", sample::printable(page_).c_str());
         const SignalsBlocked blocked;
         sending_ = std::thread([this] {
             try {
@@ -83,6 +84,7 @@ class WebSink : public sample::Sink {
         SendSettings settings;
         settings.address.port.clear();
         settings.web = web;
+        settings.web.source = "recording";
         settings.options.diff.threshold = 0; // events are sparse, and exact
         return settings;
     }
@@ -96,7 +98,7 @@ class WebSink : public sample::Sink {
     // Waits for the first viewer, then for the time of the picture. Returns false after Ctrl-C.
     bool await(double seconds) {
         constexpr auto STEP = std::chrono::milliseconds(5);
-        while (shown_ == 0 && !playback_.live && broadcaster_.connected() == 0 && !sample::interrupted())
+        while (shown_ == 0 && waits_ && broadcaster_.connected() == 0 && !sample::interrupted())
             std::this_thread::sleep_for(STEP);
         if (shown_ == 0)
             origin_ = Clock::now() - duration(seconds);
@@ -112,6 +114,7 @@ class WebSink : public sample::Sink {
 
     const SendSettings settings_;
     const sample::Playback playback_;
+    const bool waits_;
     std::string page_;
     std::unique_ptr<cusSender, DestroySender> sender_;
     PackedQueue packed_;

@@ -8,7 +8,7 @@
 
 namespace diffstream {
 
-// Prints the page's address. Unless playback.live, the first picture waits for the first viewer, and each is sent at its time.
+// Prints the page's address. Unless playback.live or --no-wait, the first picture waits for the first viewer; each is sent at its time.
 // Throws sample::Stop.
 std::unique_ptr<sample::Sink> openWebSink(const WebSettings &web, cv::Size size, const sample::Playback &playback);
 

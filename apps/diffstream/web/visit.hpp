@@ -14,6 +14,8 @@ struct WebSettings {
     Address address{"127.0.0.1", ""};     // no port: no browsers
     std::string certificate, private_key; // --web-cert, --web-cert-key: PEM; both empty: no TLS
     std::string token_file;               // --web-token
+    const char *source = "video";         // what the page says has ended: "recording"
+    bool wait = true;                     // for the first viewer; --no-wait
     bool any() const { return !address.port.empty(); }
     bool tls() const { return !certificate.empty() || !private_key.empty(); }
 };

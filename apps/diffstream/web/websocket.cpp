@@ -26,10 +26,13 @@ using ErrorCode = boost::system::error_code;
 
 struct WebContext {
     asio::io_context io{1};
+    const char *source = "";
 };
 
-std::shared_ptr<WebContext> makeWebContext() {
-    return std::make_shared<WebContext>();
+std::shared_ptr<WebContext> makeWebContext(const char *source) {
+    const auto context = std::make_shared<WebContext>();
+    context->source = source;
+    return context;
 }
 
 namespace {
@@ -253,7 +256,7 @@ bool WebSocket::flushed() const {
 void WebSocket::shutdown() {
     State &s = *state_;
     try {
-        s.socket.async_close(websocket::close_code::normal, [](const ErrorCode & /*error*/) {});
+        s.socket.async_close({websocket::close_code::normal, s.context->source}, [](const ErrorCode & /*error*/) {});
         s.drive();
     } catch (const NetError &) {
         // the other end has gone

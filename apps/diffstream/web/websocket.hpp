@@ -10,7 +10,8 @@ namespace diffstream {
 
 // What the WebSockets of one thread share.
 struct WebContext;
-std::shared_ptr<WebContext> makeWebContext();
+// `source`: what has ended when a socket is closed, which the page says.
+std::shared_ptr<WebContext> makeWebContext(const char *source = "video");
 
 // Carries the stream's bytes in binary messages of any size. The page says in text messages how many bytes it has decoded, and
 // at most WINDOW are on their way: a browser reads a WebSocket without end, whether or not its page keeps up.

@@ -27,7 +27,7 @@ struct WebSocket::State {
     std::unique_ptr<Transport> connection;
 };
 
-std::shared_ptr<WebContext> makeWebContext() {
+std::shared_ptr<WebContext> makeWebContext(const char * /*source*/) {
     return nullptr;
 }
 

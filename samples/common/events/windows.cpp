@@ -34,9 +34,22 @@ std::string lengthOption(const FrameSettings &s) {
 }
 
 std::string inOptions(std::string message) {
-    const std::string name = "max_gap = ";
-    const size_t at = message.find(name);
-    return at == std::string::npos ? message : message.replace(at, name.size(), "--max-gap ");
+    static const struct {
+        std::string library, program;
+    } NAMES[] = {
+        {"max_gap = ", "--max-gap "},
+        {"more than max_events = ", "more events than a frame may have, make --us-per-frame smaller: "},
+        {"the option max_memory", "--max-memory"},
+        {"max_memory", "--max-memory"},
+        {"max_chunk", "--max-memory"},
+        {"which needs the option plugins and the filter installed",
+         "which the programs do not decode: `h5repack -f GZIP=1 INPUT OUTPUT` rewrites it, with the filter installed"}};
+    for (const auto &name : NAMES) {
+        const size_t at = message.find(name.library);
+        if (at != std::string::npos)
+            message.replace(at, name.library.size(), name.program);
+    }
+    return message;
 }
 
 bool parseSize(const std::string &text, int &width, int &height) {

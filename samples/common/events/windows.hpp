@@ -13,7 +13,7 @@ struct FrameSettings {
     std::string representation = "histogram";
     int channels = 0; // 0: the representation's default
     int events_per_frame = 200000, us_per_frame = 0, stride = 0;
-    bool keep_incomplete = false;
+    bool keep_incomplete = true;
     int max_gap = 1000; // windows by time without events, in a row
 };
 
@@ -27,7 +27,7 @@ uint64_t windowCount(uint64_t extent, const cusWindowing &windowing);
 // "--events-per-frame is 5000", for messages.
 std::string lengthOption(const FrameSettings &settings);
 
-// The library's message about cusEventPipelineOptions, in words of the command line: --max-gap.
+// The library's message about an option of a reader or a pipeline, in words of the command line: --max-gap, --max-memory.
 std::string inOptions(std::string message);
 
 // "WIDTHxHEIGHT", each from 1 to 65536; false: invalid.

@@ -6,6 +6,8 @@
 #include "common/video/reason.hpp"
 #include "common/video/standard_input.hpp"
 
+#include "cusight/eventio.h"
+
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
@@ -313,7 +315,15 @@ void requireNoList(const std::string &path, const std::string &text) {
         throw Stop(INPUT, path + " is text (XML), expected a video");
 }
 
-// Neither missing nor empty nor a list.
+// The decoder would take a recording for a broken video, or for another format. `status`: of opening it, which closes the reader.
+void requireNoRecording(const std::string &name, cusEventReader *reader, cusStatus status) {
+    cusEventReaderClose(reader);
+    if (status == CUS_OK || status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_UNSUPPORTED ||
+        status == CUS_ERROR_CAPACITY)
+        throw Stop(INPUT, name + " is a recording of an event camera, expected a video; use cusight-events");
+}
+
+// Neither missing nor empty nor a list nor a recording.
 void requireReadable(const std::string &path) {
     requireRegular(path); // opening a pipe would wait for its writer
     std::FILE *file = std::fopen(path.c_str(), "rb");
@@ -327,6 +337,9 @@ void requireReadable(const std::string &path) {
     requireNoList(path, std::string(start, std::fread(start, 1, sizeof start, file)));
     if (fs::file_size(path, error) == 0)
         throw Stop(INPUT, path + " is empty");
+    cusEventReader *reader = nullptr;
+    const cusStatus status = cusEventReaderOpen(&reader, path.c_str(), nullptr);
+    requireNoRecording(path, reader, status);
 }
 
 // A picture in memory.
@@ -353,6 +366,9 @@ class Picture : public Source {
 std::unique_ptr<Source> openStandardInput() {
     const auto input = std::make_shared<StandardInput>();
     requireNoList("stdin", input->start());
+    cusEventReader *reader = nullptr;
+    const cusStatus status = cusEventReaderOpenMemory(&reader, input->start().data(), input->start().size(), nullptr);
+    requireNoRecording("stdin", reader, status);
     if (input->isImage())
         return std::make_unique<Picture>("stdin", decodeImage("stdin", input->readAll(), cv::IMREAD_COLOR));
     try {

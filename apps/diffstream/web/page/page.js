@@ -54,11 +54,10 @@ async function start() {
 
 // ---- The connection ----
 
-let retry = 0, live = false, ended = false;
+let retry = 0, live = false, ended = ""; // ended: what has ended, "" while it comes
 
 function connect() {
   live = true;
-  ended = false;
   ++viewer.connects;
   const address = new URL("live", location.href);
   address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
@@ -89,6 +88,7 @@ function receive(message) {
   switch (message.kind) {
   case "connected":
     retry = 0;
+    ended = "";
     viewer.info = message.info;
     viewer.broken = null; // of an earlier stream
     viewer.exact = 0;
@@ -103,8 +103,8 @@ function receive(message) {
   case "checksums": viewer.frames.push(...message.frames); break;
   case "checksum": viewer.checksums.push(message); break;
   case "ended":
-    ended = true;
-    setState(live ? "The sender has ended the video" : "The session has ended");
+    ended = live ? "video" : "session";
+    setState(`The ${ended} has ended`);
     break;
   case "failed":
     setState(message.text);
@@ -112,9 +112,10 @@ function receive(message) {
       live = false;
     break;
   case "closed":
-    if (!live || ended && !message.opened)
+    if (!live)
       break;
-    reconnectLater(ended ? "The sender has ended the video; waiting for another" : message.opened ? "Connection lost; trying again ..." :
+    ended &&= message.reason || ended;
+    reconnectLater(ended ? `The ${ended} has ended` : message.opened ? "Connection lost; trying again ..." :
       "Not connected: no sender, it has no room, or it refuses this address or token. Trying again ...");
     break;
   }

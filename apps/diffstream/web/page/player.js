@@ -199,9 +199,9 @@ class Player {
         acknowledged = received;
       }
     };
-    socket.onclose = () => {
+    socket.onclose = event => {
       if (connection === this.connections)
-        this.post({kind: "closed", opened});
+        this.post({kind: "closed", opened, reason: event.reason});
     };
   }
 
