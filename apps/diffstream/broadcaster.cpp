@@ -1,7 +1,5 @@
 #include "diffstream/broadcaster.hpp"
 
-#include "diffstream/web/session_file.hpp"
-
 #include <cmath>
 #include <string>
 #include <utility>
@@ -24,7 +22,7 @@ Broadcaster::Broadcaster(const SendSettings &settings, cv::Size size, double rat
     : settings_(settings), size_(size), rate_millihertz_(static_cast<uint32_t>(std::lround(rate * 1000))), packed_(packed),
       sender_(sender), stats_(stats) {
     if (!settings.session.empty())
-        session_ = std::make_unique<SessionFile>(settings.session, size, rate_millihertz_);
+        session_.open(std::make_unique<SessionFile>(settings.session, size, rate_millihertz_));
     open();
     const WebSettings &web = settings.web;
     const bool native = !settings.address.port.empty();
@@ -56,6 +54,18 @@ void Broadcaster::open() {
 }
 
 void Broadcaster::run() {
+    try {
+        sendAll();
+    } catch (...) {
+        pending_.reset();
+        clients_.clear(); // nobody shall wait for what does not come
+        throw;
+    }
+    if (session_.error())
+        std::rethrow_exception(session_.error());
+}
+
+void Broadcaster::sendAll() {
     while (!packed_.ended()) {
         wait(100);
         serve();
@@ -67,8 +77,7 @@ void Broadcaster::run() {
 // from here, what the viewer writes meanwhile would be answered with a reset, which discards what it has not read.
 void Broadcaster::finish() {
     pending_.reset();
-    if (session_)
-        session_->finish();
+    session_.finish([](SessionFile &file) { file.finish(); });
     for (Client &c : clients_)
         cusPeerFinish(c.peer);
     const sample::Finishing waits;
@@ -109,8 +118,7 @@ void Broadcaster::sendFrames() {
             check(cusPeerOffer(client.peer, &frame));
             transmit(client);
         });
-        if (session_)
-            session_->write(frame);
+        session_.write(log_, [&](SessionFile &file) { file.write(frame); });
         check(cusSenderRelease(sender_));
         packed_.released();
     }
