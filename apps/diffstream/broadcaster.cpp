@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <poll.h>
+#include <unistd.h>
 
 namespace diffstream {
 
@@ -14,6 +15,11 @@ using cusight::check;
 namespace {
 
 constexpr double DRAIN_SECONDS = 10; // after the last frame, for viewers that still read
+
+// Whether what is printed is read by a person, not kept in a log, which must have no secrets.
+bool onTerminal() {
+    return ::isatty(STDERR_FILENO) == 1;
+}
 
 } // namespace
 
@@ -27,7 +33,8 @@ Broadcaster::Broadcaster(const SendSettings &settings, cv::Size size, double rat
     const WebSettings &web = settings.web;
     const bool native = !settings.address.port.empty();
     const std::string page =
-        web.any() ? web_rules_->address({web.address.host, std::to_string(pending_->port(native ? 1 : 0))}) : "";
+        web.any() ? web_rules_->address({web.address.host, std::to_string(pending_->port(native ? 1 : 0))}, onTerminal())
+                  : "";
     listening(native ? pending_->port(0) : 0, page);
 }
 
@@ -44,6 +51,10 @@ void Broadcaster::open() {
     if (web.any()) {
         if (!webProblem().empty())
             throw sample::Stop(sample::USAGE, "--web is not available: " + webProblem());
+        if (web.tls() && web.token_file.empty() && !onTerminal())
+            throw sample::Stop(sample::USAGE,
+                               "--web-cert: expected --web-token-file too, since stderr is no terminal: the page's token "
+                               "would be in a log");
         if (web.tls())
             web_tls_ = std::make_unique<Tls>(TlsFiles{"", web.certificate, web.private_key, "", true}, true, "");
         web_rules_ = std::make_unique<WebRules>(web);
@@ -116,6 +127,7 @@ void Broadcaster::sendFrames() {
     while (packed_.pop(frame)) {
         forEachClient([&](Client &client) {
             check(cusPeerOffer(client.peer, &frame));
+            client.connection->nextFrame();
             transmit(client);
         });
         session_.write(log_, [&](SessionFile &file) { file.write(frame); });

@@ -66,6 +66,8 @@ class Page:
         if not found:
             raise RuntimeError(f"{name} does not listen: {self.said()}")
         self.page = found[1]
+        if token := re.search(r"\(the token is in (.+)\)", self.said()):
+            self.page = self.page.replace("...", Path(token[1]).read_text().strip())
         self.port = int(re.search(r":(\d+)/", self.page)[1])
 
     def said(self):
@@ -221,7 +223,8 @@ async def encrypted(program, folder, browser):
         print("   no openssl: skipped")
         return
     cert, key = certificate(folder, "tls-" + browser.name)
-    sender = Sender(program, folder, "tls-" + browser.name, "synthetic:160x120@100000", "--fps", "20", "--web-cert", cert, "--web-cert-key", key)
+    sender = Sender(program, folder, "tls-" + browser.name, "synthetic:160x120@100000", "--fps", "20", "--web-cert", cert, "--web-cert-key", key,
+                    "--web-token-file", str(Path(folder) / ("made-" + browser.name)))
     expect(re.match(r"https://127\.0\.0\.1:\d+/#token=[0-9a-f]{32}$", sender.page), f"the address with TLS is {sender.page}")
     tab = await browser.open(sender.page + "&checksums")
     expect(await until(15, lambda: tab.run("window.viewer.frames.length > 20 && window.viewer.exact > 0 && window.viewer.painted > 0")),
@@ -297,7 +300,7 @@ async def refusals(program, folder, browser):
     token = Path(folder) / "token"
     token.write_text("0123456789abcdef0123")
     token.chmod(0o600)
-    sender = Sender(program, folder, "secret-" + browser.name, "synthetic:64x48@100000", "--fps", "20", "--web-token", str(token))
+    sender = Sender(program, folder, "secret-" + browser.name, "synthetic:64x48@100000", "--fps", "20", "--web-token-file", str(token))
     plain = sender.page.split("#")[0]
     wrong = await browser.open(plain + "#token=0123456789abcdef0124")
     expect(await until(10, lambda: wrong.run("document.getElementById('state').textContent.includes('refuses')")),
