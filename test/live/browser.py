@@ -126,7 +126,8 @@ async def exact_and_late(program, folder, opened):
     for tab in tabs:
         frames = await tab.frames()
         check_frames(frames, truth, tab.browser.name, 300)
-        expect((await tab.text("badge")).startswith("exact"), f"{tab.browser.name}: the badge says '{await tab.text('badge')}'")
+        expect(await tab.text("badge") == "as sent; changes up to 20 are not sent", f"{tab.browser.name}: the badge says '{await tab.text('badge')}'")
+        expect(await tab.text("checked") == f"frame {await tab.run('window.viewer.exact')}", f"{tab.browser.name}: the page says it was checked at {await tab.text('checked')}")
         expect(await tab.run("window.viewer.painted") > 10, f"{tab.browser.name} paints nothing")
         print(f"   {tab.browser.name}: {len(frames)} pictures equal, '{await tab.text('badge')}'")
     for tab in late:
@@ -336,7 +337,8 @@ async def recorded(program, folder, browser):
     tab = await browser.open(f"file://{page}/index.html#checksums")
     expect(await until(20, lambda: tab.run("window.viewer.frames.length >= 120")), f"{browser.name}: the session is not played to its end")
     check_frames(await tab.frames(), truth, f"{browser.name}, recorded", 120)
-    expect((await tab.text("badge")) == "exact, checked at frame 100", f"{browser.name}: recorded: '{await tab.text('badge')}'")
+    expect((await tab.text("badge")) == "as sent; changes up to 20 are not sent", f"{browser.name}: recorded: '{await tab.text('badge')}'")
+    expect((await tab.text("checked")) == "frame 100", f"{browser.name}: recorded: checked at '{await tab.text('checked')}'")
     await tab.close()
 
 
@@ -346,6 +348,7 @@ async def events(program, folder, browser):
                 "--us-per-frame", "33000")
     tab = await browser.open(page.page)
     expect(await until(20, lambda: tab.run("window.viewer.exact > 0 && window.viewer.painted > 5")), f"{browser.name}: cusight-events shows nothing exact")
+    expect(await tab.text("badge") == "exact: all changes are sent", f"{browser.name}: events: '{await tab.text('badge')}'")
     await tab.close()
     page.stop()
 
