@@ -127,7 +127,8 @@ async def exact_and_late(program, folder, opened):
         frames = await tab.frames()
         check_frames(frames, truth, tab.browser.name, 300)
         expect(await tab.text("badge") == "as sent; changes up to 20 are not sent", f"{tab.browser.name}: the badge says '{await tab.text('badge')}'")
-        expect(await tab.text("checked") == f"frame {await tab.run('window.viewer.exact')}", f"{tab.browser.name}: the page says it was checked at {await tab.text('checked')}")
+        expect(await tab.text("checked") == f"frame {await tab.run('window.viewer.exact')}",
+               f"{tab.browser.name}: the page says it was checked at {await tab.text('checked')}")
         expect(await tab.run("window.viewer.painted") > 10, f"{tab.browser.name} paints nothing")
         print(f"   {tab.browser.name}: {len(frames)} pictures equal, '{await tab.text('badge')}'")
     for tab in late:

@@ -88,7 +88,10 @@ chmod +x limited
 program=$folder/limited goes_on wire "w.cusd cannot be written: File too large" --save-wire w.cusd
 program=$folder/limited goes_on checksums "c.txt cannot be written: File too large" --frame-checksums c.txt
 for i in 1 2 3; do # nobody watches
-    { timeout 60 ./limited send synthetic:320x240@50 --unpaced --bind 127.0.0.1:0 --save-wire w.cusd 2>&1 > /dev/null; echo "ended with $?"; } | cat > unpaced.err
+    {
+        timeout 60 ./limited send synthetic:320x240@50 --unpaced --bind 127.0.0.1:0 --save-wire w.cusd 2>&1 > /dev/null
+        echo "ended with $?"
+    } | cat > unpaced.err
     says "ended with 4" unpaced.err
     says "w.cusd cannot be written: File too large" unpaced.err
 done
@@ -115,7 +118,9 @@ if "$program" page good.cusd page > page.out 2> page.err; then
         [ -z "$(ls -A rejected.page)" ] || fail "page $1 wrote $(ls -A rejected.page)"
     }
     for session in pipe.cusd /dev/zero /dev/stdin page; do rejected $session "$session: expected a regular file"; done
-    for session in cut without_bye; do rejected $session.cusd "$session.cusd: expected a session that cusight-diffstream send --save-wire has written; it is not complete"; done
+    for session in cut without_bye; do
+        rejected $session.cusd "$session.cusd: expected a session that cusight-diffstream send --save-wire has written; it is not complete"
+    done
     rejected empty.cusd "it is not complete, 0 bytes"
     rejected twice.cusd "it goes on after its end"
     for session in headless noise damaged; do rejected $session.cusd "expected a session"; done

@@ -47,7 +47,10 @@ else
         until_ 20 grep -qs "in a browser" $name.err || fail "$name serves no page"
         page=$(sed -n 's/^in a browser: http:.*:\([0-9]*\)\/.*/\1/p' $name.err)
     }
-    flood() { python3 "$source/test/live/flood.py" "$page" "$(pgrep -P $sender)" "$@" --seconds "$seconds" > flood.out || fail "flood of $*: $(cat flood.out)"; sed 's/^/   /' flood.out; }
+    flood() { # KIND ARGUMENTS_OF_LIVE_FLOOD...
+        python3 "$source/test/live/flood.py" "$page" "$(pgrep -P $sender)" "$@" --seconds "$seconds" > flood.out || fail "flood of $*"
+        sed 's/^/   /' flood.out
+    }
     web_sender flooded
     start_viewer good; good=$viewer
     until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
