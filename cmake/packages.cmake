@@ -89,6 +89,36 @@ if(CUSIGHT_HAVE_CUDA) # opened when it is first needed, so that dpkg-shlibdeps d
     endforeach()
 endif()
 
+# ---- What is inside (SPDX) ---------------------------------------------------------------------------------------------
+# packages_sbom.cmake writes it for each package: the libraries that its files link, and what was compiled into them.
+find_program(CUSIGHT_PYTHON3 python3)
+mark_as_advanced(CUSIGHT_PYTHON3)
+set(compiled "")
+if(CUSIGHT_HAVE_CUDA)
+    list(APPEND compiled "CUB=${CUDAToolkit_VERSION}")
+endif()
+set(CPACK_CUSIGHT_CONTAINS_DEVELOPMENT ${compiled}) # the static library leaves the CUDA runtime to who links it
+if(CUSIGHT_HAVE_CUDA)
+    list(APPEND compiled "CUDA runtime=${CUDAToolkit_VERSION}")
+endif()
+set(CPACK_CUSIGHT_CONTAINS_RUNTIME ${compiled})
+get_property(cli11_version GLOBAL PROPERTY CUSIGHT_CLI11_VERSION)
+list(APPEND compiled "cusight=${PROJECT_VERSION}" "CLI11=${cli11_version}")
+set(CPACK_CUSIGHT_CONTAINS_MPI ${compiled})
+if(CUSIGHT_HAVE_WEB) # Beast in the programs; the decoder that the page loads, with its C library
+    file(STRINGS ${CUSIGHT_BEAST_INCLUDE_DIR}/boost/version.hpp boost REGEX "define BOOST_LIB_VERSION \"")
+    string(REGEX REPLACE ".*\"(.*)\".*" "\\1" boost "${boost}")
+    string(REPLACE "_" "." boost "${boost}")
+    file(STRINGS ${CUSIGHT_ZSTD_SOURCE}/zstd.h zstd REGEX "define ZSTD_VERSION_(MAJOR|MINOR|RELEASE) ")
+    string(REGEX MATCHALL "[0-9]+" zstd "${zstd}")
+    list(JOIN zstd "." zstd)
+    list(APPEND compiled "Boost.Beast=${boost}" "zstd=${zstd}" "wasi-libc=")
+endif()
+set(CPACK_CUSIGHT_CONTAINS_TOOLS ${compiled})
+set(CPACK_CUSIGHT_SBOM ${CUSIGHT_PYTHON3} ${PROJECT_SOURCE_DIR}/scripts/sbom)
+set(CPACK_CUSIGHT_VERSION ${PROJECT_VERSION})
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/packages_sbom.cmake)
+
 # ---- Documents, and what Debian's policy wants otherwise ---------------------------------------------------------------
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 set(documents ${PROJECT_BINARY_DIR}/packages)

@@ -65,7 +65,7 @@ function(cusight_decoder glue output)
     file(GLOB headers ${root}/include/cusight/*.h ${root}/src/*.h ${root}/io/live/*.h ${root}/modules/framediff/*.h)
     # __EMSCRIPTEN__ is how zstd's one file is told that there are no threads. The warnings are those of size_t with 32 bits.
     add_custom_command(OUTPUT ${output}
-        COMMAND ${CUSIGHT_WASM_COMMAND} -w -D_GNU_SOURCE -DCUSI_WITH_ZSTD=1 -D__EMSCRIPTEN__ -I${root}/include -I${root}/src -I${root}/modules
+        COMMAND ${CUSIGHT_WASM_COMMAND} -ffile-prefix-map=${root}=. -w -D_GNU_SOURCE -DCUSI_WITH_ZSTD=1 -D__EMSCRIPTEN__ -I${root}/include -I${root}/src -I${root}/modules
             -I${root}/io -I${CUSIGHT_ZSTD_SOURCE} ${glue} ${sources} ${CUSIGHT_ZSTD_SOURCE}/zstd.c -o ${output}
         DEPENDS ${glue} ${sources} ${headers} ${CUSIGHT_ZSTD_SOURCE}/zstd.c
         COMMENT "The decoder for browsers" VERBATIM)

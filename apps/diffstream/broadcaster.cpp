@@ -1,13 +1,12 @@
 #include "diffstream/broadcaster.hpp"
 
-#include "diffstream/web/session_file.hpp"
-
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <poll.h>
+#include <unistd.h>
 
 namespace diffstream {
 
@@ -17,6 +16,11 @@ namespace {
 
 constexpr double DRAIN_SECONDS = 10; // after the last frame, for viewers that still read
 
+// Whether what is printed is read by a person, not kept in a log, which must have no secrets.
+bool onTerminal() {
+    return ::isatty(STDERR_FILENO) == 1;
+}
+
 } // namespace
 
 Broadcaster::Broadcaster(const SendSettings &settings, cv::Size size, double rate, PackedQueue &packed, cusSender *sender,
@@ -24,12 +28,13 @@ Broadcaster::Broadcaster(const SendSettings &settings, cv::Size size, double rat
     : settings_(settings), size_(size), rate_millihertz_(static_cast<uint32_t>(std::lround(rate * 1000))), packed_(packed),
       sender_(sender), stats_(stats) {
     if (!settings.session.empty())
-        session_ = std::make_unique<SessionFile>(settings.session, size, rate_millihertz_);
+        session_.open(std::make_unique<SessionFile>(settings.session, size, rate_millihertz_));
     open();
     const WebSettings &web = settings.web;
     const bool native = !settings.address.port.empty();
     const std::string page =
-        web.any() ? web_rules_->address({web.address.host, std::to_string(pending_->port(native ? 1 : 0))}) : "";
+        web.any() ? web_rules_->address({web.address.host, std::to_string(pending_->port(native ? 1 : 0))}, onTerminal())
+                  : "";
     listening(native ? pending_->port(0) : 0, page);
 }
 
@@ -46,6 +51,10 @@ void Broadcaster::open() {
     if (web.any()) {
         if (!webProblem().empty())
             throw sample::Stop(sample::USAGE, "--web is not available: " + webProblem());
+        if (web.tls() && web.token_file.empty() && !onTerminal())
+            throw sample::Stop(sample::USAGE,
+                               "--web-cert: expected --web-token-file too, since stderr is no terminal: the page's token "
+                               "would be in a log");
         if (web.tls())
             web_tls_ = std::make_unique<Tls>(TlsFiles{"", web.certificate, web.private_key, "", true}, true, "");
         web_rules_ = std::make_unique<WebRules>(web);
@@ -56,6 +65,18 @@ void Broadcaster::open() {
 }
 
 void Broadcaster::run() {
+    try {
+        sendAll();
+    } catch (...) {
+        pending_.reset();
+        clients_.clear(); // nobody shall wait for what does not come
+        throw;
+    }
+    if (session_.error())
+        std::rethrow_exception(session_.error());
+}
+
+void Broadcaster::sendAll() {
     while (!packed_.ended()) {
         wait(100);
         serve();
@@ -67,8 +88,7 @@ void Broadcaster::run() {
 // from here, what the viewer writes meanwhile would be answered with a reset, which discards what it has not read.
 void Broadcaster::finish() {
     pending_.reset();
-    if (session_)
-        session_->finish();
+    session_.finish([](SessionFile &file) { file.finish(); });
     for (Client &c : clients_)
         cusPeerFinish(c.peer);
     const sample::Finishing waits;
@@ -107,10 +127,10 @@ void Broadcaster::sendFrames() {
     while (packed_.pop(frame)) {
         forEachClient([&](Client &client) {
             check(cusPeerOffer(client.peer, &frame));
+            client.connection->nextFrame();
             transmit(client);
         });
-        if (session_)
-            session_->write(frame);
+        session_.write(log_, [&](SessionFile &file) { file.write(frame); });
         check(cusSenderRelease(sender_));
         packed_.released();
     }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "diffstream/net/pending_connections.hpp"
+#include "diffstream/web/session_file.hpp"
 #include "diffstream/web/websocket.hpp"
 #include "diffstream/log.hpp"
 #include "diffstream/queues.hpp"
 #include "diffstream/sender.hpp"
+#include "diffstream/side_file.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -40,8 +42,6 @@ struct Client {
     Client &operator=(const Client &) = delete;
 };
 
-class SessionFile;
-
 // One thread serves all viewers and never blocks on a viewer or the log. A viewer that fails is dropped and logged.
 class Broadcaster {
   public:
@@ -52,8 +52,10 @@ class Broadcaster {
     Broadcaster(const Broadcaster &) = delete;
     Broadcaster &operator=(const Broadcaster &) = delete;
 
-    // Returns when the last frame is out.
+    // Returns when the last frame is out. An error ends all connections; that of --save-wire is thrown at the end only.
     void run();
+    // Of all threads.
+    Log &log() { return log_; }
 
     // Viewers that have completed the handshake.
     int connected() const { return connected_.load(); }
@@ -63,6 +65,7 @@ class Broadcaster {
   private:
     void wait(int milliseconds);
     void serve();
+    void sendAll();
     void finish();
     void open();
     void sendFrames();
@@ -86,7 +89,7 @@ class Broadcaster {
     std::unique_ptr<Tls> tls_, web_tls_;
     std::unique_ptr<WebRules> web_rules_;
     std::shared_ptr<WebContext> web_context_;
-    std::unique_ptr<SessionFile> session_;
+    SideFile<SessionFile> session_{"--save-wire"};
     std::unique_ptr<PendingConnections> pending_;
     std::list<Client> clients_;
     std::atomic<int> connected_{0};

@@ -125,7 +125,7 @@ CLI::App *addPage(CLI::App &app, std::string &session, std::string &folder) {
         sample::addCommand(app, "page", "Writes a page that plays a session of --save-wire without a server.",
                            "  cusight-diffstream send video.mp4 --unpaced --save-wire session.cusd\n"
                            "  cusight-diffstream page session.cusd session/    then open session/index.html\n");
-    sample::addPositional(*page, "SESSION", session, "what --save-wire has written", true);
+    sample::addPositional(*page, "SESSION", session, "what --save-wire has written, at most 256 MiB", true);
     sample::addPositional(*page, "FOLDER", folder, "where the page's files go; made if it does not exist", true);
     return page;
 }

@@ -114,7 +114,8 @@ class PackedQueue {
     }
     void push(const cusSentFrame &frame) {
         std::lock_guard<std::mutex> lock(mutex_);
-        frames_.push_back(frame);
+        if (!closed_)
+            frames_.push_back(frame);
         wake();
     }
     bool pop(cusSentFrame &frame) {
@@ -130,13 +131,24 @@ class PackedQueue {
         --used_;
         room_.notify_all();
     }
-    // No more frames will come, or none are wanted.
+    // No more frames will come.
     void close() {
         std::lock_guard<std::mutex> lock(mutex_);
         closed_ = true;
         room_.notify_all();
         wake();
     }
+    // Nobody takes frames any more: those that wait are dropped, and nobody waits for room.
+    void abandon() {
+        close();
+        std::lock_guard<std::mutex> lock(mutex_);
+        frames_.clear();
+    }
+    bool closed() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return closed_;
+    }
+    // Closed, and all frames have been taken.
     bool ended() {
         std::lock_guard<std::mutex> lock(mutex_);
         return closed_ && frames_.empty();

@@ -47,7 +47,7 @@ class Transmission {
           packed_(settings.options.max_in_flight),
           broadcaster_(settings, size_, rate_, packed_, sender_.get(), stats_, listening) {
         if (!settings.digests.empty())
-            digests_ = std::make_unique<sample::OutputFile>(settings.digests);
+            digests_.open(std::make_unique<sample::OutputFile>(settings.digests));
     }
 
     void run() {
@@ -66,8 +66,10 @@ class Transmission {
         sample::Progress progress("frames", total);
         std::thread sending([&] {
             guarded(send_error, [&] { broadcaster_.run(); });
-            packed_.close();
+            packed_.abandon();
             captured_.close();
+            if (settings_.times)
+                settings_.times->close();
         });
         blocked.reset();
         while (!packed_.ended()) {
@@ -80,14 +82,12 @@ class Transmission {
         sending.join();
         if (settings_.progress && stderrAccepts())
             progress.finish();
-        std::exception_ptr log_error;
-        guarded(log_error, [&] {
-            if (digests_ && stats_.frames)
-                digests_->commit();
+        digests_.finish([&](sample::OutputFile &file) {
+            if (stats_.frames)
+                file.commit();
         });
-        digests_.reset();
         report(std::chrono::duration<double>(end - first_frame_).count());
-        for (const std::exception_ptr &error : {send_error, difference_error, log_error, capture_error})
+        for (const std::exception_ptr &error : {send_error, difference_error, digests_.error(), capture_error})
             if (error)
                 std::rethrow_exception(error);
     }
@@ -103,7 +103,7 @@ class Transmission {
     }
 
     bool onGpu() const { return device_.space == CUS_DEVICE; }
-    bool stopped() const { return sample::interrupted() || stop_(); }
+    bool stopped() { return sample::interrupted() || stop_() || packed_.closed(); }
     double frameBytes() const { return 3.0 * size_.area(); }
     double frameCount() const { return static_cast<double>(std::max<long long>(stats_.frames, 1)); }
 
@@ -159,7 +159,7 @@ class Transmission {
     }
 
     // Waits until the frame is due, `seconds` after `origin`. Catches up with short delays only.
-    void pace(Clock::time_point &origin, double seconds) const {
+    void pace(Clock::time_point &origin, double seconds) {
         const auto at = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
         origin = std::max(origin, Clock::now() - MAX_CATCH_UP - at);
         for (auto now = Clock::now(); now < origin + at && !stopped(); now = Clock::now())
@@ -232,8 +232,10 @@ class Transmission {
             crc = cusCrc32c(crc, static_cast<const char *>(host.data) + static_cast<size_t>(y) * host.step,
                             static_cast<size_t>(host.cols) * 3);
         cusMatRelease(&host);
-        digests_->print("%llu %08x\n", static_cast<unsigned long long>(sequence), crc);
-        digests_->publish();
+        digests_.write(broadcaster_.log(), [&](sample::OutputFile &file) {
+            file.print("%llu %08x\n", static_cast<unsigned long long>(sequence), crc);
+            file.publish();
+        });
     }
 
     // ---- Figures ----
@@ -283,9 +285,9 @@ class Transmission {
     PackedQueue packed_;
     SenderStats stats_;
     Broadcaster broadcaster_;
-    std::unique_ptr<sample::OutputFile> digests_;  // other programs follow it while it grows
-    Clock::time_point first_frame_ = Clock::now(); // written by the capturing thread
-    double first_seconds_ = 0, earlier_ = 0;       // the time of the first frame; of all rounds of --loop before this one
+    SideFile<sample::OutputFile> digests_{"--frame-checksums"}; // other programs follow it while it grows
+    Clock::time_point first_frame_ = Clock::now();              // written by the capturing thread
+    double first_seconds_ = 0, earlier_ = 0; // the time of the first frame; of all rounds of --loop before this one
     long long submitted_ = 0, last_key_frame_ = -1000;
 };
 

@@ -66,6 +66,8 @@ class Page:
         if not found:
             raise RuntimeError(f"{name} does not listen: {self.said()}")
         self.page = found[1]
+        if token := re.search(r"\(the token is in (.+)\)", self.said()):
+            self.page = self.page.replace("...", Path(token[1]).read_text().strip())
         self.port = int(re.search(r":(\d+)/", self.page)[1])
 
     def said(self):
@@ -124,7 +126,9 @@ async def exact_and_late(program, folder, opened):
     for tab in tabs:
         frames = await tab.frames()
         check_frames(frames, truth, tab.browser.name, 300)
-        expect((await tab.text("badge")).startswith("exact"), f"{tab.browser.name}: the badge says '{await tab.text('badge')}'")
+        expect(await tab.text("badge") == "as sent; changes up to 20 are not sent", f"{tab.browser.name}: the badge says '{await tab.text('badge')}'")
+        expect(await tab.text("checked") == f"frame {await tab.run('window.viewer.exact')}",
+               f"{tab.browser.name}: the page says it was checked at {await tab.text('checked')}")
         expect(await tab.run("window.viewer.painted") > 10, f"{tab.browser.name} paints nothing")
         print(f"   {tab.browser.name}: {len(frames)} pictures equal, '{await tab.text('badge')}'")
     for tab in late:
@@ -221,7 +225,8 @@ async def encrypted(program, folder, browser):
         print("   no openssl: skipped")
         return
     cert, key = certificate(folder, "tls-" + browser.name)
-    sender = Sender(program, folder, "tls-" + browser.name, "synthetic:160x120@100000", "--fps", "20", "--web-cert", cert, "--web-cert-key", key)
+    sender = Sender(program, folder, "tls-" + browser.name, "synthetic:160x120@100000", "--fps", "20", "--web-cert", cert, "--web-cert-key", key,
+                    "--web-token-file", str(Path(folder) / ("made-" + browser.name)))
     expect(re.match(r"https://127\.0\.0\.1:\d+/#token=[0-9a-f]{32}$", sender.page), f"the address with TLS is {sender.page}")
     tab = await browser.open(sender.page + "&checksums")
     expect(await until(15, lambda: tab.run("window.viewer.frames.length > 20 && window.viewer.exact > 0 && window.viewer.painted > 0")),
@@ -297,7 +302,7 @@ async def refusals(program, folder, browser):
     token = Path(folder) / "token"
     token.write_text("0123456789abcdef0123")
     token.chmod(0o600)
-    sender = Sender(program, folder, "secret-" + browser.name, "synthetic:64x48@100000", "--fps", "20", "--web-token", str(token))
+    sender = Sender(program, folder, "secret-" + browser.name, "synthetic:64x48@100000", "--fps", "20", "--web-token-file", str(token))
     plain = sender.page.split("#")[0]
     wrong = await browser.open(plain + "#token=0123456789abcdef0124")
     expect(await until(10, lambda: wrong.run("document.getElementById('state').textContent.includes('refuses')")),
@@ -333,7 +338,8 @@ async def recorded(program, folder, browser):
     tab = await browser.open(f"file://{page}/index.html#checksums")
     expect(await until(20, lambda: tab.run("window.viewer.frames.length >= 120")), f"{browser.name}: the session is not played to its end")
     check_frames(await tab.frames(), truth, f"{browser.name}, recorded", 120)
-    expect((await tab.text("badge")) == "exact, checked at frame 100", f"{browser.name}: recorded: '{await tab.text('badge')}'")
+    expect((await tab.text("badge")) == "as sent; changes up to 20 are not sent", f"{browser.name}: recorded: '{await tab.text('badge')}'")
+    expect((await tab.text("checked")) == "frame 100", f"{browser.name}: recorded: checked at '{await tab.text('checked')}'")
     await tab.close()
 
 
@@ -345,6 +351,7 @@ async def events(program, folder, browser):
     expect("waiting for a browser at http://" in page.said(), f"{browser.name}: cusight-events does not say that it waits: {page.said()}")
     tab = await browser.open(page.page)
     expect(await until(20, lambda: tab.run("window.viewer.exact > 0 && window.viewer.painted > 5")), f"{browser.name}: cusight-events shows nothing exact")
+    expect(await tab.text("badge") == "exact: all changes are sent", f"{browser.name}: events: '{await tab.text('badge')}'")
     expect(await until(30, lambda: page.process.poll() is not None), f"{browser.name}: cusight-events does not end")
     connects = await tab.run("window.viewer.connects")
     expect(await until(20, lambda: tab.run(f"window.viewer.connects > {connects} + 1")), f"{browser.name}: the page does not look for another sender")

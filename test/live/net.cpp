@@ -1,4 +1,4 @@
-// The connections of cusight-diffstream: admission, keys in files, the log.
+// The connections of cusight-diffstream: admission, keys in files, the log, the queues between its threads.
 #include "cusight/live.h"
 
 #include "../support.hpp"
@@ -8,6 +8,9 @@
 #include "common/app.hpp"
 #include "diffstream/net/pending_connections.hpp"
 #include "diffstream/log.hpp"
+#include "diffstream/queues.hpp"
+#include "diffstream/side_file.hpp"
+#include "diffstream/times.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -40,6 +43,60 @@ bool within(double limit, F &&holds) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     return holds();
+}
+
+// ---- Queues ------------------------------------------------------------------------------------------------------------
+
+TEST(LiveQueues, NobodyWaitsForAThreadThatHasEnded) {
+    PackedQueue packed(2);
+    CaptureQueue captured(1, 2, 2, false);
+    FrameTimes times;
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(packed.waitForRoom());
+        packed.push({});
+    }
+    ASSERT_NE(captured.acquire(false), nullptr);
+    for (uint64_t i = 1; i < 4; ++i)
+        ASSERT_TRUE(times.sent(i, 0));
+    std::atomic<int> released{0};
+    std::vector<std::thread> waiting;
+    waiting.emplace_back([&] { released += !packed.waitForRoom(); });
+    waiting.emplace_back([&] { released += !captured.acquire(false); });
+    waiting.emplace_back([&] { released += !times.sent(4, 0); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(released, 0);
+    EXPECT_FALSE(packed.ended());
+    packed.abandon();
+    captured.close();
+    times.close();
+    for (std::thread &thread : waiting)
+        thread.join();
+    EXPECT_EQ(released, 3);
+    EXPECT_TRUE(packed.ended()) << "frames that nobody takes";
+    packed.push({}); // by a producer that had room before
+    EXPECT_TRUE(packed.ended());
+}
+
+TEST(LiveQueues, AFileBesideTheStreamIsGivenUpOnce) {
+    Log log(STDERR_FILENO);
+    SideFile<int> file("--save-wire");
+    int calls = 0;
+    const auto fails = [&](int &) {
+        ++calls;
+        throw sample::Stop(sample::OUTPUT, "full");
+    };
+    file.write(log, fails);
+    EXPECT_EQ(calls, 0) << "there is no file";
+    file.open(std::make_unique<int>(1));
+    file.write(log, [](int &value) { ++value; });
+    EXPECT_TRUE(file);
+    EXPECT_FALSE(file.error());
+    file.write(log, fails);
+    file.write(log, fails);
+    file.finish(fails);
+    EXPECT_EQ(calls, 1);
+    EXPECT_FALSE(file);
+    EXPECT_TRUE(file.error());
 }
 
 // ---- The log -----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,14 @@
 
 #include "../support.hpp"
 
+#include "common/app.hpp"
+
+#include <chrono>
+#include <fstream>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
 using namespace diffstream;
 using fuzz::MemoryTransport;
 
@@ -43,10 +51,44 @@ TEST(LiveWeb, OriginHostAndTokenDecide) {
     EXPECT_NE(open.refusal("/live", "evil.example:80", "http://evil.example:80"), "");
     EXPECT_NE(open.refusal("/live", "127.evil.example:80", "http://127.evil.example:80"), "");
     EXPECT_NE(open.refusal("/live", "", "http://"), "");
+    for (const char *host : {"LOCALHOST:80", "localhost", "127.1.2.3:65535", "[0:0::1]:1", "[::1]"})
+        EXPECT_EQ(open.refusal("/live", host, "http://" + std::string(host)), "") << host;
+    EXPECT_EQ(open.refusal("/live", "LocalHost:80", "http://localhost:80"), "");
+    // Only what begins like a loopback name, or is no host and port.
+    for (const char *host : {"[::1].evil.com",
+                             "[::1]evil.com:80",
+                             "localhost:evil.com",
+                             "localhost:80evil.com",
+                             "localhost.evil.com",
+                             "localhost.",
+                             "localhost.:80",
+                             "localhost:",
+                             "localhost:65536",
+                             "localhost:000080",
+                             "localhost:+80",
+                             "localhost:80:80",
+                             "localhost:80 ",
+                             "127.0.0.1.evil.com",
+                             "127.0.0.1.",
+                             "127.1",
+                             "127.0.0.256",
+                             "127.",
+                             "[::1",
+                             "[]",
+                             "[::1]]",
+                             "[::2]",
+                             "[localhost]",
+                             "::1",
+                             "[::ffff:10.0.0.1]",
+                             "user@localhost",
+                             "localhost/",
+                             "localhost,evil.com",
+                             "local\x80host"})
+        EXPECT_NE(open.refusal("/live", host, "http://" + std::string(host)), "") << host;
     WebSettings secret;
     secret.certificate = secret.private_key = "some.pem";
     const WebRules closed(secret);
-    const std::string page = closed.address({"camera.example", "443"});
+    const std::string page = closed.address({"camera.example", "443"}, true);
     ASSERT_TRUE(startsWith(page, "https://camera.example:443/#token="));
     const std::string token = page.substr(page.find('=') + 1);
     EXPECT_EQ(token.size(), 32u);
@@ -55,7 +97,111 @@ TEST(LiveWeb, OriginHostAndTokenDecide) {
                                       "/live?token=" + token.substr(1)})
         EXPECT_EQ(closed.refusal(target, "camera.example:443", "https://camera.example:443"),
                   "not authenticated: wrong token");
-    EXPECT_NE(WebRules(secret).address({"a", "1"}), closed.address({"a", "1"}));
+    EXPECT_NE(WebRules(secret).address({"a", "1"}, true), closed.address({"a", "1"}, true));
+    for (const char *host : {"camera.example:evil.com", "camera.example.", "[camera.example]", "-", ":443", "a b"}) {
+        const bool good = host == std::string("-");
+        EXPECT_EQ(closed.refusal("/live?token=" + token, host, "https://" + std::string(host)).empty(), good) << host;
+    }
+}
+
+TEST(LiveWeb, OneHostAndOneOrigin) {
+    const std::string end = fuzz::UPGRADE.substr(fuzz::UPGRADE.find("Upgrade: ")), get = "GET /live HTTP/1.1\r\n",
+                      host = "Host: localhost:1\r\n", origin = "Origin: http://localhost:1\r\n";
+    EXPECT_EQ(answerTo(get + host + origin + end), "watching");
+    EXPECT_TRUE(startsWith(answerTo(get + origin + end), "HTTP/1.1 400 "));
+    EXPECT_TRUE(startsWith(answerTo(get + host + "Host: evil.example\r\n" + origin + end), "HTTP/1.1 400 "));
+    EXPECT_TRUE(startsWith(answerTo(get + host + end), "HTTP/1.1 403 "));
+    EXPECT_TRUE(startsWith(answerTo(get + host + origin + "Origin: http://evil.example\r\n" + end), "HTTP/1.1 403 "));
+}
+
+struct TokenFile {
+    std::string path = ::testing::TempDir() + "cusight-token-" + std::to_string(::getpid());
+    TokenFile() { ::unlink(path.c_str()); }
+    ~TokenFile() { ::unlink(path.c_str()); }
+    TokenFile(const TokenFile &) = delete;
+    TokenFile &operator=(const TokenFile &) = delete;
+    std::string read() const {
+        std::ifstream in(path);
+        std::string line;
+        std::getline(in, line);
+        return line;
+    }
+};
+
+TEST(LiveWeb, TheTokensFileIsMadeOnceAndNamedInTheLog) {
+    const TokenFile file;
+    WebSettings settings;
+    settings.token_file = file.path;
+    const WebRules rules(settings);
+    const std::string token = file.read();
+    EXPECT_EQ(token.size(), 32u);
+    struct stat about = {};
+    ASSERT_EQ(::stat(file.path.c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 07777, 0600u);
+    const std::string logged = rules.address({"a", "1"}, false);
+    EXPECT_EQ(logged.find(token), std::string::npos) << logged;
+    EXPECT_NE(logged.find(file.path), std::string::npos) << logged;
+    EXPECT_EQ(rules.address({"a", "1"}, true), "http://a:1/#token=" + token);
+    EXPECT_EQ(WebRules(settings).address({"a", "1"}, true), "http://a:1/#token=" + token) << "an existing file stays";
+    // With the care of --key.
+    ASSERT_EQ(::chmod(file.path.c_str(), 0644), 0);
+    EXPECT_THROW(WebRules{settings}, sample::Stop);
+    ASSERT_EQ(::unlink(file.path.c_str()), 0);
+    ASSERT_EQ(::mkfifo(file.path.c_str(), 0600), 0);
+    EXPECT_THROW(WebRules{settings}, sample::Stop);
+    ASSERT_EQ(::unlink(file.path.c_str()), 0);
+    ASSERT_EQ(::symlink((file.path + "-elsewhere").c_str(), file.path.c_str()), 0);
+    EXPECT_THROW(WebRules{settings}, sample::Stop);
+    EXPECT_NE(::access((file.path + "-elsewhere").c_str(), F_OK), 0) << "a link was followed";
+    settings.token_file = "/nowhere/token";
+    EXPECT_THROW(WebRules{settings}, sample::Stop);
+}
+
+TEST(LiveWeb, GuessesAreSlowedDownForEachAddress) {
+    Guesses guesses;
+    const auto start = Guesses::Clock::now();
+    const auto tries = [&](const std::string &address, int from, int to) { // in ms, 100 a second
+        int looked_at = 0;
+        for (int t = from; t < to; t += 10) {
+            const auto now = start + std::chrono::milliseconds(t);
+            if (guesses.allowed(address, now)) {
+                ++looked_at;
+                guesses.failed(address, now);
+            }
+        }
+        return looked_at;
+    };
+    EXPECT_EQ(tries("a", 0, 60000), Guesses::BURST + 59);
+    EXPECT_TRUE(guesses.allowed("b", start + std::chrono::seconds(60))) << "another address";
+    EXPECT_TRUE(guesses.allowed("a", start + std::chrono::seconds(62))) << "the next second";
+    EXPECT_EQ(tries("a", 100000, 100500), Guesses::BURST) << "after a rest";
+    // Many addresses: none but those that have used up least is forgotten.
+    for (size_t i = 0; i < 3 * Guesses::ADDRESSES; ++i)
+        guesses.failed("many " + std::to_string(i), start + std::chrono::milliseconds(100500));
+    EXPECT_FALSE(guesses.allowed("a", start + std::chrono::milliseconds(100500)));
+}
+
+TEST(LiveWeb, TokensBeyondThoseAreNotLookedAt) {
+    const TokenFile file;
+    WebSettings settings;
+    settings.token_file = file.path;
+    const WebRules rules(settings);
+    Guesses guesses;
+    const auto asks = [&](const std::string &token, const std::string &address) {
+        Visit visit(rules, &guesses, address);
+        MemoryTransport transport;
+        transport.input = fuzz::UPGRADE;
+        transport.input.replace(transport.input.find("/live"), 5, token.empty() ? "/live" : "/live?token=" + token);
+        const bool watches = visit.advance(transport) == Visit::State::WATCHING;
+        return watches ? "watching" : transport.output.substr(9, 3);
+    };
+    for (int i = 0; i < 100; ++i) // a page that was opened without its token guesses nothing
+        ASSERT_EQ(asks("", "a"), "403");
+    for (int i = 0; i < Guesses::BURST; ++i)
+        ASSERT_EQ(asks("0123456789abcdef", "a"), "403");
+    EXPECT_EQ(asks("0123456789abcdef", "a"), "429");
+    EXPECT_EQ(asks(file.read(), "a"), "429") << "nothing is learned";
+    EXPECT_EQ(asks(file.read(), "b"), "watching");
 }
 
 TEST(LiveWeb, FilesAndErrors) {
@@ -161,6 +307,64 @@ TEST(LiveWeb, OnlyAWindowIsOnItsWay) {
     s.transport->input = frame(0x81, std::to_string(WebSocket::WINDOW + 50000));
     s.read();
     EXPECT_EQ(s.fill(3 * WebSocket::WINDOW), WebSocket::WINDOW);
+}
+
+// Whether all of the input is taken.
+bool takes(Socket &s, const std::string &input) {
+    s.transport->input = input;
+    try {
+        for (int i = 0; i < 1000 && !s.transport->input.empty(); ++i)
+            s.read();
+    } catch (const NetError &error) {
+        EXPECT_STREQ(error.what(), "WebSocket: the page floods the sender with messages");
+        return false;
+    }
+    return s.transport->input.empty();
+}
+
+std::string repeated(const std::string &what, size_t times) {
+    std::string out;
+    for (size_t i = 0; i < times; ++i)
+        out += what;
+    return out;
+}
+
+TEST(LiveWeb, SixtyFourMessagesOfAnyKindBetweenTwoFrames) {
+    const std::string begun = frame(0x02, "a"), piece = frame(0x00, ""), long_ping = frame(0x89, std::string(125, 'p'));
+    const struct {
+        const char *what;
+        std::string first, flood;
+    } floods[] = {{"pings", "", frame(0x89, "p")},
+                  {"long pings", "", long_ping},
+                  {"pongs", "", frame(0x8a, "")},
+                  {"texts", "", frame(0x81, "0")},
+                  {"empty pieces", begun, piece},
+                  {"empty messages", "", frame(0x82, "")},
+                  {"long", "", frame(0x82, std::string(300, 'x'))}};
+    for (const auto &flood : floods) {
+        const size_t most = WebSocket::MESSAGES - (flood.first.empty() ? 0 : 1);
+        Socket s;
+        EXPECT_TRUE(takes(s, flood.first + repeated(flood.flood, most))) << flood.what;
+        s.socket->nextFrame();
+        EXPECT_TRUE(takes(s, repeated(flood.flood, WebSocket::MESSAGES))) << flood.what << ", after a frame";
+        EXPECT_FALSE(takes(s, flood.flood)) << flood.what;
+        Socket once;
+        EXPECT_FALSE(takes(once, flood.first + repeated(flood.flood, most + 1))) << flood.what;
+    }
+}
+
+TEST(LiveWeb, APageMayAlwaysSayWhatItHasDecoded) {
+    Socket s;
+    uint64_t sent = 0;
+    for (int i = 0; i < 300; ++i) { // one large frame of the video
+        sent += s.fill(WebSocket::ACKNOWLEDGE);
+        ASSERT_TRUE(takes(s, frame(0x81, std::to_string(sent)))) << i;
+    }
+    sent += s.fill(3 * WebSocket::WINDOW);
+    for (uint64_t decoded = sent - WebSocket::WINDOW; decoded < sent; decoded += WebSocket::ACKNOWLEDGE) // all at once
+        ASSERT_TRUE(takes(s, frame(0x81, std::to_string(decoded)))) << decoded;
+    EXPECT_TRUE(takes(s, repeated(frame(0x89, ""), WebSocket::MESSAGES)));
+    EXPECT_FALSE(takes(s, frame(0x89, "")));
 }
 
 TEST(LiveWeb, BadFramesEndTheConnection) {

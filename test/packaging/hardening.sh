@@ -46,6 +46,27 @@ for file in $library $programs; do
     done < <(readelf -dW "$file" | sed -n 's/.*(R\(UN\)\?PATH).*\[\(.*\)\]$/\2/p')
 done
 
+# ---- No built file names the folders of sources and build; nor would one with debugging information
+for file in $library $build/libcusight.a $build/bin/cusight-*; do
+    [ ! -e "$file" ] || ! grep -qF -e "$source/" -e "$build/" "$file" || fail "$file names the folder that it was built in"
+done
+python3 - "$build" "$source" "$work" >"$work/paths" <<'PYTHON' || { cat "$work/paths"; fail "objects with debugging information name folders"; }
+import json, os, shlex, subprocess, sys
+build, source, work = sys.argv[1:]
+entries, bad = json.load(open(os.path.join(build, "compile_commands.json"))), 0
+for name in ("src/status.c", "src/build_information.c", "apps/diffstream/log.cpp"):
+    for entry in (e for e in entries if os.path.relpath(e["file"], source) == name):
+        command, made = shlex.split(entry["command"]), os.path.join(work, "debug.o")
+        command[command.index("-o") + 1] = made
+        subprocess.run([*command, "-g3", "-O0", "-U_FORTIFY_SOURCE", "-Wno-error"], cwd=entry["directory"], check=True)
+        content = open(made, "rb").read()
+        for folder in (source + "/", build):
+            if folder.encode() in content:
+                bad += 1
+                print(name, "names", folder)
+sys.exit(bad > 0)
+PYTHON
+
 # ---- Protections
 if [ "$(option CUSIGHT_HARDENING)" = OFF ] || [ -n "$(option CUSIGHT_SANITIZE)" ] || [ "$(option CUSIGHT_FUZZ)" = ON ]; then
     echo "the protections are not checked: they are off in this build"

@@ -64,6 +64,20 @@ done
 ! dpkg_here --verify $names 2>/dev/null | grep . || die "files differ from the packages"
 ! find "$root/usr" \( -perm /022 -o ! -perm -444 \) ! -type l | grep . || die "files with unusual permissions"
 
+# What is inside each, by SPDX.
+mapfile -t sboms < <(find "$root/usr/share/doc" -name sbom.spdx.json | sort)
+[ ${#sboms[@]} = ${#packages[@]} ] || die "there are ${#sboms[@]} SPDX documents in ${#packages[@]} packages"
+for i in "${!sboms[@]}"; do
+    case ${sboms[i]} in
+    *-tools/*) sboms[i]+==cusight,CLI11,libc.so,libopencv_core ;;
+    *-mpi/*) sboms[i]+==cusight,CLI11,libc.so ;;
+    *-dev/*) sboms[i]+==libcusight-dev ;;
+    *) sboms[i]+==libcusight,libc.so,libm.so ;;
+    esac
+    [[ ${sboms[i]} == *-dev/* ]] || ! grep -q '^CMAKE_CUDA_COMPILER:' "$build/CMakeCache.txt" || sboms[i]+=",CUDA runtime,CUB"
+done
+logged sbom.log python3 "$source/test/packaging/sbom.py" "${sboms[@]}"
+
 for language in c cxx; do
     logged $language.log cmake -S "$source/test/packaging/consumers/$language" -B "$work/$language" -G "$(option CMAKE_GENERATOR)" \
         -DCMAKE_PREFIX_PATH="$root/usr" -DCMAKE_C_COMPILER="$(option CMAKE_C_COMPILER)" -DCMAKE_CXX_COMPILER="$(option CMAKE_CXX_COMPILER)"

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """What is inside a wheel of scripts/wheels, and how large it may be. wheel.py WHEEL cpu|cuda MACHINE, such as aarch64. Exit status 1: it
 is not as it should be. Needs pyelftools, which auditwheel brings."""
+import base64
+import csv
+import hashlib
 import io
+import json
 import os
 import re
 import sys
 import zipfile
 
 from elftools.elf.elffile import ELFFile
+from sbom import problems
 
 path, backend, machine = sys.argv[1:]
 name = os.path.basename(path)
@@ -42,6 +47,19 @@ for file in files:
         expect(not any(re.match("lib(cu|nv)", library) for library in linked), f"{file} links {linked}")
         if file.startswith("cusight/_core"):
             expect((elf.get_section_by_name(".nv_fatbin") is not None) == (backend == "cuda"), "CUDA code is missing, or unexpected")
+        expect(os.getcwd().encode() not in wheel.read(file), f"{file} names the folder that it was built in")
+# What is inside, as PEP 770 has it, and RECORD, which scripts/sbom rewrites.
+sbom = next((f for f in files if re.fullmatch(r"cusight-.*\.dist-info/sboms/cusight\.spdx\.json", f)), None)
+expect(sbom, "there is no SPDX document")
+if sbom:
+    wrong += problems(json.loads(wheel.read(sbom)), ["cusight", "nanobind", "libc.so", *(["CUDA runtime", "CUB"] if backend == "cuda" else []),
+                                                     *{library.split("-")[0] for library in libraries}])
+record = next(f for f in files if f.endswith(".dist-info/RECORD"))
+rows = {row[0]: row[1] for row in csv.reader(io.StringIO(wheel.read(record).decode())) if row}
+expect(sorted(rows) == sorted(f for f in files if not f.endswith("/")), "RECORD names other files than there are")
+for file, digest in rows.items():
+    expect(file == record or digest == "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(wheel.read(file)).digest()).rstrip(b"=").decode(),
+           f"RECORD has another hash of {file}")
 limit = {"cpu": 3, "cuda": 100}[backend]  # PyPI accepts 100 MB
 expect(size <= limit * 1000000, f"{size} bytes, at most {limit} MB are expected")
 for text in wrong:

@@ -71,6 +71,65 @@ says "did not say hello within 5 s" crowd.err
 sed -n 's/^/   /; /frames sent\|bytes a frame\|stages/p' crowd.out
 cat stopped.out | sed -n 's/^left out/   stopped: left out/p'
 
+echo "-- files beside the stream that cannot be written: the viewers get all, the sender says so once and ends with 4"
+# goes_on NAME WHY ARGUMENTS...: of a sender; its viewer gets all frames. With program=, the sender's own.
+goes_on() {
+    local name=$1 why=$2; shift 2
+    start_sender $name synthetic:320x240@400 --fps 200 --min-viewers 1 "$@"
+    program=$whole start_viewer $name.viewer; ends $viewer 0 "the viewer of $name"; ends $sender 4 "$name"
+    says "the last is number 400" $name.viewer.out
+    says "$1: $why; the stream goes on without it" $name.err
+    says "cusight-diffstream: $why" $name.err
+    [ "$(grep -c "cannot be written" $name.err)" = 2 ] || fail "$name does not say it once, and why it ends: $(cat $name.err)"
+}
+whole=$program
+printf '#!/bin/bash\nulimit -f 4\nexec "%s" "$@"\n' "$program" > limited
+chmod +x limited
+program=$folder/limited goes_on wire "w.cusd cannot be written: File too large" --save-wire w.cusd
+program=$folder/limited goes_on checksums "c.txt cannot be written: File too large" --frame-checksums c.txt
+for i in 1 2 3; do # nobody watches
+    {
+        timeout 60 ./limited send synthetic:320x240@50 --unpaced --bind 127.0.0.1:0 --save-wire w.cusd 2>&1 > /dev/null
+        echo "ended with $?"
+    } | cat > unpaced.err
+    says "ended with 4" unpaced.err
+    says "w.cusd cannot be written: File too large" unpaced.err
+done
+[ -z "$(find . -name '*.cusd*')" ] || fail "a session that could not be written is there: $(find . -name '*.cusd*')"
+
+echo "-- sessions that are none"
+"$program" send synthetic:64x48@30 --unpaced --bind 127.0.0.1:0 --save-wire good.cusd > good.out 2> good.err || fail "--save-wire: $(cat good.err)"
+if "$program" page good.cusd page > page.out 2> page.err; then
+    [ -s page/index.html ] && [ -s page/recording.js ] || fail "page writes no page"
+    mkfifo pipe.cusd
+    : > empty.cusd
+    head -c 5000 good.cusd > cut.cusd
+    head -c -48 good.cusd > without_bye.cusd
+    cat good.cusd good.cusd > twice.cusd
+    tail -c +49 good.cusd > headless.cusd
+    head -c 100000 /dev/urandom > noise.cusd
+    { head -c 6000 good.cusd; printf x; tail -c +6002 good.cusd; } > damaged.cusd
+    truncate -s 300M large.cusd
+    rejected() { # SESSION TEXT
+        (ulimit -v 2000000; exec timeout 20 "$program" page "$1" rejected.page) > rejected.out 2> rejected.err
+        local code=$?
+        [ $code = 3 ] || fail "page $1 ended with $code: $(cat rejected.err)"
+        says "$2" rejected.err
+        [ -z "$(ls -A rejected.page)" ] || fail "page $1 wrote $(ls -A rejected.page)"
+    }
+    for session in pipe.cusd /dev/zero /dev/stdin page; do rejected $session "$session: expected a regular file"; done
+    for session in cut without_bye; do
+        rejected $session.cusd "$session.cusd: expected a session that cusight-diffstream send --save-wire has written; it is not complete"
+    done
+    rejected empty.cusd "it is not complete, 0 bytes"
+    rejected twice.cusd "it goes on after its end"
+    for session in headless noise damaged; do rejected $session.cusd "expected a session"; done
+    rejected large.cusd "expected at most 268435456 bytes, which browsers can load as a page; it has 314572800"
+    rejected nothing.cusd "nothing.cusd: No such file or directory"
+else
+    says "page is not available" page.err
+fi
+
 echo "-- TLS with a shared key"
 umask 077 # keys that others can read are refused
 od -An -tx1 -N32 /dev/urandom | tr -d ' \n' > right.key
@@ -139,6 +198,8 @@ if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=300k none small 2
     says "cannot be written" full_disk.err
     ends $unaffected 0 "the other viewer"; ends $sender 0 "the sender"
     sort truth > truth.sorted; saw_the_truth unaffected
+    goes_on wire_full_disk "small/w.cusd cannot be written: No space left on device" --save-wire small/w.cusd
+    [ -z "$(find small -name '*.cusd')" ] || fail "on the full disk there is still $(find small -name '*.cusd')"
     umount small
 else
     echo "   no small file system to fill here: skipped"

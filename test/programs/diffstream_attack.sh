@@ -1,6 +1,6 @@
 #!/bin/bash
 # Attacks the sender of cusight-diffstream from outside: connections that say nothing, a log that nobody reads, no file descriptors
-# left, viewers with wrong certificates. Arguments: build folder, source folder. Exit code 77: skipped.
+# left, viewers with wrong certificates, pages that flood it. Arguments: build folder, source folder. Exit code 77: skipped.
 # ATTACK_SECONDS: how long each flood lasts, by default 3.
 build=$(cd "$1" && pwd)
 source=$(cd "$2" && pwd)
@@ -39,6 +39,37 @@ else
     until_ 20 grep -qs "in a browser" web.err
     port=$(sed -n 's/^in a browser: http:.*:\([0-9]*\)\/$/\1/p' web.err)
     attack web --rate 20 --viewers 10 --kind mixed --web
+
+    echo "-- pages that send pings, texts and empty pieces without end; guesses of the token"
+    web_sender() { # NAME ARGUMENTS...: $page is the port of its page
+        local name=$1; shift
+        start_sender $name synthetic:160x120@1000000 --fps 25 --web 0 "$@"
+        until_ 20 grep -qs "in a browser" $name.err || fail "$name serves no page"
+        page=$(sed -n 's/^in a browser: http:.*:\([0-9]*\)\/.*/\1/p' $name.err)
+    }
+    flood() { # KIND ARGUMENTS_OF_LIVE_FLOOD...
+        python3 "$source/test/live/flood.py" "$page" "$(pgrep -P $sender)" "$@" --seconds "$seconds" > flood.out || fail "flood of $*"
+        sed 's/^/   /' flood.out
+    }
+    web_sender flooded
+    start_viewer good; good=$viewer
+    until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
+    for kind in pings texts empty; do flood $kind; done
+    says "WebSocket: the page floods the sender with messages" flooded.err
+    kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the flooded sender"
+    ends $good 0 "the good viewer"
+    says "left out: 0 coalesced or lost, 1 key frames, 1 connections" good.out
+    web_sender guessed --web-token-file made.token
+    [ "$(stat -c %a made.token)" = 600 ] || fail "the token's file has mode $(stat -c %a made.token)"
+    flood guesses --token "$(cat made.token)"
+    says "too many wrong tokens from its address" guessed.err
+    kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the sender whose token was guessed"
+
+    echo "-- the token is in no log"
+    ! grep -qF "$(cat made.token)" guessed.err guessed.out || fail "the log has the token"
+    says "#token=... (the token is in made.token)" guessed.err
+    script -qec "timeout 20 '$program' send synthetic:64x48@1 --bind 127.0.0.1:0 --web 0 --web-token-file made.token" terminal > /dev/null < /dev/null
+    says "#token=$(cat made.token)" terminal
 fi
 
 (umask 077; printf '%064d' 0 > a.key)
@@ -68,8 +99,11 @@ else
 
     if ! grep -q "not available" web.err; then
         echo "-- 250 silent connections a second, the page's door with TLS"
+        timeout 20 "$program" send synthetic:64x48@1 --bind 127.0.0.1:0 --web 0 --web-cert one.pem --web-cert-key one.key > log.out 2> log.err
+        [ $? = 2 ] || fail "a token that only a log would have was not refused"
+        says "expected --web-token-file too, since stderr is no terminal" log.err
         echo 0123456789abcdef > token; chmod 600 token
-        start_sender page synthetic:160x120@1000000 --fps 25 --web 127.0.0.1:0 --web-cert one.pem --web-cert-key one.key --web-token token
+        start_sender page synthetic:160x120@1000000 --fps 25 --web 127.0.0.1:0 --web-cert one.pem --web-cert-key one.key --web-token-file token
         start_viewer good; good=$viewer
         until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
         until_ 20 grep -qs "in a browser" page.err

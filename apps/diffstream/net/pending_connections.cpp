@@ -229,7 +229,7 @@ bool PendingConnections::acceptOne(Entrance &entrance) {
         pending.tls = entrance.door.tls != nullptr;
         pending.connection = std::make_unique<Connection>(accepted.socket, accepted.name, entrance.door.tls);
         if (entrance.door.web)
-            pending.visit = std::make_unique<Visit>(*entrance.door.web);
+            pending.visit = std::make_unique<Visit>(*entrance.door.web, &guesses_, accepted.address);
         pending.address = accepted.address;
         pending.deadline =
             pending.since + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(HELLO_SECONDS));

@@ -106,6 +106,7 @@ class PendingConnections {
     std::vector<std::unique_ptr<Entrance>> entrances_;
     Event admitted_event_, stop_event_;
     std::list<Pending> pending_; // oldest first
+    Guesses guesses_;
     Clock::time_point accept_again_ = Clock::now();
     std::mutex mutex_;
     std::vector<Admitted> admitted_;

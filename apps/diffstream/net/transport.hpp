@@ -21,6 +21,9 @@ class Transport {
     // Whether everything written has left for the socket. If not, read() and write() continue with it.
     virtual bool flushed() const { return true; }
 
+    // The next frame of the video is offered to the viewer, who may send messages again.
+    virtual void nextFrame() {}
+
     // Announces the end of the data, if that is possible without waiting.
     virtual void shutdown() = 0;
 

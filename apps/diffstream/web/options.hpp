@@ -7,7 +7,7 @@
 
 namespace diffstream {
 
-// --web, --web-token, --web-cert and --web-cert-key.
+// --web, --web-token-file, --web-cert and --web-cert-key.
 void addWeb(CLI::App &app, WebSettings &web);
 // Their files, for sample::Files.
 void readFiles(sample::Files &files, const WebSettings &web);

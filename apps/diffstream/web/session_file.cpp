@@ -5,9 +5,16 @@
 #include "cusight/opencv.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
 #include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace diffstream {
 
@@ -52,6 +59,87 @@ void SessionFile::finish() {
 
 namespace {
 
+// A session of a stranger: a regular file of limited size, of which no more than a piece is in memory.
+class SessionInput {
+  public:
+    explicit SessionInput(const std::string &path) : path_(path) {
+        descriptor_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); // a pipe must not wait
+        struct stat about = {};
+        if (descriptor_ < 0 || ::fstat(descriptor_, &about) != 0)
+            fail(std::strerror(errno));
+        if (!S_ISREG(about.st_mode))
+            fail("expected a regular file");
+        size_ = static_cast<uint64_t>(about.st_size);
+        if (size_ > MAX_SESSION)
+            fail(sample::text("expected at most %llu bytes, which browsers can load as a page; it has %llu",
+                              static_cast<unsigned long long>(MAX_SESSION), static_cast<unsigned long long>(size_)));
+    }
+    ~SessionInput() {
+        if (descriptor_ >= 0)
+            ::close(descriptor_);
+    }
+    SessionInput(const SessionInput &) = delete;
+    SessionInput &operator=(const SessionInput &) = delete;
+
+    // Calls use(piece) for all of the file, from its start.
+    template<class F>
+    void forEachPiece(F &&use) {
+        std::array<char, 3 << 14> piece; // base64 takes bytes by threes
+        for (uint64_t at = 0; at < size_;) {
+            const auto want = static_cast<size_t>(std::min<uint64_t>(piece.size(), size_ - at));
+            size_t have = 0;
+            while (have < want) {
+                const ssize_t n = ::pread(descriptor_, &piece[have], want - have, static_cast<off_t>(at + have));
+                if (n == 0 || (n < 0 && errno != EINTR))
+                    fail(n == 0 ? "has become shorter" : std::strerror(errno));
+                have += static_cast<size_t>(std::max<ssize_t>(n, 0));
+            }
+            use(std::string_view(piece.data(), have));
+            at += have;
+        }
+    }
+
+    // Throws unless the page's decoder takes it, whole.
+    void check() {
+        struct Destroy {
+            void operator()(cusViewer *viewer) const { cusViewerDestroy(viewer); }
+        };
+        cusViewerOptions options = cusViewerDefaults();
+        options.checksums = 1;
+        cusViewer *made = nullptr;
+        cusight::check(cusViewerCreate(&made, &options));
+        const std::unique_ptr<cusViewer, Destroy> viewer(made);
+        bool ended = false;
+        forEachPiece([&](std::string_view piece) {
+            while (!piece.empty()) {
+                size_t used = 0;
+                cusViewerUpdate update = CUS_VIEWER_NOTHING;
+                if (ended || cusViewerInput(viewer.get(), piece.data(), piece.size(), &used, &update) != CUS_OK)
+                    fail(EXPECTED + (ended ? "; it goes on after its end" : "; " + sample::lastMessage()));
+                if (update == CUS_VIEWER_BASE_MISSING)
+                    fail(EXPECTED + "; frames are missing");
+                ended = update == CUS_VIEWER_ENDED;
+                piece.remove_prefix(used);
+            }
+        });
+        if (!ended)
+            fail(EXPECTED + sample::text("; it is not complete, %llu bytes", static_cast<unsigned long long>(size_)));
+    }
+
+  private:
+    static inline const std::string EXPECTED = "expected a session that cusight-diffstream send --save-wire has written";
+
+    [[noreturn]] void fail(const std::string &why) {
+        if (descriptor_ >= 0)
+            ::close(std::exchange(descriptor_, -1));
+        throw sample::Stop(sample::INPUT, path_ + ": " + why);
+    }
+
+    const std::string path_;
+    int descriptor_ = -1;
+    uint64_t size_ = 0;
+};
+
 std::string base64(std::string_view bytes) {
     static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string out;
@@ -78,13 +166,8 @@ void writeFile(const std::string &path, std::string_view content) {
 void writeSessionPage(const std::string &session, const std::string &folder) {
     if (!webProblem().empty())
         throw sample::Stop(sample::USAGE, "page is not available: " + webProblem());
-    std::ifstream in(session, std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-    cusWireHeader header = {};
-    if (bytes.size() < CUS_WIRE_HEADER_BYTES ||
-        cusWireParse(reinterpret_cast<const uint8_t *>(bytes.data()), &header) != CUS_OK || header.type != CUS_WIRE_HELLO)
-        throw sample::Stop(sample::INPUT,
-                           session + ": expected a session that cusight-diffstream send --save-wire has written");
+    SessionInput in(session);
+    in.check();
     std::string decoder;
     for (const WebFile &file : webFiles()) {
         std::string content(file.content);
@@ -98,9 +181,13 @@ void writeSessionPage(const std::string &session, const std::string &folder) {
             content.replace(at, mark.size(), "<script src=\"recording.js\"></script>");
         writeFile(folder + "/" + std::string(file.name), content);
     }
-    writeFile(folder + "/recording.js",
-              "\"use strict\";\nwindow.CUSIGHT_RECORDING = {name: \"a recorded session\", decoder: \"" + decoder +
-                  "\",\nsession: \"" + base64(bytes) + "\"};\n");
+    sample::OutputFile recording(folder + "/recording.js");
+    const auto write = [&](const std::string &text) { recording.write(text.data(), text.size()); };
+    write("\"use strict\";\nwindow.CUSIGHT_RECORDING = {name: \"a recorded session\", decoder: \"" + decoder +
+          "\",\nsession: \"");
+    in.forEachPiece([&](std::string_view piece) { write(base64(piece)); });
+    write("\"};\n");
+    recording.commit();
 }
 
 } // namespace diffstream

@@ -38,7 +38,7 @@ class WebSink : public sample::Sink {
             } catch (...) {
                 error_ = std::current_exception();
             }
-            packed_.close();
+            packed_.abandon();
         });
     }
     ~WebSink() override {
@@ -95,16 +95,18 @@ class WebSink : public sample::Sink {
         return sender;
     }
 
-    // Waits for the first viewer, then for the time of the picture. Returns false after Ctrl-C.
+    bool over() { return sample::interrupted() || packed_.closed(); }
+
+    // Waits for the first viewer, then for the time of the picture. Returns false after Ctrl-C, or if nothing is sent any more.
     bool await(double seconds) {
         constexpr auto STEP = std::chrono::milliseconds(5);
-        while (shown_ == 0 && waits_ && broadcaster_.connected() == 0 && !sample::interrupted())
+        while (shown_ == 0 && waits_ && broadcaster_.connected() == 0 && !over())
             std::this_thread::sleep_for(STEP);
         if (shown_ == 0)
             origin_ = Clock::now() - duration(seconds);
-        while (playback_.speed > 0 && Clock::now() < origin_ + duration(seconds) && !sample::interrupted())
+        while (playback_.speed > 0 && Clock::now() < origin_ + duration(seconds) && !over())
             std::this_thread::sleep_for(std::min<Clock::duration>(STEP, origin_ + duration(seconds) - Clock::now()));
-        return !sample::interrupted();
+        return !over();
     }
 
     Clock::duration duration(double seconds) const {

@@ -1,6 +1,7 @@
 #include "diffstream/web/visit.hpp"
 
 #include "common/app.hpp"
+#include "common/output.hpp"
 #include "diffstream/net/secret.hpp"
 
 #include <boost/asio/buffer.hpp>
@@ -8,9 +9,16 @@
 #include <boost/beast/websocket/rfc6455.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cctype>
+#include <cstring>
 #include <sstream>
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 namespace diffstream {
 
@@ -19,6 +27,7 @@ namespace http = boost::beast::http;
 namespace {
 
 constexpr const char *STREAM = "/live"; // what a WebSocket asks for
+constexpr const char *WRONG_TOKEN = "not authenticated: wrong token";
 
 // Everything that a page may do, in one place: its own files and the stream, no script in the page itself.
 constexpr const char *POLICY =
@@ -30,16 +39,35 @@ std::string_view view(boost::beast::string_view text) {
     return {text.data(), text.size()};
 }
 
-// The host of "host", "host:port" or "[::1]:port".
-std::string_view hostOf(std::string_view authority) {
-    if (!authority.empty() && authority[0] == '[')
-        return authority.substr(0, authority.find(']') + 1);
-    return authority.substr(0, authority.find(':'));
+std::string lowered(std::string_view text) {
+    std::string out(text);
+    std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+    return out;
 }
 
-bool isLoopbackName(std::string_view host) {
-    const bool digits = host.find_first_not_of("0123456789.") == std::string_view::npos;
-    return host == "localhost" || host == "[::1]" || (digits && host.substr(0, 4) == "127.");
+// Takes "host", "host:port" or "[ipv6]:port" apart, in lower case. Returns the host, an IPv6 address without its brackets; "" for
+// anything else, and for a name that ends in a dot.
+std::string hostOf(std::string_view authority) {
+    const std::string text = lowered(authority);
+    const bool bracket = text.substr(0, 1) == "[";
+    const size_t end = std::min(text.size(), bracket ? text.find(']') : text.find(':'));
+    const std::string host = text.substr(bracket, end - bracket), port = text.substr(std::min(text.size(), end + bracket));
+    const bool digits = port.size() > 1 && port.size() <= 6 && port.find_first_not_of("0123456789", 1) == std::string::npos;
+    if (!port.empty() && (port[0] != ':' || !digits || std::stoi(port.substr(1)) > 65535))
+        return "";
+    in6_addr six = {};
+    if (bracket)
+        return end < text.size() && ::inet_pton(AF_INET6, host.c_str(), &six) == 1 ? host : "";
+    const bool name = !host.empty() && host.front() != '.' && host.back() != '.' &&
+                      host.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") == std::string::npos;
+    return name ? host : "";
+}
+
+bool isLoopbackName(const std::string &host) {
+    in_addr four = {};
+    in6_addr six = {};
+    return host == "localhost" || (::inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24 == 127) ||
+           (::inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six));
 }
 
 // Takes the same time wherever the texts differ.
@@ -60,16 +88,35 @@ std::string randomToken() {
     return token;
 }
 
+// Writes a token to the file, unless there is one of this name.
+void makeToken(const std::string &file) {
+    const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (descriptor < 0 && errno == EEXIST)
+        return;
+    if (descriptor < 0)
+        sample::cannotWrite(file, std::strerror(errno));
+    const std::string line = randomToken() + "\n";
+    const bool written =
+        ::write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size()) && ::fsync(descriptor) == 0;
+    const int why = errno;
+    ::close(descriptor);
+    if (!written) {
+        ::unlink(file.c_str());
+        sample::cannotWrite(file, std::strerror(why));
+    }
+}
+
 std::string readToken(const std::string &file) {
     constexpr size_t LEAST = 16, MOST = 128;
-    const Secret secret("--web-token", file, MOST + 2);
+    makeToken(file);
+    const Secret secret("--web-token-file", file, MOST + 2);
     std::string token(secret.begin(), secret.end());
     while (!token.empty() && (token.back() == '\n' || token.back() == '\r'))
         token.pop_back();
     const bool plain =
         std::all_of(token.begin(), token.end(), [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
     if (!plain || token.size() < LEAST || token.size() > MOST)
-        throw sample::Stop(sample::USAGE, "--web-token " + file +
+        throw sample::Stop(sample::USAGE, "--web-token-file " + file +
                                               sample::text(": expected %zu to %zu letters, digits, - or _, as written by "
                                                            "`openssl rand -hex 32`",
                                                            LEAST, MOST));
@@ -84,30 +131,37 @@ std::string webProblem() {
 
 // ---- Who may watch -----------------------------------------------------------------------------------------------------
 
-WebRules::WebRules(const WebSettings &settings) : tls_(settings.tls()) {
-    if (!settings.token_file.empty())
-        token_ = readToken(settings.token_file);
+WebRules::WebRules(const WebSettings &settings) : tls_(settings.tls()), token_file_(settings.token_file) {
+    if (!token_file_.empty())
+        token_ = readToken(token_file_);
     else if (tls_)
         token_ = randomToken();
 }
 
-std::string WebRules::address(const Address &listening) const {
-    return (tls_ ? "https://" : "http://") + listening.text() + "/" + (token_.empty() ? "" : "#token=" + token_);
+std::string WebRules::address(const Address &listening, bool with_token) const {
+    return (tls_ ? "https://" : "http://") + listening.text() + "/" +
+           (token_.empty() ? ""
+            : with_token   ? "#token=" + token_
+                           : "#token=... (the token is in " + token_file_ + ")");
+}
+
+std::string_view WebRules::tokenOf(std::string_view target) const {
+    const std::string_view key = "?token=";
+    const size_t at = token_.empty() ? std::string_view::npos : target.find(key);
+    return at == std::string_view::npos ? "" : target.substr(at + key.size());
 }
 
 std::string WebRules::refusal(std::string_view target, std::string_view host, std::string_view origin) const {
-    const std::string own = (tls_ ? "https://" : "http://") + std::string(host);
-    if (host.empty() || origin != own)
+    const std::string own = (tls_ ? "https://" : "http://") + lowered(host), name = hostOf(host);
+    if (name.empty())
+        return "the page's host is '" + std::string(host) + "', expected HOST, HOST:PORT or [IPV6]:PORT";
+    if (lowered(origin) != own)
         return "the page's origin is '" + std::string(origin) + "', expected '" + own + "'";
     if (token_.empty())
-        return isLoopbackName(hostOf(host))
+        return isLoopbackName(name)
                    ? ""
                    : "without a token, the page's host must be a loopback name, not '" + std::string(host) + "'";
-    const std::string_view key = "?token=";
-    const size_t at = target.find(key);
-    return sameSecret(at == std::string_view::npos ? "" : target.substr(at + key.size()), token_)
-               ? ""
-               : "not authenticated: wrong token";
+    return sameSecret(tokenOf(target), token_) ? "" : WRONG_TOKEN;
 }
 
 // ---- The request -------------------------------------------------------------------------------------------------------
@@ -136,16 +190,24 @@ Visit::State Visit::advance(Transport &connection) {
         const auto &request = parser.get();
         const std::string_view target = view(request.target()), path = target.substr(0, target.find('?'));
         const bool head = request.method() == http::verb::head;
-        if (error || !parser.is_done() || request.version() != 11) {
+        if (error || !parser.is_done() || request.version() != 11 || request.count(http::field::host) != 1) {
             refusal_ = "a request that is no HTTP/1.1";
             answer(400, "text/plain", "Bad request.\n", false);
         } else if (request.method() != http::verb::get && !head) {
             answer(405, "text/plain", "Only GET and HEAD.\n", false);
         } else if (path == STREAM && boost::beast::websocket::is_upgrade(request)) {
-            refusal_ = rules_.refusal(target, view(request[http::field::host]), view(request[http::field::origin]));
-            if (refusal_.empty())
-                return State::WATCHING;
-            answer(403, "text/plain", "Refused: wrong token or origin.\n", head);
+            const bool one = request.count(http::field::origin) == 1;
+            const std::string_view origin = one ? view(request[http::field::origin]) : "";
+            if (!mayAsk(target)) {
+                refusal_ = "not authenticated: too many wrong tokens from its address";
+                answer(429, "text/plain", "Refused: too many wrong tokens from this address.\n", head);
+            } else {
+                refusal_ = rules_.refusal(target, view(request[http::field::host]), origin);
+                if (refusal_.empty())
+                    return State::WATCHING;
+                noteGuess(target);
+                answer(403, "text/plain", "Refused: wrong token or origin.\n", head);
+            }
         } else {
             const auto &files = webFiles();
             const auto file = std::find_if(files.begin(), files.end(), [&](const WebFile &f) {
@@ -164,6 +226,17 @@ Visit::State Visit::advance(Transport &connection) {
         sent_ += n;
     }
     return State::ANSWERED;
+}
+
+// Whether its token is looked at.
+bool Visit::mayAsk(std::string_view target) const {
+    return !guesses_ || rules_.tokenOf(target).empty() || guesses_->allowed(address_, Guesses::Clock::now());
+}
+
+// A page without a token guesses nothing.
+void Visit::noteGuess(std::string_view target) {
+    if (guesses_ && refusal_ == WRONG_TOKEN && !rules_.tokenOf(target).empty())
+        guesses_->failed(address_, Guesses::Clock::now());
 }
 
 void Visit::answer(unsigned status, std::string_view type, std::string_view body, bool head) {

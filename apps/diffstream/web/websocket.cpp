@@ -72,17 +72,76 @@ class Waiting : public Operation {
     Move move_;
 };
 
+// Counts the WebSocket frames that begin in a stream of bytes, of every kind: Beast tells of no empty ones.
+class FrameCounter {
+  public:
+    size_t count(const uint8_t *bytes, size_t n) {
+        size_t begun = 0;
+        for (size_t i = 0; i < n;) {
+            if (payload_ > 0) {
+                const auto skipped = static_cast<size_t>(std::min<uint64_t>(payload_, n - i));
+                payload_ -= skipped;
+                i += skipped;
+                continue;
+            }
+            begun += fill_ == 0;
+            header_[fill_++] = bytes[i++];
+            const unsigned length = header_[1] & 127;
+            const size_t extended = length == 127 ? 8 : length == 126 ? 2 : 0, mask = header_[1] & 128 ? 4 : 0;
+            if (fill_ < 2 || fill_ < 2 + extended + mask)
+                continue;
+            payload_ = extended ? 0 : length;
+            for (size_t k = 0; k < extended; ++k)
+                payload_ = payload_ << 8 | header_[2 + k];
+            fill_ = 0;
+        }
+        return begun;
+    }
+
+  private:
+    std::array<uint8_t, 14> header_{};
+    size_t fill_ = 0;
+    uint64_t payload_ = 0; // what is left of it
+};
+
+// How many WebSocket frames a page may still send.
+class Allowance {
+  public:
+    void received(const uint8_t *bytes, size_t n) {
+        const size_t begun = counter_.count(bytes, n);
+        if (begun > left_)
+            throw NetError("WebSocket: the page floods the sender with messages");
+        left_ -= begun;
+    }
+    // The page will say that it has decoded these.
+    void sent(size_t bytes) {
+        unsaid_ += bytes;
+        left_ = std::min(left_ + unsaid_ / WebSocket::ACKNOWLEDGE, MOST);
+        unsaid_ %= WebSocket::ACKNOWLEDGE;
+    }
+    void nextFrame() { left_ = std::max(left_, WebSocket::MESSAGES); }
+
+  private:
+    static constexpr size_t MOST = WebSocket::MESSAGES + WebSocket::WINDOW / WebSocket::ACKNOWLEDGE;
+    FrameCounter counter_;
+    size_t left_ = WebSocket::MESSAGES, unsaid_ = 0;
+};
+
 // A Transport as a stream that Beast reads from and writes to.
 class Stream {
   public:
     using executor_type = asio::io_context::executor_type;
     Stream(asio::io_context &io, Transport &connection) : io_(io), connection_(connection) {}
+    Allowance &allowance() { return allowance_; }
     executor_type get_executor() const noexcept { return io_.get_executor(); }
 
     template<class Buffers, class Handler>
     auto async_read_some(const Buffers &buffers, Handler &&handler) {
-        return start(reading_, buffers, handler,
-                     [](Transport &t, const asio::mutable_buffer &b) { return t.read(b.data(), b.size()); });
+        return start(reading_, buffers, handler, [this](Transport &t, const asio::mutable_buffer &b) {
+            const size_t n = t.read(b.data(), b.size());
+            allowance_.received(static_cast<const uint8_t *>(b.data()), n);
+            return n;
+        });
     }
     template<class Buffers, class Handler>
     auto async_write_some(const Buffers &buffers, Handler &&handler) {
@@ -116,6 +175,7 @@ class Stream {
 
     asio::io_context &io_;
     Transport &connection_;
+    Allowance allowance_;
     std::unique_ptr<Operation> reading_, writing_;
 };
 
@@ -237,6 +297,7 @@ size_t WebSocket::write(const void *data, size_t bytes) {
     const size_t n = std::min({bytes, MESSAGE, static_cast<size_t>(WINDOW - on_their_way)});
     s.out.assign(static_cast<const uint8_t *>(data), static_cast<const uint8_t *>(data) + n);
     s.sent += n;
+    s.socket.next_layer().allowance().sent(n);
     s.writing = true;
     s.socket.async_write(asio::buffer(s.out), [weak = std::weak_ptr<State>(state_)](const ErrorCode &error, size_t /*n*/) {
         if (const auto state = weak.lock()) {
@@ -251,6 +312,10 @@ size_t WebSocket::write(const void *data, size_t bytes) {
 
 bool WebSocket::flushed() const {
     return !state_->writing;
+}
+
+void WebSocket::nextFrame() {
+    state_->socket.next_layer().allowance().nextFrame();
 }
 
 void WebSocket::shutdown() {

@@ -15,7 +15,7 @@ const std::vector<WebFile> &webFiles() {
 
 WebRules::WebRules(const WebSettings &settings) : tls_(settings.tls()) {}
 
-std::string WebRules::address(const Address & /*listening*/) const {
+std::string WebRules::address(const Address & /*listening*/, bool /*with_token*/) const {
     return token_;
 }
 
@@ -50,6 +50,8 @@ size_t WebSocket::write(const void *data, size_t bytes) {
 bool WebSocket::flushed() const {
     return state_->connection->flushed();
 }
+
+void WebSocket::nextFrame() {}
 
 void WebSocket::shutdown() {
     state_->connection->shutdown();

@@ -10,7 +10,7 @@ const recorded = window.CUSIGHT_RECORDING; // in a page that plays a session wit
 const canvases = {picture: element("picture"), heatmap: element("heatmap")};
 const HISTORY = 60; // seconds of the plots
 
-const viewer = window.viewer = {frames: [], checksums: [], painted: 0, connects: 0, paused: false, view: "picture", info: null, broken: null, exact: 0};
+const viewer = window.viewer = {frames: [], checksums: [], painted: 0, connects: 0, paused: false, view: "picture", info: null, broken: null, exact: 0, bound: 0};
 
 // ---- The player, in a worker if there can be one ----
 
@@ -127,18 +127,25 @@ function check(info) {
   else
     viewer.broken = viewer.broken ?? info.checked;
   errors.push({time: performance.now() / 1000, value: info.exact ? info.errorBound : 255, exact: info.exact});
-  element("error").textContent = !info.exact ? "unknown" : info.errorBound < 255 ? `at most ${info.errorBound} of 255` : "no bound";
+  viewer.bound = info.errorBound;
+  element("checked").textContent = `frame ${info.checked}`;
   setBadge();
+}
+
+// What the picture has of the camera's: it is what was sent, bit for bit, and the sender leaves out changes up to its threshold.
+function asSent() {
+  return viewer.bound === 0 ? "exact: all changes are sent"
+    : viewer.bound < 255 ? `as sent; changes up to ${viewer.bound} are not sent` : "as sent; what counts as noise is not sent";
 }
 
 function setBadge() {
   const badge = element("badge");
   const [text, kind] = viewer.broken !== null ? [`broken at frame ${viewer.broken}`, "broken"]
-    : viewer.exact ? [`exact, checked at frame ${viewer.exact}`, "exact"] : ["not checked yet", "unknown"];
+    : viewer.exact ? [asSent(), "exact"] : ["not checked yet", "unknown"];
   if (badge.textContent !== text)
     badge.textContent = text;
   if (badge.className !== "badge " + kind) // screen readers hear of changes, not of each check
-    element("spoken").textContent = {exact: "The picture is exact", broken: "The picture is " + text}[kind] ?? "";
+    element("spoken").textContent = {exact: "The picture is " + text, broken: "The picture is " + text}[kind] ?? "";
   badge.className = "badge " + kind;
 }
 

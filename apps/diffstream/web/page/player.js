@@ -81,7 +81,7 @@ function messagesOf(bytes) {
 
 // One viewer. `canvases` has a canvas each for picture and heatmap; post(message) tells the page what happens.
 class Player {
-  static ACKNOWLEDGE = 32 * 1024; // bytes decoded, before the sender is told
+  static ACKNOWLEDGE = 32 * 1024; // bytes decoded, before the sender is told: WebSocket::ACKNOWLEDGE there
   static REPORT = 250;            // ms between reports
 
   constructor(decoder, canvases, settings, post) {

@@ -1,0 +1,17 @@
+# Run by cpack before it packs: adds sbom.spdx.json to the documents of each package.
+if(CPACK_GENERATOR STREQUAL "DEB")
+    foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+        string(TOUPPER ${component} upper)
+        set(name ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+        file(GLOB_RECURSE copyright ${CPACK_TEMPORARY_DIRECTORY}/${component}/copyright)
+        if(NOT copyright)
+            message(FATAL_ERROR "${component} has no copyright, beside which its SPDX document goes")
+        endif()
+        cmake_path(GET copyright PARENT_PATH documents)
+        set(contains ${CPACK_CUSIGHT_CONTAINS_${upper}})
+        list(TRANSFORM contains PREPEND --contains=)
+        execute_process(COMMAND ${CPACK_CUSIGHT_SBOM} --name ${name} --version ${CPACK_CUSIGHT_VERSION} ${contains}
+            --output ${documents}/sbom.spdx.json ${CPACK_TEMPORARY_DIRECTORY}/${component} COMMAND_ERROR_IS_FATAL ANY)
+        file(CHMOD ${documents}/sbom.spdx.json PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+    endforeach()
+endif()
