@@ -52,6 +52,8 @@ void SessionFile::finish() {
 
 namespace {
 
+const char *const DECODER = "decoder.wasm", *const RECORDING = "recording.js";
+
 std::string base64(std::string_view bytes) {
     static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string out;
@@ -78,6 +80,11 @@ void writeFile(const std::string &path, std::string_view content) {
 void writeSessionPage(const std::string &session, const std::string &folder) {
     if (!webProblem().empty())
         throw sample::Stop(sample::USAGE, "page is not available: " + webProblem());
+    const auto place = [&](std::string_view name) { return folder + "/" + std::string(name); };
+    for (const WebFile &file : webFiles())
+        if (file.name != DECODER)
+            sample::currentFiles().derive("FOLDER", folder, place(file.name));
+    sample::currentFiles().derive("FOLDER", folder, place(RECORDING));
     std::ifstream in(session, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     cusWireHeader header = {};
@@ -85,22 +92,22 @@ void writeSessionPage(const std::string &session, const std::string &folder) {
         cusWireParse(reinterpret_cast<const uint8_t *>(bytes.data()), &header) != CUS_OK || header.type != CUS_WIRE_HELLO)
         throw sample::Stop(sample::INPUT,
                            session + ": expected a session that cusight-diffstream send --save-wire has written");
+    sample::makeFolder(folder);
     std::string decoder;
     for (const WebFile &file : webFiles()) {
         std::string content(file.content);
-        if (file.name == "decoder.wasm") {
+        if (file.name == DECODER) {
             decoder = base64(file.content);
             continue; // a page opened as a file cannot fetch it
         }
         const std::string mark = "<!-- recording -->";
         const size_t at = content.find(mark);
         if (file.name == "index.html" && at != std::string::npos)
-            content.replace(at, mark.size(), "<script src=\"recording.js\"></script>");
-        writeFile(folder + "/" + std::string(file.name), content);
+            content.replace(at, mark.size(), std::string("<script src=\"") + RECORDING + "\"></script>");
+        writeFile(place(file.name), content);
     }
-    writeFile(folder + "/recording.js",
-              "\"use strict\";\nwindow.CUSIGHT_RECORDING = {name: \"a recorded session\", decoder: \"" + decoder +
-                  "\",\nsession: \"" + base64(bytes) + "\"};\n");
+    writeFile(place(RECORDING), "\"use strict\";\nwindow.CUSIGHT_RECORDING = {name: \"a recorded session\", decoder: \"" +
+                                    decoder + "\",\nsession: \"" + base64(bytes) + "\"};\n");
 }
 
 } // namespace diffstream

@@ -30,7 +30,8 @@ class SessionFile {
     cusPeer *peer_ = nullptr;
 };
 
-// Writes the page and the session to `folder`, which must exist: its index.html plays the session without a server.
+// Writes the page and the session to `folder`, which is made if it does not exist: its index.html plays the session without a server.
+// Throws Stop(OUTPUT) if one of the files exists, unless --overwrite is given.
 void writeSessionPage(const std::string &session, const std::string &folder);
 
 } // namespace diffstream
