@@ -245,7 +245,7 @@ void Files::refuse(const Entry &own, const Entry &other, const std::string &path
                           "'" + (path == own.value ? "" : ": it would replace " + path));
 }
 
-// Throws if an existing file, or one without a number, may not be written.
+// Throws if the file is an input or another output.
 void Files::addFile(const Output &output, const std::string &path) {
     const Entry &own = output.entry;
     Identity identity;
@@ -254,8 +254,12 @@ void Files::addFile(const Output &output, const std::string &path) {
         if (!is_new && (at->second.role != own.role || at->second.value != own.value))
             refuse(own, at->second, path);
     }
+}
+
+// Throws if there is a file under a name that the program makes up.
+void Files::requireFree(const Entry &own, const std::string &path) const {
     struct stat about;
-    if (output.derived && !overwrite && ::lstat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode))
+    if (!overwrite && !overwrite && ::lstat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode))
         throw Stop(OUTPUT,
                    own.role + " is '" + own.value + "', but " + path + " exists; expected another place, or --overwrite");
 }
@@ -310,13 +314,17 @@ void Files::derive(const std::string &role, const std::string &value, const std:
     const Output output = {{role, value}, {placeOf(path), "", 0}, false, true};
     addFile(output, path);
     add(output);
+    requireFree(output.entry, path);
 }
 
 void Files::derive(const std::string &role, const std::string &value, const NumberedName &names) {
     const Output output = {{role, value}, {placeOf(names.head), names.tail, names.digits}, true, true};
-    for (const std::string &file : filesOf(names))
+    const std::vector<std::string> taken = filesOf(names);
+    for (const std::string &file : taken)
         addFile(output, file);
     add(output);
+    for (const std::string &file : taken)
+        requireFree(output.entry, file);
 }
 
 std::string Files::defaultOutput(const std::string &name) {

@@ -96,6 +96,7 @@ class Files {
     [[noreturn]] static void refuse(const Entry &own, const Entry &other, const std::string &path);
     void add(const Output &output);
     void addFile(const Output &output, const std::string &path);
+    void requireFree(const Entry &own, const std::string &path) const;
 
     bool begun_ = false;
     std::map<Identity, Entry> known_;
