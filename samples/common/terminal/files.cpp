@@ -220,6 +220,15 @@ bool Files::identify(const std::string &path, Identity &identity) {
     return true;
 }
 
+void Files::begin(bool any) {
+    begun_ = !any;
+    known_.clear();
+    stdin_.clear();
+    stdout_.clear();
+    outputs_.clear();
+    written_.clear();
+}
+
 bool Files::Output::has(const std::string &path) const {
     return numbered ? names.matches(path) : names.head == path;
 }
@@ -259,7 +268,7 @@ void Files::addFile(const Output &output, const std::string &path) {
 // Throws if there is a file under a name that the program makes up.
 void Files::requireFree(const Entry &own, const std::string &path) const {
     struct stat about;
-    if (!overwrite && !overwrite && ::lstat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode))
+    if (!overwrite && ::lstat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode))
         throw Stop(OUTPUT,
                    own.role + " is '" + own.value + "', but " + path + " exists; expected another place, or --overwrite");
 }

@@ -45,8 +45,8 @@ class Files {
   public:
     bool overwrite = false; // --overwrite
 
-    // From now on, OutputFile writes only what was declared.
-    void begin() { begun_ = true; }
+    // Begins a run, in which nothing is declared yet. Only what is declared can be written then, unless `any` is set, for tests.
+    void begin(bool any = false);
 
     // `role`: "INPUT" or "--mask". `value`: of an input as for openSource (cameras, URLs and generated clips are not files), of
     // PICTURES as for openFile. Inputs come before outputs. Throws Stop(USAGE) if stdin or stdout ("-") is used twice, or if an
