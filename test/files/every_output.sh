@@ -66,7 +66,7 @@ sender=$(sed -n 's/^listening on \([^,]*\).*/\1/p' sender)
 
 # fresh: an empty folder with the inputs, and links to them, to work in. The user's files are in ../given.
 fresh() {
-    cd "$work" && rm -rf try && mkdir try && cd try || exit 1
+    cd "$work" && rm -rf "try-$program" && mkdir "try-$program" && cd "try-$program" || exit 1
     cp -p ../given.* . && cp given.png right.png
     local file
     for file in given.*; do
@@ -79,7 +79,8 @@ intact() { # the user's files
     local file
     for file in ../given.*; do cmp -s "$file" "${file#../}" || fail "$what changed ${file#../}: $1"; done
 }
-# attempt VALUE [MORE...]: calls the program with this output, without its ending if it is to be had from the table; its exit code is in got.
+# attempt VALUE [MORE...]: calls the program with this output, and the ending that the table has, or with =VALUE without that; its exit
+# code is in got.
 attempt() {
     local value=$1 words=()
     shift
@@ -133,12 +134,10 @@ made_up() { # VALUE FILES...
     done
 }
 
-programs=0 options=0 cases=0
-for path in "$bin"/cusight-*; do
-    [ -x "$path" ] || continue
-    program=${path#"$bin"/cusight-}
-    table=$("$path" --generate-files) || { fail "$program has no table of its files: $table"; continue; }
-    programs=$((programs + 1))
+# walk PROGRAM: all its options; the last line is how many, and of how many cases.
+walk() {
+    local program=$1 path=$bin/cusight-$1 options=0 cases=0
+    table=$("$path" --generate-files) || { fail "$program has no table of its files: $table"; return; }
     # Options of --help with the name of a file are in the table, whether they read or write.
     for command in - $(sed -n 's/^\([a-z]*\) .*/\1/p' <<<"$table" | sort -u); do
         for name in $("$path" ${command#-} --help | sed -nE 's/^  (-[^ ]*, )?(--[a-z-]+),? (--[a-z-]+ )?(FILE|FOLDER|MASK).*/\2/p'); do
@@ -158,7 +157,7 @@ for path in "$bin"/cusight-*; do
         type=${type#VALUE}
 
         fresh
-        attempt ""=
+        attempt "="
         refused "an empty name"
         grep -qF -e "$name is ''" said || fail "$what, an empty name: $(cat said)"
         if [ -n "$input" ] && [ "$kind" != folder ]; then
@@ -210,22 +209,37 @@ for path in "$bin"/cusight-*; do
         attempt "named" --json
         grep -v '^{' said >notes
         grep '^{' said | tail -n 1 >json
-        for file in $(find . -newer right.png -type f ! -name said ! -name text ! -name notes ! -name json ! -name 'given.*' ! -name right.png); do
+        mapfile -t files < <(find . -newer right.png -type f | grep -vE '/(said|text|notes|json|right.png|given[.].*)$')
+        for file in "${files[@]}"; do
             grep -qF -- "${file#./}" text || fail "$what has written ${file#./}, and its results do not say so: $(cat text)"
-            python3 -c 'import json, sys; sys.exit(sys.argv[1] not in [f["file"] for f in json.load(open("json"))["files"]])' "${file#./}" ||
+            python3 -c 'import json, sys
+sys.exit(sys.argv[1] not in [f["file"] for f in json.load(open("json"))["files"]])' "${file#./}" ||
                 fail "$what has written ${file#./}, which is not in its JSON: $(cat json)"
         done
         if [ "$kind" = pictures ]; then
             fresh
-            attempt =made/
+            attempt "=made/"
             accepted "numbered pictures"
             first=$(find made -name '*.png' | sort | head -n 1)
             [ -n "$first" ] || fail "$what wrote no numbered pictures"
-            made_up =made/ "$first"
+            made_up "=made/" "$first"
         fi
     done <<<"$table"
+    echo "walked $options $cases"
+}
+
+programs=0
+for path in "$bin"/cusight-*; do
+    program=${path#"$bin"/cusight-}
+    walk "$program" >"$work/walked-$program" 2>&1 &
+    programs=$((programs + 1))
+    walks[programs]=$!
 done
+wait "${walks[@]}"
 cd "$work" || exit 1
+read -r options cases < <(awk '/^walked / { o += $2; c += $3 } END { print o, c }' walked-*)
+grep -hv "^walked " walked-* && failed=1
+[ "$(cat walked-* | grep -c "^walked ")" = $programs ] || fail "not all programs were walked"
 echo "$cases cases of $options options that write, of $programs programs"
-[ $programs -ge 7 ] && [ $options -ge 25 ] || fail "programs or options are missing"
+[ $programs -ge 7 ] && [ "$options" -ge 25 ] || fail "programs or options are missing"
 finish

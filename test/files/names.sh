@@ -54,7 +54,9 @@ heatmap 0 "files: beside.json" v.avi --output beside.ppm --report beside.json
 grep -q "^things: " said && grep -q "^view: heatmap$" said || fail "heatmap and report: $(cat said)"
 cmp -s plain.ppm beside.ppm || fail "--report changes what --output is"
 heatmap 0 "files: " v.avi --report alone.json
-python3 -c 'import json; a, b = (json.load(open(f + ".json"))["inputs"] for f in ("alone", "beside")); assert a == b and a[0]["things"], (a, b)' ||
+python3 -c 'import json
+a, b = (json.load(open(f + ".json"))["inputs"] for f in ("alone", "beside"))
+assert a == b and a[0]["things"], (a, b)' ||
     fail "the report beside a heatmap is another one"
 heatmap 0 "" v.avi --view motion --output boxes.ppm --report boxes.json
 cmp -s plain.ppm boxes.ppm && fail "--view motion is a heatmap"
@@ -95,7 +97,13 @@ stop() { # SIGNAL
     kill -9 $sender 2>/dev/null
     wait $sender 2>/dev/null
 }
-growing() { for ((i = 0; i < 600; ++i)); do [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -gt 100000 ] && return; sleep 0.1; done; fail "$1 does not grow: $(cat recorded)"; }
+growing() { # FILE
+    for ((i = 0; i < 600; ++i)); do
+        [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -gt 100000 ] && return
+        sleep 0.1
+    done
+    fail "$1 does not grow: $(cat recorded)"
+}
 for case in mp4:mkv mkv:mkv webm:mkv avi:avi y4m:y4m; do
     type=${case%:*} part=cam.part.${case#*:} again=cam.part-2.${case#*:}
     rm -f cam.*
