@@ -133,19 +133,18 @@ int run(int argc, char **argv) {
                                      "Writes the video, and capsule.png, capsule-mask.png and truth.csv to FOLDER.",
                                      "  cusight-belt . --output belt.avi\n"
                                      "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4\n");
-    sample::addPositional(*app, "FOLDER", folder, "an existing folder for the template, its mask and the ground truth",
-                          false);
+    sample::names(sample::addPositional(*app, "FOLDER", folder,
+                                        "folder for the template, its mask and the ground truth; made if it does not exist",
+                                        false),
+                  sample::Names::FOLDER);
     sample::addNumber(*app, "--frames", frames, 1, 1000000, "make N frames");
     sample::addCommon(*app, common, "belt.mp4");
     if (!sample::parse(*app, argc, argv))
         return sample::OK;
 
-    sample::Files files;
     for (const char *name : {"capsule.png", "capsule-mask.png", "truth.csv"})
-        files.write("FOLDER", folder + "/" + name);
-    files.write(common, "belt.mp4");
-    files.check();
-
+        sample::currentFiles().derive("FOLDER", folder, folder + "/" + name);
+    sample::makeFolder(folder);
     sample::OutputFile truth(folder + "/truth.csv");
     truth.print("frame,x,y,filled\n");
     const std::unique_ptr<sample::Sink> sink = sample::openSink(common, "cusight-belt", "belt.mp4", {WIDTH, HEIGHT}, {});

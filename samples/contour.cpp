@@ -315,7 +315,7 @@ void interact(Settings &s, const sample::Device &device, const contour::Rectific
 
 void addFiles(CLI::App &app, Settings &s) {
     const auto file = [&](const char *name, std::string &value, const char *help) {
-        sample::group(sample::addText(app, name, value, "FILE", help), "Files");
+        sample::group(sample::addFile(app, name, sample::Names::OUTPUT, value, "FILE", help), "Files");
     };
     file("--save-elevation", s.elevation_file,
          "also write the elevation as a 16-bit image: 256 (1 + shift), where the shift is in pixels; 0 is a hole. So a "
@@ -340,11 +340,11 @@ void addFiles(CLI::App &app, Settings &s) {
 
 void addRectification(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { sample::group(option, "Rectification"); };
-    group(sample::addText(
-        app, "--calibration", s.calibration, "FILE",
+    group(sample::addFile(
+        app, "--calibration", sample::Names::INPUT, s.calibration, "FILE",
         "rectify with this calibration of both cameras: YAML or XML of OpenCV (M1 D1 M2 D2 R T), or Kalibr's "
         "camchain"));
-    group(sample::addText(app, "--extrinsics", s.extrinsics, "FILE",
+    group(sample::addFile(app, "--extrinsics", sample::Names::INPUT, s.extrinsics, "FILE",
                           "the file with R and T if --calibration lacks them, as OpenCV's stereo_calib writes it"));
     group(
         sample::addNumber(app, "--unit", s.unit, 1e-9, 1e9, "meters per unit of the calibration's T; 0.001: millimeters"));
@@ -418,23 +418,8 @@ void addStereo(CLI::App &app, Settings &s) {
     group(sample::addNumber(app, "--levels", o.levels, 1, 65535, "number of contour levels"));
 }
 
-// Rejects outputs that are also inputs, and formats that cannot hold an output.
+// Rejects formats that cannot hold an output.
 void checkFiles(const Settings &s) {
-    sample::Files files;
-    files.read("LEFT", s.left.names);
-    files.read("RIGHT", s.right);
-    files.read("--calibration", s.calibration);
-    files.read("--extrinsics", s.extrinsics);
-    files.write(s.common, "contour.png");
-    if (s.common.output.empty() && s.right.empty())
-        files.write(s.common, "contour.mp4");
-    files.write("--save-elevation", s.elevation_file);
-    files.write("--save-depth", s.depth_file);
-    files.write("--save-cloud", s.cloud_file);
-    files.write("--save-confidence", s.confidence_file);
-    files.write("--save-lines", s.lines_file);
-    files.write("--save-edges", s.edges_file);
-    files.check();
     sample::requireEnding("--save-elevation", s.elevation_file, {".png", ".tif", ".tiff", ".pgm"}); // 16 bits
     sample::requireEnding("--save-depth", s.depth_file, {".png", ".tif", ".tiff"});
     sample::requireEnding("--save-cloud", s.cloud_file, {".ply"});
@@ -460,9 +445,11 @@ bool parse(int argc, char **argv, Settings &s) {
         "  cusight-contour left.png right.png\n"
         "  cusight-contour left.png right.png --shifts 64 --output map.png --save-cloud cloud.ply\n"
         "  cusight-contour side-by-side.mp4 --reduce 2 --output contour.mp4\n");
-    sample::addPositional(*app, "LEFT", s.left.names.emplace_back(),
-                          "left image of the pair; without RIGHT, a side-by-side image, video or camera", true);
-    sample::addPositional(*app, "RIGHT", s.right, "right image of the pair", false);
+    sample::names(sample::addPositional(*app, "LEFT", s.left.names.emplace_back(),
+                                        "left image of the pair; without RIGHT, a side-by-side image, video or camera",
+                                        true),
+                  sample::Names::INPUT);
+    sample::names(sample::addPositional(*app, "RIGHT", s.right, "right image of the pair", false), sample::Names::INPUT);
     sample::addExcerpt(*app, s.left);
     addPreset(*app, s);
     sample::addChoice(

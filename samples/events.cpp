@@ -142,11 +142,11 @@ CLI::Option *addOutputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
     group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
     group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "how frames are stored in NAME.h5"));
-    group(sample::addText(app, "--save-events", s.events_file, "FILE",
+    group(sample::addFile(app, "--save-events", sample::Names::OUTPUT, s.events_file, "FILE",
                           "write the events as a recording: M3ED-style HDF5 (.h5), Metavision's HDF5 (.hdf5), EVT3 (.raw), "
                           ".aedat4, .dat, .csv or .txt"));
     group(
-        sample::addText(app, "--triggers", s.triggers_file, "FILE.csv",
+        sample::addFile(app, "--triggers", sample::Names::OUTPUT, s.triggers_file, "FILE.csv",
                         "write all external triggers of the recording: t (microseconds), id, value (1 rising, 0 falling)"));
     CLI::Option *const speed = group(sample::addNumber(app, "--speed", s.common.speed, 0, 1000,
                                                        "speed of a window, and of a video of frames of equal time; 1: that "
@@ -169,12 +169,18 @@ const std::string RECORDING_HELP = "a recording (M3ED, DSEC or Metavision HDF5, 
                                    "recognized by its content; or a source of "
                                    "frames to generate events from: ";
 
+CLI::Option *addRecording(CLI::App &app, Settings &s, bool required) {
+    return sample::names(sample::addPositional(app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, required),
+                         sample::Names::INPUT);
+}
+
 void addConvert(CLI::App &app, Settings &s, events::ConvertSettings &how) {
-    sample::addPositional(app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, true);
-    sample::addPositional(app, "OUTPUT", how.output,
-                          "M3ED-style HDF5 (NAME.h5), Metavision's HDF5 (NAME.hdf5), Prophesee RAW (NAME.raw), "
-                          "NAME.aedat4, NAME.dat, NAME.csv or NAME.txt",
-                          true);
+    addRecording(app, s, true);
+    sample::names(sample::addPositional(app, "OUTPUT", how.output,
+                                        "M3ED-style HDF5 (NAME.h5), Metavision's HDF5 (NAME.hdf5), Prophesee RAW "
+                                        "(NAME.raw), NAME.aedat4, NAME.dat, NAME.csv or NAME.txt",
+                                        true),
+                  sample::Names::OUTPUT);
     addInputOptions(app, s);
     addVideoOptions(app, s);
     addSelectionOptions(app, s);
@@ -206,13 +212,15 @@ bool parse(int argc, char **argv, Settings &s) {
     CLI::App *const merge = sample::addCommand(*app, "merge", "Puts the frames of all shards together.",
                                                "  cusight-events merge part-*.h5 --output frames.h5\n");
     events::MergeSettings parts;
-    sample::addPositionals(
-        *merge, "INPUT", parts.inputs,
-        "what --shard 1/N to N/N have stored: NAME.h5 in any order, or NAME.raw in order of their shards");
-    sample::addOutput(*merge, parts.output, "the frames of all, as one run would have stored them: NAME.h5 or NAME.raw");
+    sample::names(sample::addPositionals(
+                      *merge, "INPUT", parts.inputs,
+                      "what --shard 1/N to N/N have stored: NAME.h5 in any order, or NAME.raw in order of their shards"),
+                  sample::Names::INPUT);
+    sample::addOutput(*merge, parts.output, "the frames of all, as one run would have stored them: NAME.h5 or NAME.raw",
+                      sample::Names::OUTPUT);
     addMaxMemory(*merge, parts.memory);
-    CLI::Option *const input = sample::addPositional(*app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, false);
-    sample::addPositional(*info, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, true);
+    CLI::Option *const input = addRecording(*app, s, false);
+    addRecording(*info, s, true);
     addInputOptions(*info, s);
     addVideoOptions(*info, s);
     events::ConvertSettings how;
@@ -222,6 +230,7 @@ bool parse(int argc, char **argv, Settings &s) {
                       std::string("store the frames themselves as NAME.raw or NAME.h5 (-.raw: on stdout), or ") +
                           sample::SINK_HELP +
                           "; without a window, without this option, --checksum, --save-events and --triggers: events.mp4");
+    sample::addOverwrite(*app);
     sample::addHeadless(*app, s.common.headless);
     addInputOptions(*app, s);
     addVideoOptions(*app, s);
@@ -594,14 +603,9 @@ int run(int argc, char **argv) {
     Settings s;
     if (!parse(argc, argv, s))
         return sample::OK;
-    sample::Files files;
-    files.read("INPUT", s.input);
-    if (!s.common.output.empty() || (!s.checksum && s.events_file.empty() && s.triggers_file.empty()))
-        files.write(s.common, "events.mp4");
-    files.write("--save-events", s.events_file);
-    files.write("--triggers", s.triggers_file);
-    diffstream::readFiles(files, s.web);
-    files.check();
+    // The display check forks, so it must come before any threads and CUDA.
+    if (!s.common.headless)
+        sample::displayProblem();
     const std::string type = sample::ending(s.common.output);
     if (!s.common.output.empty() && type != ".raw" && type != ".h5" && type != ".hdf5" &&
         !sample::isOutputName(s.common.output))

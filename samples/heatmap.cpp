@@ -241,8 +241,9 @@ sample::Scale scaleOfMap(const Settings &settings) {
 // The three stages and the channels between them.
 class Pipeline {
   public:
-    Pipeline(const Settings &settings, std::vector<sample::Device> devices, sample::Source &source)
-        : settings_(settings), devices_(std::move(devices)), source_(source),
+    // watch: null, or gets all frames.
+    Pipeline(const Settings &settings, std::vector<sample::Device> devices, sample::Source &source, heatmap::Watch *watch)
+        : settings_(settings), devices_(std::move(devices)), source_(source), watch_(watch),
           shares_(divide(source.size().height, static_cast<int>(devices_.size()), settings.diff.min_neighbors > 0)),
           computing_(shares_.size()), ring_(RING), empty_(RING) {
         devices_.resize(shares_.size());
@@ -289,6 +290,8 @@ class Pipeline {
         seconds_ = progress.seconds();
         progress.finish();
         report();
+        if (watch_)
+            watch_->finish(decode_error_);
         if (decode_error_)
             std::rethrow_exception(decode_error_);
         sink_->hold();
@@ -371,6 +374,8 @@ class Pipeline {
             const double share = static_cast<double>(changed) / bytes;
             share_sum_ += share;
             share_max_ = std::max(share_max_, share);
+            if (watch_)
+                watch_->add(cusight::toMat(slot->input), slot->seconds);
             sample::reportFrame(sample::Json().add("frame", frames_).add("seconds", slot->seconds).add("changed", share));
             const bool more = writing_([&] { return sink_->writeAt(cusight::toMat(slot->output), slot->seconds); });
             progress.update(++frames_, sample::text("%.2f %% changed", 100 * share));
@@ -408,6 +413,7 @@ class Pipeline {
     const Settings &settings_;
     std::vector<sample::Device> devices_;
     sample::Source &source_;
+    heatmap::Watch *const watch_;
     const std::vector<Share> shares_; // one a device
     int legend_ = 0;                  // rows of the strip above the map
     sample::Stopwatch writing_;
@@ -470,28 +476,20 @@ int run(int argc, char **argv) {
     Settings s;
     if (!parse(argc, argv, s))
         return sample::OK;
-    sample::Files files;
-    files.read("INPUT", s.input.names);
-    if (s.findsMotion()) {
+    if (s.findsMotion())
         heatmap::checkMotion(s.motion, s.input, s.common);
-        if (!s.motion.ignore.empty())
-            files.read("--ignore", s.motion.ignore);
-        files.write("--report", s.motion.report);
-        files.write("--output", s.common.output);
-        files.check();
+    if (s.findsMotion() && (s.view == "motion" || s.common.output.empty()))
         return heatmap::findMotion(s.motion, s.input, s.common, sample::chooseDevices(s.common.device).front(), s.frames);
-    }
-    files.write(s.common, "heatmap.mp4");
-    if (s.common.output.empty())
-        files.write(s.common, "heatmap.png");
-    files.check();
     // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)
         sample::displayProblem();
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     const std::unique_ptr<sample::Source> source = sample::openSource(s.input);
     chooseColors(s, *source);
-    Pipeline(s, devices, *source).run();
+    std::unique_ptr<heatmap::Watch> watch;
+    if (s.findsMotion())
+        watch = std::make_unique<heatmap::Watch>(s.motion, s.input, s.common, devices.front(), *source);
+    Pipeline(s, devices, *source, watch.get()).run();
     return sample::OK;
 }
 

@@ -578,14 +578,16 @@ bool parse(int argc, char **argv, Settings &s) {
         "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4 \\\n"
         "      --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches matches.csv\n");
     sample::addInput(*app, s.input);
-    sample::addList(*app, "--template", s.templates, "FILE", "an image to find; may be repeated");
+    sample::names(sample::addList(*app, "--template", s.templates, "FILE", "an image to find; may be repeated"),
+                  sample::Names::INPUT);
     const auto is_roi = [](const std::string &text) {
         cv::Rect unused;
         return parseRoi(text, unused);
     };
     sample::addList(*app, "--roi", s.rois, "X,Y,W,H", "a rectangle of the first frame to find; may be repeated", is_roi,
                     "four integers X,Y,W,H");
-    sample::addText(*app, "--mask", s.mask, "FILE", "image of the template's size: black pixels are ignored");
+    sample::addFile(*app, "--mask", sample::Names::INPUT, s.mask, "FILE",
+                    "image of the template's size: black pixels are ignored");
     sample::addChoice(*app, "--method", s.method, match::methodNames(), "how to score: " + match::unitsHelp());
     sample::addFlag(*app, "--gray", s.gray, "match in gray; --hsv-lower and --hsv-upper still use the color");
     sample::addNumber(*app, "--top-k", s.top_k, 1, 1024, "matches to find per template");
@@ -615,7 +617,7 @@ bool parse(int argc, char **argv, Settings &s) {
     addColor(*app, "--hsv-upper", s, s.range.upper,
              "upper end of the colors to count; a hue below the lower end's wraps around through red");
     sample::addNumber(*app, "--min-fill", s.min_fill, 0, 1, "a match is filled if this share of its pixels has the color");
-    sample::addText(*app, "--save-matches", s.matches_file, "FILE",
+    sample::addFile(*app, "--save-matches", sample::Names::OUTPUT, s.matches_file, "FILE",
                     "write all matches as CSV: frame, template, rank, x, y, score in the units of the method, pixels, "
                     "filled; with --angles "
                     "or --scales: frame, template, rank, x, y, angle, scale, score");
@@ -673,26 +675,11 @@ std::vector<cv::Mat> loadTemplates(const Settings &s, const cv::Mat &frame, bool
     return templates;
 }
 
-// Rejects outputs that are also inputs, and formats that cannot hold an output.
-void checkFiles(const Settings &s) {
-    sample::Files files;
-    files.read("INPUT", s.input.names);
-    for (const std::string &file : s.templates)
-        files.read("--template", file);
-    files.read("--mask", s.mask);
-    files.write(s.common, "match.mp4");
-    if (s.common.output.empty())
-        files.write(s.common, "match.png");
-    files.write("--save-matches", s.matches_file);
-    files.check();
-    sample::requireEnding("--save-matches", s.matches_file, {".csv"});
-}
-
 int run(int argc, char **argv) {
     Settings s;
     if (!parse(argc, argv, s))
         return sample::OK;
-    checkFiles(s);
+    sample::requireEnding("--save-matches", s.matches_file, {".csv"});
     // The display check forks, so it must come before any threads and CUDA.
     const bool display = !s.common.headless && sample::displayProblem().empty();
     const std::unique_ptr<sample::Source> source = sample::openSource(s.input);

@@ -15,7 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -34,7 +33,7 @@ using diffstream::ViewSettings;
 
 void addTls(CLI::App &app, diffstream::TlsFiles &tls) {
     const auto file = [&](const char *name, std::string &value, const char *help) {
-        sample::group(sample::addText(app, name, value, "FILE", help), "TLS 1.3");
+        sample::group(sample::addFile(app, name, sample::Names::INPUT, value, "FILE", help), "TLS 1.3");
     };
     file("--key", tls.key, "a key shared by both ends: 64 hexadecimal digits (openssl rand -hex 32)");
     file("--cert", tls.certificate, "certificate of this end, PEM; with --cert-key and --ca instead of --key");
@@ -43,8 +42,8 @@ void addTls(CLI::App &app, diffstream::TlsFiles &tls) {
 }
 
 void addSaveWire(CLI::App &app, SendSettings &s) {
-    sample::addText(
-        app, "--save-wire", s.session, "FILE.cusd",
+    sample::addFile(
+        app, "--save-wire", sample::Names::OUTPUT, s.session, "FILE.cusd",
         "write what a viewer of all frames receives: a session that `cusight-diffstream page` and the page of --web play");
 }
 
@@ -66,6 +65,7 @@ void addSenderOptions(CLI::App &app, SendSettings &s) {
 
 void addViewerOptions(CLI::App &app, ViewSettings &v) {
     sample::addOutput(app, v.record, sample::SINK_HELP);
+    sample::addOverwrite(app);
     sample::addHeadless(app, v.headless);
     sample::addFlag(app, "--overlay", v.overlay, "write statistics into the picture");
     sample::addEncoding(app, v.encoding, false);
@@ -86,7 +86,7 @@ CLI::App *addSend(CLI::App &app, SendSettings &s, std::string &bind) {
                       "connections that have not said who they are, at most 4 from one address; beyond that one of them is "
                       "dropped");
     sample::addNumber(*send, "--timeout", s.timeout, 1, 3600, "drop a viewer that accepts no data for N seconds");
-    sample::addText(*send, "--frame-checksums", s.digests, "FILE",
+    sample::addFile(*send, "--frame-checksums", sample::Names::OUTPUT, s.digests, "FILE",
                     "write the CRC-32C of what viewers must see, one line per frame");
     addTls(*send, s.tls);
     addWeb(*send, s.web);
@@ -102,7 +102,8 @@ CLI::App *addView(CLI::App &app, ViewSettings &v, std::string &address) {
     addViewerOptions(*view, v);
     sample::addNumber(*view, "--reconnect", v.reconnect, 0, 1e9, "keep trying for N seconds after the connection breaks");
     sample::addFrames(*view, v.max_frames);
-    sample::addText(*view, "--frame-checksums", v.digests, "FILE", "write the CRC-32C of each picture, one line per frame");
+    sample::addFile(*view, "--frame-checksums", sample::Names::OUTPUT, v.digests, "FILE",
+                    "write the CRC-32C of each picture, one line per frame");
     addTls(*view, v.tls);
     return view;
 }
@@ -113,7 +114,7 @@ CLI::App *addDemo(CLI::App &app, SendSettings &s, ViewSettings &v) {
                                         "  cusight-diffstream demo video.mp4 --headless --overlay --output seen.mp4\n");
     addSenderOptions(*demo, s);
     addViewerOptions(*demo, v);
-    sample::addText(*demo, "--frame-checksums", v.digests, "FILE",
+    sample::addFile(*demo, "--frame-checksums", sample::Names::OUTPUT, v.digests, "FILE",
                     "write the CRC-32C of each picture that the viewer sees, one line per frame");
     addWeb(*demo, s.web);
     addSaveWire(*demo, s);
@@ -125,8 +126,12 @@ CLI::App *addPage(CLI::App &app, std::string &session, std::string &folder) {
         sample::addCommand(app, "page", "Writes a page that plays a session of --save-wire without a server.",
                            "  cusight-diffstream send video.mp4 --unpaced --save-wire session.cusd\n"
                            "  cusight-diffstream page session.cusd session/    then open session/index.html\n");
-    sample::addPositional(*page, "SESSION", session, "what --save-wire has written, at most 256 MiB", true);
-    sample::addPositional(*page, "FOLDER", folder, "where the page's files go; made if it does not exist", true);
+    sample::names(sample::addPositional(*page, "SESSION", session, "what --save-wire has written, at most 256 MiB", true),
+                  sample::Names::INPUT);
+    sample::names(
+        sample::addPositional(*page, "FOLDER", folder, "where the page's files go; made if it does not exist", true),
+        sample::Names::FOLDER);
+    sample::addOverwrite(*page);
     return page;
 }
 
@@ -195,25 +200,11 @@ void runDemo(SendSettings &s, ViewSettings &v) {
             std::rethrow_exception(error);
 }
 
-// Rejects outputs that are inputs too, and pictures as logs.
+// Rejects inputs that cannot be read again, and pictures as logs.
 void checkFiles(const SendSettings &s, const ViewSettings &v) {
     for (const std::string &input : s.input.names)
         if (s.loop && sample::isStandard(input))
             throw sample::Stop(sample::USAGE, "INPUT is '" + input + "', expected what can be read again for --loop");
-    sample::Files files;
-    files.read("INPUT", s.input.names);
-    for (const diffstream::TlsFiles *tls : {&s.tls, &v.tls}) {
-        files.read("--key", tls->key);
-        files.read("--cert", tls->certificate);
-        files.read("--cert-key", tls->private_key);
-        files.read("--ca", tls->authority);
-    }
-    files.write("--output", v.record);
-    readFiles(files, s.web);
-    files.write("--save-wire", s.session);
-    files.write("--frame-checksums", s.digests);
-    files.write("--frame-checksums", v.digests);
-    files.check();
     sample::requireText("--frame-checksums", s.digests);
     sample::requireText("--frame-checksums", v.digests);
 }
@@ -238,8 +229,6 @@ int run(int argc, char **argv) {
         v.address = diffstream::parseAddress(address, v.address.host, v.address.port);
         diffstream::view(v);
     } else if (sample::isParsed(*page)) {
-        std::error_code error;
-        std::filesystem::create_directories(folder, error);
         diffstream::writeSessionPage(session, folder);
     } else {
         runDemo(s, v);

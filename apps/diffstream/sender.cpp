@@ -37,11 +37,10 @@ struct DestroySender {
 class Transmission {
   public:
     Transmission(const SendSettings &settings, const Announce &listening, const std::function<bool()> &stop)
-        : settings_(settings), stop_(stop), device_(sample::chooseDevice(settings.device)),
-          source_(sample::openSource(settings.input)), size_(source_->size()), name_(source_->name()),
-          rate_(settings.rate > 0   ? settings.rate
-                : source_->steady() ? source_->fps()
-                                    : 0),
+        : settings_(settings), stop_(stop), device_(sample::chooseDevice(settings.device)), source_(openSource(settings)),
+          size_(source_->size()), name_(source_->name()), rate_(settings.rate > 0   ? settings.rate
+                                                                : source_->steady() ? source_->fps()
+                                                                                    : 0),
           drop_oldest_(settings.drop == "latest" || (settings.drop == "auto" && source_->live())), sender_(createSender()),
           captured_(settings.options.max_in_flight + 2, size_.height, size_.width, onGpu()),
           packed_(settings.options.max_in_flight),
@@ -100,6 +99,13 @@ class Transmission {
         } catch (...) {
             error = std::current_exception();
         }
+    }
+
+    static std::unique_ptr<sample::Source> openSource(const SendSettings &settings) {
+        auto source = sample::openSource(settings.input);
+        if (settings.times)
+            settings.times->recording = sample::playbackOf(*source).recording;
+        return source;
     }
 
     bool onGpu() const { return device_.space == CUS_DEVICE; }

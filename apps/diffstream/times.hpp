@@ -11,6 +11,9 @@ namespace diffstream {
 
 class FrameTimes {
   public:
+    // Whether the frames cannot be had again. Set before the viewer connects.
+    bool recording = false;
+
     // The sender is about to send this frame. Waits while the viewer is behind, so that no frame is merged with the next. Returns
     // false once closed.
     bool sent(uint64_t sequence, double seconds) {

@@ -175,6 +175,7 @@ class Session {
         rate_ = 1e-3 * info.rate_millihertz;
         playback.fps = rate_ > 0 ? rate_ : 25;
         playback.live = playback.timed = true;
+        playback.recording = !s_.times || s_.times->recording;
         playback.steady = rate_ > 0;
         if (rate_ > 0 && !s_.times) {
             playback.tick_num = 1000;

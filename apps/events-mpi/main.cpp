@@ -20,7 +20,6 @@
 #include <memory>
 #include <string>
 
-#include <sys/stat.h>
 #include <unistd.h>
 #ifdef CUSIGHT_HAVE_OPENMP
 #include <omp.h>
@@ -80,13 +79,6 @@ sample::Device chooseDevice(Team &team, const std::string &wanted) {
 }
 
 // ---- The run -----------------------------------------------------------------------------------------------------------
-
-void requireOtherFile(const Options &o) {
-    struct stat in, out;
-    if (::stat(o.input.c_str(), &in) == 0 && ::stat(o.output.c_str(), &out) == 0 && in.st_dev == out.st_dev &&
-        in.st_ino == out.st_ino)
-        throw Stop(sample::USAGE, "--output is '" + o.output + "', expected another file than INPUT '" + o.input + "'");
-}
 
 FrameShape shapeOf(const Options &o, const Recording &recording) {
     FrameShape shape = {recording.grid.height, recording.grid.width, 0, 0};
@@ -177,7 +169,6 @@ void report(const Team &team, const Options &o, const Recording &recording, cons
 void make(Team &team, const Options &o) {
     shareProcessors(team);
     const sample::Device device = chooseDevice(team, o.device);
-    team.together([&] { requireOtherFile(o); });
     std::unique_ptr<Recording> recording;
     team.together([&] { recording = std::make_unique<Recording>(o, device.space == CUS_DEVICE); });
     const OutputLock lock(team, o.output);
@@ -245,7 +236,8 @@ void make(Team &team, const Options &o) {
 bool onlyText(int argc, char **argv) {
     return std::any_of(argv + 1, argv + argc, [](const char *argument) {
         const std::string word = argument;
-        return word == "--help" || word == "-h" || word == "--version" || word == "--generate-man";
+        return word == "--help" || word == "-h" || word == "--version" || word == "--generate-man" ||
+               word == "--generate-files";
     });
 }
 

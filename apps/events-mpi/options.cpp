@@ -2,6 +2,7 @@
 
 #include "common/app.hpp"
 #include "common/output.hpp"
+#include "common/terminal/files.hpp"
 #include "common/terminal/report.hpp"
 
 #include "cusight/core.h"
@@ -19,7 +20,7 @@ using sample::Stop;
 
 namespace {
 
-// An option; a flag if it has no metavar. `set` returns whether the value is valid.
+// An option; a flag if it has no metavar. `set` returns whether the value is valid. All but --output name no files.
 struct Entry {
     std::string name, metavar, help, expected;
     std::function<bool(const std::string &)> set;
@@ -48,7 +49,7 @@ Entry flag(const std::string &name, bool &value, const std::string &help) {
 Entry word(const std::string &name, const std::string &metavar, std::string &value, const std::string &help) {
     return {name, metavar, help, metavar, [&value](const std::string &text) {
                 value = text;
-                return !text.empty();
+                return true;
             }};
 }
 
@@ -85,6 +86,8 @@ std::vector<Entry> entriesOf(Options &o) {
         flag("--checksum", o.checksum, "print the CRC-32C of all frames in order"),
         flag("--resume", o.resume,
              "keep finished frames in OUTPUT.resume/ if the run fails, and continue from those of an earlier run"),
+        flag("--overwrite", sample::currentFiles().overwrite,
+             "with --resume: start again if OUTPUT.resume/ is of another run"),
         choice("--device", o.device, {"auto", "cpu", "cuda"},
                "where to compute; cuda: the ranks of a host share its GPUs; auto: cuda if every host has a GPU, cpu if "
                "none has"),
@@ -217,12 +220,18 @@ bool parseOptions(int argc, char **argv, Options &o, std::string &text) {
             text = manual(entries);
             return false;
         }
+        if (argument == "--generate-files") { // as of the other programs
+            text = "# command, option or argument, what it names\n- INPUT input\n- --output output\n";
+            return false;
+        }
         if (argument == "--version") {
             text = std::string("cusight-events-mpi " CUSIGHT_SAMPLES_VERSION " (cusight ") + cusVersion() +
                    ", CUDA " CUSIGHT_SAMPLES_CUDA ")\n";
             return false;
         }
         if (argument.size() < 2 || argument[0] != '-') {
+            if (argument.empty())
+                reject("INPUT is '', expected a name");
             if (!o.input.empty())
                 reject("unexpected argument '" + argument + "'");
             o.input = argument;
@@ -245,10 +254,15 @@ bool parseOptions(int argc, char **argv, Options &o, std::string &text) {
         if (!entry->metavar.empty() && !has_value && i + 1 == argc)
             reject(name + " requires a value");
         const std::string value = entry->metavar.empty() ? "" : has_value ? argument.substr(equals + 1) : argv[++i];
-        if (!entry->set(value))
+        if ((value.empty() && !entry->metavar.empty()) || !entry->set(value))
             reject(name + " is '" + value + "', expected " + entry->expected);
     }
     checkTogether(o);
+    sample::Files &files = sample::currentFiles();
+    files.begin();
+    files.declare("INPUT", o.input, sample::Names::INPUT);
+    if (!o.output.empty())
+        files.declare("--output", o.output, sample::Names::OUTPUT);
     return true;
 }
 

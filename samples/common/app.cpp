@@ -1,6 +1,7 @@
 #include "common/app.hpp"
 
 #include "common/output.hpp"
+#include "common/terminal/files.hpp"
 
 #include "cusight/matrix.hpp"
 
@@ -195,6 +196,7 @@ int guarded(int argc, char **argv, int (*run)(int, char **)) {
     if (!problem.empty())
         std::fprintf(stderr, "%s\n", printable(std::string(name) + ": " + problem).c_str());
     try {
+        currentFiles().report();
         finishReport(code, problem);
     } catch (const Stop &stop) {
         if (code == OK || code == INTERRUPTED)

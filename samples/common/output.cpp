@@ -67,6 +67,20 @@ std::string hiddenStart(const std::string &path) {
                 hashed(host.nodename + std::to_string(processes.st_ino)));
 }
 
+// Moves a file to a name that is free. Returns false with EEXIST if it is not.
+bool renameNew(const std::string &from, const std::string &to) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0)
+        return true;
+    if (errno != EINVAL && errno != ENOSYS)
+        return false;
+    if (::link(from.c_str(), to.c_str()) == 0) // a file system that cannot
+        return ::unlink(from.c_str()) == 0;
+    struct stat about;
+    if (errno == EPERM && ::lstat(to.c_str(), &about) != 0)
+        return ::rename(from.c_str(), to.c_str()) == 0;
+    return false;
+}
+
 // Removes what killed runs have left beside `path`: files and folders of this user whose process is gone.
 void removeLeftovers(const std::string &path) {
     constexpr size_t RANDOM = 17; // a dash and 16 digits
@@ -142,7 +156,26 @@ bool isSpecialPath(const std::string &path) {
 }
 
 void cannotWrite(const std::string &path, const std::string &why) {
-    throw Stop(OUTPUT, path + " cannot be written: " + why);
+    throw Stop(OUTPUT, currentFiles().prefix(path) + path + " cannot be written: " + why);
+}
+
+void makeFolder(const std::string &path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error)
+        cannotWrite(path, error.message());
+}
+
+std::string csvCell(const std::string &text) {
+    std::string out = !text.empty() && std::strchr("=+-@\t\r", text[0]) ? "'" : "";
+    bool quotes = false;
+    for (size_t at = 0, bytes; at < text.size(); at += bytes) {
+        bytes = std::max<size_t>(characterBytes(&text[at]), 1);
+        const std::string character = text.substr(at, bytes);
+        quotes = quotes || std::strchr(",\"\n\r", text[at]);
+        out += text[at] == '"' ? "\"\"" : std::strchr("\n\r\t", text[at]) ? character : printable(character);
+    }
+    return quotes ? '"' + out + '"' : out;
 }
 
 void removeUnfinished() noexcept {
@@ -153,7 +186,8 @@ void removeUnfinished() noexcept {
 
 // ---- OutputFile --------------------------------------------------------------------------------------------------------
 
-OutputFile::OutputFile(const std::string &path) : path_(path), temporary_(path) {
+OutputFile::OutputFile(const std::string &path, const std::string &part)
+    : path_(path), temporary_(path), derived_(currentFiles().isDerived(path)) {
     struct stat there;
     const bool exists = !isStandard(path) && ::stat(path.c_str(), &there) == 0;
     if (exists && S_ISDIR(there.st_mode))
@@ -163,8 +197,9 @@ OutputFile::OutputFile(const std::string &path) : path_(path), temporary_(path) 
     in_place_ = isSpecialPath(path) || (exists && !S_ISREG(there.st_mode));
     if (in_place_) {
         descriptor_ = openInPlace(path);
+    } else if (removeLeftovers(path); !part.empty()) {
+        openPart(part);
     } else {
-        removeLeftovers(path);
         do {
             temporary_ = hiddenName(path) + fs::path(path).extension().string();
             descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -172,7 +207,7 @@ OutputFile::OutputFile(const std::string &path) : path_(path), temporary_(path) 
     }
     if (descriptor_ < 0)
         cannotWrite(path, std::strerror(errno));
-    if (!in_place_)
+    if (!in_place_ && !part_)
         slot_ = remember(temporary_);
     if (exists && !in_place_ && ::fchmod(descriptor_, there.st_mode & 0777) != 0) {
         // keeps the usual permissions
@@ -191,9 +226,25 @@ OutputFile::OutputFile(const std::string &path) : path_(path), temporary_(path) 
 OutputFile::~OutputFile() {
     if (stream_)
         std::fclose(stream_);
-    if (!in_place_ && temporary_ != path_)
+    if (!in_place_ && temporary_ != path_ && !part_)
         ::unlink(temporary_.c_str());
+    if (part_ && temporary_ != path_) {
+        note("what was recorded is in %s", temporary_.c_str());
+        currentFiles().wrote(temporary_);
+    }
     forget();
+}
+
+void OutputFile::openPart(const std::string &part) {
+    const std::string stem = fs::path(path_).replace_extension("").string() + ".part" + part;
+    part_ = true;
+    temporary_ = stem;
+    for (int number = 2;; temporary_ = sample::numbered(stem, number++)) {
+        descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (descriptor_ >= 0 || errno != EEXIST)
+            return;
+        note("%s is there: a recording that did not end, or that another run is making", temporary_.c_str());
+    }
 }
 
 void OutputFile::forget() {
@@ -240,8 +291,14 @@ void OutputFile::rename() {
     if (::fstat(descriptor_, &ours) != 0 || ::lstat(temporary_.c_str(), &there) != 0 || ours.st_dev != there.st_dev ||
         ours.st_ino != there.st_ino)
         cannotWrite(path_, "what was written has been removed");
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0)
-        cannotWrite(path_, std::strerror(errno));
+    const bool keep = derived_ && !currentFiles().overwrite;
+    const std::string wanted = path_;
+    for (int number = 2; keep ? !renameNew(temporary_, path_) : ::rename(temporary_.c_str(), path_.c_str()) != 0;
+         ++number) {
+        if (!keep || errno != EEXIST)
+            cannotWrite(wanted, std::strerror(errno));
+        path_ = numbered(wanted, number);
+    }
     temporary_ = path_;
     forget();
     syncFolder(folderOf(path_));
@@ -260,6 +317,8 @@ void OutputFile::commit() {
     rename();
     if (std::fclose(std::exchange(stream_, nullptr)) != 0)
         cannotWrite(path_, std::strerror(errno));
+    if (!in_place_)
+        currentFiles().wrote(path_);
 }
 
 // ---- OutputFolder ------------------------------------------------------------------------------------------------------
@@ -295,10 +354,15 @@ void OutputFolder::commit() {
     std::vector<std::string> names;
     for (const auto &entry : fs::directory_iterator(path_))
         names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    for (const std::string &name : names)
-        if (::rename((path_ + name).c_str(), (folder_ + name).c_str()) != 0)
-            cannotWrite(folder_ + name, std::strerror(errno));
+    std::sort(names.begin(), names.end(), [](const std::string &a, const std::string &b) {
+        return a.size() != b.size() ? a.size() < b.size() : a < b;
+    });
+    for (const std::string &name : names) {
+        const std::string from = path_ + name, to = folder_ + name;
+        if (!currentFiles().overwrite ? !renameNew(from, to) : ::rename(from.c_str(), to.c_str()) != 0)
+            cannotWrite(to, std::strerror(errno));
+    }
+    currentFiles().wrote(folder_ + names.front(), folder_ + names.back(), names.size());
     syncFolder(folder_.empty() ? "." : folder_);
 }
 

@@ -1,7 +1,9 @@
-// Output files: written beside their place under an unpredictable name, and renamed when they are complete.
+// Output files: written beside their place under an unpredictable name, and renamed when they are complete. Which names are
+// allowed is for terminal/files.hpp to say.
 #pragma once
 
 #include "common/app.hpp"
+#include "common/terminal/files.hpp"
 
 #include <cstddef>
 #include <cstdio>
@@ -20,13 +22,22 @@ bool isSpecialPath(const std::string &path);
 
 [[noreturn]] void cannotWrite(const std::string &path, const std::string &why);
 
+// Makes a folder, and those it is in, if it does not exist. Throws Stop(OUTPUT).
+void makeFolder(const std::string &path);
+
+// A cell of CSV with text from outside: in quotes if it has commas, quotes or line ends (RFC 4180); behind a ' if a spreadsheet
+// would take it for a formula, as OWASP says; other control characters as for printable().
+std::string csvCell(const std::string &text);
+
 // One output file. A previous file at its path stays until commit(); without that, the destructor leaves no trace. A
-// symbolic link at the path is replaced, not followed. What killed runs of the same output have left is removed. stdout ("-"), a device or a pipe is written in place. All functions
-// throw Stop(OUTPUT).
+// symbolic link at the path is replaced, not followed. A name that the program made up replaces nothing: if there is such a file
+// by then, the next free name is taken. What killed runs of the same output have left is removed. stdout ("-"), a device or a pipe
+// is written in place. All functions throw Stop(OUTPUT).
 class OutputFile {
   public:
-    // Fails if the folder, or an existing file, cannot be written.
-    explicit OutputFile(const std::string &path);
+    // Fails if the folder, or an existing file, cannot be written. With `part`, an ending, it is called NAME.part.mkv until
+    // commit(), or if that is taken NAME.part-2.mkv and so on, and stays if there is no commit(): what cannot be had again.
+    explicit OutputFile(const std::string &path, const std::string &part = "");
     ~OutputFile();
     OutputFile(const OutputFile &) = delete;
     OutputFile &operator=(const OutputFile &) = delete;
@@ -47,8 +58,11 @@ class OutputFile {
     void publish();
     // Stores the file on the disk and gives it its name.
     void commit();
+    // Leaves no trace, not even of a part.
+    void discard() { part_ = false; }
 
   private:
+    void openPart(const std::string &part);
     void rename();
     void forget();
 
@@ -56,11 +70,11 @@ class OutputFile {
     int descriptor_ = -1;
     std::FILE *stream_ = nullptr;
     int slot_ = -1; // in the list of unfinished files
-    bool in_place_ = false;
+    bool in_place_ = false, derived_ = false, part_ = false;
 };
 
-// A new folder for files that belong together, beside `folder` under an unpredictable name. The destructor removes whatever
-// is left.
+// A new folder for files that the program names, inside `folder` under an unpredictable name. The destructor removes whatever is
+// left.
 class OutputFolder {
   public:
     // `folder` exists.
@@ -70,7 +84,8 @@ class OutputFolder {
     OutputFolder &operator=(const OutputFolder &) = delete;
 
     const std::string &path() const { return path_; }
-    // Stores the files on the disk and moves them to `folder`, in the order of their names.
+    // Stores the files on the disk and moves them to `folder`, in the order of their names, numbers by size. Fails if a name is
+    // taken, unless --overwrite is given.
     void commit();
 
   private:

@@ -65,10 +65,6 @@ class Triggers {
 } // namespace
 
 void convert(const Settings &s, const ConvertSettings &how) {
-    sample::Files files;
-    files.read("INPUT", s.input);
-    files.write("OUTPUT", how.output);
-    files.check();
     const cusEventFormat format = recordingFormat("OUTPUT", how.output, how.format);
     const std::unique_ptr<EventSource> source = openEvents(s, false);
     Selection selection(*source, s);

@@ -181,17 +181,13 @@ std::string shardLabel(unsigned long long shard, unsigned long long shards, cons
 void merge(MergeSettings &s) {
     sample::requireEnding("--output", s.output, {".raw", ".h5", ".hdf5"});
     const std::string kind = sample::ending(s.output) == ".raw" ? ".raw" : ".h5";
-    sample::Files files;
     long long bytes = 0;
     for (const std::string &input : s.inputs) {
-        files.read("INPUT", input);
         sample::requireRegular(input);
         bytes += sizeOf(input);
         if ((sample::ending(input) == ".raw") != (kind == ".raw"))
             throw Stop(sample::USAGE, "INPUT is '" + input + "', expected a name that ends in " + kind + " like --output");
     }
-    files.write("--output", s.output);
-    files.check();
     sample::Progress progress("bytes", bytes);
     kind == ".raw" ? mergeRaw(s, progress) : mergeHdf5(s, progress);
     progress.finish();

@@ -299,8 +299,10 @@ void FrameOutput::finishFiles() {
     const std::string label = labelOf(settings_);
     if (hdf5_ && !label.empty())
         checkOutput(cusFrameWriterLabel(hdf5_, label.c_str()));
-    if (hdf5_)
+    if (hdf5_) {
         checkOutput(cusFrameWriterFinish(std::exchange(hdf5_, nullptr)));
+        sample::currentFiles().wrote(settings_.common.output);
+    }
     if (sink_)
         sink_->finish();
 }

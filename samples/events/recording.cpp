@@ -52,7 +52,8 @@ cusEventFormat recordingFormat(const std::string &role, const std::string &path,
     throw Stop(sample::USAGE, "--format is " + format + ", expected " + expected + " for " + role + " '" + path + "'");
 }
 
-EventFile::EventFile(const std::string &path, cv::Size size, cusEventFormat format, const std::string &compression) {
+EventFile::EventFile(const std::string &path, cv::Size size, cusEventFormat format, const std::string &compression)
+    : path_(path) {
     if (path.empty())
         return;
     cusEventWriterOptions options = cusEventWriterDefaults();
@@ -64,6 +65,7 @@ EventFile::EventFile(const std::string &path, cv::Size size, cusEventFormat form
         throw Stop(sample::USAGE, "--compression is " + compression + ", expected own, none or " +
                                       (is_aedat4 ? "zstd" : "gzip") + " for " + cusEventFormatName(format));
     options.compress = compression == "none" ? 0 : compression == "gzip" || compression == "zstd" ? 2 : 1;
+    sample::currentFiles().isDerived(path);
     check(cusEventWriterCreate(&writer_, path.c_str(), &options));
 }
 
@@ -86,6 +88,7 @@ bool EventFile::write(const cusEventTrigger &trigger) {
 void EventFile::finish() {
     if (writer_)
         check(cusEventWriterFinish(std::exchange(writer_, nullptr)));
+    sample::currentFiles().wrote(path_);
 }
 
 } // namespace events

@@ -27,6 +27,7 @@ class EventFile {
     void finish();
 
   private:
+    const std::string path_;
     cusEventWriter *writer_ = nullptr;
 };
 

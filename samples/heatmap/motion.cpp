@@ -1,5 +1,6 @@
 #include "heatmap/motion.hpp"
 
+#include "common/libav/writer.hpp"
 #include "common/output.hpp"
 #include "common/stages.hpp"
 #include "common/terminal/files.hpp"
@@ -17,10 +18,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <set>
 
 namespace heatmap {
 
+namespace fs = std::filesystem;
 using cusight::check;
 using sample::Stop;
 
@@ -28,10 +32,11 @@ constexpr double CLIP_MARGIN = 1; // seconds before and after
 
 void addMotionOptions(CLI::App &app, MotionSettings &s) {
     const auto motion = [](CLI::Option *option) { return sample::group(option, "Motion"); };
-    motion(sample::addText(app, "--report", s.report, "FILE",
-                           "find what moves and write it to a .json or .csv file: start, end, boxes a frame, strength"));
-    motion(sample::addText(app, "--clips", s.clips, "FOLDER",
-                           "find what moves and cut the video around it into this folder, which exists"));
+    motion(sample::addFile(app, "--report", sample::Names::OUTPUT, s.report, "FILE",
+                           "find what moves and write it to a .json or .csv file: start, end, boxes a frame, strength; "
+                           "with it or --clips, pictures are made only for --output, as --view says"));
+    motion(sample::addFile(app, "--clips", sample::Names::FOLDER, s.clips, "FOLDER",
+                           "find what moves and cut the video around it into this folder, which is made: INPUT-001.mp4"));
     const auto region = [&s](const std::string &text) {
         auto &r = s.region;
         char rest = 0;
@@ -40,7 +45,7 @@ void addMotionOptions(CLI::App &app, MotionSettings &s) {
     };
     motion(sample::addValue(app, "--region", region, "X,Y,W,H", "four integers X,Y,W,H, none below 0",
                             "watch only this rectangle of the frames"));
-    motion(sample::addText(app, "--ignore", s.ignore, "MASK",
+    motion(sample::addFile(app, "--ignore", sample::Names::INPUT, s.ignore, "MASK",
                            "an image of the size of the frames: do not watch where it is not black"));
     motion(sample::addNumber(app, "--motion-threshold", s.options.threshold, 1, 255,
                              "gray levels that a moving pixel differs from the background by"));
@@ -186,6 +191,25 @@ class Camera {
     bool ended_ = false;
 };
 
+cusMotionOptions optionsOf(const MotionSettings &s, const sample::Device &device) {
+    cusMotionOptions options = s.options;
+    options.space = device.space;
+    return options;
+}
+
+// Lets a detector watch only what the settings say.
+void limit(cusight::MotionDetector &detector, const MotionSettings &s, cv::Size size, cusSpace space) {
+    cv::Mat watched = watchedPixels(s, size);
+    if (watched.empty())
+        return;
+    cusMat mask = CUS_MAT_INIT, uploaded = CUS_MAT_INIT;
+    check(cusMatWrap(&mask, watched.rows, watched.cols, watched.type(), CUS_HOST, watched.data, watched.step));
+    if (space == CUS_DEVICE)
+        check(cusMatUpload(&mask, &uploaded, nullptr));
+    detector.watch(space == CUS_DEVICE ? uploaded : mask);
+    cusMatRelease(&uploaded);
+}
+
 // Cameras of one frame size, which share a detector: a step takes a frame of each.
 class Group {
   public:
@@ -194,15 +218,7 @@ class Group {
           detector_(static_cast<int>(cameras_.size()), size().height, size().width, CUS_8UC3, optionsOf(s, device)),
           frames_(cameras_.size()), times_(cameras_.size()), status_(cameras_.size()),
           boxes_(cameras_.size() * max_boxes_) {
-        cv::Mat watched = watchedPixels(s, size());
-        if (watched.empty())
-            return;
-        cusMat mask = CUS_MAT_INIT, uploaded = CUS_MAT_INIT;
-        check(cusMatWrap(&mask, watched.rows, watched.cols, watched.type(), CUS_HOST, watched.data, watched.step));
-        if (space_ == CUS_DEVICE)
-            check(cusMatUpload(&mask, &uploaded, nullptr));
-        detector_.watch(space_ == CUS_DEVICE ? uploaded : mask);
-        cusMatRelease(&uploaded);
+        limit(detector_, s, size(), space_);
     }
     // Returns false once all cameras have ended.
     bool step(Times &times) {
@@ -231,11 +247,6 @@ class Group {
 
   private:
     cv::Size size() const { return cameras_.front()->size(); }
-    static cusMotionOptions optionsOf(const MotionSettings &s, const sample::Device &device) {
-        cusMotionOptions options = s.options;
-        options.space = device.space;
-        return options;
-    }
 
     std::vector<Camera *> cameras_;
     cusSpace space_;
@@ -292,27 +303,43 @@ void look(const MotionSettings &s, const sample::Input &input, const sample::Com
     }
 }
 
-// "FOLDER/vtest-001.mp4"
-std::string clipName(const std::string &folder, const std::string &input, size_t number) {
-    const size_t slash = input.find_last_of('/'), begin = slash == std::string::npos ? 0 : slash + 1;
-    const size_t dot = input.find_last_of('.');
-    std::string stem = input.substr(begin, dot == std::string::npos || dot < begin ? std::string::npos : dot - begin);
+// What the clips of an input are called: "vtest" for "cam/vtest.avi", "cam" for "cam/".
+std::string stemOf(const std::string &input) {
+    std::string stem = input.substr(0, input.find_last_not_of('/') + 1);
+    stem.erase(0, stem.rfind('/') + 1);
+    if (stem.empty() || stem == "." || stem == "..")
+        stem = fs::weakly_canonical(input).filename().string();
+    if (const size_t dot = stem.rfind('.'); dot != std::string::npos && dot > 0)
+        stem.erase(dot);
     for (char &c : stem)
-        if (c == '%' || c == ':')
-            c = '-';
-    return sample::text("%s/%s-%03zu.mp4", folder.c_str(), stem.c_str(), number);
+        c = c == '%' || c == ':' ? '-' : c;
+    return stem.empty() || stem == "/" ? "clip" : stem;
+}
+
+// Inputs of one name in several folders have clips "v-001.mp4" and "v-2-001.mp4". Decides all names before anything is read.
+void nameClips(const std::string &folder, std::vector<Watched> &inputs) {
+    std::set<std::string> taken;
+    for (Watched &input : inputs) {
+        const std::string first = stemOf(input.name);
+        std::string stem = first;
+        for (int number = 2; !taken.insert(stem).second; ++number)
+            stem = first + "-" + std::to_string(number);
+        input.clip = {folder + "/" + stem + "-", ".mp4", 3};
+        sample::currentFiles().derive("--clips", folder, input.clip);
+    }
+    sample::makeFolder(folder);
 }
 
 // Reads the input again and writes a video for each period in which something moves. An error of the input is kept.
-void cut(const MotionSettings &s, const sample::Input &input, const sample::Common &common, Watched &watched) try {
-    size_t number = 0;
+void cut(const sample::Input &input, const sample::Common &common, Watched &watched) try {
+    long long number = 0;
     for (const auto &[start, end] : periods(watched.things, CLIP_MARGIN)) {
         sample::Input part = input;
         part.start = input.start + start;
         part.duration = end - start;
         const std::unique_ptr<sample::Source> source = sample::openSource(part);
-        const std::string name = clipName(s.clips, watched.name, ++number);
-        const auto sink = sample::openFile(name, source->size(), sample::playbackOf(*source), common.video);
+        const std::string name = watched.clip.file(++number);
+        const auto sink = av::openVideo(name, source->size(), sample::playbackOf(*source), common.video);
         cv::Mat frame;
         while (!sample::interrupted() && source->read(frame))
             sink->writeAt(frame, source->seconds());
@@ -337,52 +364,146 @@ void reportInput(const Watched &w) {
     sample::reportFrame(json);
 }
 
+// The inputs of a run, with what has been found in them, and where that is written.
+class Findings {
+  public:
+    Findings(const MotionSettings &s, const sample::Input &input, const sample::Common &common)
+        : settings_(s), input_(input), common_(common), inputs(input.names.size()) {
+        for (size_t i = 0; i < inputs.size(); ++i)
+            inputs[i].name = input.names[i];
+        if (!s.clips.empty())
+            nameClips(s.clips, inputs);
+        if (!s.report.empty())
+            report_ = std::make_unique<sample::OutputFile>(s.report);
+    }
+
+    // Cuts the clips, and writes and prints what has been found.
+    void write() {
+        for (Watched &watched : inputs) {
+            if (!settings_.clips.empty() && !sample::interrupted())
+                cut(onlyOne(input_, watched.name), common_, watched);
+            reportInput(watched);
+        }
+        if (!report_)
+            return;
+        writeReport(*report_, inputs);
+        report_->commit();
+    }
+    // Throws the first input's error.
+    void summarize() const {
+        size_t things = 0, failed = 0;
+        for (const Watched &watched : inputs) {
+            failed += !watched.error.empty();
+            things += watched.things.size();
+        }
+        sample::figure("things", sample::Json().add("inputs", inputs.size()).add("failed", failed).add("things", things),
+                       "%zu moving things in %zu input%s, %zu of which failed", things, inputs.size(),
+                       inputs.size() == 1 ? "" : "s", failed);
+        for (const Watched &watched : inputs)
+            if (!watched.error.empty())
+                throw Stop(sample::INPUT, watched.error);
+    }
+
+  private:
+    const MotionSettings &settings_;
+    const sample::Input &input_;
+    const sample::Common &common_;
+    std::unique_ptr<sample::OutputFile> report_;
+
+  public:
+    std::vector<Watched> inputs;
+};
+
 } // namespace
 
 int findMotion(const MotionSettings &s, const sample::Input &input, const sample::Common &common,
                const sample::Device &device, int frames) {
-    std::unique_ptr<sample::OutputFile> report;
-    if (!s.report.empty())
-        report = std::make_unique<sample::OutputFile>(s.report);
-    std::vector<Watched> all(input.names.size());
-    for (size_t i = 0; i < all.size(); ++i)
-        all[i].name = input.names[i];
+    Findings found(s, input, common);
     sample::Stopwatch overall;
     Times times;
-    size_t things = 0, failed = 0, looked = 0;
+    size_t looked = 0;
     long long seen = 0;
     overall([&] {
-        while (looked < all.size() && !sample::interrupted()) {
-            const size_t count = std::min(AT_ONCE, all.size() - looked);
-            look(s, input, common, device, frames, &all[looked], count, times);
+        while (looked < found.inputs.size() && !sample::interrupted()) {
+            const size_t count = std::min(AT_ONCE, found.inputs.size() - looked);
+            look(s, input, common, device, frames, &found.inputs[looked], count, times);
             looked += count;
         }
     });
-    all.resize(looked);
-    for (Watched &watched : all) {
-        if (!s.clips.empty() && !sample::interrupted())
-            cut(s, onlyOne(input, watched.name), common, watched);
-        failed += !watched.error.empty();
-        things += watched.things.size();
+    found.inputs.resize(looked);
+    found.write();
+    for (const Watched &watched : found.inputs)
         seen += watched.frames;
-        reportInput(watched);
-    }
-    if (report) {
-        writeReport(*report, all);
-        report->commit();
-    }
     sample::figure("device", "%s", device.name.c_str());
     sample::detail(sample::Json().add("frames", seen));
     sample::figureStages(
         {{"decode", times.decoding}, {"compute", times.computing.seconds}, {"write", times.writing.seconds}},
         overall.seconds, static_cast<double>(seen));
-    sample::figure("things", sample::Json().add("inputs", all.size()).add("failed", failed).add("things", things),
-                   "%zu moving things in %zu input%s, %zu of which failed", things, all.size(), all.size() == 1 ? "" : "s",
-                   failed);
-    for (const Watched &w : all)
-        if (!w.error.empty())
-            throw Stop(sample::INPUT, w.error);
+    found.summarize();
     return sample::OK;
+}
+
+// ---- Beside another view -----------------------------------------------------------------------------------------------
+
+struct Watch::State {
+    State(const MotionSettings &s, const sample::Input &input, const sample::Common &common, const sample::Device &device,
+          const sample::Source &source)
+        : settings(s), space(device.space), found(s, input, common),
+          detector(1, source.size().height, source.size().width, CUS_8UC3, optionsOf(s, device)),
+          boxes(static_cast<size_t>(s.options.max_boxes)) {
+        watched().size = source.size();
+        watched().fps = source.fps();
+        limit(detector, s, source.size(), space);
+    }
+    ~State() { cusMatRelease(&uploaded); }
+    State(const State &) = delete;
+    State &operator=(const State &) = delete;
+
+    Watched &watched() { return found.inputs.front(); }
+
+    const MotionSettings &settings;
+    const cusSpace space;
+    Findings found;
+    Collector collector;
+    cusight::MotionDetector detector;
+    std::vector<cusMotionBox> boxes;
+    cusMat uploaded = CUS_MAT_INIT;
+};
+
+Watch::Watch(const MotionSettings &settings, const sample::Input &input, const sample::Common &common,
+             const sample::Device &device, const sample::Source &source)
+    : state_(std::make_unique<State>(settings, input, common, device, source)) {}
+
+Watch::~Watch() = default;
+
+void Watch::add(const cv::Mat &frame, double seconds) {
+    State &s = *state_;
+    cusMat mat = CUS_MAT_INIT;
+    cusMotionStatus status = {};
+    check(cusMatWrap(&mat, frame.rows, frame.cols, frame.type(), CUS_HOST, frame.data, frame.step));
+    if (s.space == CUS_DEVICE)
+        check(cusMatUpload(&mat, &s.uploaded, nullptr));
+    s.detector.runAll({s.space == CUS_DEVICE ? s.uploaded : mat}, {std::llround(seconds * 1e6)});
+    check(cusMotionDetectorGet(s.detector.get(), 0, 1, &status, s.boxes.data(), nullptr, nullptr));
+    s.collector.add(seconds, {s.boxes.begin(), s.boxes.begin() + status.boxes});
+    if (status.state == CUS_MOTION_SUDDEN)
+        s.watched().sudden.push_back(seconds);
+    ++s.watched().frames;
+}
+
+void Watch::finish(const std::exception_ptr &error) {
+    State &s = *state_;
+    try {
+        if (error)
+            std::rethrow_exception(error);
+    } catch (const Stop &stop) {
+        if (stop.code() != sample::INPUT)
+            throw;
+        s.watched().error = stop.what();
+    }
+    s.watched().things = s.collector.things(s.settings.least_frames);
+    s.found.write();
+    s.found.summarize();
 }
 
 } // namespace heatmap

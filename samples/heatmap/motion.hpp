@@ -3,10 +3,13 @@
 
 #include "common/app.hpp"
 #include "common/terminal/options.hpp"
+#include "common/video/source.hpp"
 
 #include "cusight/motion.h"
 
 #include <array>
+#include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,5 +33,24 @@ void checkMotion(const MotionSettings &settings, const sample::Input &input, con
 // everything is written. Throws Stop(OUTPUT).
 int findMotion(const MotionSettings &settings, const sample::Input &input, const sample::Common &common,
                const sample::Device &device, int frames);
+
+// What moves in the frames of another view, while that is made.
+class Watch {
+  public:
+    // Like findMotion.
+    Watch(const MotionSettings &settings, const sample::Input &input, const sample::Common &common,
+          const sample::Device &device, const sample::Source &source);
+    ~Watch();
+    Watch(const Watch &) = delete;
+    Watch &operator=(const Watch &) = delete;
+
+    void add(const cv::Mat &frame, double seconds);
+    // Writes everything. `error`: what ended the input early; it is thrown then.
+    void finish(const std::exception_ptr &error);
+
+  private:
+    struct State;
+    const std::unique_ptr<State> state_;
+};
 
 } // namespace heatmap

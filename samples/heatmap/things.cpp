@@ -106,16 +106,8 @@ static sample::Json inputJson(const Watched &input) {
     return json;
 }
 
-// A field of CSV: in quotes, and quotes doubled.
-static std::string quoted(const std::string &text) {
-    std::string out = "\"";
-    for (const char c : text)
-        out += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return out + "\"";
-}
-
 static void writeRows(sample::OutputFile &file, const Watched &input) {
-    const std::string name = quoted(input.name);
+    const std::string name = sample::csvCell(input.name);
     for (const Thing &thing : input.things)
         for (const Seen &s : thing.seen)
             file.print("%s,%u,%.6f,%d,%d,%d,%d,%.3f,%.3f,%u,%.3f\n", name.c_str(), thing.id, s.seconds, s.box.x, s.box.y,

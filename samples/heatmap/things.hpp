@@ -34,6 +34,7 @@ struct Watched {
     long long frames = 0;
     std::vector<double> sudden; // when the light changed, in seconds
     std::vector<Thing> things;
+    sample::NumberedName clip; // the names of its clips
     std::vector<std::string> clips;
 };
 

@@ -74,5 +74,6 @@ head -c $(($(stat -c %s long.avi) / 2)) long.avi >cut.avi
 expect 3 "ends early" "http://127.0.0.1:$(cat port)/cut.avi" --device cpu --headless
 kill $server
 wait $server 2>/dev/null
+rm heatmap*.mp4
 DISPLAY=:4711 expect 0 "the display cannot be used: writing heatmap.mp4" synthetic:64x48@5 --device cpu
 finish

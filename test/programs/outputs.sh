@@ -68,8 +68,10 @@ ln frames/000002.png other/000007.png
 expect 2 "it would replace other/000007.png" heatmap frames --device cpu --output other/
 rm other/*
 cp a.avi heatmap.mp4
-expect 2 "the default of --output is 'heatmap.mp4'" heatmap heatmap.mp4 --device cpu
-rm heatmap.mp4
+expect 0 "output: heatmap-2.mp4" heatmap heatmap.mp4 --device cpu
+expect 0 "output: heatmap-2.mp4" heatmap heatmap.mp4 --device cpu --overwrite # an input is never replaced
+cmp -s heatmap.mp4 a.avi || fail "the default output replaced an input"
+rm heatmap*.mp4
 echo 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef >stream.key
 cp stream.key kept/
 expect 2 "expected another file than --key" diffstream send a.avi --key stream.key --frame-checksums stream.key
@@ -77,7 +79,7 @@ expect 2 "expected another file than INPUT" diffstream send a.avi --frame-checks
 # Two outputs with one name.
 expect 2 "--save-events is './x.h5', expected another file than --output 'x.h5'" events a.raw --output x.h5 --save-events ./x.h5
 expect 2 "expected another file than --save-lines 'x.png'" contour frames/000001.png frames/000002.png --save-lines x.png --save-edges here/x.png
-expect 2 "expected another file than FOLDER" belt . --output ./capsule.png
+expect 2 "FOLDER is '.', expected another file than --output './capsule.png'" belt . --output ./capsule.png
 expect 0 "frames: 5" heatmap frames/%06d.png --device cpu --output frames/out.avi # beside them is fine
 rm frames/out.avi
 for file in a.txt a.raw a.avi a.png frames/* stream.key; do kept "$file" "an output that is an input"; done
@@ -147,7 +149,7 @@ rm -f x.h5.part
 # A limit on the size of files: nothing new, and what was there stays.
 for case in "heatmap synthetic:320x240@60 --output l.avi" "heatmap synthetic:320x240@60 --output l.mp4" "heatmap synthetic:320x240@60 --output l.webm" \
     "heatmap synthetic:320x240@60 --output l.mkv" "heatmap synthetic:640x480@2 --output l.bmp" "events a.raw --events-per-frame 500 --output l.raw" \
-    "heatmap synthetic:640x480@3 --output l_%d.bmp" "belt . --frames 30 --output l.avi" "diffstream demo synthetic:320x240@60 --output l.mp4" \
+    "heatmap synthetic:640x480@3 --overwrite --output l_%d.bmp" "belt . --overwrite --frames 30 --output l.avi" "diffstream demo synthetic:320x240@60 --output l.mp4" \
     "contour synthetic:640x240@2 --shifts 8 --output y.png --save-cloud l.ply" "events a.raw --events-per-frame 500 --output l.h5" "events a.raw --checksum --keep-incomplete --save-events l.h5"; do
     output=${case##* }
     output=${output/\%d/0}
@@ -197,7 +199,7 @@ fi
 
 echo "-- printing"
 for case in "heatmap a.avi --output y.avi" "events a.raw --events-per-frame 1000 --checksum" "events info a.raw" "contour frames/000001.png frames/000002.png --shifts 8 --output y.png" \
-    "match a.avi --roi 1,1,8,8 --method sqdiff --output y.avi" "belt . --frames 3 --output y.avi" "diffstream demo a.avi --output y.avi" "heatmap --help" "match --version"; do
+    "match a.avi --roi 1,1,8,8 --method sqdiff --output y.avi" "belt . --overwrite --frames 3 --output y.avi" "diffstream demo a.avi --output y.avi" "heatmap --help" "match --version"; do
     more="--device cpu --headless"
     case $case in *--help | *--version) more= ;; esac
     runs 4 "stdout cannot be written" bash -c "exec '$bin/cusight-'$case $more >/dev/full"
@@ -265,7 +267,7 @@ for signal in KILL "INT INT" INT; do
         printf precious >m.mp4
         cp m.mp4 m.raw
         cp m.mp4 m_0.png
-        program=heatmap input=synthetic:320x240@1000000 more=
+        program=heatmap input=synthetic:320x240@1000000 more=--overwrite
         [ $output = m.raw ] && program=events more="--events-per-frame 500"
         "$bin/cusight-$program" $input --headless --device cpu $more --output $output >said 2>&1 &
         pid=$!

@@ -67,6 +67,7 @@ namespace fs = std::filesystem;
 class Samples : public testing::Test {
   protected:
     void SetUp() override {
+        sample::currentFiles().begin(true);
         folder = fs::temp_directory_path() / ("cusight_samples_" + std::to_string(::getpid()) + "_" +
                                               testing::UnitTest::GetInstance()->current_test_info()->name());
         fs::create_directories(folder);

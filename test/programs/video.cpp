@@ -39,6 +39,7 @@ sample::Playback timed(double fps) {
 class Videos : public testing::Test {
   protected:
     void SetUp() override {
+        sample::currentFiles().begin(true);
         folder = fs::temp_directory_path() / ("cusight_videos_" + std::to_string(::getpid()) + "_" +
                                               testing::UnitTest::GetInstance()->current_test_info()->name());
         fs::create_directories(folder);

@@ -12,18 +12,13 @@ void addWeb(CLI::App &app, WebSettings &web) {
     group(sample::addValue(app, "--web", port, "[HOST:]PORT", "a port, or HOST:PORT",
                            "serve a page that shows the pictures in a browser; beyond loopback with --web-cert and "
                            "--web-cert-key; port 0: any free port"));
-    group(sample::addText(
-        app, "--web-token-file", web.token_file, "FILE",
+    group(sample::addFile(
+        app, "--web-token-file", sample::Names::INPUT, web.token_file, "FILE",
         "only who opens the page with the token in FILE may watch; FILE is made, with a token, if it does not "
         "exist. By default there is none, with --web-cert a new one, which is printed on a terminal only"));
-    group(sample::addText(app, "--web-cert", web.certificate, "FILE", "certificate for the page's address, PEM"));
-    group(sample::addText(app, "--web-cert-key", web.private_key, "FILE", "its private key, PEM"));
-}
-
-void readFiles(sample::Files &files, const WebSettings &web) {
-    files.read("--web-token-file", web.token_file);
-    files.read("--web-cert", web.certificate);
-    files.read("--web-cert-key", web.private_key);
+    group(sample::addFile(app, "--web-cert", sample::Names::INPUT, web.certificate, "FILE",
+                          "certificate for the page's address, PEM"));
+    group(sample::addFile(app, "--web-cert-key", sample::Names::INPUT, web.private_key, "FILE", "its private key, PEM"));
 }
 
 } // namespace diffstream

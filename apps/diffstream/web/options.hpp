@@ -1,7 +1,6 @@
 // The options of programs that serve a page.
 #pragma once
 
-#include "common/terminal/files.hpp"
 #include "common/terminal/options.hpp"
 #include "diffstream/web/visit.hpp"
 
@@ -9,7 +8,5 @@ namespace diffstream {
 
 // --web, --web-token-file, --web-cert and --web-cert-key.
 void addWeb(CLI::App &app, WebSettings &web);
-// Their files, for sample::Files.
-void readFiles(sample::Files &files, const WebSettings &web);
 
 } // namespace diffstream

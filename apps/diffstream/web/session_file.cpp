@@ -59,6 +59,8 @@ void SessionFile::finish() {
 
 namespace {
 
+const char *const DECODER = "decoder.wasm", *const RECORDING = "recording.js";
+
 // A session of a stranger: a regular file of limited size, of which no more than a piece is in memory.
 class SessionInput {
   public:
@@ -166,22 +168,28 @@ void writeFile(const std::string &path, std::string_view content) {
 void writeSessionPage(const std::string &session, const std::string &folder) {
     if (!webProblem().empty())
         throw sample::Stop(sample::USAGE, "page is not available: " + webProblem());
+    const auto place = [&](std::string_view name) { return folder + "/" + std::string(name); };
+    for (const WebFile &file : webFiles())
+        if (file.name != DECODER)
+            sample::currentFiles().derive("FOLDER", folder, place(file.name));
+    sample::currentFiles().derive("FOLDER", folder, place(RECORDING));
     SessionInput in(session);
     in.check();
+    sample::makeFolder(folder);
     std::string decoder;
     for (const WebFile &file : webFiles()) {
         std::string content(file.content);
-        if (file.name == "decoder.wasm") {
+        if (file.name == DECODER) {
             decoder = base64(file.content);
             continue; // a page opened as a file cannot fetch it
         }
         const std::string mark = "<!-- recording -->";
         const size_t at = content.find(mark);
         if (file.name == "index.html" && at != std::string::npos)
-            content.replace(at, mark.size(), "<script src=\"recording.js\"></script>");
-        writeFile(folder + "/" + std::string(file.name), content);
+            content.replace(at, mark.size(), std::string("<script src=\"") + RECORDING + "\"></script>");
+        writeFile(place(file.name), content);
     }
-    sample::OutputFile recording(folder + "/recording.js");
+    sample::OutputFile recording(place(RECORDING));
     const auto write = [&](const std::string &text) { recording.write(text.data(), text.size()); };
     write("\"use strict\";\nwindow.CUSIGHT_RECORDING = {name: \"a recorded session\", decoder: \"" + decoder +
           "\",\nsession: \"");

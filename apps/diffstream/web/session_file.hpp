@@ -34,8 +34,9 @@ class SessionFile {
 // The most bytes of a session that a page can hold: browsers limit a text to 512 MiB, and base64 makes 4 bytes of 3.
 constexpr uint64_t MAX_SESSION = uint64_t{256} << 20;
 
-// Writes the page and the session to `folder`, which must exist: its index.html plays the session without a server. Throws Stop(INPUT)
-// unless the session is a complete one in a regular file of at most MAX_SESSION bytes.
+// Writes the page and the session to `folder`, which is made if it does not exist: its index.html plays the session without a server.
+// Throws Stop(INPUT) unless the session is a complete one in a regular file of at most MAX_SESSION bytes, Stop(OUTPUT) if one of the
+// page's files exists, unless --overwrite is given.
 void writeSessionPage(const std::string &session, const std::string &folder);
 
 } // namespace diffstream

@@ -1,6 +1,7 @@
 #include "events-mpi/files/journal.hpp"
 
 #include "common/output.hpp"
+#include "common/terminal/files.hpp"
 
 #include "cusight/live.h"
 
@@ -54,13 +55,19 @@ Journal::Journal(Team &team, bool active, const std::string &output, const std::
         return;
     team.onFirst([&] {
         std::error_code error;
+        const bool overwrite = sample::currentFiles().overwrite;
         if (fs::exists(folder_ + "/run", error)) {
-            compare(fingerprint);
-            load();
-            return;
+            if (contentOf(folder_ + "/run") == fingerprint)
+                return load();
+            if (!overwrite)
+                refuse(fingerprint);
+        } else if (fs::exists(folder_, error) && !fs::is_empty(folder_, error) && !overwrite) {
+            throw Stop(sample::OUTPUT, "--resume: " + folder_ + " is not of an earlier run, expected none, or --overwrite");
         }
+        remove();
         if (::mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)
             sample::cannotWrite(folder_, std::strerror(errno));
+        sample::currentFiles().derive("--resume", folder_, folder_ + "/run");
         sample::OutputFile run(folder_ + "/run");
         run.write(fingerprint.data(), fingerprint.size());
         run.commit();
@@ -80,11 +87,10 @@ Journal::~Journal() {
         ::close(file_);
 }
 
-void Journal::compare(const std::string &fingerprint) const {
-    const std::string before = contentOf(folder_ + "/run");
-    if (before != fingerprint)
-        throw Stop(sample::INPUT, "--resume: this is not the run that " + folder_ + " belongs to: " +
-                                      difference(before, fingerprint) + "; remove that folder to start again");
+void Journal::refuse(const std::string &fingerprint) const {
+    throw Stop(sample::INPUT, "--resume: this is not the run that " + folder_ +
+                                  " belongs to: " + difference(contentOf(folder_ + "/run"), fingerprint) +
+                                  "; add --overwrite to start again");
 }
 
 void Journal::load() {
@@ -140,8 +146,16 @@ void Journal::commit() {
 
 void Journal::remove() {
     std::error_code error;
+    for (fs::directory_iterator at(folder_, error), end; active_ && !error && at != end; at.increment(error)) {
+        const std::string name = at->path().filename().string();
+        unsigned run = 0, rank = 0;
+        if (name == "run" || name == "frames" || name == "layout" ||
+            std::sscanf(name.c_str(), "done.%u.%u", &run, &rank) == 2 ||
+            std::sscanf(name.c_str(), "frames.%u.%u", &run, &rank) == 2)
+            ::unlink(at->path().c_str());
+    }
     if (active_)
-        fs::remove_all(folder_, error);
+        ::rmdir(folder_.c_str()); // unless somebody else has files there
 }
 
 std::string fingerprintOf(const std::string &path) {

@@ -25,8 +25,8 @@ struct Done {
 
 class Journal {
   public:
-    // All ranks together. `fingerprint`: the contents of the file `run`. Throws Stop(INPUT) if an earlier run had another
-    // one.
+    // All ranks together. `fingerprint`: the contents of the file `run`. Unless --overwrite is given, throws Stop(INPUT) if an
+    // earlier run had another one, and Stop(OUTPUT) if the folder is somebody else's.
     Journal(Team &team, bool active, const std::string &output, const std::string &fingerprint);
     ~Journal();
     Journal(const Journal &) = delete;
@@ -46,11 +46,11 @@ class Journal {
     // Whether it is time to store the added records: call commit() once the frames are on the disk.
     bool due() const;
     void commit();
-    // Called by one rank once the output is complete.
+    // Called by one rank once the output is complete. Removes nothing else from the folder.
     void remove();
 
   private:
-    void compare(const std::string &fingerprint) const;
+    [[noreturn]] void refuse(const std::string &fingerprint) const;
     void load();
 
     const bool active_;

@@ -22,6 +22,10 @@ namespace events_mpi {
 
 using sample::Stop;
 
+namespace {
+const char *const HOLDER = " (process "; // what a lock begins with
+}
+
 // ---- OutputLock --------------------------------------------------------------------------------------------------------
 
 OutputLock::OutputLock(Team &team, const std::string &output) : output_(output) {
@@ -38,13 +42,15 @@ void OutputLock::take() {
         file_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (file_ < 0)
             sample::cannotWrite(output_, std::strerror(errno));
-        if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-            char holder[200] = "";
-            if (errno != EWOULDBLOCK || ::pread(file_, holder, sizeof holder - 1, 0) < 0)
-                holder[0] = '\0';
+        const bool held = ::flock(file_, LOCK_EX | LOCK_NB) != 0;
+        char holder[200] = "";
+        const ssize_t size = ::pread(file_, holder, sizeof holder - 1, 0);
+        const bool is_lock = size <= 0 || std::strncmp(holder, HOLDER, std::strlen(HOLDER)) == 0;
+        if (held || !is_lock) {
             ::close(file_);
             file_ = -1;
-            sample::cannotWrite(output_, std::string("another run is writing it") + holder);
+            sample::cannotWrite(output_, held ? std::string("another run is writing it") + (is_lock ? holder : "")
+                                              : name_ + " exists, and is not a lock that a run has left");
         }
         // The previous run may just have removed the name.
         if (::fstat(file_, &ours) == 0 && ::stat(name_.c_str(), &there) == 0 && ours.st_ino == there.st_ino)
@@ -54,7 +60,7 @@ void OutputLock::take() {
     removeOnSignal(LOCK, name_);
     char host[128] = "";
     ::gethostname(host, sizeof host - 1);
-    const std::string holder = sample::text(" (process %ld on %s)", static_cast<long>(::getpid()), host);
+    const std::string holder = sample::text("%s%ld on %s)", HOLDER, static_cast<long>(::getpid()), host);
     if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, holder.data(), holder.size(), 0) < 0) {
         // the lock also holds without a name
     }

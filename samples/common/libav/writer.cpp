@@ -134,13 +134,15 @@ class Video final : public sample::Sink {
     void openEncoder(const Format &format);
     void open(const AVCodec &encoder);
     void setQuality(const AVCodec &encoder, Options &options);
-    void openFile(const Format &format);
+    void openFile(const Format &format, const AVCodecParameters *recorded = nullptr);
+    void remux();
     int64_t timeOf(double seconds);
     void serve();
     void stop();
     void encode(const Item &item);
     void convert(const cv::Mat &picture);
     void send(AVFrame *frame);
+    void writePacket();
     void check(int result) const;
     static int onWrite(void *self, Bytes *bytes, int count);
     static int64_t onSeek(void *self, int64_t offset, int whence);
@@ -148,13 +150,15 @@ class Video final : public sample::Sink {
     const std::string path_;
     const Playback playback_;
     const Encoding encoding_;
+    const Format &format_;
     const cv::Size size_;
     cv::Size kept_; // what is encoded of it
     AVRational rate_, tick_;
     bool constant_;
-    double first_ = 0;    // the time of the first picture
-    long long given_ = 0; // pictures
-    int64_t next_ = 0;    // the earliest time of the next picture
+    const char *part_ = ""; // the ending of a recording's file until it is complete
+    double first_ = 0;      // the time of the first picture
+    long long given_ = 0;   // pictures
+    int64_t next_ = 0;      // the earliest time of the next picture
 
     std::unique_ptr<OutputFile> file_;
     std::exception_ptr file_error_;
@@ -173,11 +177,11 @@ class Video final : public sample::Sink {
 };
 
 Video::Video(const std::string &path, cv::Size size, const Playback &playback, const Encoding &encoding)
-    : path_(path), playback_(playback), encoding_(encoding), size_(size), kept_(size),
+    : path_(path), playback_(playback), encoding_(encoding), format_(*formatOf(path)), size_(size), kept_(size),
       packet_(allocated(av_packet_alloc())), frame_(allocated(av_frame_alloc())) {
     keepMessages();
     ::setenv("SVT_LOG", "0", 0); // of libsvtav1, which does not print by libav
-    const Format &format = *formatOf(path);
+    const Format &format = format_;
     if (!format.constant) { // H.264 and others take only whole blocks of 2 x 2 pixels, which share their chroma
         kept_ = cv::Size(size.width & ~1, size.height & ~1);
         if (kept_.empty())
@@ -188,15 +192,25 @@ Video::Video(const std::string &path, cv::Size size, const Playback &playback, c
     rate_ = av_d2q(encoding.fps > 0 ? encoding.fps : grid, 60000);
     const AVRational source = {playback.tick_num, playback.tick_den};
     tick_ = constant_ ? av_inv_q(rate_) : source.num > 0 && source.den > 0 ? source : FINE;
-    file_ = std::make_unique<OutputFile>(path);
+    // Matroska, which counts milliseconds, plays up to where it breaks off, and so do .avi and .y4m, which need nothing at their start.
+    const bool streams = (av_guess_format(format.muxer, nullptr, nullptr)->flags & AVFMT_GLOBALHEADER) == 0;
+    if (playback.recording && (streams || av_q2d(rate_) <= 500))
+        part_ = streams ? format.ending : ".mkv";
+    file_ = std::make_unique<OutputFile>(path, part_);
+    if (file_->inPlace())
+        part_ = "";
+    const Format &first = *part_ ? *formatOf(file_->temporary()) : format;
+    if (*part_ && !constant_)
+        tick_ = {1, 1000};
     try {
-        check(avformat_alloc_output_context2(&muxer_, nullptr, format.muxer, nullptr));
+        check(avformat_alloc_output_context2(&muxer_, nullptr, first.muxer, nullptr));
         openEncoder(format);
-        openFile(format);
+        openFile(first);
         for (size_t i = 0; i < WAITING; ++i)
             empty_.push({cv::Mat(size.height + 1, size.width + 1, CV_8UC3), 0});
         thread_ = std::thread([this] { serve(); });
     } catch (...) {
+        file_->discard();
         avformat_free_context(muxer_);
         throw;
     }
@@ -204,6 +218,8 @@ Video::Video(const std::string &path, cv::Size size, const Playback &playback, c
 
 Video::~Video() {
     stop();
+    if (file_ && given_ == 0)
+        file_->discard();
     avformat_free_context(muxer_);
 }
 
@@ -225,7 +241,7 @@ void Video::openEncoder(const Format &format) {
             why += (why.empty() ? "" : "; ") + std::string("libavcodec has no ") + each;
             continue;
         }
-        if (avformat_query_codec(muxer_->oformat, encoder->id, FF_COMPLIANCE_NORMAL) == 0)
+        if (avformat_query_codec(av_guess_format(format.muxer, nullptr, nullptr), encoder->id, FF_COMPLIANCE_NORMAL) == 0)
             throw Stop(sample::USAGE,
                        "--codec is '" + encoding_.codec + "', which does not go into " + format.ending + " files");
         try {
@@ -260,6 +276,8 @@ void Video::open(const AVCodec &encoder) {
     codec_->color_range = rgb || encoder.id == AV_CODEC_ID_MJPEG ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
     if (muxer_->oformat->flags & AVFMT_GLOBALHEADER)
         codec_->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
+    if (*part_)
+        codec_->max_b_frames = 0; // which wait for later frames
     Options options;
     setQuality(encoder, options);
     const int result = avcodec_open2(codec_.get(), &encoder, &options.list);
@@ -302,14 +320,17 @@ void Video::setQuality(const AVCodec &encoder, Options &options) {
     }
 }
 
-void Video::openFile(const Format &format) {
+// recorded: what the packets of a recording are, if it is their container that is opened.
+void Video::openFile(const Format &format, const AVCodecParameters *recorded) {
     auto *const buffer = static_cast<unsigned char *>(allocated(av_malloc(BUFFER)));
     const bool seekable = !file_->inPlace();
     io_.reset(allocated(avio_alloc_context(buffer, BUFFER, 1, this, nullptr, onWrite, seekable ? onSeek : nullptr)));
     muxer_->pb = io_.get();
     muxer_->flags |= seekable ? AVFMT_FLAG_CUSTOM_IO : AVFMT_FLAG_CUSTOM_IO | AVFMT_FLAG_FLUSH_PACKETS;
     stream_ = allocated(avformat_new_stream(muxer_, nullptr));
-    check(avcodec_parameters_from_context(stream_->codecpar, codec_.get()));
+    check(recorded ? avcodec_parameters_copy(stream_->codecpar, recorded)
+                   : avcodec_parameters_from_context(stream_->codecpar, codec_.get()));
+    stream_->codecpar->codec_tag = 0;
     stream_->time_base = tick_;
     if (constant_ || playback_.steady)
         stream_->avg_frame_rate = rate_;
@@ -319,6 +340,10 @@ void Video::openFile(const Format &format) {
     Options options;
     if (mov && !seekable)
         options.set("movflags", "frag_keyframe+empty_moov+default_base_moof");
+    if (*part_) { // what is written is soon in the file, and can be read
+        muxer_->flags |= AVFMT_FLAG_FLUSH_PACKETS;
+        options.set("cluster_time_limit", "1000");
+    }
     check(avformat_write_header(muxer_, &options.list));
     avio_flush(io_.get()); // a full disk is noticed at once
     check(io_->error);
@@ -405,9 +430,42 @@ void Video::finish() {
         check(av_write_trailer(muxer_));
         avio_flush(io_.get());
         check(io_->error);
-        file_->commit();
+        if (*part_ && format_.ending != std::string(part_))
+            remux();
+        else
+            file_->commit();
     }
+    file_->discard();
     file_.reset();
+}
+
+// Moves the packets of a recording to the container that was asked for.
+void Video::remux() {
+    const sample::Finishing guard;
+    const std::unique_ptr<OutputFile> part = std::exchange(file_, std::make_unique<OutputFile>(path_));
+    part_ = "";
+    struct Input {
+        AVFormatContext *context = nullptr;
+        ~Input() { avformat_close_input(&context); }
+    } input;
+    check(avformat_open_input(&input.context, ("file:" + part->temporary()).c_str(), av_find_input_format("matroska"),
+                              nullptr));
+    check(avformat_find_stream_info(input.context, nullptr));
+    avformat_free_context(std::exchange(muxer_, nullptr));
+    check(avformat_alloc_output_context2(&muxer_, nullptr, format_.muxer, nullptr));
+    openFile(format_, input.context->streams[0]->codecpar);
+    int result = 0;
+    while ((result = av_read_frame(input.context, packet_.get())) >= 0) {
+        packet_->dts = packet_->dts == AV_NOPTS_VALUE ? packet_->pts : packet_->dts;
+        av_packet_rescale_ts(packet_.get(), input.context->streams[0]->time_base, tick_);
+        writePacket();
+    }
+    check(result == AVERROR_EOF ? 0 : result);
+    check(av_write_trailer(muxer_));
+    avio_flush(io_.get());
+    check(io_->error);
+    file_->commit();
+    part->discard();
 }
 
 // ---- The encoder's thread ----------------------------------------------------------------------------------------------
@@ -468,14 +526,19 @@ void Video::send(AVFrame *frame) {
         if (result == AVERROR(EAGAIN) || result == AVERROR_EOF)
             return;
         check(result);
-        if (packet_->duration == 0)
-            packet_->duration = std::max<int64_t>(1, std::llround(1 / av_q2d(rate_) / av_q2d(tick_)));
-        packet_->stream_index = stream_->index;
-        av_packet_rescale_ts(packet_.get(), tick_, stream_->time_base);
-        const int written = av_write_frame(muxer_, packet_.get());
-        av_packet_unref(packet_.get());
-        check(written);
+        writePacket();
     }
+}
+
+// Writes packet_, whose times are in units of tick_.
+void Video::writePacket() {
+    if (packet_->duration == 0)
+        packet_->duration = std::max<int64_t>(1, std::llround(1 / av_q2d(rate_) / av_q2d(tick_)));
+    packet_->stream_index = stream_->index;
+    av_packet_rescale_ts(packet_.get(), tick_, stream_->time_base);
+    const int written = av_write_frame(muxer_, packet_.get());
+    av_packet_unref(packet_.get());
+    check(written);
 }
 
 } // namespace

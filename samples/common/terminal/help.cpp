@@ -143,6 +143,31 @@ std::string commandNames(const CLI::App &app) {
     reject(message);
 }
 
+// The values that count: if an option is repeated, the last one wins.
+std::vector<std::string> valuesOf(const CLI::Option &option) {
+    return option.empty() ? std::vector<std::string>() : option.reduced_results();
+}
+
+// Refuses empty values, and declares the files that the others name.
+void checkValues(const CLI::App &app) {
+    std::vector<const CLI::Option *> options = app.get_options();
+    for (const CLI::App *command : app.get_subcommands()) { // that were given
+        const auto more = command->get_options();
+        options.insert(options.end(), more.begin(), more.end());
+    }
+    for (const CLI::Option *option : options)
+        for (const std::string &value : valuesOf(*option))
+            if (value.empty())
+                reject(option->get_name() + " is '', expected " +
+                       (option->get_positional() ? "a name" : option->get_type_name()));
+    currentFiles().begin();
+    for (const bool inputs : {true, false})
+        for (const CLI::Option *option : options)
+            if (const Names *const what = namedBy(option); what && (*what == Names::INPUT) == inputs)
+                for (const std::string &value : valuesOf(*option))
+                    currentFiles().declare(option->get_name(), value, *what);
+}
+
 } // namespace
 
 std::shared_ptr<CLI::App> makeApp(const std::string &name, const std::string &summary, const std::string &examples) {
@@ -181,6 +206,7 @@ bool parse(CLI::App &app, int argc, char **argv) {
     try {
         app.parse(argc, argv);
         startReport(app.get_name());
+        checkValues(app);
         return true;
     } catch (const CLI::CallForVersion &call) {
         std::printf("%s\n", call.what());

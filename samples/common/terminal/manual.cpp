@@ -1,6 +1,7 @@
 #include "common/terminal/manual.hpp"
 
 #include "common/app.hpp"
+#include "common/terminal/options.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -281,11 +282,24 @@ std::string zshCompletion(const CLI::App &app) {
 
 } // namespace
 
+// One line each option or argument that names files: "COMMAND NAME output", COMMAND "-" for those of the program itself.
+static std::string filesTable(const CLI::App &app) {
+    Commands parts = commandsOf(app);
+    parts.insert(parts.begin(), &app);
+    std::string out = "# command, option or argument, what it names\n";
+    for (const CLI::App *part : parts)
+        for (const CLI::Option *option : optionsOf(*part))
+            if (const Names *const what = namedBy(option))
+                out += (part == &app ? "-" : part->get_name()) + " " + option->get_name() + " " + nameOf(*what) + "\n";
+    return out;
+}
+
 bool printGenerated(const CLI::App &app, const std::string &what) {
-    const std::string text = what == "man"    ? manual(app)
-                             : what == "bash" ? bashCompletion(app)
-                             : what == "zsh"  ? zshCompletion(app)
-                                              : std::string();
+    const std::string text = what == "man"     ? manual(app)
+                             : what == "bash"  ? bashCompletion(app)
+                             : what == "zsh"   ? zshCompletion(app)
+                             : what == "files" ? filesTable(app)
+                                               : std::string();
     std::fputs(text.c_str(), stdout);
     flushStdout();
     return !text.empty();

@@ -12,7 +12,7 @@ namespace sample {
 // The end of --help.
 extern const char *const EXIT_CODES;
 
-// Prints what `--generate-WHAT` asks for: "man", "bash" or "zsh". Returns false for anything else.
+// Prints what `--generate-WHAT` asks for: "man", "bash", "zsh", or "files", a table for tests. Returns false for anything else.
 bool printGenerated(const CLI::App &app, const std::string &what);
 
 } // namespace sample

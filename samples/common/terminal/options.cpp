@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <stdexcept>
 
 namespace sample {
@@ -56,6 +57,11 @@ const std::string &positionalName(const std::string &name) {
     return name;
 }
 
+std::map<const CLI::Option *, Names> &marks() {
+    static std::map<const CLI::Option *, Names> all;
+    return all;
+}
+
 bool isDevice(const std::string &text) {
     return isDeviceList(text) && text != "cuda:all" && text.find(',') == std::string::npos &&
            text.compare(0, 4, "cpu:") != 0;
@@ -66,8 +72,9 @@ bool isDevice(const std::string &text) {
 // ---- Options of all programs -------------------------------------------------------------------------------------------
 
 void addInput(CLI::App &app, Input &input) {
-    addPositionals(app, "INPUT", input.names,
-                   std::string(SOURCE_HELP) + ". Several of them, of the same size, are read one after the other");
+    names(addPositionals(app, "INPUT", input.names,
+                         std::string(SOURCE_HELP) + ". Several of them, of the same size, are read one after the other"),
+          Names::INPUT);
     addExcerpt(app, input);
     const auto set = [&input](const std::string &text) {
         std::array<int, 4> &c = input.crop;
@@ -113,8 +120,14 @@ CLI::Option *addDevice(CLI::App &app, std::string &device, bool several) {
     return option->type_name("auto|cpu|cuda[:n]")->check(expect(isDevice, "auto, cpu, cuda or cuda:n"));
 }
 
-CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help) {
-    return addText(app, "--output", output, "FILE", help);
+CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help, Names what) {
+    return addFile(app, "--output", what, output, "FILE", help);
+}
+
+CLI::Option *addOverwrite(CLI::App &app) {
+    return addFlag(app, "--overwrite", currentFiles().overwrite,
+                   "replace files whose names the program makes up (numbered pictures, clips, pages, the default file); a "
+                   "file that you name is always replaced");
 }
 
 CLI::Option *addHeadless(CLI::App &app, bool &headless) {
@@ -136,6 +149,7 @@ CLI::Option *addLegend(CLI::App &app, bool &legend) {
 void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices) {
     addDevice(app, common.device, several_devices);
     addOutput(app, common.output, std::string(SINK_HELP) + "; without a window and without this option: " + default_file);
+    addOverwrite(app);
     addHeadless(app, common.headless);
     addSpeed(app, common.speed);
     addEncoding(app, common.video, true);
@@ -187,9 +201,12 @@ CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<dou
 
 CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
                      const std::string &help) {
-    return app.add_option(name, value, help)
-        ->type_name(metavar)
-        ->check(expect([](const std::string &given) { return !given.empty(); }, metavar));
+    return app.add_option(name, value, help)->type_name(metavar);
+}
+
+CLI::Option *addFile(CLI::App &app, const std::string &name, Names what, std::string &value, const std::string &metavar,
+                     const std::string &help) {
+    return names(addText(app, name, value, metavar, help), what);
 }
 
 CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &metavar,
@@ -231,6 +248,16 @@ CLI::Option *addChoice(CLI::App &app, const std::string &name, std::string &valu
 }
 
 // ---- Details -----------------------------------------------------------------------------------------------------------
+
+CLI::Option *names(CLI::Option *option, Names what) {
+    marks()[option] = what;
+    return option;
+}
+
+const Names *namedBy(const CLI::Option *option) {
+    const auto found = marks().find(option);
+    return found == marks().end() ? nullptr : &found->second;
+}
 
 CLI::Option *group(CLI::Option *option, const std::string &heading) {
     return option->group(heading);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "common/app.hpp"
+#include "common/terminal/files.hpp"
 
 #include <array>
 #include <functional>
@@ -69,7 +70,8 @@ void requireCommand(CLI::App &app);
 bool isParsed(const CLI::App &command);
 
 // Returns false if --help or --version was printed and there is nothing to do. Throws Stop(USAGE) with a message such as
-// "--threshold is '300', expected an integer from 0 to 255".
+// "--threshold is '300', expected an integer from 0 to 255", and for any value that is empty. Declares the files that options name to
+// currentFiles(), which may throw too.
 bool parse(CLI::App &app, int argc, char **argv);
 
 // The text of --help.
@@ -84,7 +86,9 @@ void addExcerpt(CLI::App &app, Input &input);
 // --device, for chooseDevice; for chooseDevices if `several`.
 CLI::Option *addDevice(CLI::App &app, std::string &device, bool several = false);
 // `help` describes the output, mostly by SINK_HELP.
-CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help);
+CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help, Names what = Names::PICTURES);
+// --overwrite, for programs that make up names of files.
+CLI::Option *addOverwrite(CLI::App &app);
 CLI::Option *addHeadless(CLI::App &app, bool &headless);
 // --frames: 0 means all.
 CLI::Option *addFrames(CLI::App &app, int &frames);
@@ -118,8 +122,12 @@ CLI::Option *addNumber(CLI::App &app, const std::string &name, double &value, do
 CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<double> &value, double low, double high,
                        const std::string &help);
 
-// A string that is not empty, such as a file name.
+// A string.
 CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
+                     const std::string &help);
+
+// The name of a file or folder, as `what` says.
+CLI::Option *addFile(CLI::App &app, const std::string &name, Names what, std::string &value, const std::string &metavar,
                      const std::string &help);
 
 // A value that set() stores. If set() returns false, the error is "OPTION is 'VALUE', expected EXPECTED". set() may be
@@ -163,6 +171,11 @@ CLI::Option *addChoice(CLI::App &app, const std::string &name, T &value,
 }
 
 // ---- Details -----------------------------------------------------------------------------------------------------------
+
+// Says what the values of an option or positional name; each that does is marked so, for parse() and --generate-files.
+CLI::Option *names(CLI::Option *option, Names what);
+// What it names; null if that is no file.
+const Names *namedBy(const CLI::Option *option);
 
 // Sets the heading in --help above the option.
 CLI::Option *group(CLI::Option *option, const std::string &heading);

@@ -34,6 +34,7 @@ Json &run() {
     return object;
 }
 bool started = false;
+std::string printed; // the results so far, between spaces
 
 std::FILE *stream() {
     return currentReporting().to_stderr ? stderr : stdout;
@@ -51,6 +52,7 @@ void print(const char *name, const Json &members, const std::string &value) {
         run().merge(members);
     else if (!how.quiet)
         line(printable(std::string(name) + ": " + value));
+    printed += " " + value + " ";
 }
 
 } // namespace
@@ -141,6 +143,13 @@ void figure(const char *name, const char *format, ...) {
 void detail(const Json &members) {
     const std::lock_guard<std::mutex> lock(mutex);
     run().merge(members);
+}
+
+bool wasNamed(const std::string &name) {
+    for (size_t at = printed.find(name); at != std::string::npos; at = printed.find(name, at + 1))
+        if (printed[at - 1] == ' ' && std::strchr(" ,;", printed[at + name.size()]))
+            return true;
+    return false;
 }
 
 void reportFrame(const Json &frame) {

@@ -54,6 +54,9 @@ void figure(const char *name, const char *format, ...) __attribute__((format(pri
 // A result that only --json shows.
 void detail(const Json &members);
 
+// Whether a result that was printed contains `name` as a word.
+bool wasNamed(const std::string &name);
+
 // Prints the object of one frame if --json-frames asks for it. Throws Stop(OUTPUT).
 void reportFrame(const Json &frame);
 

@@ -69,11 +69,9 @@ class Sequence : public Sink {
         if (!parseNumbered(folder ? path + "%06d.png" : path, name_) || name_.head.find('%') != std::string::npos ||
             name_.tail.find('/') != std::string::npos || !isImageName(name_.file(0)))
             throw Stop(USAGE, "--output is '" + path + "', expected " + expectedOutputs());
-        std::error_code error;
         if (folder)
-            fs::create_directories(path, error);
-        if (error)
-            cannotWrite(path, error.message());
+            makeFolder(path);
+        currentFiles().isDerived(name_.file(0));
         const size_t slash = name_.head.rfind('/');
         files_ = std::make_unique<OutputFolder>(slash == std::string::npos ? "" : name_.head.substr(0, slash + 1));
         name_.head.erase(0, slash + 1);
@@ -227,7 +225,7 @@ std::unique_ptr<Sink> openSink(const Common &common, const std::string &title, c
             note("no window (%s)", error.err.c_str());
         }
     }
-    const std::string file = common.output.empty() ? default_file : common.output;
+    const std::string file = common.output.empty() ? currentFiles().defaultOutput(default_file) : common.output;
     if (!common.headless)
         note("%s: writing %s", problem.empty() ? "no window" : problem.c_str(), file.c_str());
     return openFile(file, size, playback, common.video);

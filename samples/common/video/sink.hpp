@@ -47,6 +47,7 @@ struct Playback {
     bool live = false;              // a window shows each picture as it comes, otherwise at its time
     bool controls = false;          // a live window with trackbars, where pictures keep coming
     bool single = false;            // there is only one
+    bool recording = false;         // they cannot be had again: what is written stays when the program is killed
     double speed = 1;               // for a window, from --speed; 0: as fast as possible
     std::string sound;              // the input, if it has sound, which is not written
 };
@@ -70,7 +71,7 @@ std::string expectedOutputs();
 std::string joined(const std::vector<std::string> &endings);
 
 // A window if there is a display and no --headless; the file of --output if given; if neither, `default_file`, with a line
-// on stderr that says why. Call it before the program starts threads: a child process tries to open a window, since some
+// on stderr that says why; if there is such a file, the next free name. Call it before the program starts threads: a child process tries to open a window, since some
 // toolkits abort if they cannot.
 std::unique_ptr<Sink> openSink(const Common &common, const std::string &title, const std::string &default_file,
                                cv::Size size, const Playback &playback);

@@ -76,8 +76,9 @@ bool unlessInterrupted(std::function<void()> work) {
 // A video file, what a URL sends, or a pipe.
 class Video : public Source {
   public:
-    Video(const std::string &name, std::unique_ptr<av::Reader> reader) : reader_(std::move(reader)) {
+    Video(const std::string &name, std::unique_ptr<av::Reader> reader, bool once = false) : reader_(std::move(reader)) {
         name_ = name;
+        once_ = once;
         live_ = reader_->live();
         steady_ = !live_ && reader_->steady();
         sound_ = reader_->hasSound();
@@ -373,7 +374,8 @@ std::unique_ptr<Source> openStandardInput() {
         return std::make_unique<Picture>("stdin", decodeImage("stdin", input->readAll(), cv::IMREAD_COLOR));
     try {
         return std::make_unique<Video>(
-            "stdin", av::Reader::pipe([input](char *buffer, size_t bytes) { return input->read(buffer, bytes); }));
+            "stdin", av::Reader::pipe([input](char *buffer, size_t bytes) { return input->read(buffer, bytes); }),
+            !StandardInput::isFile());
     } catch (const av::OpenError &error) {
         throw Stop(INPUT,
                    std::string("stdin is not a video that can be decoded without seeking (.mkv, .webm, .avi, .y4m and "
@@ -578,6 +580,7 @@ Playback playbackOf(const Source &source) {
     playback.tick_num = source.tick_num_;
     playback.tick_den = source.tick_den_;
     playback.live = source.live();
+    playback.recording = source.live() || source.once_;
     playback.single = source.isPicture();
     playback.sound = source.sound_ ? source.name() : "";
     return playback;

@@ -56,6 +56,7 @@ class Source {
     std::string name_;
     double fps_ = 25, grid_ = 0;                        // grid_: a constant rate that leaves out no frame; 0: fps_
     bool live_ = false, timed_ = false, steady_ = true; // timed_: frames have times of their own
+    bool once_ = false;                                 // a pipe, whose frames cannot be had again
     int tick_num_ = 0, tick_den_ = 0;                   // the unit of their times; 0/0: unknown
     bool sound_ = false;
     long long total_ = 0;
