@@ -72,28 +72,19 @@ class Integrator {
 // See cusMatcher: template matching with the exact best match.
 class Matcher {
   public:
-    // One template, for frames of rows x cols.
-    Matcher(const Input &templ, int rows, int cols, const cusMatcherOptions &options = cusMatcherDefaults(),
+    // One template or several of one size and type, for frames of rows x cols; with options.batch one, or one for each frame.
+    Matcher(const Inputs &templates, int rows, int cols, const cusMatcherOptions &options = cusMatcherDefaults(),
             StreamRef stream = {})
-        : Matcher(std::vector<cusMat>{*templ.get()}, rows, cols, options, stream) {}
-    // Several templates of one size and type; with options.batch one for each frame.
-    Matcher(const std::vector<cusMat> &templates, int rows, int cols,
-            const cusMatcherOptions &options = cusMatcherDefaults(), StreamRef stream = {})
         : batch_(static_cast<size_t>(options.batch)), count_(static_cast<int>(templates.size())),
           max_matches_(options.max_matches) {
         cusMatcher *made = nullptr;
         check(cusMatcherCreate(&made, templates.data(), count_, rows, cols, &options, stream));
         handle_.reset(made);
-        map_rows_ = rows - templates[0].rows + 1;
-        map_cols_ = cols - templates[0].cols + 1;
+        map_rows_ = rows - templates.data()->rows + 1;
+        map_cols_ = cols - templates.data()->cols + 1;
     }
-    // Matches one frame.
-    void run(const Input &frame, StreamRef stream = {}) {
-        expectFrames(1);
-        check(cusMatcherRun(get(), frame.get(), nullptr, stream));
-    }
-    // Matches options.batch frames.
-    void run(const std::vector<cusMat> &frames, StreamRef stream = {}) {
+    // Matches one frame, or options.batch frames.
+    void run(const Inputs &frames, StreamRef stream = {}) {
         expectFrames(frames.size());
         check(cusMatcherRun(get(), frames.data(), nullptr, stream));
     }
@@ -105,13 +96,8 @@ class Matcher {
                                             " templates, expected 1; pass an array to cusMatcherRun");
         check(cusMatcherRun(get(), frame.get(), scores.create(map_rows_, map_cols_, CUS_32FC1, frame->space), stream));
     }
-    // Counts the pixels in a color range inside each match: see cusMatcherInspect.
-    void inspect(const Input &frame, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
-        expectFrames(1);
-        check(cusMatcherInspect(get(), frame.get(), &range, min_fill, stream));
-    }
-    // The same for options.batch frames.
-    void inspect(const std::vector<cusMat> &frames, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
+    // Counts the pixels in a color range inside each match, in one frame or options.batch frames: see cusMatcherInspect.
+    void inspect(const Inputs &frames, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
         expectFrames(frames.size());
         check(cusMatcherInspect(get(), frames.data(), &range, min_fill, stream));
     }
@@ -366,7 +352,7 @@ class MotionDetector {
         check(cusMotionDetectorRun(get(), frame.get(), &time, stream));
     }
     // A step of all cameras; without times these are the numbers of the steps.
-    void runAll(const std::vector<cusMat> &frames, const std::vector<int64_t> &times = {}, StreamRef stream = {}) {
+    void runAll(const Inputs &frames, const std::vector<int64_t> &times = {}, StreamRef stream = {}) {
         expectFrames(frames.size());
         if (!times.empty())
             expectFrames(times.size());

@@ -82,24 +82,31 @@ CUS_API cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, con
 #else
 #define CUS_HOST_DEVICE
 #endif
+#ifdef __cplusplus
+#define CUS_CAST(type, value) static_cast<type>(value) /* no warning under -Wold-style-cast */
+#else
+#define CUS_CAST(type, value) ((type)(value))
+#endif
 
 /* The sum over columns x .. x + width - 1 and rows y .. y + height - 1 of the source, from a 32SC1 table (data and step of
  * the cusMat). For host code and for kernels; the table must be in memory that the caller can read. The rectangle must lie
  * inside the source; this is not checked. A width or height of 0 gives 0. Exact while the sum is below 2^32. For channel c of
  * a table of C channels, x is C * x + c and width is C * width. */
 CUS_HOST_DEVICE static inline uint32_t cusBoxSum32S(const void *data, size_t step, int x, int y, int width, int height) {
-    const char *top = (const char *)data + (size_t)y * step;
-    const char *bottom = top + (size_t)height * step;
-    const uint32_t *t = (const uint32_t *)(const void *)top + x, *b = (const uint32_t *)(const void *)bottom + x;
+    const char *top = CUS_CAST(const char *, data) + CUS_CAST(size_t, y) * step;
+    const char *bottom = top + CUS_CAST(size_t, height) * step;
+    const uint32_t *t = CUS_CAST(const uint32_t *, CUS_CAST(const void *, top)) + x;
+    const uint32_t *b = CUS_CAST(const uint32_t *, CUS_CAST(const void *, bottom)) + x;
     return b[width] - b[0] - t[width] + t[0];
 }
 
 /* The same from a 64FC1 table. Exact for 8-bit sources. For float sources it has the rounding error of the four entries,
  * each as large as the sum of the image up to that point. */
 CUS_HOST_DEVICE static inline double cusBoxSum64F(const void *data, size_t step, int x, int y, int width, int height) {
-    const char *top = (const char *)data + (size_t)y * step;
-    const char *bottom = top + (size_t)height * step;
-    const double *t = (const double *)(const void *)top + x, *b = (const double *)(const void *)bottom + x;
+    const char *top = CUS_CAST(const char *, data) + CUS_CAST(size_t, y) * step;
+    const char *bottom = top + CUS_CAST(size_t, height) * step;
+    const double *t = CUS_CAST(const double *, CUS_CAST(const void *, top)) + x;
+    const double *b = CUS_CAST(const double *, CUS_CAST(const void *, bottom)) + x;
     return (b[width] - b[0]) - (t[width] - t[0]);
 }
 

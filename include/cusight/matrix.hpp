@@ -4,11 +4,13 @@
 
 #include "core.h"
 
+#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace cusight {
 
@@ -248,6 +250,41 @@ class Input {
 
   private:
     cusMat mat_;
+};
+
+// Matrices that are read: one that an Input takes, or several, as a std::vector or in braces. Copies no pixels. There is one class
+// for both, because a cv::Mat converts to a vector of anything: overloads for one and for several would be ambiguous.
+class Inputs {
+  public:
+    // One.
+    template<class T, class = std::enable_if_t<std::is_convertible_v<const T &, Input>>>
+    Inputs(const T &matrix) : one_(*Input(matrix).get()), data_(&one_), size_(1) {}
+    // Matrices of the C interface.
+    Inputs(const std::vector<cusMat> &matrices) noexcept : data_(matrices.data()), size_(matrices.size()) {}
+    // Several of one type that an Input takes.
+    template<class T, class = std::enable_if_t<std::is_convertible_v<const T &, Input>>>
+    Inputs(const std::vector<T> &matrices) : Inputs(matrices.data(), matrices.size()) {}
+    // Several, in braces.
+    Inputs(std::initializer_list<Input> matrices) : Inputs(matrices.begin(), matrices.size()) {}
+    Inputs(const Inputs &) = delete;
+    Inputs &operator=(const Inputs &) = delete;
+    // The array that the C function gets.
+    const cusMat *data() const noexcept { return data_; }
+    // How many.
+    size_t size() const noexcept { return size_; }
+
+  private:
+    template<class T>
+    Inputs(const T *matrices, size_t count) : many_(count), size_(count) {
+        for (size_t i = 0; i < count; ++i)
+            many_[i] = *Input(matrices[i]).get();
+        data_ = many_.data();
+    }
+
+    cusMat one_ = CUS_MAT_INIT;
+    std::vector<cusMat> many_;
+    const cusMat *data_;
+    size_t size_;
 };
 
 // A matrix that is written; it is created as needed.

@@ -67,6 +67,17 @@ struct MatrixTraits<cv::Mat> {
     }
 };
 
+template<class T>
+struct MatrixTraits<cv::Mat_<T>> {
+    static cusMat view(const cv::Mat_<T> &mat) { return cusight::view(mat); }
+    static void create(cv::Mat_<T> &mat, int rows, int cols, int type, cusSpace space) {
+        if (type != cv::traits::Type<T>::value)
+            throw Error(CUS_ERROR_TYPE, "an output is a cv::Mat_ of " + cv::typeToString(cv::traits::Type<T>::value) +
+                                            ", expected " + cv::typeToString(type));
+        MatrixTraits<cv::Mat>::create(mat, rows, cols, type, space);
+    }
+};
+
 template<>
 struct MatrixTraits<cv::cuda::GpuMat> {
     static cusMat view(const cv::cuda::GpuMat &mat) { return cusight::view(mat); }
