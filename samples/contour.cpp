@@ -352,7 +352,7 @@ void addRectification(CLI::App &app, Settings &s) {
                           "rectify with points that both images show, without a calibration; distances stay unknown"));
 }
 
-// --preset is declared first, since options are applied in the order of their declaration.
+// --stereo-preset is declared first, since options are applied in the order of their declaration.
 void addPreset(CLI::App &app, Settings &s) {
     const auto set = [&app, &s](const std::string &preset) {
         s.preset = preset;
@@ -361,7 +361,7 @@ void addPreset(CLI::App &app, Settings &s) {
         sample::refreshDefaults(app); // for --help
     };
     sample::group(sample::addWords(
-                      app, "--preset", {"smooth", "classic"}, set, [&s] { return s.preset; },
+                      app, "--stereo-preset", {"smooth", "classic"}, set, [&s] { return s.preset; },
                       "starting values of the stereo options; classic: the algorithm as published in 1986"),
                   "Stereo");
 }
@@ -375,7 +375,7 @@ void addStereo(CLI::App &app, Settings &s) {
                                  "where near objects shift from the left image to the right one"));
     sample::require(
         group(sample::addNumber(
-            app, "--window-size", s.window, 0, CUS_STEREO_MAX_WINDOW,
+            app, "--window-size,--window", s.window, 0, CUS_STEREO_MAX_WINDOW,
             "side of the square window that votes, odd; 0: that of the preset, or with smooth 21 where 7 leaves "
             "more than 40 % holes")),
         [](const std::string &text) { return text == "0" || std::atoi(text.c_str()) % 2 == 1; }, "an odd number");
@@ -384,7 +384,7 @@ void addStereo(CLI::App &app, Settings &s) {
         {{"equal", CUS_STEREO_EQUAL}, {"edge", CUS_STEREO_EDGE}, {"census", CUS_STEREO_CENSUS}},
         "when a left and a right pixel agree; equal: both are edges or neither is; edge: both are edges; census: by the "
         "number of neighbors that compare alike with the center"));
-    group(sample::addNumber(app, "--edge-threshold", o.threshold, 0, 100,
+    group(sample::addNumber(app, "--edge-threshold,--threshold", o.threshold, 0, 100,
                             "the two sides of an edge differ by more than this fraction of their mean"));
     group(sample::addChoice<cusStereoBorder>(app, "--border", o.border,
                                              {{"wrap", CUS_STEREO_WRAP}, {"zero", CUS_STEREO_ZERO}},
@@ -402,7 +402,7 @@ void addStereo(CLI::App &app, Settings &s) {
                             "regions of at most N pixels, which differ from what is around them, become holes; -1: as "
                             "many as the window has; 0: none"));
     group(sample::addChoice<cusStereoFillRule>(
-        app, "--fill-holes", o.fill,
+        app, "--fill-holes,--fill", o.fill,
         {{"none", CUS_FILL_NONE}, {"once", CUS_FILL_ONCE}, {"relax", CUS_FILL_RELAX}, {"lower", CUS_FILL_LOWER}},
         "how to fill holes; once: repeatedly with the mean of the neighbors; lower: with the farther side of the row; "
         "relax: lower, then smoothed"));
@@ -411,7 +411,7 @@ void addStereo(CLI::App &app, Settings &s) {
                             "--fill-holes relax stops once no pixel changes by more than this"));
     group(sample::addChoice<int>(app, "--median", o.median, {{"0", 0}, {"3", 3}, {"5", 5}},
                                  "size of the median filter; 0: none"));
-    group(sample::addChoice<cusStereoLines>(app, "--line-rule", o.lines,
+    group(sample::addChoice<cusStereoLines>(app, "--line-rule,--lines", o.lines,
                                             {{"modulo", CUS_LINES_MODULO}, {"crossing", CUS_LINES_CROSSING}},
                                             "which pixels are on a contour line; modulo: those at multiples of the level "
                                             "spacing; crossing: those where a neighbor is on another level"));
@@ -464,6 +464,11 @@ bool parse(int argc, char **argv, Settings &s) {
     addFiles(*app, s);
     addStereo(*app, s);
     const bool run = sample::parse(*app, argc, argv);
+    if (s.common.video.preset == "smooth" || s.common.video.preset == "classic")
+        throw sample::Stop(sample::USAGE,
+                           "--preset is '" + s.common.video.preset +
+                               "', expected one of the encoder, such as veryfast; --stereo-preset chooses the "
+                               "stereo options (see --help)");
     s.stereo.window = s.window ? s.window : s.stereo.window;
     s.left.fps = s.common.video.fps;
     return run;

@@ -74,7 +74,7 @@ void addVideoOptions(CLI::App &app, Settings &s) {
                             "the change of log intensity that triggers an event"));
     group(sample::addNumber(app, "--threshold-spread", s.threshold_spread, 0, 1,
                             "standard deviation of the pixels' thresholds"));
-    group(sample::addNumber(app, "--refractory", s.refractory, 0, 1000000, "microseconds of rest after an event"));
+    group(sample::addDuration(app, "--refractory", s.refractory, 0, 1000000, "rest after an event"));
     group(sample::addNumber(app, "--leak-rate", s.leak_rate, 0, 100, "leak events of a pixel per second"));
     group(sample::addNumber(app, "--leak-jitter", s.leak_jitter, 0, 0.2,
                             "standard deviation of the time between leak events, as a part of it"));
@@ -85,7 +85,8 @@ void addVideoOptions(CLI::App &app, Settings &s) {
 
 void addSelectionOptions(CLI::App &app, Settings &s) {
     const auto set = [&s](const std::string &text) { return events::parseRange(text, s.from, s.to); };
-    sample::group(sample::addValue(app, "--range", set, "FROM:TO", "FROM:TO or FROM: in seconds from the first event",
+    sample::group(sample::addValue(app, "--range", set, "FROM:TO",
+                                   "FROM:TO or FROM: in seconds from the first event, or with units such as 10ms",
                                    "use only these events, in seconds from the first one; without TO, to the end"),
                   "Input");
     const auto group = [](CLI::Option *option) { return sample::group(option, "Input"); };
@@ -98,10 +99,10 @@ void addSelectionOptions(CLI::App &app, Settings &s) {
     group(sample::addValue(app, "--crop", crop, "X,Y,W,H", "four integers X,Y,W,H, X and Y from 0 and W and H from 1 on",
                            "use only events of this part of the sensor"));
     group(sample::addChoice(app, "--flip", s.flip, {"none", "x", "y", "both"}, "mirror the columns, the rows, or both"));
-    group(sample::addNumber(app, "--hot-pixels", s.hot_events, 0, 2000000000,
+    group(sample::addNumber(app, "--hot-pixels,--hot-events", s.hot_events, 0, 2000000000,
                             "drop what a pixel has beyond N events in a second; 0: nothing"));
-    group(sample::addNumber(app, "--activity", s.activity, 0, 2000000000,
-                            "drop events without another at a neighboring pixel in the last N microseconds; 0: none"));
+    group(sample::addDuration(app, "--activity", s.activity, 0, 2000000000,
+                              "drop events without another at a neighboring pixel in so much time before; 0: none"));
     addSize(app, "--resize", s.resize, "map the events to a grid of this size", "Input");
 }
 
@@ -120,11 +121,12 @@ std::vector<CLI::Option *> addFrameOptions(CLI::App &app, Settings &s) {
         group(sample::addNumber(app, "--events-per-frame", s.events_per_frame, 1, 2000000000,
                                 "frames of N events; of videos, pictures and a window by default frames of equal time, "
                                 "--fps of them a second")),
-        group(sample::addNumber(app, "--us-per-frame", s.us_per_frame, 0, 2000000000,
-                                "frames of N microseconds instead; 0: use --events-per-frame")),
-        group(sample::addNumber(
-            app, "--stride", s.stride, 0, 2000000000,
-            "events or microseconds from the start of one frame to that of the next; 0: the length of a frame"))};
+        group(sample::addDuration(app, "--us-per-frame", s.us_per_frame, 0, 2000000000,
+                                  "frames of so much time instead, in microseconds or as 10ms; 0: use --events-per-frame")),
+        group(sample::addValue(
+            app, "--stride", [&s](const std::string &text) { return events::parseStride(text, s); }, "N|TIME",
+            "an integer from 0 to 2000000000, or a duration such as 10ms",
+            "events, or time, from the start of one frame to that of the next; 0: the length of a frame (default 0)"))};
     group(sample::addNumber(app, "--max-gap", s.max_gap, 1, 2000000000,
                             "frames of equal time without events, in a row; a longer gap in the recording is an error"));
     group(sample::addFlag(app, "--keep-incomplete", s.keep_incomplete,
@@ -257,6 +259,8 @@ bool parse(int argc, char **argv, Settings &s) {
     }
     if (!sample::isGiven(input))
         throw Stop(sample::USAGE, "INPUT is required (see --help)");
+    if (const std::string problem = events::strideProblem(s); !problem.empty())
+        throw Stop(sample::USAGE, problem + " (see --help)");
     return true;
 }
 

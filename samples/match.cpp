@@ -590,7 +590,7 @@ bool parse(int argc, char **argv, Settings &s) {
                     "image of the template's size: black pixels are ignored");
     sample::addChoice(*app, "--method", s.method, match::methodNames(), "how to score: " + match::unitsHelp());
     sample::addFlag(*app, "--gray", s.gray, "match in gray; --hsv-lower and --hsv-upper still use the color");
-    sample::addNumber(*app, "--top-k", s.top_k, 1, 1024, "matches to find per template");
+    sample::addNumber(*app, "--top-k,--max-matches", s.top_k, 1, 1024, "matches to find per template");
     sample::addNumber(
         *app, "--min-distance", s.min_distance, 0, 100000,
         "minimum distance of two matches in pixels, across or down; 0: half the template, and no boxes that overlap");

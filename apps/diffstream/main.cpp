@@ -85,7 +85,7 @@ CLI::App *addSend(CLI::App &app, SendSettings &s, std::string &bind) {
     sample::addNumber(*send, "--max-pending", s.max_pending, 1, 1000,
                       "connections that have not said who they are, at most 4 from one address; beyond that one of them is "
                       "dropped");
-    sample::addNumber(*send, "--timeout", s.timeout, 1, 3600, "drop a viewer that accepts no data for N seconds");
+    sample::addDuration(*send, "--timeout", s.timeout, 1, 3600, "drop a viewer that accepts no data for so long");
     sample::addFile(*send, "--frame-checksums", sample::Names::OUTPUT, s.digests, "FILE",
                     "write the CRC-32C of what viewers must see, one line per frame");
     addTls(*send, s.tls);
@@ -100,7 +100,7 @@ CLI::App *addView(CLI::App &app, ViewSettings &v, std::string &address) {
                                         "  cusight-diffstream view camera.example:7878 --key stream.key\n");
     sample::addPositional(*view, "ADDRESS", address, "where the sender listens: HOST or HOST:PORT", false);
     addViewerOptions(*view, v);
-    sample::addNumber(*view, "--reconnect", v.reconnect, 0, 1e9, "keep trying for N seconds after the connection breaks");
+    sample::addDuration(*view, "--reconnect", v.reconnect, 0, 1e9, "keep trying for so long after the connection breaks");
     sample::addFrames(*view, v.max_frames);
     sample::addFile(*view, "--frame-checksums", sample::Names::OUTPUT, v.digests, "FILE",
                     "write the CRC-32C of each picture, one line per frame");

@@ -4,6 +4,7 @@
 #include "common/output.hpp"
 #include "common/terminal/files.hpp"
 #include "common/terminal/report.hpp"
+#include "common/values.hpp"
 
 #include "cusight/core.h"
 
@@ -60,8 +61,8 @@ Entry choice(const std::string &name, std::string &value, const std::vector<std:
     return {name, all.size() > 24 ? "NAME" : all, help + " (default " + value + ")", all,
             [&value, words](const std::string &text) {
                 for (const std::string &each : words)
-                    if (text == each) {
-                        value = text;
+                    if (sample::sameName(text, each)) {
+                        value = each;
                         return true;
                     }
                 return false;
@@ -95,17 +96,27 @@ std::vector<Entry> entriesOf(Options &o) {
         number("--channels", o.channels, 0, 16,
                "mdes, mdes_count: channels; stacked_histogram, voxel_grid: time bins; 0: their default"),
         number("--events-per-frame", o.events_per_frame, 1, 2000000000, "frames of N events"),
-        number("--us-per-frame", o.us_per_frame, 0, 2000000000,
-               "frames of N microseconds instead; 0: use --events-per-frame"),
-        number("--stride", o.stride, 0, 2000000000,
-               "events or microseconds from the start of one frame to that of the next; 0: the length of a frame"),
+        {"--us-per-frame", "TIME",
+         "frames of so much time instead, in microseconds or as 10ms; 0: use --events-per-frame (default 0 us)",
+         "an integer from 0 to 2000000000 (microseconds), or a duration such as 10ms",
+         [&o](const std::string &text) {
+             double time = 0;
+             const bool valid = sample::parseDuration(text, sample::MICROSECONDS, time) && time >= 0 && time <= 2e9 &&
+                                time == std::floor(time);
+             o.us_per_frame = valid ? static_cast<int>(time) : 0;
+             return valid;
+         }},
+        {"--stride", "N|TIME",
+         "events, or time, from the start of one frame to that of the next; 0: the length of a frame (default 0)",
+         "an integer from 0 to 2000000000, or a duration such as 10ms",
+         [&o](const std::string &text) { return events::parseStride(text, o); }},
         number("--max-gap", o.max_gap, 1, 2000000000,
                "frames of equal time without events, in a row; a longer gap in the recording is an error"),
         flag("--keep-incomplete", o.keep_incomplete, "make the last frame although it is not full (default)"),
         {"--no-keep-incomplete", "", "leave out the last frame if it is not full", "",
          [&o](const std::string &) { return !(o.keep_incomplete = false); }},
         {"--range", "FROM:TO", "use only these events, in seconds from the first one; without TO, to the end",
-         "FROM:TO or FROM: in seconds from the first event",
+         "FROM:TO or FROM: in seconds from the first event, or with units such as 10ms",
          [&o](const std::string &text) { return events::parseRange(text, o.from, o.to); }},
         size("--resize", o.resize, "map the events to a grid of this size"),
         size("--sensor-size", o.sensor, "size of the sensor, if the recording does not contain it"),
@@ -193,6 +204,8 @@ void checkTogether(const Options &o) {
         reject("INPUT is required");
     if (o.output.empty() && !o.checksum)
         reject("--output or --checksum is required");
+    if (const std::string problem = events::strideProblem(o); !problem.empty())
+        reject(problem);
     const std::string ending = sample::ending(o.output);
     if (!o.output.empty() && ending != ".raw" && ending != ".h5" && ending != ".hdf5")
         reject("--output is '" + o.output + "', expected a name that ends in .raw .h5 .hdf5");

@@ -57,6 +57,10 @@ contour 0 "shifts: 0 to 0 pixels" left.pgm left.pgm
 found 1 24
 contour 0 "shifts tried: 80" left.pgm right.pgm --shifts 80
 grep -q found said && fail "a given range is said to be found"
+contour 2 "--preset is 'classic', expected one of the encoder, such as veryfast; --stereo-preset chooses the stereo options" \
+    left.pgm right.pgm --preset classic
+contour 2 "unknown option --encoder-preset: it is --preset now" left.pgm right.pgm --encoder-preset fast
+contour 0 "shifts tried: 80" left.pgm right.pgm --shifts 80 --stereo-preset classic --window 21 --fill once --lines modulo
 contour 2 "--shifts is '1025', expected an integer from 0 to 1024" left.pgm right.pgm --shifts 1025
 contour 2 "--shifts is 200, expected at most the 160 columns" left.pgm right.pgm --reduce 2 --shifts 200
 

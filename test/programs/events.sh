@@ -51,6 +51,17 @@ for how in "--events-per-frame 3000" "--events-per-frame 3000 --stride 1100" "--
         shards raw recording.txt "$how --representation $kind" 3
     done
 done
+# Times with units are those in microseconds and seconds.
+for same in "--us-per-frame 20ms:--us-per-frame 20000" "--us-per-frame 0.02s --stride 7ms:--us-per-frame 20000 --stride 7000" \
+    "--range 50ms?0.2s:--range 0.05?0.2" "--activity 1.5ms:--activity 1500" "--representation Voxel-Grid:--representation voxel_grid"; do
+    with=${same%%:*} without=${same#*:}
+    a=$(events recording.txt ${with/\?/:} --checksum | value checksum) b=$(events recording.txt ${without/\?/:} --checksum | value checksum)
+    [ -n "$a" ] && [ "$a" = "$b" ] || fail "$with gives $a, $without $b: $(cat err.txt)"
+done
+says 2 "--stride is 7000 us, expected a number of events like --events-per-frame" "$program" --device cpu --headless recording.txt \
+    --stride 7ms --checksum
+says 2 "--us-per-frame is '10m', expected an integer from 0 to 2000000000 (microseconds), or a duration such as 10ms" "$program" \
+    recording.txt --us-per-frame 10m
 # More shards than frames: some are empty.
 events recording.txt --events-per-frame 15000 --output whole.raw >/dev/null
 shards raw recording.txt "--events-per-frame 15000" 5

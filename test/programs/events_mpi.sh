@@ -145,6 +145,11 @@ done
 rm -f part.raw
 expect 3 "No such file" 2 none.evt2 --output part.raw
 expect 2 "\-\-stride is 'x', expected an integer" 2 r.evt2 --stride x --output part.raw
+expect 2 "\-\-stride is 7000 us, expected a number of events like --events-per-frame" 2 r.evt2 --stride 7ms --output part.raw
+"$one" --device cpu --headless r.evt2 --us-per-frame 2000000 --representation voxel_grid --output whole.raw >/dev/null 2>one.txt
+mpi 2 r.evt2 --us-per-frame 2s --representation VOXEL-GRID --output part.raw || fail "units and spellings: $(cat err.txt)"
+cmp whole.raw part.raw || fail "2s gives other frames than 2000000"
+rm -f part.raw
 cp r.evt2 same.raw
 expect 2 "expected another file than INPUT 'same.raw'" 2 same.raw --output ./same.raw
 expect 4 "part.raw cannot be written: No such file" 2 r.evt2 --output none/part.raw

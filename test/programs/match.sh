@@ -47,6 +47,8 @@ orange() { python3 -c 'import sys; sys.exit(b"\377\226\0" * 5 not in open("m.ppm
 
 echo "-- a copy, a likeness, nothing"
 match 0 "first match: x 40, y 20, 1" scene.ppm --template part.ppm
+"$bin/cusight-match" scene.ppm --template part.ppm --method CCOEFF_NORMED --device cpu --headless --output named.png >named 2>&1
+grep -qx "template: 20 x 16, method ccoeff-normed, at least 0.8" named || fail "--method CCOEFF_NORMED is not ccoeff-normed: $(cat named)"
 grep -qx "template: 20 x 16, method ccoeff-normed, at least 0.8" said || fail "the method and the limit are not named: $(cat said)"
 orange && fail "a match is marked as none"
 match 0 "first match: x 40, y 20, 0.999" scene.ppm --template half.ppm # not quite 1

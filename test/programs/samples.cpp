@@ -102,7 +102,8 @@ struct Parsed {
     sample::Common common;
     sample::Input input;
     std::string view = "a";
-    int number = 7, order = 1;
+    std::string method = "ccoeff-normed";
+    int number = 7, order = 1, rest = 0;
     double gain = 1.5;
 
     bool parse(std::vector<const char *> words) {
@@ -115,6 +116,8 @@ struct Parsed {
         sample::addNumber(*app, "--number", number, -3, 10, "a number");
         sample::addNumber(*app, "--gain", gain, 0, 2, "a factor");
         sample::addChoice(*app, "--view", view, {"a", "b"}, "what to show");
+        sample::addChoice(*app, "--method", method, {"sqdiff", "ccoeff-normed", "voxel_grid"}, "how");
+        sample::addDuration(*app, "--rest", rest, 0, 1000000, "a time in microseconds");
         sample::addChoice<int>(*app, "--order", order, {{"up", 1}, {"down", -1}}, "a choice that stands for a number");
         sample::addCommon(*app, common, "program.mp4");
         return app;
@@ -140,6 +143,45 @@ TEST(SampleOptions, BothFormsOfValuesAndDefaults) {
     ASSERT_TRUE(r.parse({"x", "--order", "down", "--number", "1", "--number", "2"}));
     EXPECT_EQ(r.order, -1);
     EXPECT_EQ(r.number, 2) << "the last one wins";
+}
+
+TEST(SampleOptions, TimesTakeUnits) {
+    const auto parsed = [](const char *start, const char *rest) {
+        Parsed p;
+        EXPECT_TRUE(p.parse({"x", "--start", start, "--rest", rest}));
+        return std::pair(p.input.start, p.rest);
+    };
+    EXPECT_EQ(parsed("1.5", "300"), std::pair(1.5, 300)); // seconds and microseconds, as ever
+    EXPECT_EQ(parsed("1.5s", "300us"), std::pair(1.5, 300));
+    EXPECT_EQ(parsed("10ms", "10ms"), std::pair(0.01, 10000));
+    EXPECT_EQ(parsed("250 us", "0.3ms"), std::pair(0.00025, 300));
+    Parsed p;
+    for (const char *wrong : {"10m", "ms", "", "1:2", "nan", "1e9ms", "0.1us", "0.5", "-1us", "2s"})
+        EXPECT_STOP(p.parse({"x", "--rest", wrong}), sample::USAGE,
+                    "expected an integer from 0 to 1000000 (microseconds), or a duration such as 10ms");
+    EXPECT_STOP(p.parse({"x", "--duration", "10 years"}), sample::USAGE,
+                "--duration is '10 years', expected a number from 0 to 1e+09 (seconds), or a duration such as 500ms");
+}
+
+TEST(SampleOptions, NamesTakeHyphensAndUnderscores) {
+    for (const auto &[given, listed] : {std::pair("ccoeff_normed", "ccoeff-normed"),
+                                        {"ccoeff-normed", "ccoeff-normed"},
+                                        {"voxel-grid", "voxel_grid"},
+                                        {"SQDIFF", "sqdiff"}}) {
+        Parsed p;
+        ASSERT_TRUE(p.parse({"x", "--method", given}));
+        EXPECT_EQ(p.method, listed);
+    }
+    Parsed p;
+    EXPECT_STOP(p.parse({"x", "--method", "ccoeffnormed"}), sample::USAGE, "expected sqdiff|ccoeff-normed|voxel_grid");
+}
+
+TEST(SampleOptions, RenamedOptionsSayTheirNewNames) {
+    Parsed p;
+    EXPECT_STOP(p.parse({"x", "--encoder-preset", "fast"}), sample::USAGE,
+                "unknown option --encoder-preset: it is --preset now");
+    EXPECT_STOP(p.parse({"x", "--encoder-preset=fast"}), sample::USAGE,
+                "unknown option --encoder-preset: it is --preset now");
 }
 
 TEST(SampleOptions, Commands) {

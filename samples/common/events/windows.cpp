@@ -1,5 +1,8 @@
 #include "common/events/windows.hpp"
 
+#include "common/values.hpp"
+
+#include <cmath>
 #include <cstdio>
 
 namespace events {
@@ -58,12 +61,30 @@ bool parseSize(const std::string &text, int &width, int &height) {
            width <= 65536 && height <= 65536;
 }
 
+bool parseStride(const std::string &text, FrameSettings &settings) {
+    double stride = 0;
+    if (!sample::parseDuration(text, sample::MICROSECONDS, stride) || stride < 0 || stride > 2e9 ||
+        stride != std::floor(stride))
+        return false;
+    settings.stride = static_cast<int>(stride);
+    settings.stride_is_time = sample::hasUnit(text);
+    return true;
+}
+
+std::string strideProblem(const FrameSettings &s) {
+    return s.stride_is_time && !s.us_per_frame
+               ? "--stride is " + std::to_string(s.stride) + " us, expected a number of events like --events-per-frame"
+               : "";
+}
+
 bool parseRange(const std::string &text, double &from, double &to) {
-    char rest = 0;
-    if (std::sscanf(text.c_str(), "%lf:%lf%c", &from, &to, &rest) == 2)
-        return from >= 0 && to > from && to < 1e9;
+    const size_t colon = text.find(':');
+    if (colon == std::string::npos || !sample::parseDuration(text.substr(0, colon), sample::SECONDS, from) || from < 0 ||
+        from >= 1e9)
+        return false;
     to = -1;
-    return std::sscanf(text.c_str(), "%lf:%c", &from, &rest) == 1 && from >= 0 && from < 1e9 && text.back() == ':';
+    return colon + 1 == text.size() ||
+           (sample::parseDuration(text.substr(colon + 1), sample::SECONDS, to) && to > from && to < 1e9);
 }
 
 } // namespace events

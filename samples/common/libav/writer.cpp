@@ -3,6 +3,7 @@
 #include "common/channel.hpp"
 #include "common/libav/libav.hpp"
 #include "common/output.hpp"
+#include "common/values.hpp"
 
 #include <opencv2/imgproc.hpp>
 
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <string>
 #include <thread>
 
 extern "C" {
@@ -86,9 +88,11 @@ std::vector<AVPixelFormat> pixelFormats(const AVCodec &encoder) {
     return formats;
 }
 
-// NULL if there is none of that name.
-const AVCodec *videoEncoder(const char *name) {
-    const AVCodec *const encoder = avcodec_find_encoder_by_name(name);
+// NULL if there is none of that name, with hyphens or underscores.
+const AVCodec *videoEncoder(std::string name) {
+    const AVCodec *encoder = avcodec_find_encoder_by_name(name.c_str());
+    std::replace(name.begin(), name.end(), '-', '_'); // as libavcodec spells its names
+    encoder = encoder ? encoder : avcodec_find_encoder_by_name(name.c_str());
     return encoder && encoder->type == AVMEDIA_TYPE_VIDEO ? encoder : nullptr;
 }
 
@@ -228,7 +232,7 @@ Video::~Video() {
 void Video::openEncoder(const Format &format) {
     const bool chosen = encoding_.codec != "auto";
     const auto name =
-        std::find_if(CODECS.begin(), CODECS.end(), [this](const Name &n) { return encoding_.codec == n.name; });
+        std::find_if(CODECS.begin(), CODECS.end(), [this](const Name &n) { return sample::sameName(encoding_.codec, n.name); });
     const Words encoders = !chosen                ? format.encoders
                            : name != CODECS.end() ? name->encoders
                                                   : Words{encoding_.codec.c_str()};
@@ -250,7 +254,7 @@ void Video::openEncoder(const Format &format) {
             why += (why.empty() ? "" : "; ") + std::string(each) + ": " + error.what();
         }
     }
-    if (chosen && name == CODECS.end() && !videoEncoder(encoding_.codec.c_str()))
+    if (chosen && name == CODECS.end() && !videoEncoder(encoding_.codec))
         throw Stop(sample::USAGE, "--codec is '" + encoding_.codec + "', expected " + codecNames() +
                                       " or the name of a video encoder of libavcodec, such as hevc_nvenc");
     if (chosen || encoding_.crf || !encoding_.preset.empty())

@@ -115,8 +115,14 @@ std::string commandNames(const CLI::App &app) {
     return names;
 }
 
+// What options of earlier versions are called now.
+const std::pair<const char *, const char *> RENAMED[] = {{"--encoder-preset", "--preset"}};
+
 // Rejects a word that belongs to no option.
 [[noreturn]] void rejectWord(const CLI::App &app, const std::string &word) {
+    for (const auto &[before, now] : RENAMED)
+        if (word.substr(0, word.find('=')) == before)
+            reject(std::string("unknown option ") + before + ": it is " + now + " now");
     if (word.size() > 1 && word[0] == '-')
         reject("unknown option " + word.substr(0, word.find('=')));
     const bool needs_command = app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();

@@ -2,6 +2,7 @@
 
 #include "common/libav/writer.hpp"
 #include "common/many_devices.hpp"
+#include "common/values.hpp"
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
 
@@ -50,6 +51,29 @@ CLI::Option *addReal(CLI::App &app, const std::string &name, T &value, double lo
                        text("a number from %g to %g", low, high)));
 }
 
+// A time in units of `unit` microseconds; microseconds are whole.
+CLI::Option *addTime(CLI::App &app, const std::string &name, double unit, double low, double high,
+                     const std::function<void(double)> &set, const std::function<double()> &current,
+                     const std::string &help) {
+    const bool whole = unit == MICROSECONDS;
+    const auto valid = [=](const std::string &given) {
+        double time = 0;
+        return parseDuration(given, unit, time) && time >= low && time <= high && (!whole || time == std::floor(time));
+    };
+    const auto store = [=](const std::string &given) {
+        double time = 0;
+        parseDuration(given, unit, time);
+        set(time);
+    };
+    return app.add_option_function<std::string>(name, store, help)
+        ->type_name("TIME")
+        ->check(expect(valid, text(whole ? "an integer from %.0f to %.0f (microseconds), or a duration such as 10ms"
+                                         : "a number from %g to %g (seconds), or a duration such as 500ms",
+                                   low, high)))
+        ->default_function([=] { return text("%.10g %s", current(), whole ? "us" : "s"); })
+        ->capture_default_str();
+}
+
 // CLI11 2.4 and later throw at program start if a name has other characters; 2.1 accepts any.
 const std::string &positionalName(const std::string &name) {
     if (name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != std::string::npos)
@@ -60,6 +84,13 @@ const std::string &positionalName(const std::string &name) {
 std::map<const CLI::Option *, Names> &marks() {
     static std::map<const CLI::Option *, Names> all;
     return all;
+}
+
+// The one of `words` that this is; NULL: none.
+const std::string *listed(const std::vector<std::string> &words, const std::string &value) {
+    const auto found =
+        std::find_if(words.begin(), words.end(), [&value](const std::string &word) { return sameName(word, value); });
+    return found == words.end() ? nullptr : &*found;
 }
 
 bool isDevice(const std::string &text) {
@@ -88,8 +119,8 @@ void addInput(CLI::App &app, Input &input) {
 }
 
 void addExcerpt(CLI::App &app, Input &input) {
-    group(addNumber(app, "--start", input.start, 0, 1e9, "begin N seconds after the first frame"), "Input");
-    group(addNumber(app, "--duration", input.duration, 0, 1e9, "stop after N seconds of the input; 0: no limit"), "Input");
+    group(addDuration(app, "--start", input.start, 0, 1e9, "begin this long after the first frame"), "Input");
+    group(addDuration(app, "--duration", input.duration, 0, 1e9, "stop after so much of the input; 0: no limit"), "Input");
 }
 
 void addEncoding(CLI::App &app, Encoding &encoding, bool rate) {
@@ -100,8 +131,7 @@ void addEncoding(CLI::App &app, Encoding &encoding, bool rate) {
     of_video(addNumber(
         app, "--crf", encoding.crf, 0, 255,
         "quality, lower is better and larger, on the encoder's scale: H.264 23, VP8 20, Motion JPEG 3 if not given"));
-    const bool taken = app.get_option_no_throw("--preset") != nullptr; // cusight-contour's
-    of_video(addText(app, taken ? "--encoder-preset" : "--preset", encoding.preset, "NAME",
+    of_video(addText(app, "--preset", encoding.preset, "NAME",
                      "how hard the encoder tries; H.264: ultrafast to veryslow, veryfast if not given"));
     if (rate)
         of_video(addNumber(
@@ -199,6 +229,19 @@ CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<dou
     return addReal(app, name, value, low, high, help);
 }
 
+CLI::Option *addDuration(CLI::App &app, const std::string &name, double &value, double low, double high,
+                         const std::string &help) {
+    return addTime(
+        app, name, SECONDS, low, high, [&value](double time) { value = time; }, [&value] { return value; }, help);
+}
+
+CLI::Option *addDuration(CLI::App &app, const std::string &name, int &value, double low, double high,
+                         const std::string &help) {
+    return addTime(
+        app, name, MICROSECONDS, low, high, [&value](double time) { value = static_cast<int>(time); },
+        [&value] { return value; }, help);
+}
+
 CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
                      const std::string &help) {
     return app.add_option(name, value, help)->type_name(metavar);
@@ -228,10 +271,10 @@ CLI::Option *addWords(CLI::App &app, const std::string &name, const std::vector<
                       const std::function<void(const std::string &)> &set, const std::function<std::string()> &current,
                       const std::string &help) {
     const std::string all = CLI::detail::join(words, "|");
-    const auto valid = [words](const std::string &value) {
-        return std::find(words.begin(), words.end(), value) != words.end();
-    };
-    return app.add_option_function<std::string>(name, set, help)
+    const auto valid = [words](const std::string &value) { return listed(words, value) != nullptr; };
+    return app
+        .add_option_function<std::string>(
+            name, [words, set](const std::string &value) { set(*listed(words, value)); }, help)
         ->check(expect(valid, all))
         ->type_name(all)
         ->default_function(current)

@@ -95,7 +95,7 @@ CLI::Option *addFrames(CLI::App &app, int &frames);
 CLI::Option *addSpeed(CLI::App &app, double &speed);
 // --no-legend.
 CLI::Option *addLegend(CLI::App &app, bool &legend);
-// --codec, --crf and --preset (--encoder-preset if there is another --preset), and --fps if `rate`.
+// --codec, --crf and --preset, and --fps if `rate`.
 void addEncoding(CLI::App &app, Encoding &encoding, bool rate);
 // --device, --output, --headless, --speed and those of addEncoding. `default_file` is written if there is neither a window nor --output.
 void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices = false);
@@ -122,6 +122,12 @@ CLI::Option *addNumber(CLI::App &app, const std::string &name, double &value, do
 CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<double> &value, double low, double high,
                        const std::string &help);
 
+// A time from low to high, as a number of seconds (of microseconds, if `value` is an integer), or with a unit: "10ms".
+CLI::Option *addDuration(CLI::App &app, const std::string &name, double &value, double low, double high,
+                         const std::string &help);
+CLI::Option *addDuration(CLI::App &app, const std::string &name, int &value, double low, double high,
+                         const std::string &help);
+
 // A string.
 CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
                      const std::string &help);
@@ -140,7 +146,7 @@ CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set,
 CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values, const std::string &metavar,
                      const std::string &help, const Setter &valid = nullptr, const std::string &expected = "");
 
-// One of several words: set() stores one, current() returns the current one.
+// One of several words, in any case and with hyphens or underscores: set() stores one as it is listed, current() returns the current one.
 CLI::Option *addWords(CLI::App &app, const std::string &name, const std::vector<std::string> &words,
                       const std::function<void(const std::string &)> &set, const std::function<std::string()> &current,
                       const std::string &help);
