@@ -193,8 +193,10 @@ void hostToHost(const Case &c) {
         perf::Pinned in, out;
     };
     const Mat templ(c.h, c.w, CUS_8UC1, CUS_DEVICE, templateOf(c, 1));
+    cusMatcherOptions options = cusMatcherDefaults();
+    options.method = CUS_MATCH_SQDIFF;
     cusMatcher *matcher = nullptr;
-    check(cusMatcherCreate(&matcher, &templ.mat, 1, c.rows, c.cols, nullptr, nullptr));
+    check(cusMatcherCreate(&matcher, &templ.mat, 1, c.rows, c.cols, &options, nullptr));
     cusMat result = CUS_MAT_INIT;
     check(cusMatcherResults(matcher, &result));
     const auto pixels = picture(c.rows, c.cols, 1, 1);

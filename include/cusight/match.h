@@ -72,7 +72,7 @@ typedef enum cusMatchAlgorithm {
 
 /* What to look for. */
 typedef struct cusMatcherOptions {
-    cusMatchMethod method;       /* default SQDIFF */
+    cusMatchMethod method; /* default CCOEFF_NORMED, which ignores brightness and contrast; for weights choose another */
     cusMatchAlgorithm algorithm; /* default AUTO */
     const cusMat *mask;   /* default NULL. Of the template's size and space, not all zero. 8UC1: where it is not 0, pixels
                                     count. SQDIFF, CCORR and their normed methods also take weights: 32F with one channel or the

@@ -52,7 +52,7 @@ typedef struct cusPoseRange {
 
 /* What to look for. */
 typedef struct cusPoseOptions {
-    cusMatchMethod method; /* default SQDIFF; not CCORR or CCOEFF */
+    cusMatchMethod method; /* default CCOEFF_NORMED; not CCORR or CCOEFF */
     cusPoseRange angles;   /* degrees, -360..360; default 0 alone */
     cusPoseRange scales;   /* 1/16..16; default 1 alone */
     const cusMat *mask;    /* default NULL. 8UC1, of the template's size, not all zero: where it is not 0, pixels count */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 cusMatcherOptions cusMatcherDefaults(void) {
-    return (cusMatcherOptions){.method = CUS_MATCH_SQDIFF,
+    return (cusMatcherOptions){.method = CUS_MATCH_CCOEFF_NORMED,
                                .algorithm = CUS_MATCH_AUTO,
                                .max_matches = 1,
                                .min_distance = 1,
@@ -49,7 +49,7 @@ static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const c
         channels == 1 ? CUSI_TYPES(CUS_8UC1, CUS_32FC1)
                       : CUSI_TYPES(CUS_8UC1, CUS_32FC1, CUS_MAKETYPE(CUS_8U, channels), CUS_MAKETYPE(CUS_32F, channels))));
     CUSI_REQUIRE(o->mask->type == CUS_8UC1 || o->method < CUS_MATCH_CCOEFF, CUS_ERROR_TYPE,
-                 "%s: mask has type %s, expected 8UC1 for CUS_MATCH_CCOEFF and CUS_MATCH_CCOEFF_NORMED", f,
+                 "%s: mask has type %s, expected 8UC1 for CUS_MATCH_CCOEFF and CUS_MATCH_CCOEFF_NORMED (the default)", f,
                  cusi_typeName(o->mask->type));
     CUS_TRY(cusi_checkSameSpace(f, "mask", o->mask, "templates[0]", templ));
     return cusi_checkSameSize(f, "mask", o->mask, "templates[0]", templ);

@@ -10,7 +10,7 @@
 enum { MAX_POSES = 65536, MAX_SIDE = 8192, MAX_PIXELS = 1 << 24 };
 
 cusPoseOptions cusPoseDefaults(void) {
-    return (cusPoseOptions){.method = CUS_MATCH_SQDIFF,
+    return (cusPoseOptions){.method = CUS_MATCH_CCOEFF_NORMED,
                             .angles = {0, 0, 1, NULL, 0},
                             .scales = {1, 1, 1, NULL, 0},
                             .max_matches = 1,

@@ -6,7 +6,7 @@ import operator
 import sys
 import warnings
 from enum import IntEnum
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 from . import _cuda
 from ._advice import for_size, for_type
@@ -202,9 +202,15 @@ def dtype_name(dtype: Any) -> str:
     return str(getattr(dtype, "name", None) or getattr(dtype, "__name__", dtype)).rpartition(".")[2]
 
 
+def spelled(value: object, names: Iterable[str]) -> str | None:
+    """Which of the names this is, in any case and with hyphens or underscores."""
+    words = value.replace("_", "-").lower() if isinstance(value, str) else None
+    return next((name for name in names if name.replace("_", "-").lower() == words), None)
+
+
 def choice(function: str, argument: str, value: object, names: dict[str, int]) -> int:
     """The number of an option that is given by name."""
-    found = names.get(value) if isinstance(value, str) else None
-    if found is None:
+    name = spelled(value, names)
+    if name is None:
         raise invalid(function, argument, value, " or ".join([", ".join(list(names)[:-1]), list(names)[-1]]))
-    return found
+    return names[name]

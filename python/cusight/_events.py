@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union, overl
 
 from . import _core
 from ._columns import TimeUnit, four_columns, split, unit_number
-from ._errors import LONG, Shown, choice, device_text, integer, integers, invalid, real, warn, wrong_type
+from ._errors import LONG, Shown, choice, device_text, integer, integers, invalid, real, spelled, warn, wrong_type
 from ._objects import Closeable
 from ._types import ArrayLike, Column, Device, EventsLike, Stream
 
@@ -28,6 +28,13 @@ Kind = Literal[
     "event_diff",
     "event_cube",
     "mdes_diff",
+    "mdes-count",
+    "stacked-histogram",
+    "voxel-grid",
+    "time-surface",
+    "event-diff",
+    "event-cube",
+    "mdes-diff",
 ]
 _KINDS = {
     "histogram": 0,
@@ -153,6 +160,9 @@ class Representation:
     clip: float = float("inf")
     map: ArrayLike | None = field(default=None, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", spelled(self.kind, _KINDS) or self.kind)
+
     def _numbers(self) -> tuple[Any, ...]:
         kind = choice("Representation", "kind", self.kind, _KINDS)
 
@@ -215,7 +225,7 @@ def representations(function: str, given: Any, bins: int | None) -> tuple[list[t
 def kinds_text(given: Any) -> str:
     """The names of representations, for people."""
     many = given if isinstance(given, (list, tuple)) else [given]
-    return ", ".join(one.kind if isinstance(one, Representation) else str(one) for one in many)
+    return ", ".join(one.kind if isinstance(one, Representation) else spelled(one, _KINDS) or str(one) for one in many)
 
 
 def frame_size(function: str, shape: Sequence[int]) -> tuple[int, int]:

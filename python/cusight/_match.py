@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, Sequence, TypedDict
 
 from . import _core
-from ._errors import Shown, choice, device_text, integer, integers, invalid, real, wrong_type
+from ._errors import Shown, choice, device_text, integer, integers, invalid, real, spelled, wrong_type
 from ._images import hsv_triple
 from ._objects import Closeable, record_type
 from ._types import Array, ArrayLike, Device, Stream
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-Method = Literal["sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed"]
+Method = Literal[
+    "sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed", "sqdiff_normed", "ccorr_normed", "ccoeff_normed"
+]
 Algorithm = Literal["auto", "direct", "fft"]
 
-_METHODS = {"sqdiff": 0, "sqdiff_normed": 1, "ccorr": 2, "ccorr_normed": 3, "ccoeff": 4, "ccoeff_normed": 5}
+_METHODS = {"sqdiff": 0, "sqdiff-normed": 1, "ccorr": 2, "ccorr-normed": 3, "ccoeff": 4, "ccoeff-normed": 5}
 _ALGORITHMS = {"auto": 0, "direct": 1, "fft": 2}
 _FIELDS = [
     ("x", "<i4"),
@@ -74,13 +76,13 @@ class Matcher(Closeable):
 
     templates: (h, w) or (h, w, 2 to 4), uint8 or float32; or a list of such arrays of one size and type, at most 1024.
     shape: (rows, cols) of the frames; further axes are ignored, so ``frame.shape`` fits.
-    method: as in cv2.matchTemplate: "sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed".
+    method: as in cv2.matchTemplate: "sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed".
     algorithm: "auto" (the faster one), "direct" or "fft".
     mask: (h, w) uint8 or bool; only pixels that are not 0 count. "sqdiff", "ccorr" and their normed methods also take weights of
         frame and template: (h, w) float32, or the template's shape in float32, or in uint8 a mask for each channel.
     max_matches: 1 to 1024 matches per template, best first.
     min_distance: any two matches differ by at least this many pixels in x or in y.
-    score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff_normed", >= for the others. None: no limit.
+    score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff-normed", >= for the others. None: no limit.
     subpixel: also fit a parabola through the neighboring scores (dx, dy).
     batch: frames to match in one call, at most 1024. Above 1, `frame` is a list of them or an array with one more axis; there is
         one template for all, or a list with one for each; and results are lists with an element for each frame.
@@ -98,7 +100,7 @@ class Matcher(Closeable):
         templates: ArrayLike | Sequence[ArrayLike],
         shape: Sequence[int],
         *,
-        method: Method = "sqdiff",
+        method: Method = "ccoeff-normed",
         algorithm: Algorithm = "auto",
         mask: ArrayLike | None = None,
         max_matches: int = 1,
@@ -117,7 +119,7 @@ class Matcher(Closeable):
         size = frame_shape_of("Matcher", shape)
         limit = math.nan if score_limit is None else real("Matcher", "score_limit", score_limit)
         self._count = self._batch if self._batch > 1 else len(items)
-        self._about = f"{len(items)} template{'s' * (len(items) > 1)} in {size[0]} x {size[1]} pixels, {method}"
+        self._about = f"{len(items)} template{'s' * (len(items) > 1)} in {size[0]} x {size[1]} pixels, {spelled(method, _METHODS)}"
         self._core = _core.Matcher(
             [moved("Matcher", "templates", item, device) for item in items],
             size[0],
@@ -181,7 +183,7 @@ class Matcher(Closeable):
         lower: Sequence[int],
         upper: Sequence[int],
         *,
-        min_fill: float = 0.0,
+        min_fill: float = 0.3,
         stream: Stream | None = None,
     ) -> Any:
         """After a match: counts the pixels of `frame` (the color image, (rows, cols, 3) uint8 in BGR order) whose HSV color lies
@@ -207,7 +209,7 @@ class Matcher(Closeable):
 def match_template(
     image: Array,
     templ: ArrayLike,
-    method: Method = "sqdiff",
+    method: Method = "ccoeff-normed",
     *,
     mask: ArrayLike | None = None,
     algorithm: Algorithm = "auto",

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Iterable, Literal, Sequence, Union
 
 from . import _core
-from ._errors import Shown, choice, integer, invalid, real, wrong_type
+from ._errors import Shown, choice, integer, invalid, real, spelled, wrong_type
 from ._match import _METHODS, frame_shape_of, moved
 from ._objects import Closeable, record_type
 from ._types import ArrayLike, Device, Stream
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-PoseMethod = Literal["sqdiff", "sqdiff_normed", "ccorr_normed", "ccoeff_normed"]
+PoseMethod = Literal["sqdiff", "sqdiff-normed", "ccorr-normed", "ccoeff-normed", "sqdiff_normed", "ccorr_normed", "ccoeff_normed"]
 Values = Union[float, Iterable[float]]
 
 _FIELDS = [
@@ -66,12 +66,12 @@ class PoseMatcher(Closeable):
     shape: (rows, cols) of the frames; further axes are ignored, so ``frame.shape`` of a gray frame fits.
     angles: degrees, counterclockwise, -360 to 360: a number or several, such as ``range(-180, 180)``.
     scales: 1/16 to 16, likewise, such as ``numpy.linspace(0.9, 1.1, 11)``. Angles times scales: at most 65536 poses.
-    method: "sqdiff" (mean squared difference of a pixel), "sqdiff_normed", "ccorr_normed" or "ccoeff_normed".
+    method: "sqdiff" (mean squared difference of a pixel), "sqdiff-normed", "ccorr-normed" or "ccoeff-normed".
     mask: (h, w) uint8 or bool; only pixels that are not 0 count.
     max_matches: 1 to 1024, best first.
     min_distance, min_angle: the centers of any two matches differ by at least min_distance pixels in x or in y, or their angles by at
         least min_angle degrees.
-    score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff_normed", >= for the others. None: no limit.
+    score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff-normed", >= for the others. None: no limit.
     refine: move x, y, angle and scale between the pixels and the values of the grid. If the ground around the part varies, a mask
         without the outer two pixels of the template keeps it from biasing the scale.
     device: "cpu", "cuda" or "cuda:N": where frames are searched. Template and mask are copied there. None: where the template is.
@@ -88,7 +88,7 @@ class PoseMatcher(Closeable):
         *,
         angles: Values = 0.0,
         scales: Values = 1.0,
-        method: PoseMethod = "sqdiff",
+        method: PoseMethod = "ccoeff-normed",
         mask: ArrayLike | None = None,
         max_matches: int = 1,
         min_distance: int = 1,
@@ -104,14 +104,14 @@ class PoseMatcher(Closeable):
         self.angles = _numbers("angles", angles)
         self.scales = _numbers("scales", scales)
         _check_fit(template, size, self.scales)
-        self._about = f"{len(self.angles)} x {len(self.scales)} poses in {size[0]} x {size[1]} pixels, {method}"
+        self._about = f"{len(self.angles)} x {len(self.scales)} poses in {size[0]} x {size[1]} pixels, {spelled(method, _METHODS)}"
         self._core = _core.PoseMatcher(
             moved(name, "template", template, device),
             size[0],
             size[1],
             self.angles,
             self.scales,
-            choice(name, "method", method, {key: _METHODS[key] for key in PoseMethod.__args__}),  # type: ignore[attr-defined]
+            choice(name, "method", method, {key: n for key, n in _METHODS.items() if key not in ("ccorr", "ccoeff")}),
             moved(name, "mask", mask, device),
             integer(name, "max_matches", max_matches),
             integer(name, "min_distance", min_distance),

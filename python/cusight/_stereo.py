@@ -24,7 +24,8 @@ class StereoOptions:
     border: pixels outside the image, "wrap" (the opposite side) or "zero".
     agreement: of a left and a right pixel, "equal", "edge" or "census".
     threshold: contrast of an edge, as a fraction of the mean of its two sides.
-    shifts: 1 to 1024 disparities are tried; 0: as many as `stereo_find_shifts` finds.
+    shifts: 1 to 1024 disparities are tried; 0: as many as `stereo_find_shifts` finds, for which the call waits for the GPU, or
+        a `ContourMapper`'s first.
     direction: +1: left x matches right x + s; -1: right x - s, as in a standard rectified pair.
     window: odd, 1 to 63: side of the matching window.
     prefer_smaller: of two equal scores the smaller shift wins.
@@ -43,7 +44,7 @@ class StereoOptions:
     border: Literal["wrap", "zero"] = "zero"
     agreement: Literal["equal", "edge", "census"] = "census"
     threshold: float = 0.2
-    shifts: int = 30
+    shifts: int = 0
     direction: int = -1
     window: int = 7
     prefer_smaller: bool = True

@@ -26,6 +26,7 @@ from ._errors import (
     invalid,
     microseconds,
     real,
+    spelled,
     warn,
     wrong_type,
 )
@@ -620,15 +621,16 @@ class EventWriter(_Writer):
         threads: int = 0,
     ) -> None:
         rows, cols = frame_size("EventWriter", shape)
-        if format not in _FORMATS:
+        name = spelled(format, _FORMATS)
+        if name is None:
             raise ValueError(f"EventWriter: format is {format!r}, expected M3ED, Metavision, EVT2, EVT3, AEDAT4, DAT or text")
-        packed = "zstd" if format == "AEDAT4" else "gzip"
+        packed = "zstd" if name == "AEDAT4" else "gzip"
         if isinstance(compress, str) and compress != packed:
-            raise ValueError(f"EventWriter: compress is {compress!r}, expected True, False or {packed!r} for {format}")
+            raise ValueError(f"EventWriter: compress is {compress!r}, expected True, False or {packed!r} for {name}")
         self._about = f"{os.fspath(path)!r}, {rows} x {cols} pixels"
         how = 2 if isinstance(compress, str) else int(bool(compress))
         numbers = integer("EventWriter", "chunk", chunk), how, integer("EventWriter", "threads", threads)
-        self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, *numbers, _FORMATS[format])
+        self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, *numbers, _FORMATS[name])
 
     def write(
         self,

@@ -385,7 +385,7 @@ class Contour(_Worker):
     """Elevation and contour maps of stereo pairs, for `map_batches`: `cusight.ContourMapper`.
 
     left, right: the columns of the two images, (rows, cols) uint8, or float32 with brightness 0 to 1.
-    options: a StereoOptions. device, keep: as `Heatmap`.
+    options: a StereoOptions; with shifts of 0 each pair finds its own, whichever worker gets it. device, keep: as `Heatmap`.
 
     Adds the columns elevation, uint16 (float32 with fill="relax"), and contours, uint8.
     """
@@ -415,6 +415,6 @@ class Contour(_Worker):
 
     def _mapper(self, image: Any) -> ContourMapper:
         kind = (image.shape, image.dtype.name)
-        if kind not in self._mappers:
+        if kind not in self._mappers or (self._options or StereoOptions()).shifts == 0:
             self._mappers[kind] = ContourMapper(image.shape, self._options, dtype=image.dtype.name, device=self.device)
         return self._mappers[kind]

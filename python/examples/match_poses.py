@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
         frame.shape,
         angles=range(-180, 180, 3),
         scales=[0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15],
-        method="ccoeff_normed",
+        method="ccoeff-normed",
         mask=mask,
         max_matches=5,
         min_distance=30,

@@ -24,7 +24,7 @@ def main() -> int:
     # Better for more than one frame: everything is prepared once, and position and score are exact.
     with cusight.Matcher(template, image.shape, max_matches=3, min_distance=20) as matcher:
         for hit in matcher(image):
-            print(f"match at x {hit['x']}, y {hit['y']}, score {hit['score']:.0f}")
+            print(f"match at x {hit['x']}, y {hit['y']}, score {hit['score']:.3f}")
 
     try:
         import cv2  # type: ignore[import-not-found, import-untyped, unused-ignore]

@@ -110,7 +110,7 @@ CASES = [
     (lambda: cusight.Matcher(IMAGE, (40, 40))(COLOR), TypeError, "TYPE", "cusMatcherRun"),
     (lambda: cusight.PoseMatcher(COLOR, (40, 40)), TypeError, "TYPE", "cusPoseMatcherCreate: templ has type 8UC3"),
     (lambda: cusight.PoseMatcher(IMAGE, (40,)), ValueError, "VALUE", "PoseMatcher: shape is (40,), expected (rows, cols)"),
-    (lambda: cusight.PoseMatcher(IMAGE, (40, 40), method="ccorr"), ValueError, "VALUE", "method is 'ccorr', expected sqdiff, sqdiff_normed"),
+    (lambda: cusight.PoseMatcher(IMAGE, (40, 40), method="ccorr"), ValueError, "VALUE", "method is 'ccorr', expected sqdiff, sqdiff-normed"),
     (lambda: cusight.PoseMatcher(IMAGE, (40, 40), angles=[0, 400]), ValueError, "VALUE", "angles.list[1] is 400"),
     (lambda: cusight.PoseMatcher(IMAGE, (40, 40), angles=[]), ValueError, "VALUE", "PoseMatcher: angles is [], expected a number or several"),
     (lambda: cusight.PoseMatcher(IMAGE, (40, 40), scales="1"), TypeError, "TYPE", "scales is '1', expected a number or several"),

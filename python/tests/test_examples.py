@@ -28,7 +28,7 @@ def test_train():
 
 def test_match_template():
     out = run("match_template.py")
-    assert "smallest at x 200, y 100" in out and "match at x 200, y 100, score 0" in out
+    assert "smallest at x 200, y 100" in out and "match at x 200, y 100, score 1.000" in out
 
 
 def test_match_poses(tmp_path):

@@ -94,6 +94,18 @@ def test_what_recordings_print(recording, tmp_path):
         assert repr(written.frames(windows="1ms")).startswith("<Frames: 1 batches of 16, windows of 1000 us, histogram, of <Recording: ")
 
 
+@pytest.mark.parametrize("spelling", ["ccoeff-normed", "ccoeff_normed", "CCOEFF_NORMED"])
+def test_names_in_any_spelling(spelling, tmp_path):
+    assert repr(cusight.Matcher(IMAGE, (40, 50), method=spelling)) == "<Matcher: 1 template in 40 x 50 pixels, ccoeff-normed>"
+    assert repr(cusight.PoseMatcher(IMAGE, (40, 50), method=spelling)) == "<PoseMatcher: 1 x 1 poses in 40 x 50 pixels, ccoeff-normed>"
+    grid = "voxel_grid" if "_" in spelling else "Voxel-Grid"
+    assert cusight.Representation(grid) == cusight.Representation("voxel_grid")
+    assert repr(cusight.EventStacker((48, 64), grid)) == "<EventStacker: 48 x 64 pixels, voxel_grid, cpu>"
+    with cusight.events.EventWriter(tmp_path / "run.raw", (48, 64), format="evt3"):
+        pass
+    assert cusight.events.open(tmp_path / "run.raw", format="Evt3").format == "EVT3"
+
+
 def test_what_objects_print(tmp_path):
     two = ["mdes", cusight.Representation("voxel_grid", 3)]
     for thing, words in [
@@ -103,8 +115,8 @@ def test_what_objects_print(tmp_path):
         (cusight.events.EventGenerator((20, 30)), "<EventGenerator: 20 x 30 pixels>"),
         (cusight.Integrator((20, 30)), "<Integrator: up to 20 x 30 pixels, cpu>"),
         (cusight.Matcher([IMAGE, IMAGE], (40, 50), method="ccorr"), "<Matcher: 2 templates in 40 x 50 pixels, ccorr>"),
-        (cusight.Matcher(IMAGE, (40, 50)), "<Matcher: 1 template in 40 x 50 pixels, sqdiff>"),
-        (cusight.PoseMatcher(IMAGE, (40, 50), angles=range(4)), "<PoseMatcher: 4 x 1 poses in 40 x 50 pixels, sqdiff>"),
+        (cusight.Matcher(IMAGE, (40, 50)), "<Matcher: 1 template in 40 x 50 pixels, ccoeff-normed>"),
+        (cusight.PoseMatcher(IMAGE, (40, 50), angles=range(4)), "<PoseMatcher: 4 x 1 poses in 40 x 50 pixels, ccoeff-normed>"),
         (cusight.DiffEncoder((20, 30, 3)), "<DiffEncoder: 20 x 30 x 3, threshold 20, cpu>"),
         (cusight.DiffDecoder((20, 30)), "<DiffDecoder: 20 x 30, cpu>"),
         (cusight.SparseDiff((20, 30)), "<SparseDiff: of 20 x 30, cpu>"),

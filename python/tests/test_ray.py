@@ -127,7 +127,7 @@ def test_heatmap_match_and_contour(device, rng):
     assert set(made) == {"frame", "heatmap"}
     assert np.array_equal(made["heatmap"], [cusight.heatmap(a, b, full_scale=300) for a, b in zip(images, images[1:])])
     templates = [images[2, 5:15, 6:20].copy(), images[3, 7:17, 1:15].copy()]
-    made = cusight.ray.Match(templates, max_matches=2, score_limit=0, device=device)(batch)
+    made = cusight.ray.Match(templates, method="sqdiff", max_matches=2, score_limit=0, device=device)(batch)
     assert made["x"].tolist() == [[[-1, -1]] * 2, [[6, -1], [-1, -1]], [[-1, -1], [1, -1]]]
     assert made["y"][1, 0, 0] == 5 and made["score"][2, 1, 0] == 0 and np.isnan(made["score"][0]).all()
     one = cusight.ray.Match(templates[0], device=device, keep=True)(batch)
@@ -140,6 +140,13 @@ def test_heatmap_match_and_contour(device, rng):
             for i in range(2):
                 elevation, contours = mapper(left[i].copy(), left[i + 1].copy())
                 assert np.array_equal(made["elevation"][i], elevation) and np.array_equal(made["contours"][i], contours)
+
+
+def test_contour_finds_the_range_of_each_pair(device, rng):
+    right = rng.integers(0, 256, (40, 160), dtype=np.uint8)
+    left = [np.roll(right, shift, 1) for shift in (5, 60, 5)]
+    made = cusight.ray.Contour(device=device)({"left": left, "right": [right] * 3})
+    assert [int(np.median(one)) - 1 for one in made["elevation"]] == [5, 60, 5]
 
 
 def test_bad_arguments(tmp_path, monkeypatch):

@@ -79,12 +79,26 @@ def brute(image, templ):
     return np.array([[((wide[y : y + h, x : x + w] - part) ** 2).sum() for x in range(cols)] for y in range(rows)])
 
 
+def test_defaults_find_what_others_miss(space, rng):
+    """Brighter by half, which squared differences do not find; and a pair that shifts by more than 30."""
+    image = rng.integers(0, 100, (40, 160), dtype=np.uint8)
+    part = (image[9:19, 30:44] * 1.5).astype(np.uint8)
+    with cusight.Matcher(space.put(part), image.shape) as matcher, cusight.PoseMatcher(space.put(part), image.shape) as poses:
+        found, pose = matcher(space.put(image))[0], poses(space.put(image))[0]
+    assert (found["x"], found["y"]) == (pose["col"], pose["row"]) == (30, 9) and found["score"] > 0.99
+    left = space.put(np.roll(image, 60, 1))
+    with cusight.ContourMapper(image.shape, device=space.device) as mapper:
+        assert np.median(space.get(mapper(left, space.put(image))[0])) == 61
+    codes = cusight.stereo_census(left), cusight.stereo_census(space.put(image))
+    assert np.median(space.get(cusight.stereo_elevation(*codes))) == 61
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_matches_are_those_of_brute_force(space, rng, channels):
     image = rng.integers(0, 256, (30, 41) if channels == 1 else (30, 41, 3), dtype=np.uint8)
     templ = rng.integers(0, 256, (5, 8) if channels == 1 else (5, 8, 3), dtype=np.uint8)
     scores = brute(image, templ)
-    with cusight.Matcher(space.put(templ), image.shape, max_matches=4) as matcher:
+    with cusight.Matcher(space.put(templ), image.shape, method="sqdiff", max_matches=4) as matcher:
         hits = matcher(space.put(image))
         maps = matcher.run(space.put(image), scores=True)
         assert np.allclose(space.get(maps), scores, rtol=1e-3, atol=64)
@@ -117,7 +131,7 @@ def test_weights_multiply_image_and_template(space, rng):
     image = rng.random((30, 34, 2), np.float32)
     templ = rng.random((6, 7, 2), np.float32)
     weights = rng.random((6, 7, 2), np.float32)
-    scores = space.get(cusight.match_template(space.put(image), space.put(templ), mask=space.put(weights)))
+    scores = space.get(cusight.match_template(space.put(image), space.put(templ), "sqdiff", mask=space.put(weights)))
     expected = [[np.sum((weights * (image[y : y + 6, x : x + 7] - templ)) ** 2) for x in range(28)] for y in range(25)]
     np.testing.assert_allclose(scores, expected, rtol=1e-3)
 
@@ -128,14 +142,14 @@ def test_many_templates_mask_and_limits(space, rng):
     mask = np.ones((8, 6), np.uint8)
     mask[0, 0] = 0
     with cusight.Matcher(
-        [space.put(t) for t in templates], image.shape, mask=space.put(mask), max_matches=3, score_limit=0, algorithm="direct"
+        [space.put(t) for t in templates], image.shape, method="sqdiff", mask=space.put(mask), max_matches=3, score_limit=0, algorithm="direct"
     ) as matcher:
         first, second = matcher(space.put(image))
         assert matcher.algorithm == ("direct" if space.device == "cuda" else "fft")  # the host masks by FFT alone
     assert [(h["x"], h["y"]) for h in first] == [(4, 3)] and [(h["x"], h["y"]) for h in second] == [(30, 20)]
 
 
-@pytest.mark.parametrize("method", ["sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed"])
+@pytest.mark.parametrize("method", ["sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed"])
 def test_match_template_finds_the_extremum(space, rng, method):
     image = rng.integers(0, 256, (40, 50), dtype=np.uint8)
     scores = space.get(cusight.match_template(space.put(image), space.put(image[7:19, 11:30].copy()), method))
@@ -151,7 +165,8 @@ def test_poses(space):
     mask = np.ones(templ.shape, bool)
     mask[:, 0] = False
     with cusight.PoseMatcher(
-        space.put(templ), (120, 130, 1), angles=range(-180, 180, 15), scales=[1, 0.75], mask=space.put(mask), max_matches=3, min_distance=20, score_limit=0
+        space.put(templ), (120, 130, 1), angles=range(-180, 180, 15), scales=[1, 0.75], method="sqdiff",
+        mask=space.put(mask), max_matches=3, min_distance=20, score_limit=0,
     ) as matcher:
         frame = np.full((120, 130), 9, np.uint8)
         assert len(matcher(space.put(frame))) == 0
@@ -258,7 +273,7 @@ def test_stereo_is_the_library_s(space, c, rng, classic, dtype):
     left, right = base, np.roll(base, -3, 1)
     if dtype == "float32":
         left, right = (a.astype(np.float32) / 255 for a in (left, right))
-    options = cusight.StereoOptions.classic() if classic else cusight.StereoOptions()
+    options = cusight.StereoOptions.classic() if classic else cusight.StereoOptions(shifts=30)
     native = c.lib.cusStereoClassic() if classic else c.lib.cusStereoDefaults()
     names = [name for name, _ in clib.StereoOptions._fields_]
     assert [getattr(native, n) for n in names] == pytest.approx(options._numbers())

@@ -82,6 +82,7 @@ std::vector<std::vector<uint8_t>> everything(const cusMat &image, cusStream stre
     CUS_EXPECT_OK(cusMatRegion(&frame.get(), 7, 5, 12, 10, &templ));
     for (const auto &[rows, cols] : {std::pair{image.rows, image.cols}, std::pair{30, 20000}}) {
         cusMatcherOptions options = cusMatcherDefaults();
+        options.method = CUS_MATCH_SQDIFF;
         options.algorithm = CUS_MATCH_FFT;
         support::Owned<cusMatcherDestroy> matcher;
         CUS_EXPECT_OK(cusMatcherCreate(&matcher, &templ, 1, rows, cols, &options, stream));

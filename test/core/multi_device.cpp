@@ -210,7 +210,7 @@ std::vector<uint8_t> scene(cusSpace space, uint64_t seed) {
         support::TestMat templ(20, 23, CUS_8UC1, space, {}, a.data() + 777);
         support::Owned<cusMatcherDestroy> matcher;
         cusMatcherOptions options_of = cusMatcherDefaults();
-        options_of.max_matches = 1;
+        options_of.method = CUS_MATCH_SQDIFF;
         CUS_EXPECT_OK(cusMatcherCreate(&matcher, &templ.mat, 1, rows, cols, &options_of, stream));
         CUS_EXPECT_OK(cusMatcherRun(matcher, &left.mat, nullptr, stream));
         cusMatch match = {};

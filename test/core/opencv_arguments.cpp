@@ -11,10 +11,21 @@ using namespace opencv_test;
 
 constexpr int ROWS = 48, COLS = 64, X = 20, Y = 9, SIDE = 12;
 
-// Calls everything; the names of the variables are those of README and docs/opencv.md. Color: 8UC3, the rest 8UC1.
-template<class M, class Color, class Table, class Elevation>
-std::vector<cusMatch> callEverything(const M &part, const M &other, const M &frame, const Color &color, Table table,
-                                     Elevation elevation) {
+template<class Int, class Double, class Short, class Byte, class Bgr, class Float>
+struct Outputs {
+    Int table;
+    Double squares;
+    Short elevation;
+    Byte lines, mask;
+    Bgr map;
+    Float scores;
+};
+template<class M>
+using Same = Outputs<M, M, M, M, M, M>;
+
+// Calls everything. Color: 8UC3, the rest 8UC1.
+template<class M, class Color, class Out>
+std::vector<cusMatch> callEverything(const M &part, const M &other, const M &frame, const Color &color, Out &out) {
     const int rows = ROWS, cols = COLS;
     std::vector<cusMatch> found;
     cusMatcherOptions options = cusMatcherDefaults();
@@ -24,6 +35,8 @@ std::vector<cusMatch> callEverything(const M &part, const M &other, const M &fra
     matcher.run(frame);
     matcher.run(frame, nullptr);
     matcher.run(frame, cusight::StreamRef());
+    matcher.run(frame, out.scores);
+    matcher.run(frame, out.scores, nullptr);
     matcher.inspect(color, any, 0.5);
     found.push_back(matcher.best());
 
@@ -36,8 +49,15 @@ std::vector<cusMatch> callEverything(const M &part, const M &other, const M &fra
     batch.inspect({color, color}, any, 0.5);
     found.push_back(batch.best(nullptr, 1));
 
-    cusight::Integrator(rows, cols, CUS_HOST).sum(frame, table);
-    cusight::ContourMapper(rows, cols, CUS_8UC1, CUS_HOST).map(frame, frame, elevation);
+    cusight::Integrator integrator(rows, cols, CUS_HOST);
+    integrator.sum(frame, out.table);
+    integrator.squares(frame, out.squares);
+    integrator.both(frame, out.table, out.squares);
+    cusight::ContourMapper mapper(rows, cols, CUS_8UC1, CUS_HOST);
+    mapper.map(frame, frame, out.elevation);
+    mapper.map(frame, frame, out.elevation, out.lines);
+    cusight::Heatmap().apply(frame, out.map);
+    cusight::copy(color, out.map, CUS_HOST);
     cusight::PoseMatcher poses(part, rows, cols);
     poses.run(frame);
     cusight::DiffEncoder encoder(rows, cols, CUS_8UC1, CUS_HOST);
@@ -51,7 +71,9 @@ std::vector<cusMatch> callEverything(const M &part, const M &other, const M &fra
     motion.run(frame, 40000);
     motion.runAll(frame);
     motion.runAll({frame}, {120000});
+    motion.mask(out.mask);
     cusight::EventGenerator(rows, cols).push(frame, 0);
+    EXPECT_THROW(cusight::EventGenerator(rows, cols).run(frame, {}, {}), cusight::Error); // no times
     cusight::FrameWriter(testing::TempDir() + "cusight_arguments_frames.h5", rows, cols, CUS_8UC1).write(frame);
     try {
         cusight::Sender(rows, cols, CUS_8UC1, CUS_HOST).submit(frame);
@@ -93,25 +115,26 @@ class OpencvArguments : public testing::Test {
     }
     std::mt19937_64 random = support::generator();
     const cv::Mat frame = randomImage(ROWS, COLS, CV_8UC1, random), part = frame({X, Y, SIDE, SIDE});
-    cv::Mat color, table, elevation;
+    cv::Mat color;
     cv::Mat_<uchar> gray;
     cv::Mat_<cv::Vec3b> pixels;
 };
 
 // Where both templates are the part, so that the second template, and frame, has its match there too.
 TEST_F(OpencvArguments, EveryCallTakesCvMat) {
-    expectFound(callEverything(part, part, frame, color, table, elevation));
+    Same<cv::Mat> out;
+    expectFound(callEverything(part, part, frame, color, out));
+    EXPECT_EQ(out.table.at<int>(ROWS, COLS), cv::sum(frame)[0]);
+    EXPECT_EQ(difference(out.map, color), 0);
     expectFound(callVectors<cv::Mat, cv::Mat>({part}, {frame, frame}, {color, color}));
 }
 
 TEST_F(OpencvArguments, EveryCallTakesTypedCvMat) {
     const cv::Mat_<uchar> typed = gray(cv::Rect(X, Y, SIDE, SIDE));
-    cv::Mat_<int> sums;
-    expectFound(callEverything(typed, typed, gray, pixels, sums, cv::Mat_<ushort>()));
+    Outputs<cv::Mat_<int>, cv::Mat_<double>, cv::Mat_<ushort>, cv::Mat_<uchar>, cv::Mat_<cv::Vec3b>, cv::Mat_<float>> out;
+    expectFound(callEverything(typed, typed, gray, pixels, out));
+    EXPECT_EQ(out.table(ROWS, COLS), cv::sum(frame)[0]);
     expectFound(callVectors<cv::Mat_<uchar>, cv::Mat_<cv::Vec3b>>({typed, typed}, {gray, gray}, {pixels, pixels}));
-    cusight::Integrator(ROWS, COLS, CUS_HOST).sum(gray, sums);
-    EXPECT_EQ(sums.rows, ROWS + 1);
-    EXPECT_EQ(sums(ROWS, COLS), cv::sum(frame)[0]);
     cv::Mat_<float> floats;
     try {
         cusight::Integrator(ROWS, COLS, CUS_HOST).sum(gray, floats);
@@ -123,7 +146,8 @@ TEST_F(OpencvArguments, EveryCallTakesTypedCvMat) {
 
 TEST_F(OpencvArguments, EveryCallTakesTheLibrarysMatrices) {
     const cusMat view = cusight::view(frame), part_view = cusight::view(part), color_view = cusight::view(color);
-    expectFound(callEverything(part_view, part_view, view, color_view, cusight::Matrix(), cusight::Matrix()));
+    Same<cusight::Matrix> out;
+    expectFound(callEverything(part_view, part_view, view, color_view, out));
     expectFound(callVectors<cusMat, cusMat>({part_view}, {view, view}, {color_view, color_view}));
     const auto owned = [](const cusMat &from) {
         cusight::Matrix to;
@@ -131,7 +155,7 @@ TEST_F(OpencvArguments, EveryCallTakesTheLibrarysMatrices) {
         return to;
     };
     const cusight::Matrix own_part = owned(part_view), own = owned(view), own_color = owned(color_view);
-    expectFound(callEverything(own_part, own_part, own, own_color, cusight::Matrix(), cusight::Matrix()));
+    expectFound(callEverything(own_part, own_part, own, own_color, out));
     std::vector<cusight::Matrix> parts(1), frames(2), colors(2);
     cusight::copy(part, parts[0], CUS_HOST);
     for (size_t i = 0; i < 2; ++i) {
@@ -144,7 +168,8 @@ TEST_F(OpencvArguments, EveryCallTakesTheLibrarysMatrices) {
 // Compiles all calls; without a device the first throws.
 TEST_F(OpencvArguments, EveryCallTakesGpuMat) {
     const cv::cuda::GpuMat none;
-    EXPECT_THROW(callEverything(none, none, none, none, none, none), cusight::Error);
+    Same<cv::cuda::GpuMat> out;
+    EXPECT_THROW(callEverything(none, none, none, none, out), cusight::Error);
     EXPECT_THROW(callVectors<cv::cuda::GpuMat>({none}, {none, none}, std::vector<cv::cuda::GpuMat>{none, none}),
                  cusight::Error);
 }

@@ -213,6 +213,7 @@ class Calls {
         cusMat &templ = input(11, 13, CUS_8UC3);
         cusMatcher *matcher = nullptr;
         cusMatcherOptions options = cusMatcherDefaults();
+        options.method = CUS_MATCH_SQDIFF;
         options.max_matches = 5;
         options.algorithm = CUS_MATCH_FFT;
         change(0);

@@ -113,6 +113,7 @@ TEST_P(FaultsOfAllocator, Images) {
 TEST_P(FaultsOfAllocator, Match) {
     const Mat templ(9, 11, CUS_8UC3, CUS_DEVICE, 2);
     cusMatcherOptions options = cusMatcherDefaults();
+    options.method = CUS_MATCH_SQDIFF;
     options.algorithm = CUS_MATCH_FFT;
     for (const auto &[name, rows, cols] :
          {std::tuple{"cusMatcherCreate", 64, 80}, std::tuple{"cusMatcherCreate, cuFFT of timed sizes", 27, 20000}})

@@ -16,6 +16,7 @@ TEST_P(Faults, CufftThatCannotBeOpened) {
         GTEST_SKIP() << "cuFFT is used on the device only";
     const Mat templates(9, 9, CUS_8UC1, space(), 1);
     cusMatcherOptions options = cusMatcherDefaults();
+    options.method = CUS_MATCH_SQDIFF;
     options.algorithm = CUS_MATCH_FFT;
     check("cusMatcherCreate, first FFT", [&](Trial &t) {
         support::Owned<cusMatcherDestroy> matcher;

@@ -106,6 +106,7 @@ TEST_P(FaultsOf, Motion) {
 TEST_P(FaultsOf, Pose) {
     const Mat templ = image(9, 11, CUS_8UC1), frame = image(40, 50, CUS_8UC1, 2);
     cusPoseOptions options = cusPoseDefaults();
+    options.method = CUS_MATCH_SQDIFF;
     options.angles = {-20, 20, 10, nullptr, 0};
     options.max_matches = 2;
     const auto create = [&](cusPoseMatcher **matcher) {
@@ -156,6 +157,7 @@ TEST_P(FaultsOf, Match) {
         Mat a = image(9, 11, CUS_8UC3, 2), b = image(9, 11, CUS_8UC3, 3);
         templates[0] = a.mat, templates[1] = b.mat;
         cusMatcherOptions options = cusMatcherDefaults();
+        options.method = CUS_MATCH_SQDIFF;
         options.algorithm = c.algorithm;
         options.max_matches = c.matches;
         options.mask = c.masked ? &mask.mat : nullptr;

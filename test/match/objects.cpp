@@ -26,8 +26,9 @@ TEST_P(MatchObjects, TwoThreadsTwoStreams) {
             return;
         }
         Pixels<uint8_t> frame(image, space()), pattern(cut(image, y, x, 50, 40), space());
+        const auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_AUTO);
         Matcher matcher;
-        *wrong += cusMatcherCreate(&matcher, &pattern.mat, 1, 200, 220, nullptr, stream) != CUS_OK;
+        *wrong += cusMatcherCreate(&matcher, &pattern.mat, 1, 200, 220, &options, stream) != CUS_OK;
         for (int i = 0; i < 20 && !*wrong; ++i) {
             cusMatch match = {};
             int found = 0;
@@ -50,8 +51,7 @@ TEST_P(MatchObjects, LargeAndSmallSideBySide) {
     struct Case {
         int rows, cols, y, x;
     };
-    auto options = cusMatcherDefaults();
-    options.max_matches = 3;
+    const auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 3);
     const std::vector<Case> cases = {{666, 2977, 400, 2500}, {70, 60, 11, 12}, {300, 400, 5, 250}};
     std::deque<Pixels<uint8_t>> frames;
     std::vector<Matcher> matchers(cases.size());

@@ -9,11 +9,17 @@ namespace {
 
 using reference::PosePicture;
 
+cusPoseOptions squaredDifferences() {
+    cusPoseOptions options = cusPoseDefaults();
+    options.method = CUS_MATCH_SQDIFF;
+    return options;
+}
+
 struct Case {
     PosePicture picture, templ;
     std::vector<uint8_t> mask;
     std::vector<double> angles, scales;
-    cusPoseOptions options = cusPoseDefaults();
+    cusPoseOptions options = squaredDifferences();
 };
 
 int below(std::mt19937_64 &random, int n) {
@@ -170,13 +176,15 @@ TEST_P(Pose, IdentityIsTheMatcher) {
     auto random = support::generator();
     Case c = randomCase(random, 40);
     c.angles = {0}, c.scales = {1}, c.mask.clear();
-    c.options = cusPoseDefaults();
+    c.options = squaredDifferences();
     const auto found = find(c, space());
     ASSERT_EQ(found.size(), 1u);
     support::TestMat templ(c.templ.rows, c.templ.cols, CUS_8UC1, space(), {}, c.templ.data.data()),
         frame(c.picture.rows, c.picture.cols, CUS_8UC1, space(), {}, c.picture.data.data());
+    cusMatcherOptions options = cusMatcherDefaults();
+    options.method = CUS_MATCH_SQDIFF;
     support::Owned<cusMatcherDestroy> matcher;
-    CUS_ASSERT_OK(cusMatcherCreate(&matcher, &templ.mat, 1, c.picture.rows, c.picture.cols, nullptr, nullptr));
+    CUS_ASSERT_OK(cusMatcherCreate(&matcher, &templ.mat, 1, c.picture.rows, c.picture.cols, &options, nullptr));
     CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
     cusMatch match;
     int n = 0;
