@@ -18,7 +18,7 @@ import comments
 
 QUICK = ("Two commands", "In your program")  # README's sections on the page "Quick start"
 TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
-FIRST = ("guide", "exactness", "python", "opencv")
+FIRST = ("guide", "options", "exactness", "python", "opencv")
 LAST = ("performance", "glossary", "wire-format", "security-tests")
 GENERATED = "docs/measurements"  # by perf/report, after this
 # Functions of the compiled module, which is not there when the site is built.
