@@ -136,6 +136,7 @@ TEST_P(Cpp, PoseMatcher) {
     };
     const Matrix templ = there(host_templ), mask = there(host_mask);
     cusPoseOptions options = cusPoseDefaults();
+    options.method = CUS_MATCH_SQDIFF;
     options.angles = {-90, 90, 45, nullptr, 0};
     options.scales = {0.5, 1, 0.5, nullptr, 0};
     options.mask = &mask.get();

@@ -253,6 +253,7 @@ TEST_F(Opencv, SeveralMatches) {
     const cv::Mat templ = image({20, 30, 16, 16}).clone();
     templ.copyTo(image({70, 60, 16, 16}));
     cusMatcherOptions options = cusMatcherDefaults();
+    options.method = CUS_MATCH_SQDIFF;
     options.max_matches = 5;
     options.min_distance = 8;
     options.score_limit = 0;

@@ -286,7 +286,8 @@ TEST_P(Match, ResultsWithoutAMapAndBeforeARun) {
     const auto image = picture<uint8_t>(70, 64, 1, random);
     Pixels<uint8_t> frame(image, space()), pattern(cut(image, 33, 21, 20, 20), space());
     Matcher matcher;
-    CUS_ASSERT_OK(cusMatcherCreate(&matcher, &pattern.mat, 1, 70, 64, nullptr, nullptr));
+    const auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_AUTO);
+    CUS_ASSERT_OK(cusMatcherCreate(&matcher, &pattern.mat, 1, 70, 64, &options, nullptr));
     cusMatch match;
     int found = -1;
     CUS_ASSERT_OK(cusMatcherGet(matcher, 0, &match, 1, &found, nullptr));
