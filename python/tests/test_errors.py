@@ -293,7 +293,7 @@ def test_views_outlive_their_object():
     with cusight.DiffDecoder((20, 30)) as decoder:
         decoder.reset(np.full((20, 30), 7, np.uint8))
         frame = decoder.frame()
-    with cusight.Matcher(IMAGE[:4, :4], (20, 30)) as matcher:
+    with cusight.Matcher(IMAGE[:4, :4], (20, 30), method="sqdiff") as matcher:
         matcher(IMAGE)
         raw = matcher.results()
     for _ in range(50):
@@ -329,7 +329,7 @@ def test_other_buffers():
     view = memoryview(raw).cast("B", (10, 20))
     expected = cusight.integral(np.frombuffer(raw, np.uint8).reshape(10, 20))
     assert np.array_equal(cusight.integral(view), expected)
-    assert np.array_equal(cusight.match_template(view, view), np.zeros((1, 1)))
+    assert np.array_equal(cusight.match_template(view, view, "sqdiff"), np.zeros((1, 1)))
     flags = np.eye(9, dtype=bool)
     assert cusight.integral(flags)[-1, -1] == 9
 
