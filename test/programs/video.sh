@@ -49,6 +49,7 @@ refused 2 "--output is 'fast.mp4', expected another file than INPUT 'fast.mp4'" 
 
 echo "-- encodings"
 made "output: x.mp4" heatmap uneven.mkv --codec h264 --crf 40 --preset ultrafast --output x.mp4
+made "output: x.avi" heatmap uneven.mkv --codec FFVHuff --output x.avi # names are taken in any case
 made "output: x.mp4" contour uneven.mkv --shifts 8 --preset ultrafast --output x.mp4
 refused 2 "--codec is 'x', expected h264, hevc, " uneven.mkv --codec x
 refused 2 "Error setting preset" uneven.mkv --preset x

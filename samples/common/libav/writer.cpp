@@ -88,12 +88,13 @@ std::vector<AVPixelFormat> pixelFormats(const AVCodec &encoder) {
     return formats;
 }
 
-// NULL if there is none of that name, with hyphens or underscores.
-const AVCodec *videoEncoder(std::string name) {
-    const AVCodec *encoder = avcodec_find_encoder_by_name(name.c_str());
-    std::replace(name.begin(), name.end(), '-', '_'); // as libavcodec spells its names
-    encoder = encoder ? encoder : avcodec_find_encoder_by_name(name.c_str());
-    return encoder && encoder->type == AVMEDIA_TYPE_VIDEO ? encoder : nullptr;
+// NULL if there is none of that name.
+const AVCodec *videoEncoder(const std::string &name) {
+    void *state = nullptr;
+    while (const AVCodec *const each = av_codec_iterate(&state))
+        if (av_codec_is_encoder(each) && each->type == AVMEDIA_TYPE_VIDEO && sample::sameName(each->name, name))
+            return each;
+    return nullptr;
 }
 
 // 4:2:0, which every player shows; all of the color for a codec without loss. NONE: the encoder takes neither.
@@ -231,8 +232,8 @@ Video::~Video() {
 
 void Video::openEncoder(const Format &format) {
     const bool chosen = encoding_.codec != "auto";
-    const auto name =
-        std::find_if(CODECS.begin(), CODECS.end(), [this](const Name &n) { return sample::sameName(encoding_.codec, n.name); });
+    const auto name = std::find_if(CODECS.begin(), CODECS.end(),
+                                   [this](const Name &n) { return sample::sameName(encoding_.codec, n.name); });
     const Words encoders = !chosen                ? format.encoders
                            : name != CODECS.end() ? name->encoders
                                                   : Words{encoding_.codec.c_str()};
