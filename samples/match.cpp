@@ -10,7 +10,7 @@
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
 #include "common/stages.hpp"
-#include "common/video/standard_input.hpp"
+#include "common/video/image.hpp"
 #include "match/method.hpp"
 #include "match/poses.hpp"
 

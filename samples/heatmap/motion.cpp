@@ -6,6 +6,7 @@
 #include "common/terminal/files.hpp"
 #include "common/terminal/progress.hpp"
 #include "common/video/sink.hpp"
+#include "common/video/image.hpp"
 #include "common/video/source.hpp"
 #include "heatmap/things.hpp"
 
@@ -73,10 +74,7 @@ cv::Mat watchedPixels(const MotionSettings &s, cv::Size size) {
         return {};
     cv::Mat watched(size, CV_8U, cv::Scalar(255));
     if (!s.ignore.empty()) {
-        sample::requireRegular(s.ignore);
-        const cv::Mat mask = cv::imread(s.ignore, cv::IMREAD_GRAYSCALE);
-        if (mask.empty())
-            throw Stop(sample::INPUT, "--ignore is '" + s.ignore + "', which cannot be read as an image");
+        const cv::Mat mask = sample::readImage(s.ignore, cv::IMREAD_GRAYSCALE);
         if (mask.size() != size)
             throw Stop(sample::INPUT, sample::text("--ignore is '%s', %d x %d, expected %d x %d like the frames",
                                                    s.ignore.c_str(), mask.cols, mask.rows, size.width, size.height));

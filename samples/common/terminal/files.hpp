@@ -3,6 +3,7 @@
 
 #include "common/app.hpp"
 
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <string>
@@ -30,6 +31,10 @@ std::string kindOfFile(const std::string &path);
 
 // Throws Stop(INPUT) if `path` is a pipe, a socket or a device: opening or reading one may wait for ever.
 void requireRegular(const std::string &path);
+
+// The content of a file that an option names beside the input: a picture, a calibration. Throws Stop(INPUT) unless it is a regular file of
+// at most `most` bytes.
+std::string readRegular(const std::string &path, size_t most);
 
 // What the value of an option names: files that are read; one that is written; what openFile writes; a folder for files that
 // the program names.

@@ -3,6 +3,7 @@
 #include "common/libav/reader.hpp"
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
+#include "common/video/image.hpp"
 #include "common/video/reason.hpp"
 #include "common/video/standard_input.hpp"
 
@@ -197,15 +198,7 @@ class Images : public Source {
     bool next(cv::Mat &frame, double &) override {
         if (at_ == files_.size())
             return false;
-        cv::Mat image;
-        try {
-            image = cv::imread(files_[at_], cv::IMREAD_COLOR);
-        } catch (const cv::Exception &) { // the image stays empty
-        }
-        if (image.empty())
-            throw Stop(INPUT, files_[at_] + " is not an image that can be decoded");
-        ++at_;
-        image.copyTo(frame);
+        readImage(files_[at_++], cv::IMREAD_COLOR).copyTo(frame);
         return true;
     }
 
@@ -370,8 +363,10 @@ std::unique_ptr<Source> openStandardInput() {
     cusEventReader *reader = nullptr;
     const cusStatus status = cusEventReaderOpenMemory(&reader, input->start().data(), input->start().size(), nullptr);
     requireNoRecording("stdin", reader, status);
-    if (input->isImage())
-        return std::make_unique<Picture>("stdin", decodeImage("stdin", input->readAll(), cv::IMREAD_COLOR));
+    if (input->isImage()) {
+        const std::vector<unsigned char> all = input->readAll();
+        return std::make_unique<Picture>("stdin", decodeImage("stdin", all.data(), all.size(), cv::IMREAD_COLOR));
+    }
     try {
         return std::make_unique<Video>(
             "stdin", av::Reader::pipe([input](char *buffer, size_t bytes) { return input->read(buffer, bytes); }),
