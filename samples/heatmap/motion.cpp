@@ -351,6 +351,9 @@ void cut(const sample::Input &input, const sample::Common &common, Watched &watc
 }
 
 void reportInput(const Watched &w) {
+    if (w.frames == 1)
+        sample::note("%s: nothing moves in one picture alone; expected a video, a folder or a sequence of pictures",
+                     w.name.c_str());
     std::string words = sample::text("%lld frames, %zu moving things, %zu sudden changes, %zu clips", w.frames,
                                      w.things.size(), w.sudden.size(), w.clips.size());
     if (!w.error.empty())

@@ -304,9 +304,12 @@ void Files::add(const Output &output) {
         return std::any_of(std::begin(NUMBERS), std::end(NUMBERS),
                            [&](long long number) { return b.has(a.numbered ? a.names.file(number) : a.names.head); });
     };
-    for (const Output &other : outputs_)
+    for (const Output &other : outputs_) {
+        if (other.numbered && !output.numbered && other.entry.role == output.entry.role)
+            continue; // files with names in place of numbers
         if (overlap(output, other) || overlap(other, output))
             refuse(output.entry, other.entry, output.entry.value);
+    }
     outputs_.push_back(output);
 }
 
@@ -361,7 +364,9 @@ void Files::derive(const std::string &role, const std::string &value, const Numb
         requireFree(output.entry, file);
 }
 
-std::string Files::defaultOutput(const std::string &name) {
+std::string Files::defaultOutput(const std::string &wanted) {
+    const bool folder = wanted.back() == '/';
+    const std::string name = folder ? wanted.substr(0, wanted.size() - 1) : wanted;
     std::string path = name;
     Identity identity;
     struct stat about;
@@ -369,6 +374,8 @@ std::string Files::defaultOutput(const std::string &name) {
                          (!overwrite && ::lstat(path.c_str(), &about) == 0);
          ++number)
         path = numbered(name, number);
+    if (folder) // whose files are derived when it is opened
+        return path + '/';
     derive("the default of --output", path, path);
     return path;
 }

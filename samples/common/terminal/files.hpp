@@ -60,8 +60,9 @@ class Files {
     // Names that the program makes up for `value` of the option `role`. Also throws Stop(OUTPUT) if such a file exists.
     void derive(const std::string &role, const std::string &value, const std::string &path);
     void derive(const std::string &role, const std::string &value, const NumberedName &names);
-    // The file of a program whose --output is not given: `name`, or if that is taken, "heatmap-2.mp4" and so on.
-    std::string defaultOutput(const std::string &name);
+    // The file of a program whose --output is not given: `wanted`, or if that is taken, "heatmap-2.mp4" and so on; with / at the
+    // end a folder, which is not declared.
+    std::string defaultOutput(const std::string &wanted);
 
     // Whether the program made up this name. Throws std::logic_error if the path was not declared.
     bool isDerived(const std::string &path) const;

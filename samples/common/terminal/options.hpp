@@ -46,6 +46,7 @@ struct Input {
     double start = 0, duration = 0; // seconds; 0: to the end
     std::array<int, 4> crop = {};   // x, y, width and height; all 0: whole frames
     double fps = 0;                 // of images, which have no times; 0: 25
+    bool any_size = false;          // the pictures of a folder or a list need not have one size
 };
 
 // Options that most programs accept.
