@@ -1,5 +1,6 @@
 #include "common/terminal/options.hpp"
 
+#include "common/clock.hpp"
 #include "common/libav/writer.hpp"
 #include "common/many_devices.hpp"
 #include "common/video/sink.hpp"
@@ -88,8 +89,22 @@ void addInput(CLI::App &app, Input &input) {
 }
 
 void addExcerpt(CLI::App &app, Input &input) {
-    group(addNumber(app, "--start", input.start, 0, 1e9, "begin N seconds after the first frame"), "Input");
-    group(addNumber(app, "--duration", input.duration, 0, 1e9, "stop after N seconds of the input; 0: no limit"), "Input");
+    const auto add = [&](const char *name, double &value, const char *help) {
+        const auto set = [&value](const std::string &given) {
+            double seconds = 0;
+            if (!parseClock(given, seconds) && isReal(given, 0, 1e9))
+                seconds = std::strtod(given.c_str(), nullptr);
+            else if (!parseClock(given, seconds))
+                return false;
+            value = seconds;
+            return true;
+        };
+        group(addValue(app, name, set, "TIME", "a number from 0 to 1e+09 (seconds), or a time such as 1:05 or 1:02:03.5",
+                       help),
+              "Input");
+    };
+    add("--start", input.start, "begin so long after the first frame: seconds, or 1:05 for a minute and 5 s");
+    add("--duration", input.duration, "stop after so much of the input, in the same way; 0: no limit (default 0)");
 }
 
 void addEncoding(CLI::App &app, Encoding &encoding, bool rate) {

@@ -48,7 +48,7 @@ struct Selection {
 
     cv::Mat drawn(const cv::Mat &picture) const {
         cv::Mat out = picture.clone();
-        const int line = std::max(1, size.width / 640);
+        const int line = std::max(2, size.width / 320);
         const double scale = std::clamp(size.width / 1200.0, 0.35, 3.0);
         std::vector<cv::Rect> all = done;
         if (dragging)
@@ -56,11 +56,11 @@ struct Selection {
         for (const cv::Rect &rectangle : all)
             cv::rectangle(out, rectangle, {0, 220, 0}, line);
         int below = 0;
-        const cv::Size words = cv::getTextSize(KEYS, cv::FONT_HERSHEY_SIMPLEX, scale, line, &below);
+        const cv::Size words = cv::getTextSize(KEYS, cv::FONT_HERSHEY_SIMPLEX, scale, std::max(1, line / 2), &below);
         cv::Mat strip = out.rowRange(0, std::min(out.rows, words.height + 3 * below));
         strip *= 0.3;
-        cv::putText(out, KEYS, {below, words.height + below}, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255}, line,
-                    cv::LINE_AA);
+        cv::putText(out, KEYS, {below, words.height + below}, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255},
+                    std::max(1, line / 2), cv::LINE_AA);
         return out;
     }
 };
@@ -84,6 +84,8 @@ std::vector<cv::Rect> selectRectangles(const std::string &title, const cv::Mat &
                 selection.done.clear();
                 break;
             }
+        }
+        for (int i = 0; i < 10 && cv::waitKey(TICK) >= 0; ++i) { // the key may come twice, and would close the next window
         }
         cv::destroyAllWindows();
     } catch (const cv::Exception &error) {
