@@ -9,6 +9,7 @@
 #include "common/video/rectified.hpp"
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
+#include "common/video/window.hpp"
 #include "common/stages.hpp"
 #include "contour/depth.hpp"
 #include "contour/picture.hpp"
@@ -287,8 +288,8 @@ void interact(Settings &s, const sample::Device &device, const contour::Rectific
     cv::createTrackbar("edge threshold %", TITLE, &threshold, 200);
     cv::createTrackbar("left-right check + 1", TITLE, &check_by, 8);
     cv::createTrackbar("levels", TITLE, &levels, 50);
-    const int width = std::max(640, pair.left.cols);
-    cv::resizeWindow(TITLE, width, width * pair.left.rows / pair.left.cols + 200); // room for the trackbars
+    constexpr int TRACKBARS = 200; // rows
+    cv::resizeWindow(TITLE, sample::windowSize(pair.left.size(), TRACKBARS));
     cusStereoOptions now = s.stereo;
     cv::Mat picture;
     do {

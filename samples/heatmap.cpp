@@ -395,6 +395,9 @@ class Pipeline {
                 settings_.previewed ? sample::text(", chosen from the first %zu frames", settings_.previewed).c_str() : "");
         if (!frames_)
             return;
+        if (frames_ == 1)
+            sample::note("%s: one picture alone shows no change; expected a video, a folder or a sequence of pictures",
+                         source_.name().c_str());
         const double n = static_cast<double>(frames_);
         double computing = 0; // of the slowest device
         for (const sample::Stopwatch &each : computing_)

@@ -7,12 +7,14 @@
 #include "common/terminal/options.hpp"
 #include "common/output.hpp"
 #include "common/terminal/progress.hpp"
+#include "common/video/select.hpp"
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
 #include "common/stages.hpp"
-#include "common/video/standard_input.hpp"
+#include "common/video/image.hpp"
 #include "match/method.hpp"
 #include "match/poses.hpp"
+#include "match/results.hpp"
 
 #include "cusight/match.h"
 #include "cusight/opencv.hpp"
@@ -36,14 +38,17 @@ namespace {
 
 using cusight::check;
 using match::Found;
+using match::GREEN;
 using match::Hit;
+using match::ORANGE;
+using match::RED;
 
 struct Settings {
     sample::Common common;
     sample::Input input;
     std::string mask, matches_file, method = "ccoeff-normed";
     std::vector<std::string> templates, rois;
-    bool gray = false, subpixel = false;
+    bool gray = false, subpixel = false, fail_without_match = false;
     int top_k = 1, min_distance = 0, frames = 0;
     std::optional<double> limit; // in the units of the method; without a value, its default or none
     bool inspect = false;        // count a color inside the matches
@@ -52,14 +57,22 @@ struct Settings {
     match::PoseSettings poses; // if any: under rotation and scale
 };
 
-// Templates of the same size, which share a matcher.
+using Templates = std::vector<sample::Masked>;
+
+// Whether two masks are the same; empty: none.
+bool equal(const cv::Mat &a, const cv::Mat &b) {
+    return a.size() == b.size() && (a.empty() || cv::norm(a, b, cv::NORM_INF) == 0);
+}
+
+// Templates of the same size and mask, which share a matcher.
 struct Group {
     std::vector<size_t> members; // indices of the templates
     std::vector<cusMat> mats;
     cv::Size size;
+    cv::Mat mask; // empty: none
     cusMatcher *matcher = nullptr;
     double values = 0; // that count towards a score
-    explicit Group(cv::Size s) : size(s) {}
+    explicit Group(const sample::Masked &templ) : size(templ.picture.size()), mask(templ.mask) {}
     Group(const Group &) = delete;
     Group &operator=(const Group &) = delete;
     ~Group() {
@@ -72,17 +85,16 @@ struct Group {
 // Finds the templates on one device, in one frame at a time.
 class UprightFinder : public match::Finder {
   public:
-    UprightFinder(const Settings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates,
-                  cv::Size frame)
+    UprightFinder(const Settings &settings, const sample::Device &device, const Templates &templates, cv::Size frame)
         : settings_(settings), method_(match::methodOf(settings.method)), space_(device.space), count_(templates.size()) {
         if (space_ == CUS_DEVICE)
             check(cusStreamCreate(&stream_));
         for (size_t i = 0; i < templates.size(); ++i) {
-            const cv::Mat &t = templates[i];
+            const cv::Mat &t = templates[i].picture;
             if (t.cols > frame.width || t.rows > frame.height)
                 throw sample::Stop(sample::USAGE, sample::text("template %zu is %d x %d, larger than the frames, %d x %d",
                                                                i, t.cols, t.rows, frame.width, frame.height));
-            Group &group = groupOf(t.size());
+            Group &group = groupOf(templates[i]);
             group.members.push_back(i);
             group.mats.push_back(place(toType(t)));
         }
@@ -158,14 +170,14 @@ class UprightFinder : public match::Finder {
         matches = kept;
     }
 
-    Group &groupOf(cv::Size size) {
+    Group &groupOf(const sample::Masked &templ) {
         for (Group &group : groups_)
-            if (group.size == size)
+            if (group.size == templ.picture.size() && equal(group.mask, templ.mask))
                 return group;
-        return groups_.emplace_back(size);
+        return groups_.emplace_back(templ);
     }
 
-    void createMatcher(Group &group, const std::vector<cv::Mat> &templates, cv::Size frame) {
+    void createMatcher(Group &group, const Templates &templates, cv::Size frame) {
         const cv::Size size = group.size;
         cusMatcherOptions options = cusMatcherDefaults();
         options.method = method_.method;
@@ -174,19 +186,12 @@ class UprightFinder : public match::Finder {
         options.min_distance =
             settings_.min_distance ? settings_.min_distance : std::max(1, std::min(size.width, size.height) / 2);
         group.values = size.area() * (settings_.gray ? 1.0 : 3.0);
-        cusMat mask = CUS_MAT_INIT;
-        cv::Mat picture;
-        if (!settings_.mask.empty()) {
-            picture = sample::readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
-            if (picture.size() != size)
-                throw sample::Stop(sample::USAGE, sample::text("--mask is %d x %d, expected %d x %d like the template",
-                                                               picture.cols, picture.rows, size.width, size.height));
-            group.values *= static_cast<double>(cv::countNonZero(picture)) / static_cast<double>(picture.total());
-        }
         for (const size_t i : group.members)
-            match::rejectOneColor(method_, i, toType(templates[i]), picture);
-        if (!picture.empty()) {
-            mask = place(picture);
+            match::rejectOneColor(method_, i, toType(templates[i].picture), group.mask);
+        cusMat mask = CUS_MAT_INIT;
+        if (!group.mask.empty()) {
+            group.values *= static_cast<double>(cv::countNonZero(group.mask)) / static_cast<double>(group.mask.total());
+            mask = place(group.mask);
             options.mask = &mask;
         }
         const cusStatus status = cusMatcherCreate(&group.matcher, group.mats.data(), static_cast<int>(group.mats.size()),
@@ -224,80 +229,6 @@ class UprightFinder : public match::Finder {
     cv::Mat host_gray_;
 };
 
-// A match to be drawn.
-struct Drawn {
-    cv::Rect box;                 // the label stays outside
-    std::vector<cv::Point> shape; // its corners, from the first of the template; empty: the box itself
-    std::string label;
-    cv::Scalar box_color, label_color;
-};
-const cv::Scalar GREEN(0, 220, 0), RED(0, 0, 230), ORANGE(0, 150, 255); // found or filled; empty; beyond the limit
-
-// A turned box, and a line from its middle to where the template is up.
-void outline(cv::Mat &picture, const Drawn &d, int line) {
-    cv::polylines(picture, d.shape, true, d.box_color, line, cv::LINE_AA);
-    cv::line(picture, (d.shape[0] + d.shape[2]) / 2, (d.shape[0] + d.shape[1]) / 2, d.box_color, line, cv::LINE_AA);
-}
-
-// Draws boxes, and beside them labels that cover neither each other nor another box. A label without such a place is left
-// out.
-void draw(cv::Mat &picture, const std::vector<Drawn> &all) {
-    const double scale = sample::Labels::scaleFor(picture.size());
-    sample::Labels labels(picture.size());
-    const int line = std::max(2, cvRound(2 * scale));
-    for (const Drawn &d : all) {
-        if (d.shape.empty())
-            cv::rectangle(picture, d.box, d.box_color, line);
-        else
-            outline(picture, d, line);
-        labels.occupy(d.box);
-    }
-    for (const Drawn &d : all) {
-        const cv::Size size = sample::Labels::sizeOf(d.label, scale);
-        const int gap = line + 1, right = d.box.x + d.box.width, bottom = d.box.y + d.box.height;
-        const int inside = std::max(0, std::min(d.box.x, picture.cols - size.width)); // where it stays inside the picture
-        const cv::Point places[] = {{inside, d.box.y - size.height - gap},
-                                    {inside, bottom + gap},
-                                    {right + gap, d.box.y},
-                                    {d.box.x - size.width - gap, d.box.y},
-                                    {right - size.width, bottom + gap},
-                                    {right + gap, bottom - size.height}};
-        for (const cv::Point &at : places)
-            if (labels.isFree({at, size})) {
-                labels.draw(picture, d.label, at, scale, d.label_color, {0, 0, 0});
-                break;
-            }
-    }
-}
-
-// The file of --save-matches.
-class MatchFile {
-  public:
-    MatchFile(const std::string &name, bool poses) {
-        if (name.empty())
-            return;
-        file_ = std::make_unique<sample::OutputFile>(name);
-        file_->print("frame,template,rank,x,y,%s\n", poses ? "angle,scale,score" : "score,pixels,filled");
-    }
-
-    void write(long long frame, size_t index, size_t rank, const Hit &m) {
-        if (file_ && m.pose)
-            file_->print("%lld,%zu,%zu,%.9g,%.9g,%.9g,%.9g,%.17g\n", frame, index, rank, m.pose->x, m.pose->y,
-                         m.pose->angle, m.pose->scale, m.score);
-        else if (file_)
-            file_->print("%lld,%zu,%zu,%.9g,%.9g,%.17g,%u,%d\n", frame, index, rank, m.x + static_cast<double>(m.dx),
-                         m.y + static_cast<double>(m.dy), m.score, m.pixels, m.filled);
-    }
-    void finish() {
-        if (file_)
-            file_->commit();
-        file_.reset();
-    }
-
-  private:
-    std::unique_ptr<sample::OutputFile> file_;
-};
-
 // A frame and its matches.
 struct Job {
     cv::Mat frame;
@@ -322,7 +253,7 @@ struct Job {
 // Finds the templates in frame after frame, and counts. Frames are dealt to the devices in turn.
 class Run {
   public:
-    Run(const Settings &settings, const std::vector<cv::Mat> &templates)
+    Run(const Settings &settings, const Templates &templates)
         : settings_(settings), method_(match::methodOf(settings.method)), templates_(templates),
           file_(settings.matches_file, settings.poses.any()), counts_(templates.size()), best_(templates.size()) {}
 
@@ -330,6 +261,8 @@ class Run {
     void process(const cv::Mat &first, const std::vector<sample::Device> &devices, sample::Source &source,
                  sample::Sink &sink) {
         still_ = source.isPicture();
+        pictures_ = namesOf(source.pictures());
+        file_.begin(!pictures_.empty());
         long long total = source.frames();
         if (settings_.frames)
             total = total ? std::min<long long>(total, settings_.frames) : settings_.frames;
@@ -340,8 +273,9 @@ class Run {
         while (jobs.size() < depth * devices.size())
             jobs.push_back(&memory.emplace_back(first.size(), devices.front().space == CUS_DEVICE));
         sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
-            const std::shared_ptr<match::Finder> finder = makeFinder(devices[w], first.size());
-            return [finder](Job *job) { job->computing([&] { job->found = finder->find(job->frame); }); };
+            return [this, w, &devices, finders = std::list<Sized>()](Job *job) mutable {
+                job->computing([&] { job->found = find(finders, devices[w], job->frame); });
+            };
         });
         sample::Progress progress("frames", total);
         long long read = 0;
@@ -361,14 +295,20 @@ class Run {
             drawn_.clear();
             sample::Json json;
             json.add("frame", frames_).add("seconds", job.seconds);
+            if (!pictures_.empty())
+                json.add("picture", nameOf(frames_));
+            if (job.found.empty())
+                sample::note("%s is smaller than a template, so nothing is found in it", nameOf(frames_).c_str());
+            const long long before = matches_;
             for (size_t t = 0; t < job.found.size(); ++t) {
                 for (size_t rank = 0; rank < job.found[t].matches.size(); ++rank)
                     record(t, rank, job.found[t].matches[rank], json);
                 if (job.found[t].best)
                     recordBest(t, *job.found[t].best);
             }
+            without_ += matches_ == before;
             sample::reportFrame(json);
-            drawing_([&] { draw(job.frame, drawn_); });
+            drawing_([&] { match::draw(job.frame, drawn_); });
             progress.update(++frames_, sample::text("%lld matches", matches_));
             return writing_([&] { return sink.writeAt(job.frame, job.seconds); });
         });
@@ -386,16 +326,23 @@ class Run {
             std::rethrow_exception(ended_early);
     }
 
+    bool any() const { return matches_ > 0; }
+
     void report() const {
         sample::Json sizes;
-        for (const cv::Mat &t : templates_)
-            sizes.append("templates", sample::Json().add("width", t.cols).add("height", t.rows));
+        for (const sample::Masked &t : templates_) {
+            sample::Json size;
+            size.add("width", t.picture.cols).add("height", t.picture.rows);
+            if (!t.mask.empty())
+                size.add("counted", countedOf(t));
+            sizes.append("templates", size);
+        }
         sizes.add("method", settings_.method);
         if (settings_.limit)
             sizes.add("limit", *settings_.limit);
         for (size_t i = 0; i < templates_.size(); ++i)
-            sample::figure("template", i ? sample::Json() : sizes, "%d x %d, method %s%s", templates_[i].cols,
-                           templates_[i].rows, settings_.method.c_str(),
+            sample::figure("template", i ? sample::Json() : sizes, "%d x %d%s, method %s%s", templates_[i].picture.cols,
+                           templates_[i].picture.rows, maskOf(templates_[i]).c_str(), settings_.method.c_str(),
                            settings_.limit ? (", " + method_.describe(*settings_.limit)).c_str() : "");
         if (settings_.poses.any())
             reportPoses();
@@ -406,15 +353,75 @@ class Run {
             {{"decode", decoding_}, {"compute", computing_}, {"draw", drawing_.seconds}, {"write", writing_.seconds}},
             seconds_ + opening_, static_cast<double>(frames_));
         sample::figure("matches", sample::Json().add("matches", matches_), "%lld", matches_);
+        if (!pictures_.empty())
+            sample::figure("pictures without a match", sample::Json().add("pictures_without_match", without_),
+                           "%lld of %lld", without_, frames_);
         if (matches_)
-            sample::figure("first match", sample::Json().add("first_match", asJson(first_template_, 0, first_)), "%s, %s",
-                           placeOf(first_).c_str(), method_.text(first_.score).c_str());
+            sample::figure("first match",
+                           sample::Json().add("first_match", named(asJson(first_template_, 0, first_), first_frame_)),
+                           "%s, %s%s", placeOf(first_).c_str(), method_.text(first_.score).c_str(),
+                           pictures_.empty() ? "" : (", in " + nameOf(first_frame_)).c_str());
         reportMissing();
         if (settings_.inspect)
             sample::figure("filled", sample::Json().add("filled", filled_), "%lld of %lld", filled_, matches_);
     }
 
   private:
+    // A finder for frames of one size.
+    struct Sized {
+        cv::Size size;
+        std::shared_ptr<match::Finder> finder;
+    };
+    static constexpr size_t MOST_SIZES = 8; // whose finders are kept
+
+    // Empty if a template is larger than this picture of a folder.
+    std::vector<Found> find(std::list<Sized> &finders, const sample::Device &device, const cv::Mat &frame) const {
+        auto at = std::find_if(finders.begin(), finders.end(), [&](const Sized &s) { return s.size == frame.size(); });
+        if (at == finders.end()) {
+            if (!pictures_.empty() && !fits(frame.size()))
+                return {};
+            if (finders.size() == MOST_SIZES)
+                finders.pop_back();
+            finders.push_front({frame.size(), makeFinder(device, frame.size())});
+        } else {
+            finders.splice(finders.begin(), finders, at);
+        }
+        return finders.front().finder->find(frame);
+    }
+
+    bool fits(cv::Size frame) const {
+        const double scale = settings_.poses.scales ? settings_.poses.scales->first : 1;
+        return std::all_of(templates_.begin(), templates_.end(), [&](const sample::Masked &t) {
+            if (!settings_.poses.any())
+                return t.picture.cols <= frame.width && t.picture.rows <= frame.height;
+            return std::min(t.picture.cols, t.picture.rows) * scale <= std::min(frame.width, frame.height);
+        });
+    }
+
+    // Without their folder, if it is the same.
+    static std::vector<std::string> namesOf(std::vector<std::string> paths) {
+        const auto folder = [&](const std::string &path) { return path.substr(0, path.rfind('/') + 1); };
+        const std::string first = paths.empty() ? "" : folder(paths.front());
+        if (std::all_of(paths.begin(), paths.end(), [&](const std::string &path) { return folder(path) == first; }))
+            for (std::string &path : paths)
+                path.erase(0, first.size());
+        return paths;
+    }
+    // The picture of this frame; "" in a video.
+    std::string nameOf(long long frame) const { return pictures_.empty() ? "" : pictures_[static_cast<size_t>(frame)]; }
+    sample::Json named(sample::Json json, long long frame) const {
+        return pictures_.empty() ? json : json.add("picture", nameOf(frame));
+    }
+
+    static double countedOf(const sample::Masked &t) {
+        return static_cast<double>(cv::countNonZero(t.mask)) / static_cast<double>(t.mask.total());
+    }
+    std::string maskOf(const sample::Masked &t) const {
+        return t.mask.empty() ? ""
+                              : sample::text(", mask of %s (%.0f %% of the pixels count)",
+                                             settings_.mask.empty() ? "its alpha channel" : "--mask", 100 * countedOf(t));
+    }
+
     std::shared_ptr<match::Finder> makeFinder(const sample::Device &device, cv::Size frame) const {
         if (settings_.poses.any())
             return match::poseFinder(settings_.poses, device, templates_, frame);
@@ -468,10 +475,12 @@ class Run {
             if (counts_[t] || !best_[t])
                 continue;
             const cusMatch &m = best_[t]->match;
-            json.append("no_match", asJson(t, 0, {m, {}}).add("frame", best_[t]->frame));
+            json.append("no_match", named(asJson(t, 0, {m, {}}).add("frame", best_[t]->frame), best_[t]->frame));
+            const std::string where = !pictures_.empty() ? " of " + nameOf(best_[t]->frame)
+                                      : still_           ? ""
+                                                         : sample::text(" of frame %lld", best_[t]->frame);
             lines.push_back(sample::text("%s%s (best %s at %d,%d%s)", of.c_str(), method_.beyond(*settings_.limit).c_str(),
-                                         method_.text(m.score).c_str(), m.x, m.y,
-                                         still_ ? "" : sample::text(" of frame %lld", best_[t]->frame).c_str()));
+                                         method_.text(m.score).c_str(), m.x, m.y, where.c_str()));
         }
         for (size_t i = 0; i < lines.size(); ++i)
             sample::figure("no match", i ? sample::Json() : json, "%s", lines[i].c_str());
@@ -479,8 +488,8 @@ class Run {
 
     // In a picture the best is drawn, marked; in a video it would be a box that jumps about wherever there is nothing.
     void recordBest(size_t index, const cusMatch &m) {
-        if (still_)
-            drawn_.push_back({cv::Rect({m.x, m.y}, templates_[index].size()),
+        if (still_ || !pictures_.empty())
+            drawn_.push_back({cv::Rect({m.x, m.y}, templates_[index].picture.size()),
                               {},
                               "no match: " + method_.text(m.score) + ", " + method_.wanted(*settings_.limit),
                               ORANGE,
@@ -490,7 +499,7 @@ class Run {
     }
 
     void record(size_t index, size_t rank, const Hit &m, sample::Json &json) {
-        const cv::Size size = templates_[index].size();
+        const cv::Size size = templates_[index].picture.size();
         std::string label = method_.text(m.score);
         if (m.pose)
             label = sample::text("%.1f deg", m.pose->angle) +
@@ -506,25 +515,27 @@ class Run {
             {box, shape, label, empty ? RED : GREEN, empty ? cv::Scalar(80, 80, 255) : cv::Scalar(90, 255, 90)});
         ++counts_[index];
         json.append("matches", asJson(index, rank, m));
-        file_.write(frames_, index, rank, m);
+        file_.write(frames_, index, rank, m, nameOf(frames_));
         if (matches_++ == 0) {
             first_ = m;
             first_template_ = index;
+            first_frame_ = frames_;
         }
         filled_ += m.filled == 1;
     }
 
     const Settings &settings_;
     const match::Method &method_;
-    const std::vector<cv::Mat> &templates_;
-    MatchFile file_;
+    const Templates &templates_;
+    match::MatchFile file_;
     bool still_ = false;                    // the input is one picture
+    std::vector<std::string> pictures_;     // those of a folder or a list
     std::vector<long long> counts_;         // matches of each template
     std::vector<std::optional<Best>> best_; // of each template
-    std::vector<Drawn> drawn_;
+    std::vector<match::Drawn> drawn_;
     Hit first_;
     size_t first_template_ = 0;
-    long long frames_ = 0, matches_ = 0, filled_ = 0;
+    long long frames_ = 0, matches_ = 0, filled_ = 0, without_ = 0, first_frame_ = 0;
     sample::Stopwatch drawing_, writing_;
     double decoding_ = 0, opening_ = 0, computing_ = 0, seconds_ = 0;
 };
@@ -571,15 +582,19 @@ bool parse(int argc, char **argv, Settings &s) {
     const auto app = sample::makeApp(
         "cusight-match",
         "Finds templates in pictures and draws the matches with their scores. With --hsv-lower and --hsv-upper it counts "
-        "the pixels of that color inside each match and marks it as filled (green) or empty (red).",
+        "the pixels of that color inside each match and marks it as filled (green) or empty (red). " +
+            std::string(sample::SELECTION_HELP),
         "  cusight-match picture.png --template part.png --output found.png\n"
         "  cusight-match tray.png --template part.png --angles -180:179:1 --scales 0.9:1.1:0.02 --top-k 5\n"
+        "  cusight-match shots/ --template part.png --fail-without-match --save-matches found.csv --output found/\n"
         "  cusight-match video.mp4 --roi 319,209,58,58 --top-k 8 --limit 0.6\n"
         "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4 \\\n"
         "      --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches matches.csv\n");
     sample::addInput(*app, s.input);
-    sample::names(sample::addList(*app, "--template", s.templates, "FILE", "an image to find; may be repeated"),
-                  sample::Names::INPUT);
+    sample::names(
+        sample::addList(*app, "--template", s.templates, "FILE",
+                        "an image to find, without its transparent pixels if it has an alpha channel; may be repeated"),
+        sample::Names::INPUT);
     const auto is_roi = [](const std::string &text) {
         cv::Rect unused;
         return parseRoi(text, unused);
@@ -587,7 +602,7 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addList(*app, "--roi", s.rois, "X,Y,W,H", "a rectangle of the first frame to find; may be repeated", is_roi,
                     "four integers X,Y,W,H");
     sample::addFile(*app, "--mask", sample::Names::INPUT, s.mask, "FILE",
-                    "image of the template's size: black pixels are ignored");
+                    "image of the template's size: black pixels are ignored, instead of transparent ones");
     sample::addChoice(*app, "--method", s.method, match::methodNames(), "how to score: " + match::unitsHelp());
     sample::addFlag(*app, "--gray", s.gray, "match in gray; --hsv-lower and --hsv-upper still use the color");
     sample::addNumber(*app, "--top-k,--max-matches", s.top_k, 1, 1024, "matches to find per template");
@@ -620,12 +635,19 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addFile(*app, "--save-matches", sample::Names::OUTPUT, s.matches_file, "FILE",
                     "write all matches as CSV: frame, template, rank, x, y, score in the units of the method, pixels, "
                     "filled; with --angles "
-                    "or --scales: frame, template, rank, x, y, angle, scale, score");
+                    "or --scales: frame, template, rank, x, y, angle, scale, score; of a folder or a list of pictures also "
+                    "the picture's name");
+    sample::addFlag(*app, "--fail-without-match", s.fail_without_match,
+                    "exit with 1, as grep does, if nothing is found in the whole input");
     sample::addFrames(*app, s.frames);
-    sample::addCommon(*app, s.common, "match.mp4, or match.png for one picture", true);
+    sample::addCommon(*app, s.common,
+                      "match.mp4, match.png for one picture, match/ for a folder or a list of pictures, which may have any "
+                      "size; a folder gets files with the names of theirs",
+                      true);
     if (!sample::parse(*app, argc, argv))
         return false;
     s.input.fps = s.common.video.fps;
+    s.input.any_size = true;
     const match::Method &method = match::methodOf(s.method);
     s.limit = method.checkedLimit(s.limit);
     if (s.poses.refine && !s.poses.any())
@@ -651,27 +673,35 @@ bool parse(int argc, char **argv, Settings &s) {
 
 // ---- The program -------------------------------------------------------------------------------------------------------
 
-// The templates of --template and --roi; without either and with a display, one that the user selects.
-std::vector<cv::Mat> loadTemplates(const Settings &s, const cv::Mat &frame, bool display) {
-    std::vector<cv::Mat> templates;
+// The templates of --template and --roi; without either and with a display, those that the user selects: none if that is canceled.
+Templates loadTemplates(const Settings &s, const cv::Mat &frame, bool display) {
+    Templates templates;
     for (const std::string &file : s.templates)
-        templates.push_back(sample::readImage(file, cv::IMREAD_COLOR));
+        templates.push_back(sample::readMasked(file));
     std::vector<cv::Rect> rois(s.rois.size());
     for (size_t i = 0; i < rois.size(); ++i)
         parseRoi(s.rois[i], rois[i]);
-    if (templates.empty() && rois.empty() && display) {
-        rois.push_back(cv::selectROI("cusight-match: select what to find, then press Enter", frame));
-        cv::destroyAllWindows();
+    if (templates.empty() && rois.empty()) {
+        if (!display)
+            throw sample::Stop(sample::USAGE, "nothing to find: --template or --roi is required");
+        rois = sample::selectRectangles("cusight-match: what to find", frame);
     }
     for (const cv::Rect &roi : rois) {
         if (roi.area() == 0 || (roi & cv::Rect({0, 0}, frame.size())) != roi)
             throw sample::Stop(sample::USAGE,
                                sample::text("--roi is %d,%d,%d,%d, expected a rectangle inside the frame, %d x %d", roi.x,
                                             roi.y, roi.width, roi.height, frame.cols, frame.rows));
-        templates.push_back(frame(roi).clone());
+        templates.push_back({frame(roi).clone(), {}});
     }
-    if (templates.empty())
-        throw sample::Stop(sample::USAGE, "nothing to find: --template or --roi is required");
+    if (s.mask.empty())
+        return templates;
+    const cv::Mat mask = sample::readImage(s.mask, cv::IMREAD_GRAYSCALE);
+    for (sample::Masked &t : templates) {
+        if (mask.size() != t.picture.size())
+            throw sample::Stop(sample::USAGE, sample::text("--mask is %d x %d, expected %d x %d like the template",
+                                                           mask.cols, mask.rows, t.picture.cols, t.picture.rows));
+        t.mask = mask;
+    }
     return templates;
 }
 
@@ -686,14 +716,19 @@ int run(int argc, char **argv) {
     cv::Mat frame;
     if (!source->read(frame))
         throw sample::Stop(sample::INPUT, source->name() + " contains no frame");
-    const std::vector<cv::Mat> templates = loadTemplates(s, frame, display);
-    if (s.poses.any() && !s.mask.empty())
-        s.poses.mask = sample::readImage(s.mask, cv::IMREAD_GRAYSCALE);
+    const Templates templates = loadTemplates(s, frame, display);
+    if (templates.empty()) {
+        sample::note("nothing was selected, so there is nothing to find");
+        return sample::OK;
+    }
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     Run matching(s, templates);
+    sample::Playback playback = sample::playbackOf(*source);
+    if (s.common.output.empty() || s.common.output.back() == '/' || sample::kindOfFile(s.common.output) == "a folder")
+        playback.names = sample::namesLike(source->pictures());
+    const char *const by_default = !source->pictures().empty() ? "match/" : source->isPicture() ? "match.png" : "match.mp4";
     const std::unique_ptr<sample::Sink> sink =
-        sample::openSink(s.common, "cusight-match", source->isPicture() ? "match.png" : "match.mp4", source->size(),
-                         sample::playbackOf(*source));
+        sample::openSink(s.common, "cusight-match", by_default, source->size(), playback);
     matching.process(frame, devices, *source, *sink);
 
     sample::figureInput(*source);
@@ -701,7 +736,7 @@ int run(int argc, char **argv) {
     matching.report();
     sample::figure("output", "%s", sink->name().c_str());
     sink->hold();
-    return sample::OK;
+    return s.fail_without_match && !matching.any() ? sample::FAILED : sample::OK;
 }
 
 } // namespace

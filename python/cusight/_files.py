@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import importlib
 import os
+import stat
 from typing import Any, Sequence, Union
 
 from ._errors import MissingFileError, Status, UnsupportedError, invalid, wrong_type
@@ -60,3 +61,13 @@ def existing(function: str, *candidates: str) -> str:
         if os.path.exists(path):
             return path
     raise MissingFileError(Status.IO, f"{function}: there is no {' or '.join(candidates)}")
+
+
+def regular(function: str, path: str, most: int) -> str:
+    """`path`, if it is a regular file of at most `most` bytes: labels, timestamps and pictures of data sets are not trusted."""
+    about = os.stat(path)
+    if not stat.S_ISREG(about.st_mode):
+        raise invalid(function, "path", path, "a regular file")
+    if about.st_size > most:
+        raise invalid(function, "path", path, f"a file of at most {most} bytes, not {about.st_size}")
+    return path

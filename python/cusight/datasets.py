@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Sequence
 
 from ._errors import MissingFileError, Status, choice, invalid
 from ._events import Representation, Representations
-from ._files import existing, h5py, optional
+from ._files import existing, h5py, optional, regular
 from .torch import EventDataset
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _numbers(path: str) -> NDArray[numpy.int64]:
     """The rows of a text file of integers, which may begin with a line of names."""
     import numpy
 
-    with open(path) as file:
+    with open(regular("datasets", path, 1 << 26)) as file:
         rows = [line.replace(",", " ").split() for line in file if line.strip() and not line.startswith("#")]
     try:
         return numpy.array([[int(word) for word in row] for row in rows], numpy.int64).reshape(len(rows), -1)
@@ -120,7 +120,7 @@ class DSEC(_Sequence):
         import numpy
 
         cv2 = optional("DSEC", "cv2", "opencv-python-headless", "pictures")
-        picture = cv2.imread(self._pictures[index], cv2.IMREAD_UNCHANGED)
+        picture = cv2.imread(regular("DSEC", self._pictures[index], 1 << 30), cv2.IMREAD_UNCHANGED)
         if picture is None:
             raise MissingFileError(Status.IO, f"DSEC: {self._pictures[index]} cannot be read as a picture")
         if self.target == "images":

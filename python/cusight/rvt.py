@@ -19,6 +19,7 @@ from typing import Any, Iterator
 
 from . import events as _events
 from ._errors import choice, invalid
+from ._files import regular
 
 __all__ = ["DATASETS", "DataSet", "frame_times", "preprocess", "select_labels", "sequences"]
 
@@ -177,7 +178,7 @@ def _one(labels: str, recording: str, target: str, name: str, training: bool, de
     data_set = DATASETS[name]
     histograms = os.path.join(target, "event_representations_v2", f"stacked_histogram_dt={STEP // 1000}_nbins={BINS}")
     path = os.path.join(histograms, f"event_representations{'_ds2_nearest' if data_set.halve else ''}.h5")
-    boxes = select_labels(np.load(labels), data_set, training)
+    boxes = select_labels(np.load(regular("rvt", labels, 1 << 30)), data_set, training)
     if not len(boxes) or os.path.exists(path):
         return 0
     used, ends = frame_times(np.unique(boxes["t"].astype(np.int64)), name)

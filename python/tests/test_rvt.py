@@ -47,6 +47,21 @@ def test_frames_end_at_labels() -> None:
         rvt.frame_times(np.arange(10) * 20_000 + 100_000, "gen4")
 
 
+def test_labels_are_regular_files(tmp_path: Path) -> None:
+    for split in ("train", "val", "test"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "a_td.dat").touch()
+    labels = tmp_path / "train" / "a_bbox.npy"
+    os.mkfifo(labels)
+    with pytest.raises(ValueError, match="expected a regular file"):  # a pipe would wait for ever
+        rvt.preprocess(str(tmp_path), str(tmp_path / "out"))
+    labels.unlink()
+    with open(labels, "wb") as file:
+        file.truncate((1 << 30) + 1)
+    with pytest.raises(ValueError, match="expected a file of at most 1073741824 bytes, not 1073741825"):
+        rvt.preprocess(str(tmp_path), str(tmp_path / "out"))
+
+
 def test_folder(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     generator = np.random.default_rng(1)

@@ -7,7 +7,11 @@ namespace sample {
 
 constexpr double MICROSECONDS = 1, SECONDS = 1e6;
 
-// A number of units of `unit` microseconds, or a duration such as "500us", "10ms", "1.5s". `value` is in these units. False: neither.
+// "1:05" (minutes and seconds), "1:02:03.5" (hours, minutes and seconds) as seconds; false for anything else.
+bool parseClock(const std::string &text, double &seconds);
+
+// A number of units of `unit` microseconds, a duration such as "500us", "10ms", "1.5s", or what parseClock takes. `value` is in these
+// units. False: none of them.
 bool parseDuration(const std::string &text, double unit, double &value);
 
 // Whether `text` has a unit of its own: "10ms".

@@ -9,11 +9,7 @@
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <fstream>
-#include <initializer_list>
-#include <sstream>
 #include <vector>
 
 namespace contour {
@@ -21,148 +17,6 @@ namespace contour {
 using cusight::check;
 using sample::Stop;
 using sample::text;
-
-// ---- Files -------------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// The text of a file in the YAML that cv::FileStorage reads, which Kalibr's is not: its first line is missing, and its list
-// items are no deeper than the name of the list.
-std::string readText(const std::string &path) {
-    std::ifstream file(path);
-    std::stringstream all;
-    all << file.rdbuf();
-    if (!file || all.str().empty())
-        throw Stop(sample::INPUT, path + " cannot be read, or is empty");
-    const size_t start = all.str().find_first_not_of(" \t\r\n");
-    const char first = start == std::string::npos ? ' ' : all.str()[start];
-    if (first == '%' || first == '<' || first == '{')
-        return all.str();
-    std::string content = "%YAML:1.0\n---\n";
-    for (std::string line; std::getline(all, line); content += line + "\n") {
-        const size_t item = line.find_first_not_of(' ');
-        if (item != std::string::npos && line.compare(item, 2, "- ") == 0)
-            line.insert(0, "  ");
-    }
-    return content;
-}
-
-cv::FileStorage openStorage(const std::string &path) {
-    try {
-        cv::FileStorage storage(readText(path), cv::FileStorage::READ | cv::FileStorage::MEMORY);
-        if (storage.isOpened())
-            return storage;
-    } catch (const cv::Exception &e) {
-        throw Stop(sample::INPUT, path + " is no YAML, XML or JSON that OpenCV reads: " + e.what());
-    }
-    throw Stop(sample::INPUT, path + " is no YAML, XML or JSON that OpenCV reads");
-}
-
-// A matrix under one of several names, as 64F; empty if the file has none.
-cv::Mat matrixOf(const cv::FileStorage &storage, std::initializer_list<const char *> names) {
-    for (const char *name : names) {
-        cv::Mat matrix;
-        if (storage[name].isMap())
-            storage[name] >> matrix;
-        if (!matrix.empty()) {
-            matrix.convertTo(matrix, CV_64F);
-            return matrix;
-        }
-    }
-    return {};
-}
-
-// Numbers of a list, or of a list of lists.
-void addNumbers(const cv::FileNode &node, std::vector<double> &numbers) {
-    if (node.isSeq())
-        for (const cv::FileNode &part : node)
-            addNumbers(part, numbers);
-    else if (node.isInt() || node.isReal())
-        numbers.push_back(static_cast<double>(node));
-}
-
-std::vector<double> numbersOf(const std::string &path, const cv::FileNode &camera, const char *name, size_t count) {
-    std::vector<double> numbers;
-    addNumbers(camera[name], numbers);
-    if (numbers.size() != count)
-        throw Stop(sample::INPUT, text("%s: %s of %s has %zu numbers, expected %zu", path.c_str(), name,
-                                       camera.name().c_str(), numbers.size(), count));
-    return numbers;
-}
-
-Camera kalibrCamera(const std::string &path, const cv::FileNode &node) {
-    const std::string model = node["camera_model"], distortion = node["distortion_model"];
-    if (model != "pinhole" || (distortion != "radtan" && distortion != "equidistant" && distortion != "none"))
-        throw Stop(sample::INPUT, text("%s: %s is %s with %s, expected pinhole with radtan, equidistant or none",
-                                       path.c_str(), node.name().c_str(), model.c_str(), distortion.c_str()));
-    const auto i = numbersOf(path, node, "intrinsics", 4);
-    Camera camera;
-    camera.matrix = (cv::Mat_<double>(3, 3) << i[0], 0, i[2], 0, i[1], i[3], 0, 0, 1);
-    camera.fisheye = distortion == "equidistant";
-    camera.distortion = distortion == "none" ? cv::Mat(cv::Mat::zeros(1, 4, CV_64F))
-                                             : cv::Mat(numbersOf(path, node, "distortion_coeffs", 4), true).reshape(1, 1);
-    return camera;
-}
-
-Calibration kalibr(const std::string &path, const cv::FileStorage &storage) {
-    const cv::FileNode cam0 = storage["cam0"], cam1 = storage["cam1"];
-    if (cam1.empty())
-        throw Stop(sample::INPUT, path + " has one camera, cam0; expected cam0 (left) and cam1 (right)");
-    Calibration c;
-    c.left = kalibrCamera(path, cam0);
-    c.right = kalibrCamera(path, cam1);
-    if (c.left.fisheye != c.right.fisheye)
-        throw Stop(sample::INPUT, path + ": one camera is equidistant and the other is not");
-    const cv::Mat move = cv::Mat(numbersOf(path, cam1, "T_cn_cnm1", 16), true).reshape(1, 4);
-    c.rotation = move(cv::Rect(0, 0, 3, 3)).clone();
-    c.translation = move(cv::Rect(3, 0, 1, 3)).clone();
-    const auto size = numbersOf(path, cam0, "resolution", 2);
-    c.size = {static_cast<int>(size[0]), static_cast<int>(size[1])};
-    return c;
-}
-
-void requireSize(const std::string &path, const char *name, const cv::Mat &matrix, int rows, int cols) {
-    if (matrix.rows != rows || matrix.cols != cols)
-        throw Stop(sample::INPUT,
-                   text("%s: %s is %d x %d, expected %d x %d", path.c_str(), name, matrix.rows, matrix.cols, rows, cols));
-}
-
-} // namespace
-
-Calibration readCalibration(const std::string &file, const std::string &extrinsics) {
-    const cv::FileStorage storage = openStorage(file);
-    if (storage["cam0"].isMap())
-        return kalibr(file, storage);
-    Calibration c;
-    c.left.matrix = matrixOf(storage, {"M1", "K1", "camera_matrix_left", "cameraMatrix1", "left_camera_matrix"});
-    c.right.matrix = matrixOf(storage, {"M2", "K2", "camera_matrix_right", "cameraMatrix2", "right_camera_matrix"});
-    c.left.distortion = matrixOf(storage, {"D1", "distortion_left", "distCoeffs1", "left_distortion"});
-    c.right.distortion = matrixOf(storage, {"D2", "distortion_right", "distCoeffs2", "right_distortion"});
-    if (c.left.matrix.empty() || c.right.matrix.empty())
-        throw Stop(sample::INPUT, file + " has no camera matrices of two cameras: M1 and M2 as OpenCV's stereo_calib "
-                                         "writes them, or cam0 and cam1 as Kalibr does");
-    const std::string second = extrinsics.empty() ? file : extrinsics;
-    const cv::FileStorage other = openStorage(second);
-    c.rotation = matrixOf(other, {"R", "rotation"});
-    c.translation = matrixOf(other, {"T", "translation"});
-    if (c.rotation.empty() || c.translation.empty())
-        throw Stop(sample::INPUT, second + " has no R and T, the place of the right camera. stereo_calib writes them to "
-                                           "extrinsics.yml: name it with --extrinsics, or use --rectify instead");
-    if (c.rotation.total() == 3) { // a rotation vector
-#ifdef CUSIGHT_HAVE_OPENCV_CALIB3D
-        cv::Rodrigues(c.rotation.clone(), c.rotation);
-#endif
-    }
-    c.translation = c.translation.reshape(1, static_cast<int>(c.translation.total()));
-    requireSize(file, "M1", c.left.matrix, 3, 3);
-    requireSize(file, "M2", c.right.matrix, 3, 3);
-    requireSize(second, "R", c.rotation, 3, 3);
-    requireSize(second, "T", c.translation, 3, 1);
-    const cv::FileNode width = storage["image_width"], height = storage["image_height"];
-    if (width.isInt() && height.isInt())
-        c.size = {static_cast<int>(width), static_cast<int>(height)};
-    return c;
-}
 
 // ---- Maps --------------------------------------------------------------------------------------------------------------
 
@@ -218,6 +72,8 @@ Rectification rectifyCalibrated(const Calibration &c, cv::Size size, double unit
     r.direction = across < 0 ? -1 : 1;
     r.left = mapOf(c.left, left, turn[0], projection[0], size);
     r.right = mapOf(c.right, right, turn[1], projection[1], size);
+    if (!cv::checkRange(r.left.reshape(1)) || !cv::checkRange(r.right.reshape(1)) || !cv::checkRange(r.q))
+        throw Stop(sample::INPUT, "the calibration gives no finite places of pixels");
     r.summary = text("cameras %.4g m apart, focal length %.1f pixels", cv::norm(t), r.focal());
     return r;
 }

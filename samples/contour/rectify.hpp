@@ -1,7 +1,8 @@
-// Rectification of a pair: from a calibration file, or from points that both images show.
+// Rectification of a pair: from a calibration, or from points that both images show.
 #pragma once
 
 #include "common/app.hpp"
+#include "contour/calibration.hpp"
 
 #include "cusight/remap.h"
 
@@ -10,21 +11,6 @@
 #include <string>
 
 namespace contour {
-
-struct Camera {
-    cv::Mat matrix, distortion; // 3 x 3; what OpenCV's model takes
-    bool fisheye = false;       // equidistant
-};
-
-struct Calibration {
-    Camera left, right;
-    cv::Mat rotation, translation; // of a point, from the left camera to the right one
-    cv::Size size;                 // of the images that it was made from; empty if the file does not say
-};
-
-// Reads OpenCV's YAML, XML or JSON (M1 D1 M2 D2 R T, or K1 K2, or camera_matrix_left and so on), or Kalibr's YAML (cam0,
-// cam1). `extrinsics`: a second file with R and T, or "". Throws Stop(INPUT).
-Calibration readCalibration(const std::string &file, const std::string &extrinsics);
 
 // How both images are rectified.
 struct Rectification {

@@ -6,6 +6,7 @@
 #include "common/terminal/files.hpp"
 #include "common/terminal/progress.hpp"
 #include "common/video/sink.hpp"
+#include "common/video/image.hpp"
 #include "common/video/source.hpp"
 #include "heatmap/things.hpp"
 
@@ -73,10 +74,7 @@ cv::Mat watchedPixels(const MotionSettings &s, cv::Size size) {
         return {};
     cv::Mat watched(size, CV_8U, cv::Scalar(255));
     if (!s.ignore.empty()) {
-        sample::requireRegular(s.ignore);
-        const cv::Mat mask = cv::imread(s.ignore, cv::IMREAD_GRAYSCALE);
-        if (mask.empty())
-            throw Stop(sample::INPUT, "--ignore is '" + s.ignore + "', which cannot be read as an image");
+        const cv::Mat mask = sample::readImage(s.ignore, cv::IMREAD_GRAYSCALE);
         if (mask.size() != size)
             throw Stop(sample::INPUT, sample::text("--ignore is '%s', %d x %d, expected %d x %d like the frames",
                                                    s.ignore.c_str(), mask.cols, mask.rows, size.width, size.height));
@@ -353,6 +351,9 @@ void cut(const sample::Input &input, const sample::Common &common, Watched &watc
 }
 
 void reportInput(const Watched &w) {
+    if (w.frames == 1)
+        sample::note("%s: nothing moves in one picture alone; expected a video, a folder or a sequence of pictures",
+                     w.name.c_str());
     std::string words = sample::text("%lld frames, %zu moving things, %zu sudden changes, %zu clips", w.frames,
                                      w.things.size(), w.sudden.size(), w.clips.size());
     if (!w.error.empty())

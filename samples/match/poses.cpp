@@ -33,7 +33,7 @@ cv::Mat grayOf(const cv::Mat &picture) {
 
 class PoseFinder : public Finder {
   public:
-    PoseFinder(const PoseSettings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates,
+    PoseFinder(const PoseSettings &settings, const sample::Device &device, const std::vector<sample::Masked> &templates,
                cv::Size frame)
         : method_(*settings.method), space_(device.space) {
         if (space_ == CUS_DEVICE)
@@ -64,7 +64,8 @@ class PoseFinder : public Finder {
     }
 
   private:
-    void add(const PoseSettings &settings, size_t index, const cv::Mat &picture, cv::Size frame) {
+    void add(const PoseSettings &settings, size_t index, const sample::Masked &given, cv::Size frame) {
+        const cv::Mat &picture = given.picture;
         cusPoseOptions options = cusPoseDefaults();
         options.method = method_.method;
         if (settings.angles)
@@ -82,16 +83,12 @@ class PoseFinder : public Finder {
                 sample::USAGE,
                 sample::text("template %zu is %d x %d, at scale %g larger than the frames, %d x %d, at any angle", index,
                              picture.cols, picture.rows, options.scales.first, frame.width, frame.height));
-        if (!settings.mask.empty() && settings.mask.size() != picture.size())
-            throw sample::Stop(sample::USAGE,
-                               sample::text("--mask is %d x %d, expected %d x %d like the template", settings.mask.cols,
-                                            settings.mask.rows, picture.cols, picture.rows));
         const cv::Mat gray = grayOf(picture);
-        rejectOneColor(method_, index, gray, settings.mask);
+        rejectOneColor(method_, index, gray, given.mask);
         cusight::Matrix templ, mask;
         send(gray, templ);
-        if (!settings.mask.empty()) {
-            send(settings.mask, mask);
+        if (!given.mask.empty()) {
+            send(given.mask, mask);
             options.mask = &mask.get();
         }
         try {
@@ -149,7 +146,7 @@ bool comparesPoses(const Method &method) {
 }
 
 std::unique_ptr<Finder> poseFinder(const PoseSettings &settings, const sample::Device &device,
-                                   const std::vector<cv::Mat> &templates, cv::Size frame) {
+                                   const std::vector<sample::Masked> &templates, cv::Size frame) {
     return std::make_unique<PoseFinder>(settings, device, templates, frame);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/app.hpp"
+#include "common/video/image.hpp"
 #include "match/method.hpp"
 
 #include "cusight/match.h"
@@ -46,7 +47,6 @@ class Finder {
 struct PoseSettings {
     std::optional<cusPoseRange> angles, scales; // not given: 0 degrees, scale 1
     const Method *method = nullptr;
-    cv::Mat mask; // empty: none
     int top_k = 1, min_distance = 0;
     std::optional<double> limit; // in the units of the method
     bool refine = false;
@@ -65,7 +65,7 @@ bool comparesPoses(const Method &method);
 // Creates a matcher for each template; templates and frames are in color and matched in gray. Throws Stop(USAGE) for templates that
 // cannot be found.
 std::unique_ptr<Finder> poseFinder(const PoseSettings &settings, const sample::Device &device,
-                                   const std::vector<cv::Mat> &templates, cv::Size frame);
+                                   const std::vector<sample::Masked> &templates, cv::Size frame);
 
 // The corners of a template in its pose, clockwise from the first.
 std::vector<cv::Point> cornersOf(const Pose &pose, cv::Size size);

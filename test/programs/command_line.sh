@@ -74,6 +74,39 @@ head -c $(($(stat -c %s long.avi) / 2)) long.avi >cut.avi
 expect 3 "ends early" "http://127.0.0.1:$(cat port)/cut.avi" --device cpu --headless
 kill $server
 wait $server 2>/dev/null
+# Servers that ignore requests for ranges, claim to know them, or refuse them: a video whose index is at its end is copied.
+cat >server.py <<'SERVER'
+import http.server, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        kind, name = self.path.split("/")[1:]
+        refused = kind == "refuses" and "Range" in self.headers
+        self.send_response(416 if refused else 200)
+        if kind == "claims":
+            self.send_header("Accept-Ranges", "bytes")
+        content = b"" if refused else open(name, "rb").read()
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, file=open("port.new", "w"))
+os.rename("port.new", "ranges.port")
+server.serve_forever()
+SERVER
+python3 server.py 2>/dev/null &
+server=$!
+for video in large.mp4 large.mkv; do
+    expect 0 "frames: 50" synthetic:640x480@50 --device cpu --headless --codec mpeg4 --crf 2 --output $video
+done
+for ((i = 0; i < 100; ++i)); do [ -s ranges.port ] && break; sleep 0.1; done
+for kind in ignores claims refuses; do
+    for video in large.mp4 large.mkv; do
+        expect 0 "frames: 50" "http://127.0.0.1:$(cat ranges.port)/$kind/$video" --device cpu --headless
+        case $kind-$video in *.mp4) grep -q "copied to a temporary file" said || fail "$kind: a copy is not said: $(cat said)" ;; esac
+    done
+done
+kill $server
+wait $server 2>/dev/null
 rm heatmap*.mp4
 DISPLAY=:4711 expect 0 "the display cannot be used: writing heatmap.mp4" synthetic:64x48@5 --device cpu
 finish

@@ -114,7 +114,83 @@ contour 3 "extrinsics.yml has no camera matrices of two cameras" left.pgm right.
 contour 3 "one.yaml has one camera" left.pgm right.pgm --calibration one.yaml
 contour 3 "cam0 is omni with radtan, expected pinhole" left.pgm right.pgm --calibration omni.yaml
 contour 3 "is no YAML, XML or JSON" left.pgm right.pgm --calibration left.pgm
-contour 3 "missing.yml cannot be read" left.pgm right.pgm --calibration missing.yml
+contour 3 "missing.yml: No such file or directory" left.pgm right.pgm --calibration missing.yml
+
+echo "-- calibrations of strangers"
+hostile() { contour 3 "$1" left.pgm right.pgm --calibration "$2"; } # TEXT FILE
+mkfifo pipe.yml
+hostile "pipe.yml is a pipe, expected a regular file" pipe.yml
+hostile "/dev/zero is a device, expected a regular file" /dev/zero
+hostile ". is a folder, expected a regular file" .
+{ cat stereo.yml && head -c 1100000 /dev/zero | tr '\0' ' '; } >large.yml
+hostile "bytes, expected at most 1048576" large.yml
+contour 3 "bytes, expected at most 1048576" left.pgm right.pgm --calibration intrinsics.yml --extrinsics large.yml
+python3 - <<'END'
+deep, head = 100000, "%YAML:1.0\n---\n"
+files = {"brackets.yml": head + "a: " + "[" * deep, "closed.yml": head + "a: [" + '"]", [' * deep, "braces.json": "{" + '"a":{' * deep,
+         "tags.xml": "<?xml version=\"1.0\"?>\n<opencv_storage>" + "<a>" * deep, "dashes.yml": head + "- " * deep,
+         "steps.yml": head + "".join(" " * i + "a:\n" for i in range(1400)),
+         "keys.yml": head + "a: " * deep, "anchors.yml": head + "a: &a 1\n" + "".join("b%d: [*a, *a]\n" % i for i in range(300)),
+         "entities.xml": '<?xml version="1.0"?>\n<!DOCTYPE a [' + "".join('<!ENTITY a%d "&a%d;&a%d;">' % (i + 1, i, i) for i in range(30)) + "]><opencv_storage>&a30;</opencv_storage>",
+         "base64.yml": head + 'M1: !!binary "' + "A" * deep + '"\n', "quotes.yml": head + 'a: "' + "x" * deep, "nul.yml": head + "a: \0\0\0\n"}
+for name, text in files.items():
+    open(name, "w").write(text)
+END
+for file in brackets.yml closed.yml braces.json tags.xml dashes.yml steps.yml entities.xml quotes.yml nul.yml; do
+    hostile "$file is no YAML, XML or JSON of a calibration: line " $file
+done
+for file in keys.yml anchors.yml base64.yml; do hostile "$file has no camera matrices" $file; done
+edited() { sed "$1" stereo.yml >edited.yml && ! cmp -s stereo.yml edited.yml || fail "sed $1 changes nothing"; }
+without() { # TEXT SED...: the calibration with that change
+    edited "$2"
+    hostile "edited.yml: $1" edited.yml
+}
+without "data of M1 has values that are no finite numbers" 's/100., 0., 159.5/.NaN, 0., 159.5/'
+without "data of M1 has values that are no finite numbers" 's/100., 0., 159.5/.Inf, 0., 159.5/'
+without "the matrix of the left camera has the focal lengths 0 and 100" 's/100., 0., 159.5/0., 0., 159.5/'
+without "the matrix of the left camera has the focal lengths 0 and 0 and the last row 0 0 0" 's/100., 0., 159.5, 0., 100., 79.5, 0., 0., 1./0., 0., 0., 0., 0., 0., 0., 0., 0./'
+without "R is no rotation: R times its transpose is 0.0201 off" 's/1., 0., 0., 0., 1., 0., 0., 0., 1. \]/1.01, 0., 0., 0., 1., 0., 0., 0., 1. ]/;'
+without "R is no rotation" 's/1., 0., 0., 0., 1., 0., 0., 0., 1. \]/-1., 0., 0., 0., 1., 0., 0., 0., 1. ]/'
+without "T has the length 0, expected" 's/-100., 0., 0./0., 0., 0./'
+without "data of T has values that are no finite numbers" 's/-100., 0., 0./-100., .NaN, 0./'
+without "M1 is 1e+09 x 3, expected 1 to 16 rows and columns" 's/rows: 3/rows: 1000000000/'
+without "M1 is -3 x 3, expected 1 to 16" 's/rows: 3/rows: -3/'
+without "data of M1 has 9 numbers, expected 12" 's/rows: 3/rows: 4/'
+without "the left camera has 3 numbers for its distortion, expected 4, 5, 8, 12 or 14" 's/cols: 5/cols: 3/; s/0., 0., 0., 0., 0. \]/0., 0., 0. ]/'
+{ cat stereo.yml && printf 'image_width: -320\nimage_height: 160\n'; } >edited.yml
+hostile "the images are -320 x 160, expected sides from 1 to 65536" edited.yml
+edited 's/100., 0., 159.5, 0., 100., 79.5/1e300, 0., 159.5, 0., 1e-300, 79.5/'
+hostile "calibration" edited.yml
+sed 's/intrinsics: \[100.0/intrinsics: [.nan/' camchain.yaml >edited.yaml
+hostile "intrinsics of cam0 has values that are no finite numbers" edited.yaml
+sed 's/0.0, -0.1\]/0.0, 0.0]/' camchain.yaml >edited.yaml
+hostile "T has the length 0" edited.yaml
+# The same in XML and JSON, and nothing but errors of what is damaged.
+python3 - <<'END'
+import random, re
+text = open("stereo.yml").read()
+matrices = re.findall(r"(\w+): !!opencv-matrix\s+rows: (\d+)\s+cols: (\d+)\s+dt: d\s+data: \[ (.*?) \]", text, re.S)
+json = ", ".join('"%s": {"type_id": "opencv-matrix", "rows": %s, "cols": %s, "dt": "d", "data": [%s]}' % (n, r, c, re.sub(r"\.(?=[,]|$)", ".0", d)) for n, r, c, d in matrices)
+xml = "".join('<%s type_id="opencv-matrix">\n  <rows>%s</rows><cols>%s</cols><dt>d</dt>\n  <data>%s</data></%s>\n' % (n, r, c, d.replace(",", " "), n) for n, r, c, d in matrices)
+files = {"stereo.json": "{" + json + "}\n", "stereo.xml": '<?xml version="1.0"?>\n<!-- of a pair -->\n<opencv_storage>\n' + xml + "</opencv_storage>\n"}
+for name, content in files.items():
+    open(name, "w").write(content)
+r = random.Random(9)
+for i in range(40):
+    content = bytearray(r.choice([text, open("camchain.yaml").read(), *files.values()]).encode())
+    for _ in range(r.randrange(1, 5)):
+        at = r.randrange(len(content))
+        content[at:at + r.choice([0, 1, 9])] = r.choice([b"[", b"{", b"<", b"]", b"-", b"\n", b":", b"'", b"1e999", b"\0", b"\t", b"", b"<a>", b"# "]) * r.choice([1, 1, 7])
+    open("damaged%d" % i, "wb").write(content[:r.randrange(len(content))] if i % 5 == 0 else content)
+END
+for file in stereo.xml stereo.json; do contour 0 "rectified: cameras 0.1 m apart, focal length 100.0 pixels" left.pgm right.pgm --calibration $file --unit 0.001; done
+for ((i = 0; i < 40; ++i)); do
+    code=0
+    (ulimit -t 20 -v 4000000; exec "$bin/cusight-contour" left.pgm right.pgm --calibration damaged$i --device cpu --headless --output c.png) >said 2>&1 || code=$?
+    case $code in 0 | 3) ;; *) fail "damaged$i: exit code $code: $(cat said)" ;; esac
+done
+
+echo "-- the rest"
 contour 2 "--rectify and --calibration exclude each other" left.pgm right.pgm --calibration stereo.yml --rectify
 contour 2 "need --calibration: points alone" left.pgm right.pgm --rectify --save-cloud cloud.ply
 contour 3 "points match in both images, expected at least 30" left.pgm other.pgm --rectify

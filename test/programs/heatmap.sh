@@ -24,6 +24,18 @@ scale() { "$bin/cusight-heatmap" "$@" --device cpu --headless --no-legend --outp
 # has R G B: whether last.ppm has this color.
 has() { python3 -c 'import sys; b = open("last.ppm", "rb").read()[13:]; c = bytes(map(int, sys.argv[1:])); sys.exit(c not in [b[i:i + 3] for i in range(0, len(b), 3)])' "$@"; }
 
+echo "-- what is missing"
+film steps 60 2 0
+rm steps/005.ppm steps/009.ppm
+says 0 "steps/%03d.ppm: steps/005.ppm is missing, so the sequence ends before it; 5 later files, up to steps/011.ppm, are not read" "$bin/cusight-heatmap" steps/%03d.ppm --device cpu --headless --output last.ppm
+grep -qx "frames: 5" said || fail "a sequence before its gap: $(cat said)"
+(cd steps && says 0 "%03d.ppm: 005.ppm is missing" "$bin/cusight-heatmap" %03d.ppm --device cpu --headless --output ../last.ppm) || failed=1
+rm steps/01* steps/00[678].ppm
+says 0 "frames: 5" "$bin/cusight-heatmap" steps/%03d.ppm --device cpu --headless --output last.ppm
+grep -q missing said && fail "the end of a sequence is called a gap: $(cat said)"
+says 0 "steps/000.ppm: one picture alone shows no change; expected a video" "$bin/cusight-heatmap" steps/000.ppm --device cpu --headless --output last.ppm
+says 0 "steps/000.ppm: nothing moves in one picture alone" "$bin/cusight-heatmap" steps/000.ppm --view motion --device cpu --headless --output last.ppm
+
 echo "-- the full scale suits the film"
 film dim 60 2 0
 film bright 200 2 0

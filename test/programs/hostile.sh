@@ -64,6 +64,17 @@ says 0 "frames in: zoë, 日本.raw" "$program" small.txt --headless --events-pe
 [ ! -x "$bin/cusight-diffstream" ] || says 3 "$escaped" "$bin/cusight-diffstream" send "$odd" --bind 127.0.0.1:0
 "$program" "$odd" --checksum --headless 2>&1 | LC_ALL=C grep -q '[[:cntrl:]]' && fail "control characters reach the terminal"
 
+# What is no video, whatever its name: an error within 2 s of processor time. FFmpeg takes some text for art of a terminal and draws it.
+head -c 3000000 /dev/zero | tr '\0' ' ' >spaces
+seq 500000 >numbers
+for name in spaces numbers; do
+    for ending in "" .txt .nfo .mp4 .mkv .ts .mpg; do
+        [ "$ending" = "" ] || cp $name $name$ending
+        says 3 "$name$ending is not a video that can be decoded" bash -c "ulimit -t 2; exec '$bin/cusight-heatmap' $name$ending --device cpu --headless --output x.png"
+    done
+done
+says 3 "stdin is not a video" bash -c "ulimit -t 2; '$bin/cusight-heatmap' - --device cpu --headless --output x.png <spaces.txt"
+
 # Keys and certificates that are pipes: refused at once.
 mkfifo pipe
 for files in "--key pipe" "--cert pipe --cert-key pipe --ca pipe"; do

@@ -63,7 +63,7 @@ match 0 "no match: of template 0 above 0.8" scene.ppm --template other.ppm --tem
 "$bin/cusight-match" scene.ppm --template other.ppm --headless --device cpu --json-frames --save-matches none.csv --output m.ppm >json 2>/dev/null
 [ "$(wc -l <none.csv)" = 1 ] || fail "--save-matches lists what is no match: $(cat none.csv)"
 mkdir video && cp scene.ppm video/1.ppm && cp scene.ppm video/2.ppm
-says 0 "of frame 0)" "$bin/cusight-match" video/ --template other.ppm --device cpu --headless --output out_%d.ppm
+says 0 "of frame 0)" "$bin/cusight-match" video/%d.ppm --template other.ppm --device cpu --headless --output out_%d.ppm
 mv out_1.ppm m.ppm
 orange && fail "a video marks what is no match"
 
@@ -109,6 +109,82 @@ json "90 != o['first_match']['angle'] and abs(o['first_match']['angle'] - 90) < 
 mkdir turns && cp turned.ppm turns/1.ppm && cp both.ppm turns/2.ppm && cp scene.ppm turns/3.ppm
 "$bin/cusight-match" turns/ "${turns[@]}" --top-k 2 --headless --device cpu --save-matches turns.csv --output turns_%d.ppm >said 2>&1 || fail "a folder of pictures: $(cat said)"
 [ "$(cut -d, -f1,6 <turns.csv | tr '\n' ' ')" = "frame,angle 0,90 1,0 1,90 2,0 " ] || fail "matches of a video: $(cat turns.csv)"
+
+echo "-- folders of single pictures"
+mkdir -p shots other/deep
+python3 - <<'END'
+import struct, zlib
+def ppm(name):
+    data = open(name, "rb").read()
+    w, h = map(int, data.split(b"\n")[0].split()[1:3]) if b"\n" not in data[:9] else (0, 0)
+    return w, h, data[data.index(b"255\n") + 4:]
+w, h, scene = ppm("scene.ppm")
+def save(name, x, y, cols, rows):
+    with open(name, "wb") as f:
+        f.write(b"P6 %d %d 255\n" % (cols, rows) + b"".join(scene[3 * (w * r + x):3 * (w * r + x + cols)] for r in range(y, y + rows)))
+save("shots/b, left.ppm", 20, 10, 60, 40)
+save("shots/c.ppm", 0, 0, 35, 50)
+save("shots/d.ppm", 0, 0, 10, 10)
+save("shots/=e.ppm", 38, 18, 40, 40)
+def png(name, cols, rows, pixels, alpha):
+    raw = b"".join(b"\0" + b"".join(pixels[3 * (cols * r + c):3 * (cols * r + c) + 3] + bytes([alpha(c, r)]) for c in range(cols)) for r in range(rows))
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    with open(name, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", cols, rows, 8, 6, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+pw, ph, part = ppm("part.ppm")
+spoiled = bytearray(part)
+for r in range(ph):
+    spoiled[3 * pw * r:3 * pw * r + 30] = bytes(30) # the left half is black
+png("half.png", pw, ph, bytes(spoiled), lambda c, r: 0 if c < 10 else 255)
+png("opaque.png", pw, ph, part, lambda c, r: 255)
+png("clear.png", pw, ph, part, lambda c, r: 127)
+END
+cp scene.ppm shots/a.ppm
+shots() { says "$1" "$2" "$bin/cusight-match" "${@:3}" --device cpu --headless; } # CODE TEXT ARGUMENT...
+shots 0 '"pictures_without_match": 2' shots --template part.ppm --output found/ --save-matches shots.csv --json-frames
+grep -qx "d.ppm is smaller than a template, so nothing is found in it" said || fail "too small a picture is not named: $(cat said)"
+[ "$(ls found | paste -sd '|')" = "=e.png|a.png|b, left.png|c.png|d.png" ] || fail "outputs are called $(ls found)"
+python3 - <<'END' || fail "the pictures' names: $(cat shots.csv said)"
+import csv, json
+rows = list(csv.DictReader(open("shots.csv")))
+found = {r["picture"].lstrip("'"): (int(r["x"]), int(r["y"])) for r in rows}
+assert found == {"=e.ppm": (2, 2), "a.ppm": (40, 20), "b, left.ppm": (20, 10)}, found
+lines = [json.loads(line) for line in open("said") if line.startswith("{")]
+assert [line["picture"] for line in lines if "frame" in line and "picture" in line] == ["=e.ppm", "a.ppm", "b, left.ppm", "c.ppm", "d.ppm"]
+END
+shots 4 "found/" shots --template part.ppm --output found # nothing is replaced
+[ "$(ls found | wc -l)" = 5 ] || fail "a second run leaves $(ls found)"
+shots 0 "output: match/" shots/a.ppm shots/c.ppm --template part.ppm # what the shell makes of a pattern
+[ "$(ls match | paste -sd ' ')" = "a.png c.png" ] || fail "the default folder has $(ls match)"
+shots 2 "a video has one size" shots --template part.ppm --output shots.mp4
+[ ! -e shots.mp4 ] || fail "a video of pictures of several sizes"
+cp scene.ppm other/a.ppm
+cp scene.ppm other/deep/a.ppm
+cp half.png other/a.png
+shots 0 "output: both/" other --template part.ppm --limit -1 --output both/
+[ "$(ls both | paste -sd ' ')" = "a.png.png a.ppm.png" ] || fail "two pictures called a give $(ls both)"
+shots 2 "would have one picture a.ppm.png for INPUT 'other/a.ppm' and 'other/deep/a.ppm'" other/a.ppm other/deep/a.ppm --template part.ppm --output both/
+shots 0 "first match: x 40, y 20, 1, in other/a.ppm" other/a.ppm other/deep/a.ppm --template part.ppm --output last.png
+shots 2 "it would replace other/a.png" other/a.png scene.ppm --template part.ppm --output other/
+shots 0 "angle 90, scale 1" turned.ppm shots/a.ppm --template part.ppm --angles 0:90:90 --output poses/
+cmp -s scene.ppm other/a.ppm && cmp -s half.png other/a.png || fail "an input was replaced"
+
+echo "-- nothing found"
+match 1 "no match: above 0.8" scene.ppm --template other.ppm --fail-without-match
+grep -q "^output: m.ppm" said && [ -s m.ppm ] || fail "without a match nothing is written"
+match 0 "matches: 1" scene.ppm --template part.ppm --fail-without-match
+shots 0 "pictures without a match: 2 of 5" shots --template part.ppm --fail-without-match --output found2/
+shots 1 "pictures without a match: 5 of 5" shots --template other.ppm --fail-without-match --output found3/ # d.ppm, too
+
+echo "-- alpha channels"
+match 0 "template: 20 x 16, mask of its alpha channel (50 % of the pixels count), method" scene.ppm --template half.png
+grep -q "first match: x 40, y 20, 1$" said || fail "a template with an alpha channel: $(cat said)"
+match 0 "x 40, y 20, RMS 0" scene.ppm --template half.png --method sqdiff --gray
+json "o['templates'] == [{'width': 20, 'height': 16, 'counted': 0.5}, {'width': 20, 'height': 16}]" scene.ppm --template half.png --template part.ppm
+match 0 "template: 20 x 16, method" scene.ppm --template opaque.png
+match 0 "mask of --mask (5 % of the pixels count)" scene.ppm --template half.png --mask mask.ppm --limit -1
+match 0 "angle 90, scale 1" turned.ppm --template half.png --angles 0:90:90
+match 3 "clear.png is transparent everywhere" scene.ppm --template clear.png
 
 echo "-- what cannot be"
 for angles in 5:1:2 5:9 400 0:9:0 0:9:-1 a: 0:9:1:2 nan; do

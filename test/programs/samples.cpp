@@ -49,12 +49,15 @@ TEST(Channel, CloseReleasesAWaitingProducer) {
 #include "common/terminal/options.hpp"
 #include "common/output.hpp"
 #include "common/terminal/progress.hpp"
+#include "common/video/image.hpp"
 #include "common/video/sink.hpp"
+#include "common/values.hpp"
 #include "common/video/source.hpp"
 
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/videoio.hpp>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -95,6 +98,23 @@ class Samples : public testing::Test {
     }
     fs::path folder;
 };
+
+// ---- Options and pictures ----------------------------------------------------------------------------------------------
+
+TEST(Clock, MinutesAndHours) {
+    for (const auto &[words, expected] : std::vector<std::pair<const char *, double>>{
+             {"1:05", 65}, {"0:00", 0}, {"90:00", 5400}, {"1:02:03", 3723}, {"1:02:03.25", 3723.25}, {"0:01.5", 1.5}}) {
+        double seconds = -1;
+        EXPECT_TRUE(sample::parseClock(words, seconds)) << words;
+        EXPECT_DOUBLE_EQ(seconds, expected) << words;
+    }
+    for (const char *words : {"", ":", "1", "1:", "1:5", "1:60", "1:60:00", ":05", "-1:05", "1:05:", "1:05:06:07", "1:05.",
+                              "1.5:05", "1:05.5.5", "1:05s", " 1:05", "1:0x", "12345678:00", "1:.5"}) {
+        double seconds = -1;
+        EXPECT_FALSE(sample::parseClock(words, seconds)) << words;
+        EXPECT_EQ(seconds, -1) << words;
+    }
+}
 
 // ---- Options -----------------------------------------------------------------------------------------------------------
 
@@ -160,7 +180,7 @@ TEST(SampleOptions, TimesTakeUnits) {
         EXPECT_STOP(p.parse({"x", "--rest", wrong}), sample::USAGE,
                     "expected an integer from 0 to 1000000 (microseconds), or a duration such as 10ms");
     EXPECT_STOP(p.parse({"x", "--duration", "10 years"}), sample::USAGE,
-                "--duration is '10 years', expected a number from 0 to 1e+09 (seconds), or a duration such as 500ms");
+                "--duration is '10 years', expected a number from 0 to 1e+09 (seconds), or a time such as 500ms or 1:05");
 }
 
 TEST(SampleOptions, NamesTakeHyphensAndUnderscores) {
@@ -353,6 +373,40 @@ TEST_F(Samples, EveryKindOfFileCanBeReadBack) {
     for (auto source = sample::openSource("synthetic:31x17@3"); source->read(frame);)
         frame.copyTo(last);
     EXPECT_EQ(cv::norm(cv::imread(path("last.png")), last), 0);
+}
+
+TEST_F(Samples, PicturesThatAreNotReadAreNamedForWhatTheyAre) {
+    const auto save = [&](const std::string &name, const std::string &bytes) {
+        std::ofstream(path(name), std::ios::binary) << bytes;
+        return path(name);
+    };
+    const auto number = [](uint32_t value, size_t bytes) {
+        std::string out;
+        for (size_t i = 0; i < bytes; ++i)
+            out += static_cast<char>(value >> 8 * i & 255);
+        return out;
+    };
+    // A TIFF of 2 x 2 floats.
+    const std::vector<std::array<uint32_t, 3>> tags = {{256, 3, 2}, {257, 3, 2}, {258, 3, 32}, {259, 3, 1},  {262, 3, 1},
+                                                       {273, 4, 8}, {277, 3, 1}, {278, 3, 2},  {279, 4, 16}, {339, 3, 3}};
+    std::string tiff = std::string("II*\0", 4) + number(24, 4) + std::string(16, '\0') + number(10, 2);
+    for (const auto &tag : tags)
+        tiff += number(tag[0], 2) + number(tag[1], 2) + number(1, 4) + number(tag[2], 4);
+    EXPECT_STOP(sample::readImage(save("float.tif", tiff + number(0, 4)), cv::IMREAD_COLOR), sample::INPUT,
+                "float.tif has values of float, expected integers of 8 or 16 bits: scale and convert them");
+    // An animated WebP, of which the header is enough.
+    const std::string webp = "RIFF" + number(22, 4) + "WEBPVP8X" + number(10, 4) + '\x02' + std::string(9, '\0');
+    EXPECT_STOP(sample::openSource(save("moving.webp", webp)), sample::INPUT,
+                "moving.webp is an animated WebP, expected one picture: anim_dump");
+    EXPECT_STOP(sample::readImage(save("text.png", "text"), cv::IMREAD_COLOR), sample::INPUT,
+                "is not an image that can be decoded");
+    EXPECT_STOP(sample::readImage(save("empty.png", ""), cv::IMREAD_COLOR), sample::INPUT,
+                "is not an image that can be decoded");
+    EXPECT_STOP(sample::readImage("/dev/zero", cv::IMREAD_COLOR), sample::INPUT, "is a device, expected a regular file");
+    EXPECT_STOP(sample::readImage(folder.string(), cv::IMREAD_COLOR), sample::INPUT,
+                "is a folder, expected a regular file");
+    EXPECT_STOP(sample::readRegular(path("float.tif"), 9), sample::INPUT, "bytes, expected at most 9");
+    EXPECT_EQ(sample::readRegular(path("text.png"), 4), "text");
 }
 
 TEST_F(Samples, GrayPicturesAreTakenToo) {

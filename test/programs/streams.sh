@@ -234,5 +234,15 @@ offered "--json --json-frames" cusight-contour --json
 offered "demo" cusight-diffstream dem
 offered "auto" cusight-diffstream demo --drop a
 offered "--min-viewers" cusight-diffstream send --min-v
+offered "auto cpu cuda cuda:0" cusight-diffstream demo --device ""
+offered "auto cpu cpu:2 cpu:4 cuda cuda:0 cuda:all" cusight-match --device ""
+offered "hevc" cusight-heatmap --codec he
+offered "vp8 vp9" cusight-events --codec v
+offered "veryfast veryslow" cusight-match --preset very
+offered "classic" cusight-heatmap --palette c
+mkdir -p folders/inside && touch folders/file
+offered "folders/inside" cusight-heatmap --clips folders/
+offered "folders/file folders/inside" cusight-match --template folders/
+! grep -lE -- "-W '[^']*[][<>.]" "$manuals"/cusight-* || fail "a completion offers what is no value"
 offered "r.csv" cusight-events --representation histogram r.c
 finish

@@ -44,6 +44,10 @@ made "input: uneven.mkv, 40 x 30" heatmap uneven.mkv --crop 2,3,40,30 --output p
 made "360000 us" events info uneven.mkv
 refused 3 "uneven.mkv has no frame between 9 s and its end; its last one is at 0.36 s" uneven.mkv --start 9
 refused 2 "--crop is 90,0,10,10, expected a rectangle inside the frame, 96 x 64" uneven.mkv --crop 90,0,10,10
+made "frames: 4" heatmap uneven.mkv --start 0:00.3 --duration 1:00 --output p.mp4
+expect_times p.mp4 "0.00 0.02 0.04 0.06"
+refused 3 "no frame between 65 s and its end" uneven.mkv --start 1:05
+refused 2 "--start is '1:65', expected a number from 0 to 1e+09 (seconds), or a time such as 500ms or 1:05" uneven.mkv --start 1:65
 refused 2 "--duration is '-1', expected a number from 0" uneven.mkv --duration -1
 refused 2 "--output is 'fast.mp4', expected another file than INPUT 'fast.mp4'" slow.mp4 fast.mp4 --output fast.mp4
 

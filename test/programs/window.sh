@@ -118,7 +118,59 @@ key q
 ended "a contour map after q"
 [ "$code" = 0 ] || fail "a contour map: exit code $code: $(cat err)"
 SESSION
+
+# On a small screen everything fits, and rectangles of the picture that is shown reduced are those of the picture.
+python3 -c 'import random; open("large.ppm", "wb").write(b"P6 1600 1200 255\n" + random.Random(1).randbytes(3 * 1600 * 1200))'
+{ sed '/^# A still picture stays/,$d' session.sh; cat <<'SMALL'; } >small.sh
+fits() { # the window lies on the screen
+    eval "$(xdotool getwindowgeometry --shell "$window")"
+    [ "$WIDTH" -ge 300 ] && [ $((X + WIDTH)) -le 640 ] && [ $((Y + HEIGHT)) -le 480 ] || fail "$1: a window of $WIDTH x $HEIGHT at $X, $Y"
+}
+drag() { # X Y X Y, in the window
+    for step in "mousemove $((X + $1)) $((Y + $2))" "mousedown 1" "mousemove $((X + $1 + 9)) $((Y + $2 + 9))" "mousemove $((X + $3)) $((Y + $4))" "mouseup 1"; do
+        # shellcheck disable=SC2086
+        xdotool $step
+        sleep 0.4
+    done
+}
+press() { xdotool windowfocus --sync "$window" 2>/dev/null; sleep 0.5; xdotool key --window "$window" "$1" 2>/dev/null; sleep 1; }
+start heatmap large.ppm
+fits "a heatmap"
+press q
+ended "a large heatmap"
+start contour large.ppm large.ppm --shifts 8
+fits "a contour map"
+press q
+ended "a large contour map"
+start match large.ppm --save-matches m.csv --output found.png --json
+fits "a selection"
+drag 30 60 90 120
+drag 100 50 160 110
+drag 200 200 260 260
+press BackSpace
+press Return
+window=$(timeout 60 xdotool search --sync --onlyvisible --name '^cusight-match$' 2>/dev/null | tail -n 1)
+[ -n "$window" ] || fail "no window with the matches: $(cat out err)"
+fits "matches"
+press x
+ended "matches of a selection"
+[ "$code" = 0 ] || fail "a selection: exit code $code: $(cat err)"
+python3 - <<'END' || fail "two rectangles give $(cat out err m.csv)"
+import csv, json
+scale = 1600 / 576 # of 640 columns nine tenths
+templates = json.load(open("out"))["templates"]
+assert len(templates) == 2 and all(abs(t[side] - 60 * scale) <= 5 for t in templates for side in ("width", "height")), templates
+rows = list(csv.DictReader(open("m.csv")))
+assert all(abs(int(r["x"]) - x * scale) <= 5 and abs(int(r["y"]) - y * scale) <= 5 for r, (x, y) in zip(rows, ((30, 60), (100, 50)))), rows
+END
+start match large.ppm --output none.png
+press Escape
+ended "a selection that is canceled"
+[ "$code" = 0 ] && grep -q "nothing was selected, so there is nothing to find" err || fail "a selection that is canceled: exit code $code: $(cat err)"
+[ ! -e none.png ] || fail "a selection that is canceled writes a picture"
+SMALL
 : >failures
+timeout 200 xvfb-run -a -s "-screen 0 640x480x24" bash small.sh || echo "FAILED: the session on a small screen ended with $?" >>failures
 timeout 400 xvfb-run -a -s "-screen 0 1024x768x24" bash session.sh
 status=$?
 [ $status = 0 ] || { [ $status = 124 ] && echo "FAILED: the session took too long" >>failures; }

@@ -1,7 +1,12 @@
 #include "common/libav/reader.hpp"
 
+#include "common/terminal/report.hpp"
+
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 extern "C" {
 #include <libavutil/display.h>
@@ -13,6 +18,22 @@ namespace {
 
 constexpr int BUFFER = 64 * 1024;
 constexpr auto PATIENCE = std::chrono::seconds(30);
+
+// The demuxers that may read an input: of videos, and of pictures whose names do not tell. None of these opens other files. Those of
+// text, of game files and so on are never chosen, whatever a file looks like.
+const std::string DEMUXERS =
+    "mov,matroska,avi,mpegts,mpeg,mpegvideo,m4v,h264,hevc,vvc,av1,obu,ivf,flv,live_flv,asf,yuv4mpegpipe,"
+    "ogg,mxf,nut,dv,rm,wtv,vc1,mjpeg,mpjpeg,gif,apng,jpeg_pipe,png_pipe,webp_pipe,bmp_pipe,tiff_pipe";
+// More of them from the network, which lead to other addresses, and the protocols by which those are reached.
+const std::string NETWORK_DEMUXERS = DEMUXERS + ",rtsp,rtp,sdp,hls,dash";
+const char *const NETWORK_PROTOCOLS =
+    "http,https,httpproxy,tls,tcp,udp,rtp,srtp,rtmp,rtmps,rtmpt,rtmpts,rtmpe,rtmpte,ffrtmphttp,"
+    "ffrtmpcrypt,srt,ftp,crypto";
+
+constexpr int64_t MAX_COPY = int64_t{4} << 30;
+
+// How to read from a web server: with requests for ranges, without them, and by way of a temporary copy.
+enum class Web { RANGES, STREAM, COPY };
 
 bool isValid(AVRational rate) {
     return rate.num > 0 && rate.den > 0;
@@ -57,17 +78,63 @@ std::unique_ptr<Reader> Reader::file(const std::string &path) {
     std::unique_ptr<Reader> reader(new Reader);
     Options options;
     options.set("protocol_whitelist", "file"); // a file that names others does not reach the network
+    options.set("format_whitelist", DEMUXERS);
     reader->open("file:" + path, options);
     return reader;
 }
 
-std::unique_ptr<Reader> Reader::network(const std::string &url, std::function<bool()> interrupted) {
-    std::unique_ptr<Reader> reader(new Reader);
-    reader->interrupted_ = std::move(interrupted);
-    reader->format_->interrupt_callback = {onWait, reader.get()};
-    Options options;
-    options.set("rtsp_flags", "prefer_tcp");
-    reader->open(url, options);
+std::unique_ptr<Reader> Reader::network(const std::string &url, const std::function<bool()> &interrupted) {
+    const bool web = url.compare(0, 7, "http://") == 0 || url.compare(0, 8, "https://") == 0;
+    std::exception_ptr first;
+    // Some servers refuse requests for a range. If they ignore them, a video whose index is at its end needs a copy.
+    for (const Web way : {Web::RANGES, Web::STREAM, Web::COPY}) {
+        std::unique_ptr<Reader> reader(new Reader);
+        reader->interrupted_ = interrupted;
+        reader->format_->interrupt_callback = {onWait, reader.get()};
+        Options options;
+        options.set("protocol_whitelist", NETWORK_PROTOCOLS);
+        if (way != Web::RANGES)
+            options.set("seekable", "0");
+        try {
+            if (way == Web::COPY)
+                return reader->copy(url, options);
+            options.set("rtsp_flags", "prefer_tcp");
+            options.set("format_whitelist", NETWORK_DEMUXERS);
+            reader->open(url, options);
+            if (!web || (reader->waiting_ = reader->decode()) || interrupted())
+                return reader;
+        } catch (const OpenError &error) {
+            first = first ? first : std::current_exception();
+            if (!web || way == Web::COPY || !error.another_way || interrupted())
+                std::rethrow_exception(first);
+        }
+    }
+    return nullptr; // not reached
+}
+
+// A reader of a temporary file with all that the server sends.
+std::unique_ptr<Reader> Reader::copy(const std::string &url, Options &options) {
+    deadline_ = Clock::now() + PATIENCE;
+    AVIOContext *server = nullptr;
+    int64_t result = avio_open2(&server, url.c_str(), AVIO_FLAG_READ, &format_->interrupt_callback, &options.list);
+    if (result < 0)
+        throw OpenError(reason(static_cast<int>(result)));
+    const std::unique_ptr<AVIOContext, int (*)(AVIOContext *)> guard(server, avio_close);
+    Temporary file(std::tmpfile(), std::fclose);
+    std::vector<unsigned char> piece(BUFFER);
+    sample::note("%s: the server sends no parts of it, so it is copied to a temporary file first", url.c_str());
+    for (int64_t all = 0; file && (result = avio_read(server, piece.data(), BUFFER)) > 0 && all <= MAX_COPY;
+         all += result) {
+        deadline_ = Clock::now() + PATIENCE;
+        if (std::fwrite(piece.data(), 1, static_cast<size_t>(result), file.get()) != static_cast<size_t>(result))
+            file.reset();
+    }
+    if (!file || std::fflush(file.get()) != 0)
+        throw OpenError(std::string("no temporary copy: ") + std::strerror(errno));
+    if (result != AVERROR_EOF)
+        throw OpenError(result > 0 ? "it has more than 4 GiB" : reason(static_cast<int>(result)));
+    std::unique_ptr<Reader> reader = Reader::file("/proc/self/fd/" + std::to_string(::fileno(file.get())));
+    reader->temporary_ = std::move(file);
     return reader;
 }
 
@@ -78,6 +145,8 @@ std::unique_ptr<Reader> Reader::pipe(Read read) {
     reader->io_.reset(allocated(avio_alloc_context(buffer, BUFFER, 0, reader.get(), onRead, nullptr, nullptr)));
     reader->format_->pb = reader->io_.get();
     Options options;
+    options.set("protocol_whitelist", "none");
+    options.set("format_whitelist", DEMUXERS);
     reader->open("", options);
     return reader;
 }
@@ -105,8 +174,13 @@ void Reader::open(const std::string &url, Options &options) {
         result = avformat_find_stream_info(format_, nullptr);
     if (read_error_)
         std::rethrow_exception(read_error_);
-    if (result < 0)
-        throw OpenError(result == AVERROR_EXIT ? "no answer" : reason(result));
+    if (result < 0) {
+        const std::string why = result == AVERROR_EXIT ? "no answer" : reason(result);
+        const bool other_format = why.find("not on whitelist") != std::string::npos;
+        throw OpenError(other_format ? "it is not recognized as a video" : why,
+                        result == AVERROR_INVALIDDATA || result == AVERROR_HTTP_BAD_REQUEST ||
+                            result == AVERROR_HTTP_OTHER_4XX || result == AVERROR_HTTP_SERVER_ERROR);
+    }
     openDecoder();
 }
 

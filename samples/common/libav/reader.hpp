@@ -6,6 +6,7 @@
 #include <opencv2/core.hpp>
 
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -15,7 +16,8 @@ namespace av {
 // What cannot be opened: the message is the reason.
 class OpenError : public std::runtime_error {
   public:
-    using std::runtime_error::runtime_error;
+    explicit OpenError(const std::string &why, bool other = false) : std::runtime_error(why), another_way(other) {}
+    const bool another_way; // the server has answered, so it may understand another request
 };
 
 // The first video stream of a file, of what a URL sends, or of a pipe. Sound and other streams are ignored.
@@ -26,8 +28,9 @@ class Reader {
 
     // A file. Throws OpenError, as do the others.
     static std::unique_ptr<Reader> file(const std::string &path);
-    // Gives up once interrupted() returns true, or if nothing comes for half a minute.
-    static std::unique_ptr<Reader> network(const std::string &url, std::function<bool()> interrupted);
+    // Gives up once interrupted() returns true, or if nothing comes for half a minute. What a web server without ranges sends is
+    // copied to a temporary file if it cannot be read from front to back.
+    static std::unique_ptr<Reader> network(const std::string &url, const std::function<bool()> &interrupted);
     // What read() returns, from front to back. What it throws ends the video, and is thrown by next().
     static std::unique_ptr<Reader> pipe(Read read);
     ~Reader();
@@ -52,7 +55,10 @@ class Reader {
   private:
     using Clock = std::chrono::steady_clock;
 
+    using Temporary = std::unique_ptr<std::FILE, int (*)(std::FILE *)>;
+
     Reader();
+    std::unique_ptr<Reader> copy(const std::string &url, Options &options);
     void open(const std::string &url, Options &options);
     void openDecoder();
     bool decode();
@@ -60,6 +66,7 @@ class Reader {
     static int onRead(void *self, uint8_t *buffer, int bytes);
     static int onWait(void *self);
 
+    Temporary temporary_{nullptr, std::fclose}; // what is read of it lies there
     Read read_;
     std::exception_ptr read_error_;
     std::function<bool()> interrupted_;

@@ -397,7 +397,10 @@ int64_t Video::timeOf(double seconds) {
 
 bool Video::writeAt(const cv::Mat &picture, double seconds) {
     if (picture.size() != size_)
-        throw Stop(sample::FAILED, path_ + ": a picture has another size than the first");
+        throw Stop(sample::USAGE,
+                   sample::text("%s: a picture is %d x %d and the first one %d x %d, but a video has one size: "
+                                "expected a folder, with / at the end",
+                                path_.c_str(), picture.cols, picture.rows, size_.width, size_.height));
     const int64_t at = timeOf(seconds);
     ++given_;
     if (at < 0)

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <stdexcept>
 #include <tuple>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -141,14 +144,17 @@ bool parseNumbered(const std::string &pattern, NumberedName &name) {
 
 // ---- Kinds of files ----------------------------------------------------------------------------------------------------
 
+static std::string kindOfMode(mode_t mode) {
+    return S_ISREG(mode)    ? ""
+           : S_ISDIR(mode)  ? "a folder"
+           : S_ISFIFO(mode) ? "a pipe"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a device";
+}
+
 std::string kindOfFile(const std::string &path) {
     struct stat about;
-    if (::stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode))
-        return "";
-    return S_ISDIR(about.st_mode)    ? "a folder"
-           : S_ISFIFO(about.st_mode) ? "a pipe"
-           : S_ISSOCK(about.st_mode) ? "a socket"
-                                     : "a device";
+    return ::stat(path.c_str(), &about) == 0 ? kindOfMode(about.st_mode) : "";
 }
 
 void requireRegular(const std::string &path) {
@@ -158,6 +164,25 @@ void requireRegular(const std::string &path) {
     const std::string kind = kindOfFile(path);
     if (!kind.empty() && kind != "a folder")
         throw Stop(INPUT, path + " is " + kind + ", expected a regular file");
+}
+
+std::string readRegular(const std::string &path, size_t most) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); // a pipe must not wait
+    const std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(descriptor < 0 ? nullptr : ::fdopen(descriptor, "rb"),
+                                                                std::fclose);
+    struct stat about;
+    if (!file || ::fstat(descriptor, &about) != 0)
+        throw Stop(INPUT, path + ": " + std::strerror(errno));
+    if (!S_ISREG(about.st_mode))
+        throw Stop(INPUT, path + " is " + kindOfMode(about.st_mode) + ", expected a regular file");
+    if (static_cast<unsigned long long>(about.st_size) > most)
+        throw Stop(INPUT, text("%s has %lld bytes, expected at most %zu", path.c_str(),
+                               static_cast<long long>(about.st_size), most));
+    std::string content(static_cast<size_t>(about.st_size), '\0');
+    content.resize(std::fread(&content[0], 1, content.size(), file.get()));
+    if (std::ferror(file.get()))
+        throw Stop(INPUT, path + ": " + std::strerror(errno));
+    return content;
 }
 
 void requireEnding(const std::string &role, const std::string &path, const std::vector<std::string> &endings) {
@@ -279,9 +304,12 @@ void Files::add(const Output &output) {
         return std::any_of(std::begin(NUMBERS), std::end(NUMBERS),
                            [&](long long number) { return b.has(a.numbered ? a.names.file(number) : a.names.head); });
     };
-    for (const Output &other : outputs_)
+    for (const Output &other : outputs_) {
+        if (other.numbered && !output.numbered && other.entry.role == output.entry.role)
+            continue; // files with names in place of numbers
         if (overlap(output, other) || overlap(other, output))
             refuse(output.entry, other.entry, output.entry.value);
+    }
     outputs_.push_back(output);
 }
 
@@ -336,7 +364,9 @@ void Files::derive(const std::string &role, const std::string &value, const Numb
         requireFree(output.entry, file);
 }
 
-std::string Files::defaultOutput(const std::string &name) {
+std::string Files::defaultOutput(const std::string &wanted) {
+    const bool folder = wanted.back() == '/';
+    const std::string name = folder ? wanted.substr(0, wanted.size() - 1) : wanted;
     std::string path = name;
     Identity identity;
     struct stat about;
@@ -344,6 +374,8 @@ std::string Files::defaultOutput(const std::string &name) {
                          (!overwrite && ::lstat(path.c_str(), &about) == 0);
          ++number)
         path = numbered(name, number);
+    if (folder) // whose files are derived when it is opened
+        return path + '/';
     derive("the default of --output", path, path);
     return path;
 }

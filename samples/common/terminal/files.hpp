@@ -3,6 +3,7 @@
 
 #include "common/app.hpp"
 
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <string>
@@ -31,6 +32,10 @@ std::string kindOfFile(const std::string &path);
 // Throws Stop(INPUT) if `path` is a pipe, a socket or a device: opening or reading one may wait for ever.
 void requireRegular(const std::string &path);
 
+// The content of a file that an option names beside the input: a picture, a calibration. Throws Stop(INPUT) unless it is a regular file of
+// at most `most` bytes.
+std::string readRegular(const std::string &path, size_t most);
+
 // What the value of an option names: files that are read; one that is written; what openFile writes; a folder for files that
 // the program names.
 enum class Names { INPUT, OUTPUT, PICTURES, FOLDER };
@@ -55,8 +60,9 @@ class Files {
     // Names that the program makes up for `value` of the option `role`. Also throws Stop(OUTPUT) if such a file exists.
     void derive(const std::string &role, const std::string &value, const std::string &path);
     void derive(const std::string &role, const std::string &value, const NumberedName &names);
-    // The file of a program whose --output is not given: `name`, or if that is taken, "heatmap-2.mp4" and so on.
-    std::string defaultOutput(const std::string &name);
+    // The file of a program whose --output is not given: `wanted`, or if that is taken, "heatmap-2.mp4" and so on; with / at the
+    // end a folder, which is not declared.
+    std::string defaultOutput(const std::string &wanted);
 
     // Whether the program made up this name. Throws std::logic_error if the path was not declared.
     bool isDerived(const std::string &path) const;

@@ -1,6 +1,7 @@
 #include "common/terminal/manual.hpp"
 
 #include "common/app.hpp"
+#include "common/libav/writer.hpp"
 #include "common/terminal/options.hpp"
 
 #include <CLI/CLI.hpp>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <initializer_list>
 #include <vector>
 
 namespace sample {
@@ -37,21 +39,39 @@ std::vector<std::string> namesOf(const CLI::Option &option) {
     return CLI::detail::split(option.get_name(false, true), ',');
 }
 
-// Values that the shell offers after an option: words to choose from, or files.
+// Values that the shell offers after an option: words to choose from, files or folders.
 struct Values {
     std::vector<std::string> words;
-    bool files = false;
+    bool files = false, folders = false;
 };
+
+bool isOneOf(const std::string &word, std::initializer_list<const char *> names) {
+    return std::any_of(names.begin(), names.end(), [&](const char *name) { return word == name; });
+}
 
 Values valuesOf(const CLI::Option &option) {
     Values values;
-    const std::string type = option.get_type_name();
-    if (type == "auto|cpu|cuda[:n]") {
+    const std::string type = option.get_type_name(), name = option.get_name();
+    if (name == "--device") {
         values.words = {"auto", "cpu", "cuda", "cuda:0"};
-    } else if (type.find('|') != std::string::npos) {
+        if (type.find("all") != std::string::npos)
+            values.words.insert(values.words.end(), {"cuda:all", "cpu:2", "cpu:4"});
+    } else if (name == "--codec") {
+        values.words = CLI::detail::split(av::codecNames(), ',');
+        for (std::string &word : values.words)
+            CLI::detail::trim(word);
+        values.words.insert(values.words.begin(), "auto");
+    } else if (isOneOf(name, {"--preset", "--encoder-preset"}) && type == "NAME") {
+        values.words = {"ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"};
+    } else if (type.find('|') != std::string::npos && type.find_first_of("[<") == std::string::npos) {
         values.words = CLI::detail::split(type, '|');
+        values.words.erase(std::remove_if(values.words.begin(), values.words.end(),
+                                          [](const std::string &word) { return word == "N" || word == "TIME"; }),
+                           values.words.end());
     } else {
-        values.files = type.compare(0, 4, "FILE") == 0;
+        const Names *const named = namedBy(&option);
+        values.folders = named && *named == Names::FOLDER;
+        values.files = (named && !values.folders) || type.compare(0, 4, "FILE") == 0;
     }
     return values;
 }
@@ -182,10 +202,11 @@ std::string bashCases(const Options &options) {
         if (!takesValue(*option))
             continue;
         const Values values = valuesOf(*option);
-        const std::string reply = !values.words.empty()
-                                      ? "COMPREPLY=($(compgen -W '" + join(values.words, " ") + "' -- \"$cur\"))"
-                                  : values.files ? "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))"
-                                                 : "COMPREPLY=()";
+        const std::string reply =
+            !values.words.empty() ? "COMPREPLY=($(compgen -W '" + join(values.words, " ") + "' -- \"$cur\"))"
+            : values.files        ? "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))"
+            : values.folders      ? "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- \"$cur\"))"
+                                  : "COMPREPLY=()";
         out += "        " + join(namesOf(*option), " | ") + ") " + reply + "; return ;;\n";
     }
     return out;
@@ -249,6 +270,7 @@ std::string zshArguments(const Options &options, const std::string &indent) {
                 out += ":" + zshText(values.words.empty() ? option->get_type_name() : "value") + ":" +
                        (!values.words.empty() ? "(" + zshText(join(values.words, " ")) + ")"
                         : values.files        ? "_files"
+                        : values.folders      ? "_files -/"
                                               : " ");
             }
             out += "'";

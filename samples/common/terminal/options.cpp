@@ -68,7 +68,7 @@ CLI::Option *addTime(CLI::App &app, const std::string &name, double unit, double
     return app.add_option_function<std::string>(name, store, help)
         ->type_name("TIME")
         ->check(expect(valid, text(whole ? "an integer from %.0f to %.0f (microseconds), or a duration such as 10ms"
-                                         : "a number from %g to %g (seconds), or a duration such as 500ms",
+                                         : "a number from %g to %g (seconds), or a time such as 500ms or 1:05",
                                    low, high)))
         ->default_function([=] { return text("%.10g %s", current(), whole ? "us" : "s"); })
         ->capture_default_str();

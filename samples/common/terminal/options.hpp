@@ -46,6 +46,7 @@ struct Input {
     double start = 0, duration = 0; // seconds; 0: to the end
     std::array<int, 4> crop = {};   // x, y, width and height; all 0: whole frames
     double fps = 0;                 // of images, which have no times; 0: 25
+    bool any_size = false;          // the pictures of a folder or a list need not have one size
 };
 
 // Options that most programs accept.
@@ -122,7 +123,7 @@ CLI::Option *addNumber(CLI::App &app, const std::string &name, double &value, do
 CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<double> &value, double low, double high,
                        const std::string &help);
 
-// A time from low to high, as a number of seconds (of microseconds, if `value` is an integer), or with a unit: "10ms".
+// A time from low to high, as a number of seconds (of microseconds, if `value` is an integer), or as "10ms" or "1:05".
 CLI::Option *addDuration(CLI::App &app, const std::string &name, double &value, double low, double high,
                          const std::string &help);
 CLI::Option *addDuration(CLI::App &app, const std::string &name, int &value, double low, double high,

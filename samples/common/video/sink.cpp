@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <vector>
 
 namespace sample {
@@ -64,22 +65,31 @@ void storeImage(OutputFile &file, const cv::Mat &picture) {
 
 class Sequence : public Sink {
   public:
-    explicit Sequence(const std::string &path) : path_(path) {
+    // `value`: of --output. `names`: of the pictures in a folder; empty: numbers.
+    Sequence(const std::string &path, const std::string &value, const std::vector<std::string> &names)
+        : path_(path), names_(names) {
         const bool folder = path.back() == '/';
         if (!parseNumbered(folder ? path + "%06d.png" : path, name_) || name_.head.find('%') != std::string::npos ||
             name_.tail.find('/') != std::string::npos || !isImageName(name_.file(0)))
             throw Stop(USAGE, "--output is '" + path + "', expected " + expectedOutputs());
         if (folder)
             makeFolder(path);
-        currentFiles().isDerived(name_.file(0));
+        else
+            names_.clear();
+        if (names_.empty())
+            currentFiles().isDerived(name_.file(0));
+        for (const std::string &name : names_)
+            currentFiles().derive("--output", value, path + name);
         const size_t slash = name_.head.rfind('/');
         files_ = std::make_unique<OutputFolder>(slash == std::string::npos ? "" : name_.head.substr(0, slash + 1));
         name_.head.erase(0, slash + 1);
     }
 
     bool write(const cv::Mat &picture) override {
-        const std::vector<uchar> bytes = encode(name_.file(written_), picture);
-        const std::string path = files_->path() + name_.file(written_);
+        const auto at = static_cast<size_t>(written_);
+        const std::string name = names_.empty() ? name_.file(written_) : names_.at(at);
+        const std::vector<uchar> bytes = encode(name, picture);
+        const std::string path = files_->path() + name;
         std::FILE *file = std::fopen(path.c_str(), "wbx");
         errno = file ? 0 : errno;
         const bool stored = file && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
@@ -98,6 +108,7 @@ class Sequence : public Sink {
 
   private:
     std::string path_;
+    std::vector<std::string> names_; // of a folder; empty: numbers
     NumberedName name_;
     std::unique_ptr<OutputFolder> files_;
     long long written_ = 0;
@@ -187,6 +198,23 @@ bool isImageName(const std::string &path) {
     return std::find(endings.begin(), endings.end(), ending(path)) != endings.end();
 }
 
+std::vector<std::string> namesLike(const std::vector<std::string> &pictures) {
+    std::map<std::string, int> count;
+    for (const std::string &picture : pictures)
+        ++count[fs::path(picture).stem().string()];
+    std::vector<std::string> names;
+    std::map<std::string, std::string> taken;
+    for (const std::string &picture : pictures) {
+        const fs::path path = picture;
+        names.push_back((count[path.stem().string()] > 1 ? path.filename() : path.stem()).string() + ".png");
+        const auto [other, is_new] = taken.insert({names.back(), picture});
+        if (!is_new)
+            throw Stop(USAGE, "--output would have one picture " + names.back() + " for INPUT '" + other->second +
+                                  "' and '" + picture + "', expected pictures of different names");
+    }
+    return names;
+}
+
 void writeImage(const std::string &path, const cv::Mat &picture) {
     OutputFile file(path == "-" ? "-.png" : path);
     storeImage(file, picture);
@@ -199,9 +227,9 @@ std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, const Pla
         return openFile(playback.single ? "-.png" : "-.y4m", size, playback, encoding);
     std::error_code error;
     if (path.back() != '/' && fs::is_directory(path, error))
-        return std::make_unique<Sequence>(path + '/');
+        return std::make_unique<Sequence>(path + '/', path, playback.names);
     if (path.back() == '/' || path.find('%') != std::string::npos)
-        return std::make_unique<Sequence>(path);
+        return std::make_unique<Sequence>(path, path, playback.names);
     const std::vector<std::string> &videos = av::videoEndings();
     if (std::find(videos.begin(), videos.end(), ending(path)) == videos.end())
         return std::make_unique<Still>(path, size);

@@ -15,7 +15,7 @@ namespace sample {
 // The outputs that openFile accepts, for the help of --output.
 extern const char *const SINK_HELP;
 
-// Accepts 8UC3 (BGR) or 8UC1 pictures of one size. Use it on the main thread, since windows require that.
+// Accepts 8UC3 (BGR) or 8UC1 pictures, for a video of one size. Use it on the main thread, since windows require that.
 class Sink {
   public:
     virtual ~Sink() = default;
@@ -50,6 +50,7 @@ struct Playback {
     bool recording = false;         // they cannot be had again: what is written stays when the program is killed
     double speed = 1;               // for a window, from --speed; 0: as fast as possible
     std::string sound;              // the input, if it has sound, which is not written
+    std::vector<std::string> names; // of the pictures of a folder, one after the other; empty: numbers
 };
 
 // The name decides: *.mp4 *.mkv *.webm *.avi *.mov *.y4m is a video; a name with %d or %04d, numbered images; a name that
@@ -63,6 +64,10 @@ std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, const Pla
 void writeImage(const std::string &path, const cv::Mat &picture);
 const std::vector<std::string> &imageEndings();
 bool isImageName(const std::string &path);
+
+// The names of the PNGs that belong to pictures: "a.png" for "in/a.jpg"; "a.jpg.png" where there is another a. Throws Stop(USAGE) if two
+// pictures in different folders have one name.
+std::vector<std::string> namesLike(const std::vector<std::string> &pictures);
 
 // Whether openFile knows the kind of file, and what it expects: "a name that ends in .mp4 ...".
 bool isOutputName(const std::string &path);

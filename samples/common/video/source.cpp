@@ -3,6 +3,7 @@
 #include "common/libav/reader.hpp"
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
+#include "common/video/image.hpp"
 #include "common/video/reason.hpp"
 #include "common/video/standard_input.hpp"
 
@@ -188,8 +189,11 @@ class Camera : public Source {
 
 class Images : public Source {
   public:
-    Images(const std::string &spec, std::vector<std::string> files) : files_(std::move(files)) {
+    // `single`: they belong to each other only by lying in one folder or list.
+    Images(const std::string &spec, std::vector<std::string> files, bool single) : files_(std::move(files)) {
         name_ = spec;
+        if (single)
+            pictures_ = files_;
         total_ = static_cast<long long>(files_.size());
     }
 
@@ -197,15 +201,7 @@ class Images : public Source {
     bool next(cv::Mat &frame, double &) override {
         if (at_ == files_.size())
             return false;
-        cv::Mat image;
-        try {
-            image = cv::imread(files_[at_], cv::IMREAD_COLOR);
-        } catch (const cv::Exception &) { // the image stays empty
-        }
-        if (image.empty())
-            throw Stop(INPUT, files_[at_] + " is not an image that can be decoded");
-        ++at_;
-        image.copyTo(frame);
+        readImage(files_[at_++], cv::IMREAD_COLOR).copyTo(frame);
         return true;
     }
 
@@ -269,6 +265,26 @@ std::unique_ptr<Source> synthetic(const std::string &spec) {
     return std::make_unique<Synthetic>(spec, width, height, count);
 }
 
+// Says what is not read of a sequence without the file `missing`.
+void noteGap(const std::string &pattern, const NumberedName &name, long long missing) {
+    const fs::path gap = name.file(missing);
+    const NumberedName plain = {name.head.substr(name.head.rfind('/') + 1), name.tail, name.digits};
+    const std::string folder = gap.has_parent_path() ? gap.parent_path().string() : ".";
+    long long later = 0, last = 0;
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+        const std::string file = at->path().filename().string();
+        if (!plain.matches(file) || file.size() - plain.head.size() - plain.tail.size() > 18)
+            continue;
+        const long long number = std::stoll(file.substr(plain.head.size()));
+        later += number > missing;
+        last = std::max(last, number);
+    }
+    if (later)
+        note("%s: %s is missing, so the sequence ends before it; %lld later files, up to %s, are not read", pattern.c_str(),
+             gap.c_str(), later, name.file(last).c_str());
+}
+
 // frame_%04d.png: the files from number 0 or 1 up to the first missing one.
 std::vector<std::string> sequence(const std::string &pattern) {
     NumberedName name;
@@ -282,6 +298,7 @@ std::vector<std::string> sequence(const std::string &pattern) {
     }
     if (files.empty())
         throw Stop(INPUT, pattern + ": neither " + name.file(0) + " nor " + name.file(1) + " exists");
+    noteGap(pattern, name, first);
     return files;
 }
 
@@ -370,8 +387,10 @@ std::unique_ptr<Source> openStandardInput() {
     cusEventReader *reader = nullptr;
     const cusStatus status = cusEventReaderOpenMemory(&reader, input->start().data(), input->start().size(), nullptr);
     requireNoRecording("stdin", reader, status);
-    if (input->isImage())
-        return std::make_unique<Picture>("stdin", decodeImage("stdin", input->readAll(), cv::IMREAD_COLOR));
+    if (input->isImage()) {
+        const std::vector<unsigned char> all = input->readAll();
+        return std::make_unique<Picture>("stdin", decodeImage("stdin", all.data(), all.size(), cv::IMREAD_COLOR));
+    }
     try {
         return std::make_unique<Video>(
             "stdin", av::Reader::pipe([input](char *buffer, size_t bytes) { return input->read(buffer, bytes); }),
@@ -415,12 +434,12 @@ std::unique_ptr<Source> open(const std::string &spec) {
         return openUrl(spec);
     std::error_code error;
     if (fs::is_directory(spec, error))
-        return std::make_unique<Images>(spec, folder(spec));
+        return std::make_unique<Images>(spec, folder(spec), true);
     if (spec.find('%') != std::string::npos && !fs::exists(spec, error))
-        return std::make_unique<Images>(spec, sequence(spec));
+        return std::make_unique<Images>(spec, sequence(spec), false);
     requireReadable(spec);
     if (isImage(spec))
-        return std::make_unique<Images>(spec, std::vector<std::string>{spec});
+        return std::make_unique<Images>(spec, std::vector<std::string>{spec}, false);
     struct stat about;
     if (::stat(spec.c_str(), &about) == 0 && S_ISCHR(about.st_mode)) // /dev/video0
         return std::make_unique<Camera>(spec.substr(spec.find_last_not_of("0123456789") + 1));
@@ -486,6 +505,7 @@ class Several : public Source {
 
 void Source::start(const Input &input) {
     is_picture_ = total_ == 1;
+    any_size_ = input.any_size && !pictures_.empty();
     from_ = input.start;
     to_ = input.duration > 0 ? from_ + input.duration : 0;
     crop_ = cv::Rect(input.crop[0], input.crop[1], input.crop[2], input.crop[3]);
@@ -508,6 +528,8 @@ void Source::start(const Input &input) {
     const double all = static_cast<double>(total_) / fps_;
     if (total_ && (from_ > 0 || to_ > 0))
         total_ = std::max(1LL, std::llround(((to_ > 0 ? std::min(to_, all) : all) - from_) * fps_));
+    if (!pictures_.empty()) // the first one has been read
+        pictures_.erase(pictures_.begin(), pictures_.begin() + (decoded_ - 1));
 }
 
 // The next frame of the part that is wanted.
@@ -564,7 +586,7 @@ bool Source::read(cv::Mat &frame) {
         ended_ = true;
         return false;
     }
-    if (frame.size() != size_ || frame.type() != CV_8UC3)
+    if ((frame.size() != size_ && !any_size_) || frame.type() != CV_8UC3)
         throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(frame.size()) +
                               ", expected " + sizeText(size_) + " like the " + std::to_string(delivered_) + " before it");
     ++delivered_;
@@ -599,7 +621,7 @@ std::unique_ptr<Source> openSource(const Input &input) {
     else if (std::all_of(input.names.begin(), input.names.end(), isImage)) {
         for (const std::string &name : input.names)
             requireReadable(name);
-        source = std::make_unique<Images>(nameOf(input.names), input.names);
+        source = std::make_unique<Images>(nameOf(input.names), input.names, true);
     } else
         source = std::make_unique<Several>(input.names);
     source->start(input);

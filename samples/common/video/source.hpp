@@ -18,7 +18,7 @@ namespace sample {
 // The inputs that openSource accepts, for --help.
 extern const char *const SOURCE_HELP;
 
-// Frames are 8UC3, BGR, all of the same size. Used by one thread at a time.
+// Frames are 8UC3, BGR, all of the same size, unless Input says otherwise. Used by one thread at a time.
 class Source {
   public:
     virtual ~Source() = default;
@@ -40,7 +40,9 @@ class Source {
     bool live() const { return live_; }            // a camera or a URL, whose frames come at their own times
     bool steady() const { return steady_; }        // frames come at a constant rate
     bool isPicture() const { return is_picture_; } // a single one
-    long long frames() const { return total_; }    // that read() will return; 0: unknown
+    // The files of a folder or a list of pictures, in the order of the frames; empty for anything else.
+    const std::vector<std::string> &pictures() const { return pictures_; }
+    long long frames() const { return total_; } // that read() will return; 0: unknown
     long long delivered() const { return delivered_; }
     // Spent decoding, including the waits for a camera. The first frame, and a preview, are decoded ahead.
     double decodingSeconds() const { return first_decoding_.seconds + decoding_.seconds; }
@@ -54,6 +56,7 @@ class Source {
     virtual bool seek(double) { return false; }
 
     std::string name_;
+    std::vector<std::string> pictures_;
     double fps_ = 25, grid_ = 0;                        // grid_: a constant rate that leaves out no frame; 0: fps_
     bool live_ = false, timed_ = false, steady_ = true; // timed_: frames have times of their own
     bool once_ = false;                                 // a pipe, whose frames cannot be had again
@@ -80,7 +83,7 @@ class Source {
     cv::Rect crop_; // empty: whole frames
     cv::Mat whole_;
     double from_ = 0, to_ = 0, last_ = 0, seconds_ = 0; // to_: 0 if there is no end; last_: the time of the newest frame
-    bool is_picture_ = false;
+    bool is_picture_ = false, any_size_ = false;
     long long decoded_ = 0, delivered_ = 0;
     Stopwatch first_decoding_, decoding_;
 };

@@ -1,10 +1,6 @@
 #include "common/video/standard_input.hpp"
 
 #include "common/app.hpp"
-#include "common/terminal/files.hpp"
-#include "common/output.hpp"
-
-#include <opencv2/imgcodecs.hpp>
 
 #include <cerrno>
 #include <cstdio>
@@ -127,31 +123,6 @@ std::string StandardInput::spool() const {
     if (!stored)
         throw Stop(FAILED, std::string("stdin cannot be kept in a temporary file (TMPDIR): ") + std::strerror(errno));
     return "/proc/self/fd/" + std::to_string(file);
-}
-
-cv::Mat decodeImage(const std::string &name, const std::vector<unsigned char> &bytes, int mode) {
-    cv::Mat image;
-    try {
-        image = cv::imdecode(bytes, mode);
-    } catch (const cv::Exception &) { // the image stays empty
-    }
-    if (image.empty())
-        throw Stop(INPUT, name + " is not an image that can be decoded");
-    return image;
-}
-
-cv::Mat readImage(const std::string &path, int mode) {
-    if (isStandard(path))
-        return decodeImage("stdin", StandardInput().readAll(), mode);
-    requireRegular(path);
-    cv::Mat image;
-    try {
-        image = cv::imread(path, mode);
-    } catch (const cv::Exception &) { // the image stays empty
-    }
-    if (image.empty())
-        throw Stop(INPUT, path + " cannot be read as an image");
-    return image;
 }
 
 } // namespace sample

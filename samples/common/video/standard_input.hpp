@@ -1,8 +1,6 @@
 // stdin as an input ("-"): a picture, a video, a recording.
 #pragma once
 
-#include <opencv2/core.hpp>
-
 #include <string>
 #include <vector>
 
@@ -33,10 +31,5 @@ class StandardInput {
     std::string start_;
     size_t taken_ = 0; // of it, by read()
 };
-
-// Throws Stop(INPUT), which names the picture.
-cv::Mat decodeImage(const std::string &name, const std::vector<unsigned char> &bytes, int mode);
-// A file, or stdin for "-".
-cv::Mat readImage(const std::string &path, int mode);
 
 } // namespace sample

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <thread>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -92,6 +94,27 @@ std::string probeDisplay() {
     return "the display does not answer";
 }
 
+// The screen, which OpenCV does not tell. Without X11's library, or if it does not answer, one of usual size.
+cv::Size screenSize() {
+    const cv::Size usual(1778, 1000);
+    const std::unique_ptr<void, int (*)(void *)> library(::dlopen("libX11.so.6", RTLD_LAZY | RTLD_LOCAL),
+                                                         [](void *handle) { return handle ? ::dlclose(handle) : 0; });
+    if (!library)
+        return usual;
+    const auto function = [&](const char *name) { return ::dlsym(library.get(), name); };
+    const auto open = reinterpret_cast<void *(*)(const char *)>(function("XOpenDisplay"));
+    const auto close = reinterpret_cast<int (*)(void *)>(function("XCloseDisplay"));
+    const auto width = reinterpret_cast<int (*)(void *, int)>(function("XDisplayWidth"));
+    const auto height = reinterpret_cast<int (*)(void *, int)>(function("XDisplayHeight"));
+    void *const display = open && close && width && height ? open(nullptr) : nullptr;
+    if (!display)
+        return usual;
+    const cv::Size size(width(display, 0), height(display, 0));
+    close(display);
+    return size.empty() ? usual
+                        : cv::Size(std::min(size.width, size.height * 5 / 2), size.height); // of several beside each other
+}
+
 } // namespace
 
 const std::string &displayProblem() {
@@ -99,11 +122,22 @@ const std::string &displayProblem() {
     return problem;
 }
 
+cv::Size windowSize(cv::Size picture, int below) {
+    constexpr double PART = 0.9; // the rest is for frames of windows and panels of desktops
+    const cv::Size screen = screenSize();
+    const double width = PART * screen.width, height = std::max(1.0, PART * screen.height - below);
+    const double most = std::min(width / picture.width, height / picture.height);
+    const double scale = std::min(most, std::max(1.0, static_cast<double>(SMALLEST_WIDTH) / picture.width));
+    return {std::max(1, cvRound(picture.width * scale)), std::max(1, cvRound(picture.height * scale)) + below};
+}
+
+void openWindow(const std::string &title, cv::Size picture) {
+    cv::namedWindow(title, cv::WINDOW_NORMAL | cv::WINDOW_KEEPRATIO | cv::WINDOW_GUI_NORMAL);
+    cv::resizeWindow(title, windowSize(picture));
+}
+
 Window::Window(const std::string &title, cv::Size size, const Playback &playback) : title_(title), playback_(playback) {
-    cv::namedWindow(title_, cv::WINDOW_NORMAL | cv::WINDOW_KEEPRATIO | cv::WINDOW_GUI_NORMAL);
-    const double most = std::min(1600.0 / size.width, 900.0 / size.height);
-    const double scale = std::min(most, std::max(1.0, static_cast<double>(SMALLEST_WIDTH) / size.width));
-    cv::resizeWindow(title_, std::max(1, cvRound(size.width * scale)), std::max(1, cvRound(size.height * scale)));
+    openWindow(title_, size);
 }
 
 void Window::draw() const {
@@ -149,7 +183,7 @@ bool Window::obey(int key) {
 }
 
 // With GTK, OpenCV 4.5.4 does not know whether a window is visible (-1), but whether it exists.
-static bool isOpen(const std::string &title) {
+bool isWindowOpen(const std::string &title) {
     const double visible = cv::getWindowProperty(title, cv::WND_PROP_VISIBLE);
     return visible > 0 || (visible < 0 && cv::getWindowProperty(title, cv::WND_PROP_AUTOSIZE) >= 0);
 }
@@ -159,7 +193,7 @@ bool Window::poll(int milliseconds) {
         const int key = cv::waitKey(std::max(1, milliseconds));
         if (key >= 0 && !obey(key & 255))
             closed_ = true;
-        if (!isOpen(title_))
+        if (!isWindowOpen(title_))
             closed_ = true;
     } catch (const cv::Exception &error) {
         throw Stop(OUTPUT, "the window cannot be drawn: " + error.err);

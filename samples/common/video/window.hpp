@@ -8,6 +8,12 @@
 
 namespace sample {
 
+// The largest size, in the shape of the picture and with `below` rows beneath it, that fits the screen; small pictures are enlarged.
+cv::Size windowSize(cv::Size picture, int below = 0);
+// Opens a window of that size for pictures, which it shows scaled. Throws cv::Exception.
+void openWindow(const std::string &title, cv::Size picture);
+bool isWindowOpen(const std::string &title);
+
 class Window : public Sink {
   public:
     Window(const std::string &title, cv::Size size, const Playback &playback);
