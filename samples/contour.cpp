@@ -9,7 +9,7 @@
 #include "common/video/rectified.hpp"
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
-#include "common/video/window.hpp"
+#include "common/window/window.hpp"
 #include "common/stages.hpp"
 #include "contour/depth.hpp"
 #include "contour/picture.hpp"

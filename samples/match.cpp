@@ -7,7 +7,7 @@
 #include "common/terminal/options.hpp"
 #include "common/output.hpp"
 #include "common/terminal/progress.hpp"
-#include "common/video/select.hpp"
+#include "common/window/select.hpp"
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
 #include "common/stages.hpp"

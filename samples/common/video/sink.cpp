@@ -3,7 +3,7 @@
 #include "common/libav/writer.hpp"
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
-#include "common/video/window.hpp"
+#include "common/window/window.hpp"
 
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>

@@ -1,4 +1,4 @@
-#include "common/video/window.hpp"
+#include "common/window/window.hpp"
 
 #include <opencv2/highgui.hpp>
 #include <opencv2/imgproc.hpp>

@@ -1,7 +1,7 @@
-#include "common/video/select.hpp"
+#include "common/window/select.hpp"
 
 #include "common/app.hpp"
-#include "common/video/window.hpp"
+#include "common/window/window.hpp"
 
 #include <opencv2/highgui.hpp>
 #include <opencv2/imgproc.hpp>
