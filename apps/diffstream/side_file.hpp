@@ -45,7 +45,8 @@ class SideFile {
         } catch (const sample::Stop &stop) {
             error_ = std::current_exception();
             file_.reset();
-            return stop.what();
+            const std::string why = stop.what(), named = option_ + ": ";
+            return why.compare(0, named.size(), named) == 0 ? why.substr(named.size()) : why; // the log names the option
         }
         return "";
     }

@@ -79,7 +79,7 @@ goes_on() {
     program=$whole start_viewer $name.viewer; ends $viewer 0 "the viewer of $name"; ends $sender 4 "$name"
     says "the last is number 400" $name.viewer.out
     says "$1: $why; the stream goes on without it" $name.err
-    says "cusight-diffstream: $why" $name.err
+    says "cusight-diffstream: $1: $why" $name.err
     [ "$(grep -c "cannot be written" $name.err)" = 2 ] || fail "$name does not say it once, and why it ends: $(cat $name.err)"
 }
 whole=$program

@@ -152,7 +152,7 @@ cmp whole.raw part.raw || fail "2s gives other frames than 2000000"
 rm -f part.raw
 cp r.evt2 same.raw
 expect 2 "expected another file than INPUT 'same.raw'" 2 same.raw --output ./same.raw
-expect 4 "part.raw cannot be written: No such file" 2 r.evt2 --output none/part.raw
+expect 4 "--output: none/ cannot be written: No such file" 2 r.evt2 --output none/part.raw
 expect 3 "no frame: --events-per-frame is 40000, more than there is in 30000 events" 2 r.evt2 --events-per-frame 40000 --no-keep-incomplete --output part.raw
 ranks 2 "$many" r.evt2 --device cuda --output part.raw >out.txt 2>err.txt
 if [ $? -ne 0 ]; then

@@ -16,16 +16,16 @@ printf '8 8\n0 1 1 1\n1002001 1 1 0\n1003000 1 1 0\n' >more.txt
 for device in cpu cpu:2; do
     says 1 "3999999999999999 windows in a row have no events, from 0 to 4000000000000000000 us, expected at most --max-gap 1000" \
         "$program" gap.txt --device $device --headless --us-per-frame 1000 --output gap.raw
-    says 0 "frames: 1002 of" "$program" small.txt --device $device --headless --us-per-frame 1000 --checksum
+    says 0 "frames: 1003 of" "$program" small.txt --device $device --headless --us-per-frame 1000 --checksum
     says 1 "1001 windows in a row have no events" "$program" more.txt --device $device --headless --us-per-frame 1000 --checksum
-    says 0 "frames: 1003 of" "$program" more.txt --device $device --headless --us-per-frame 1000 --max-gap 1001 --checksum
+    says 0 "frames: 1004 of" "$program" more.txt --device $device --headless --us-per-frame 1000 --max-gap 1001 --checksum
 done
 says 0 "frames: 1 of" "$program" gap.txt --headless --events-per-frame 2 --checksum
 says 2 "--max-gap is '0'" "$program" gap.txt --max-gap 0 --checksum
 if [ -n "$many" ]; then
-    says 1 "4000000000000000 frames of 2 events: in some gap, more than --max-gap 1000" "$many" gap.txt --us-per-frame 1000 --output gap.raw
+    says 1 "4000000000000001 frames of 2 events: in some gap, more than --max-gap 1000" "$many" gap.txt --us-per-frame 1000 --output gap.raw
     says 1 "1001 windows in a row have no events" "$many" more.txt --device cpu --us-per-frame 1000 --checksum
-    says 0 "frames: 1003 of" "$many" more.txt --device cpu --us-per-frame 1000 --max-gap 1001 --checksum
+    says 0 "frames: 1004 of" "$many" more.txt --device cpu --us-per-frame 1000 --max-gap 1001 --checksum
 fi
 [ ! -e gap.raw ] && [ -z "$(find . -name '.cus*')" ] || fail "a gap leaves $(ls -A)"
 
@@ -104,7 +104,7 @@ events small.txt --events-per-frame 2 --output a.h5 >/dev/null 2>&1 && outputs="
 for output in $outputs; do
     left="$(dirname "$output"x)/.cusight-*" left=${left#./}
     killed "$left" "$program" --headless --device cpu --output $output
-    events small.txt --events-per-frame 2 --output $output >/dev/null 2>err.txt || fail "$output: $(cat err.txt)"
+    events small.txt --events-per-frame 2 --output $output --overwrite >/dev/null 2>err.txt || fail "$output: $(cat err.txt)"
     [ -z "$(find . -name '.cusight-*')" ] || fail "$output: a killed run leaves $(find . -name '.cusight-*')"
 done
 signal=STOP killed '.cusight-*' "$program" --headless --device cpu --output a.raw

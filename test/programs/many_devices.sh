@@ -69,13 +69,16 @@ same events synthetic:96x64@20 --events-per-frame 800 --checksum --output o/fram
 "$bin/cusight-heatmap" synthetic:64x48@4 --device cpu --headless --output sizes/ >/dev/null 2>&1
 "$bin/cusight-heatmap" synthetic:66x48@1 --device cpu --headless --output sizes/000009.png >/dev/null 2>&1
 for device in cpu cpu:3; do
-    for program in heatmap "match --roi 3,3,9,9 --method sqdiff" "contour --shifts 8"; do
+    for program in heatmap "contour --shifts 8"; do
         rm -f kept.avi
         # shellcheck disable=SC2086
         expect 3 "frame 5 is 66 x 48" ${program%% *} sizes ${program#${program%% *}} --device $device --output kept.avi
         kept=$(frames_in kept.avi)
         [ "$kept" = 4 ] || fail "$program $device: kept.avi has '$kept' frames, not the 4 before the break"
     done
+    # Single pictures may differ in size; those of a video may not.
+    expect 2 "a picture is 66 x 48 and the first one 64 x 48, but a video has one size: expected a folder" match sizes --roi 3,3,9,9 --method sqdiff \
+        --device $device --output kept.avi
 done
 head -c 60000 recording.txt >cut.txt
 echo "70000 x" >>cut.txt

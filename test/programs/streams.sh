@@ -28,7 +28,7 @@ stages() { json "list(o['$1']) == '${*:2}'.split() and all(0 < t <= 1.001 * o['$
 echo "-- JSON"
 for case in "heatmap synthetic:64x48@5 --output h.avi" "match $png --roi 50,50,20,20 --top-k 2 --output m.png" \
     "contour $png $png --shifts 8 --output c.png" "events r.csv --events-per-frame 3000 --output e.avi" "events info r.csv" \
-    "belt . --frames 5 --output b.avi" "diffstream demo synthetic:64x48@5 --unpaced"; do
+    "belt . --overwrite --frames 5 --output b.avi" "diffstream demo synthetic:64x48@5 --unpaced"; do
     # shellcheck disable=SC2086
     run $case --device cpu --json || fail "$case exited with $?: $(cat err)"
     [ "$(wc -l <out)" = 1 ] || fail "$case printed $(wc -l <out) lines with --json"
@@ -77,7 +77,7 @@ json "o['stages_ms']['compute'] > 1.2 * $few"
 
 echo "-- quiet"
 for case in "heatmap synthetic:64x48@5" "match $png --roi 50,50,20,20 --top-k 2" "contour $png $png --shifts 8" \
-    "events r.csv --events-per-frame 3000" "belt . --frames 5" "diffstream demo synthetic:64x48@5 --unpaced"; do
+    "events r.csv --events-per-frame 3000" "belt . --overwrite --frames 5" "diffstream demo synthetic:64x48@5 --unpaced"; do
     # shellcheck disable=SC2086
     run $case --device cpu --output q.avi --quiet 2>/dev/null || true
     # shellcheck disable=SC2086
@@ -118,7 +118,7 @@ run heatmap e.png --device cpu --output y.png || fail "--save-elevation - is no 
 "$bin/cusight-diffstream" demo synthetic:64x48@9 --unpaced --headless --output - --device cpu 2>err | "$bin/cusight-heatmap" - --device cpu --headless --output y.avi >out ||
     fail "diffstream demo: $(cat err)"
 grep -qx "frames: [1-9]" out || fail "diffstream demo to stdout: $(cat out err)"
-refused "--save-matches is '-', expected a file, since --output is stdout" match $png --roi 1,1,9,9 --output - --save-matches -
+refused "--output is '-', expected a file, since --save-matches is stdout" match $png --roi 1,1,9,9 --output - --save-matches -
 refused "expected what can be read again for --loop" diffstream demo - --loop
 refused "RIGHT is '-', expected a file, since LEFT is stdin" contour - -
 for ending in .mp4 .mkv .webm .avi; do # also those that are usually written back and forth

@@ -331,9 +331,18 @@ TEST_F(Videos, RotatedClipsAreTurnedUpright) {
 }
 
 TEST_F(Videos, WithoutAVideoStream) {
+    // Matroska with a track of sound.
+    const char head[] =
+        "\x1a\x45\xdf\xa3\x8b\x42\x82\x88matroska\x18\x53\x80\x67\x01\xff\xff\xff\xff\xff\xff\xff"
+        "\x15\x49\xa9\x66\x87\x2a\xd7\xb1\x83\x0f\x42\x40\x16\x54\xae\x6b\xa7\xae\xa5\xd7\x81\x01\x73\xc5\x81\x01"
+        "\x83\x81\x02\x86\x8d"
+        "A_PCM/INT/LIT\xe1\x8a\xb5\x84\x45\xfa\0\0\x62\x64\x81\x10"
+        "\x1f\x43\xb6\x75\xc9\xe7\x81\0\xa3\xc4\x81\0\0\x80";
+    std::ofstream(path("a.mkv"), std::ios::binary) << std::string(head, sizeof head - 1) << std::string(64, '\0');
+    EXPECT_STOP(sample::openSource(path("a.mkv")), sample::INPUT, "it contains no video stream");
     const char header[] = "RIFF\x24\x10\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\0\x10\0\0";
     std::ofstream(path("a.wav"), std::ios::binary) << std::string(header, sizeof header - 1) << std::string(4096, '\0');
-    EXPECT_STOP(sample::openSource(path("a.wav")), sample::INPUT, "it contains no video stream");
+    EXPECT_STOP(sample::openSource(path("a.wav")), sample::INPUT, "it is not recognized as a video");
 }
 
 // ---- Outputs -----------------------------------------------------------------------------------------------------------
@@ -426,7 +435,8 @@ TEST_F(Videos, ErrorsOfTheEncoderThread) {
     EXPECT_STOP(sample::openFile(path("full.mkv"), {64, 48}, {}), sample::OUTPUT,
                 "full.mkv cannot be written: No space left");
     const auto sink = sample::openFile(path("a.mp4"), {64, 48}, {});
-    EXPECT_STOP(sink->write(numbered(0, {32, 48})), sample::FAILED, "another size");
+    EXPECT_STOP(sink->write(numbered(0, {32, 48})), sample::USAGE,
+                "a picture is 32 x 48 and the first one 64 x 48, but a video has one size");
     for (int i = 0; i < 50; ++i)
         sink->write(numbered(i % 20));
     // Dropped without finish(): nothing is left.
