@@ -19,7 +19,8 @@ ln -s "$(option CUSIGHT_ZSTD_SOURCE)" home/zstd
 
 export CUSIGHT_CACHE=$work/home CCACHE_BASEDIR=$work/sources OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # With the flags of this build, whose objects ccache has.
-export CMAKE_ARGS="-DCUSIGHT_WERROR=$(option CUSIGHT_WERROR) -DCUSIGHT_CUDA=$(option CUSIGHT_CUDA)"
+export CMAKE_ARGS="-DCUSIGHT_WERROR=$(option CUSIGHT_WERROR)"
+[ "$(option CUSIGHT_CUDA)" != OFF ] || CMAKE_ARGS+=" -DCUSIGHT_CUDA=OFF" # otherwise the demo builds it where there is a GPU
 cd sources
 ran=0 unmade=() # what skipped commands would have made
 skipped() { # COMMAND REASON
