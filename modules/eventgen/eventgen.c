@@ -108,8 +108,8 @@ static cusStatus checkTime(const char *function, const cusEventGenerator *g, int
     const int bits = g->model.random ? 24 : 42;
     CUSI_REQUIRE(time >= 0, CUS_ERROR_VALUE, "%s: time is %lld us, expected 0 or more", function, (long long)time);
     CUSI_REQUIRE(before < 0 || (time > before && time - before < (int64_t)1 << bits), CUS_ERROR_VALUE,
-                 "%s: time is %lld us, expected a time after that of the frame before, %lld us, by less than 2^%d us", function,
-                 (long long)time, (long long)before, bits);
+                 "%s: time is %lld us, expected a time after that of the frame before, %lld us, by less than 2^%d us",
+                 function, (long long)time, (long long)before, bits);
     return CUS_OK;
 }
 

@@ -152,7 +152,8 @@ static uint64_t skippedBy(Call &call, cusEventStacker *stacker) {
 // The frames, and whether more than half of the events lie outside them; on the device, where that would wait, false. spans: empty
 // unless a representation has window_times.
 static nb::tuple stack(Call &call, cusEventStacker *stacker, int rows, int cols, const std::vector<int> &types,
-                      const EventsIn &in, const Windows &windows, const std::vector<cusEventSpan> &spans, nb::handle outs) {
+                       const EventsIn &in, const Windows &windows, const std::vector<cusEventSpan> &spans,
+                       nb::handle outs) {
     const auto count = static_cast<int64_t>(windows.size());
     std::vector<Array> arrays;
     std::vector<cusMat> mats;
@@ -266,7 +267,7 @@ static Stacker *createStacker(int rows, int cols, const nb::list &list, const ch
 }
 
 static nb::tuple runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit,
-                           nb::handle windows, nb::handle outs, nb::handle stream) {
+                            nb::handle windows, nb::handle outs, nb::handle stream) {
     const Use<cusEventStacker> stacker(self.handle);
     Call call("EventStacker", stream);
     call.expect(self.device, "the EventStacker");
@@ -324,7 +325,7 @@ static void keepIdle(Idle &&one) {
 }
 
 static nb::tuple stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit, int rows, int cols,
-                            nb::handle windows, const nb::list &list, nb::handle outs, nb::handle stream) {
+                             nb::handle windows, const nb::list &list, nb::handle outs, nb::handle stream) {
     Call call("stack_events", stream);
     const EventsIn in = eventsIn(call, x, y, p, t, static_cast<TimeUnit>(unit));
     Idle one{rows, cols, call.device(), call.stream(), representationsOf(call, list), nullptr};

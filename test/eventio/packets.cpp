@@ -316,8 +316,8 @@ TEST(EventPackets, DamagedHeaders) {
     as.format = CUS_EVENTS_BAG;
     CUS_REJECTS(readAll(other, nullptr, as), FORMAT, "the file is MCAP, expected bag");
     for (const std::string version : {"2.0", "3.1", "1.0"})
-        CUS_REJECTS(Reader(bytesOf("#!AER-DAT" + version + "\r\n# This is a raw AE data file\r\n\1\2\3\4")).opened, UNSUPPORTED,
-                    "cusEventReaderOpen: the file is AEDAT " + version + ", expected AEDAT 4.0");
+        CUS_REJECTS(Reader(bytesOf("#!AER-DAT" + version + "\r\n# This is a raw AE data file\r\n\1\2\3\4")).opened,
+                    UNSUPPORTED, "cusEventReaderOpen: the file is AEDAT " + version + ", expected AEDAT 4.0");
 }
 
 TEST(EventPackets, McapChecksItsChecksums) {

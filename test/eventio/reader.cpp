@@ -303,7 +303,8 @@ TEST(EventFormats, TextVariants) {
     EXPECT_TRUE(read("0.0015; 10; 20; 1\r\n2; 11; 21; 0\r\n") == two);
     EXPECT_TRUE(read("x;y;on;timestamp\n10;20;1;1500\n11;21;0;2000000\n") == two);
     EXPECT_TRUE(read("t\tx\ty\tp\n1500\t10\t20\t1\n2000000\t11\t21\t0\n") == two);
-    for (const char *const names : {"t,x@240,y@180,on\n", "t;x@240;y@180;p\r\n"}) { // as faery and neuromorphic-drivers write them
+    for (const char *const names :
+         {"t,x@240,y@180,on\n", "t;x@240;y@180;p\r\n"}) { // as faery and neuromorphic-drivers write them
         Reader named(reference::bytesOf(names + std::string("1500,10,20,1\n2000000,11,21,0\n")));
         ASSERT_EQ(named.opened, CUS_OK) << cusLastError();
         EXPECT_EQ(named.info.width, 240);
@@ -311,7 +312,8 @@ TEST(EventFormats, TextVariants) {
         EXPECT_TRUE(named.all() == two);
     }
     for (const char *const names : {"t,x@,y@180,on\n", "t,x@240x,y@180,on\n", "t@1,x,y,on\n", "t,x@1.5,y@180,on\n"})
-        CUS_REJECTS(Reader(reference::bytesOf(names + std::string("1500,10,20,1\n"))).opened, FORMAT, "not an event recording");
+        CUS_REJECTS(Reader(reference::bytesOf(names + std::string("1500,10,20,1\n"))).opened, FORMAT,
+                    "not an event recording");
     // A size that no sensor has is none.
     Reader large(reference::bytesOf("t,x@99999999999,y@180,on\n1500,10,20,1\n"));
     EXPECT_EQ(large.info.width, 0);

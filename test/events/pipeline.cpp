@@ -188,9 +188,8 @@ TEST_P(EventPipeline, WindowsThatAreNotFullAreMadeByDefault) {
     const Events events = randomEvents(100, 12, 17, 0, random);
     const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM)};
     const SpaceEvents input(events, space());
-    for (const auto &[unit, length] : {std::pair{CUS_WINDOW_COUNT, uint64_t{101}},
-                                       {CUS_WINDOW_COUNT, 30},
-                                       {CUS_WINDOW_DURATION, uint64_t{1} << 40}}) {
+    for (const auto &[unit, length] :
+         {std::pair{CUS_WINDOW_COUNT, uint64_t{101}}, {CUS_WINDOW_COUNT, 30}, {CUS_WINDOW_DURATION, uint64_t{1} << 40}}) {
         cusWindowing w = cusWindowingDefaults();
         w.unit = unit, w.length = length;
         const size_t full = length > 100 ? 0 : 100 / length;

@@ -195,7 +195,8 @@ static cusStatus detect(const EventSource *source, const PacketFormat **format) 
     for (size_t k = 0; k < sizeof known / sizeof *known; ++k)
         if (got >= (int64_t)known[k].size && memcmp(start, known[k].magic, known[k].size) == 0)
             *format = known[k].format;
-    static const char aedat[] = "#!AER-DAT"; /* before 4.0: where the bits of x, y and polarity are depends on the camera's model */
+    static const char aedat[] =
+        "#!AER-DAT"; /* before 4.0: where the bits of x, y and polarity are depends on the camera's model */
     const size_t length = sizeof aedat - 1;
     CUSI_REQUIRE(*format || got < (int64_t)length + 3 || memcmp(start, aedat, length) != 0, CUS_ERROR_UNSUPPORTED,
                  "cusEventReaderOpen: the file is AEDAT %.3s, expected AEDAT 4.0, which iniVation's DV stores of it",
