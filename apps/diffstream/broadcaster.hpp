@@ -54,7 +54,7 @@ class Broadcaster {
 
     // Returns when the last frame is out. An error ends all connections; that of --save-wire is thrown at the end only.
     void run();
-    // Of all threads.
+    // What all threads share.
     Log &log() { return log_; }
 
     // Viewers that have completed the handshake.

@@ -18,7 +18,7 @@ class Memory {
     // "512M", "2G", "1.5T" or bytes, at least 128M, of which a reader takes half; false: invalid.
     bool parse(const std::string &text);
 
-    // Of a reader, from the start: 1 GiB, or half of what --max-memory gives.
+    // What a reader may take, from the start: 1 GiB, or half of what --max-memory gives.
     uint64_t reader() const { return reader_; }
 
     // Whether so many more bytes are allowed.

@@ -38,7 +38,7 @@ std::string lengthOption(const FrameSettings &s) {
 
 std::string inOptions(std::string message) {
     static const struct {
-        std::string library, program;
+        std::string in_library, in_programs;
     } NAMES[] = {
         {"max_gap = ", "--max-gap "},
         {"more than max_events = ", "more events than a frame may have, make --us-per-frame smaller: "},
@@ -48,9 +48,9 @@ std::string inOptions(std::string message) {
         {"which needs the option plugins and the filter installed",
          "which the programs do not decode: `h5repack -f GZIP=1 INPUT OUTPUT` rewrites it, with the filter installed"}};
     for (const auto &name : NAMES) {
-        const size_t at = message.find(name.library);
+        const size_t at = message.find(name.in_library);
         if (at != std::string::npos)
-            message.replace(at, name.library.size(), name.program);
+            message.replace(at, name.in_library.size(), name.in_programs);
     }
     return message;
 }

@@ -19,7 +19,7 @@ double stripScale(int width) {
     return std::min(3.0, std::max(0.38, width / 1200.0));
 }
 
-// Of the strip's letters: pages show wide pictures small, where thin lines fade.
+// The width of the strip's letters: pages show wide pictures small, where thin lines fade.
 int strokeOf(double scale) {
     return std::max(1, cvRound(1.7 * scale));
 }
