@@ -258,7 +258,7 @@ def test_videos(cluster, rng, tmp_path):
         with cusight.ContourMapper((48, 64)) as mapper:
             elevation, contours = mapper(image[..., 0].copy(), prev[..., 0].copy())
         assert np.array_equal(row["elevation"], elevation) and np.array_equal(row["contours"], contours)
-    assert (rows[2]["x"][0], rows[2]["y"][0], rows[2]["score"][0]) == (16, 8, 0)
+    assert (rows[2]["x"][0], rows[2]["y"][0], rows[2]["score"][0]) == (16, 8, 1)
 
 
 def test_bad_files(cluster, clean, tmp_path):
@@ -279,4 +279,4 @@ def test_example(cluster):
     environment = {**os.environ, "RAY_ADDRESS": cluster.address_info["address"]}
     done = subprocess.run([sys.executable, str(example)], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert "square1.txt: 9 windows" in done.stdout and "square2.txt: 9 windows" in done.stdout
+    assert "square1.txt: 10 windows" in done.stdout and "square2.txt: 10 windows" in done.stdout

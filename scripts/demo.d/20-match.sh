@@ -32,7 +32,7 @@ fi
 section "Filled or empty, on a conveyor belt" \
     "A generated video of soap capsules. The template is one capsule, with a mask that excludes its inside;
 the color inside each match then tells filled (green) from empty (red). A limit above the default leaves out capsules that the edge cuts off."
-run "Generating the video" cusight-belt "$WORK" --frames 200 --output "$WORK/belt.avi"
+run "Generating the video" cusight-belt "$WORK" --overwrite --frames 200 --output "$WORK/belt.avi"
 run "Inspecting it" cusight-match "$WORK/belt.avi" --template "$WORK/capsule.png" --mask "$WORK/capsule-mask.png" --top-k 4 --limit 0.95 \
     --hsv-lower 100,120,60 --hsv-upper 130,255,255 --save-matches "$WORK/matches.csv" --output "$OUT/inspected.$ENDING"
 video "$OUT/inspected.$ENDING" "Capsules on a moving belt, the filled ones in green rectangles, the empty ones in red ones." \

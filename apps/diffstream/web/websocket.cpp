@@ -30,7 +30,7 @@ struct WebContext {
 };
 
 std::shared_ptr<WebContext> makeWebContext(const char *source) {
-    const auto context = std::make_shared<WebContext>();
+    auto context = std::make_shared<WebContext>();
     context->source = source;
     return context;
 }
