@@ -77,13 +77,15 @@ CUS_API cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, con
 
 /* ---- Sums over rectangles: four reads -------------------------------------------------------------------------------- */
 
+/* Marks functions for host code and for kernels. */
 #ifdef __CUDACC__
 #define CUS_HOST_DEVICE __host__ __device__
 #else
 #define CUS_HOST_DEVICE
 #endif
+/* A cast of the language that includes this header: no warning of -Wold-style-cast in C++. */
 #ifdef __cplusplus
-#define CUS_CAST(type, value) static_cast<type>(value) /* no warning under -Wold-style-cast */
+#define CUS_CAST(type, value) static_cast<type>(value)
 #else
 #define CUS_CAST(type, value) ((type)(value))
 #endif
