@@ -54,7 +54,7 @@ cv::Mat decodeContent(const std::string &path, const std::string &content, int m
 } // namespace
 
 cv::Mat decodeImage(const std::string &name, const void *bytes, size_t count, int mode) {
-    const cv::Mat image = decoded(bytes, count, mode);
+    cv::Mat image = decoded(bytes, count, mode);
     if (image.empty())
         throw Stop(INPUT, name + " " + problemOf(std::string(static_cast<const char *>(bytes), count)));
     return image;
