@@ -117,7 +117,7 @@ std::vector<CLI::Option *> addFrameOptions(CLI::App &app, Settings &s) {
         sample::addNumber(app, "--channels", s.channels, 0, 16,
                           "mdes, mdes_count, mdes_diff: channels; stacked_histogram, voxel_grid, event_cube: time bins; 0: "
                           "their default"));
-    const std::vector<CLI::Option *> length = {
+    std::vector<CLI::Option *> length = {
         group(sample::addNumber(app, "--events-per-frame", s.events_per_frame, 1, 2000000000,
                                 "frames of N events; of videos, pictures and a window by default frames of equal time, "
                                 "--fps of them a second")),

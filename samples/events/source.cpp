@@ -28,7 +28,7 @@ void warnOutside(uint64_t outside, uint64_t inside) {
     const std::string warning =
         sample::text("more than half of the events lie outside the frame, %llu of %llu; --sensor-size is "
                      "WIDTHxHEIGHT",
-                     static_cast<unsigned long long>(outside), static_cast<unsigned long long>(outside + inside));
+                     static_cast<unsigned long long>(outside), static_cast<unsigned long long>(outside) + inside);
     sample::note("warning: %s", warning.c_str());
     sample::detail(sample::Json().add("warning", warning));
 }
