@@ -199,8 +199,7 @@ static cusStatus detect(const EventSource *source, const PacketFormat **format) 
         "#!AER-DAT"; /* before 4.0: where the bits of x, y and polarity are depends on the camera's model */
     const size_t length = sizeof aedat - 1;
     CUSI_REQUIRE(*format || got < (int64_t)length + 3 || memcmp(start, aedat, length) != 0, CUS_ERROR_UNSUPPORTED,
-                 "cusEventReaderOpen: the file is AEDAT %.3s, expected AEDAT 4.0, which iniVation's DV stores of it",
-                 start + length);
+                 "cusEventReaderOpen: the file is AEDAT %.3s, expected AEDAT 4.0: convert it first", start + length);
     return CUS_OK;
 }
 
