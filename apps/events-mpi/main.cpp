@@ -2,6 +2,7 @@
 // cusight-events byte for byte.
 #include "common/app.hpp"
 #include "common/output.hpp"
+#include "common/terminal/files.hpp"
 #include "common/terminal/progress.hpp"
 #include "common/terminal/report.hpp"
 #include "events-mpi/files/journal.hpp"
@@ -278,7 +279,9 @@ int run(int argc, char **argv) {
     } catch (const Stop &stop) {
         // Printed here, since the other ranks leave only when this one does.
         std::fprintf(stderr, "cusight-events-mpi: %s\n", sample::printable(stop.what()).c_str());
-        sample::detail(sample::Json().add("error", stop.what()));
+        sample::currentFiles().report();
+        sample::finishReport(stop.code(), stop.what());
+        sample::flushStdout();
         return stop.code();
     }
 }
