@@ -10,6 +10,8 @@ scale=$build/perf/cusight_scale
 [ -x "$one" ] && [ -x "$scale" ] || { echo "skipped: cusight-events or cusight_scale was not built"; exit 77; }
 command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_pml=ob1 # looking for fast networks takes longer than most runs here
+export OMPI_MCA_odls_base_sigkill_timeout=0 # nor does mpirun wait a second for ranks that end
 # A leak check of each rank would be one of Open MPI.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 ranks() { # N COMMAND...; a run that hangs fails, with exit code 124
@@ -197,7 +199,7 @@ for type in raw h5; do
     how="long.evt3 --events-per-frame 2000 --representation voxel_grid --resize 640x360 --output part.$type"
     "$one" --device cpu --headless ${how/part/whole} >/dev/null 2>&1 || fail "one process"
     for resume in "" --resume; do
-        mpi 3 $how $resume &
+        OMPI_MCA_odls_base_sigkill_timeout=1 mpi 3 $how $resume & # the others remove what they have not finished
         run=$!
         for _ in $(seq 200); do
             at_work && break
