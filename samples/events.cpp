@@ -568,8 +568,9 @@ class Run {
             sample::figure("left out", Json().add("left_out", pushed_ - last.last), "%llu events after the last full frame",
                            static_cast<unsigned long long>(pushed_ - last.last));
         if (output_->frames() > 1 && output_->isOnePicture())
-            sample::figure("not shown", Json().add("not_shown", output_->frames() - 1), "%llu frames before that in %s",
-                           static_cast<unsigned long long>(output_->frames() - 1), settings_.common.output.c_str());
+            sample::figure("not shown", Json().add("not_shown", output_->frames() - 1), "%llu %s before that in %s",
+                           static_cast<unsigned long long>(output_->frames() - 1),
+                           output_->frames() == 2 ? "frame" : "frames", settings_.common.output.c_str());
     }
 
     // A pipeline calls the output during a push; several devices work meanwhile.

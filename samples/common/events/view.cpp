@@ -91,7 +91,7 @@ cv::Mat byTime(const cv::Mat &frame, std::vector<Scale> &scales, Timed timed) {
                 out.at<cv::Vec3b>(y, x)[c] =
                     cv::saturate_cast<uint8_t>(BACKGROUND[c] + strength * (static_cast<float>(hue[c]) - BACKGROUND[c]));
         }
-    scales = {{"time in the frame", colors, {{0, "start"}, {1, "end"}}},
+    scales = {{"time, in the frame", colors, {{0, "start"}, {1, "end"}}},
               {"events", gradient(color(0, 0), {235, 235, 235}), {{0, "none"}, {1, "many"}}}};
     return out;
 }
@@ -119,8 +119,8 @@ cv::Mat tencode(const cv::Mat &frame, bool swap, std::vector<Scale> &scales) {
             if (cv::Vec3b &v = out.at<cv::Vec3b>(y, x); v == cv::Vec3b(0, 0, 0))
                 v = color(0, 0);
     const std::vector<Scale::Tick> ticks = {{0, "end"}, {1, "start"}};
-    scales = {{"last event darker", gradient({255, 0, 0}, {255, 255, 0}), ticks},
-              {"brighter", gradient({0, 0, 255}, {0, 255, 255}), ticks}};
+    scales = {{"darker, last event", gradient({255, 0, 0}, {255, 255, 0}), ticks},
+              {"brighter, last event", gradient({0, 0, 255}, {0, 255, 255}), ticks}};
     return out;
 }
 
@@ -141,8 +141,8 @@ cv::Mat mdes(const cv::Mat &frame, bool bytes, std::vector<Scale> &scales) {
             out.at<cv::Vec3b>(y, x) = newest < 0 ? color(0, 0) : v[newest] > 0 ? color(strength, 0) : color(0, strength);
         }
     const std::vector<Scale::Tick> ticks = {{0, "old"}, {1, "new"}};
-    scales = {{"last event darker", gradient(color(0, 0.25f), color(0, 1)), ticks},
-              {"brighter", gradient(color(0.25f, 0), color(1, 0)), ticks}};
+    scales = {{"darker, last event", gradient(color(0, 0.25f), color(0, 1)), ticks},
+              {"brighter, last event", gradient(color(0.25f, 0), color(1, 0)), ticks}};
     return out;
 }
 

@@ -35,9 +35,10 @@ void drawScale(cv::Mat part, const Scale &scale, double letters) {
     const auto widthOf = [&](const std::string &words) {
         return cv::getTextSize(words, FONT, letters, thick, nullptr).width;
     };
-    std::string words = scale.title; // without what is in parentheses, where there is little room
-    if (2 * widthOf(words) > part.cols)
-        words.erase(std::min(words.size(), words.find(" (")));
+    std::string words = scale.title; // without what is in parentheses or behind a comma, where there is little room
+    for (const char *const rest : {" (", ","})
+        if (2 * widthOf(words) > part.cols)
+            words.erase(std::min(words.size(), words.find(rest)));
     const int title = widthOf(words);
     int last = 0; // room for the half of the last number beyond the bar
     for (const Scale::Tick &tick : scale.ticks)
