@@ -49,10 +49,10 @@ cusStatus cusi_checkFields(const char *function, const char *argument, const cus
     return CUS_OK;
 }
 
-cusStatus cusi_checkReserved(const char *function, const char *owner, const uint64_t reserved[8]) {
-    for (int i = 0; i < 8; ++i)
+cusStatus cusi_checkZeros(const char *function, const char *owner, const uint64_t *reserved, size_t count) {
+    for (size_t i = 0; i < count; ++i)
         CUSI_REQUIRE(reserved[i] == 0, CUS_ERROR_VALUE,
-                     "%s: %sreserved[%d] is %llu, expected 0 (an option of a later version?)", function, owner, i,
+                     "%s: %sreserved[%zu] is %llu, expected 0 (an option of a later version?)", function, owner, i,
                      (unsigned long long)reserved[i]);
     return CUS_OK;
 }

@@ -18,8 +18,11 @@ cusStatus cusi_checkSpace(const char *function, cusSpace space);
 /* The matrix is not NULL or empty and its fields are consistent. */
 cusStatus cusi_checkFields(const char *function, const char *argument, const cusMat *mat);
 
-/* The reserved fields of a struct that the caller fills are zero. owner: what stands before the field's name, as in "options->". */
-cusStatus cusi_checkReserved(const char *function, const char *owner, const uint64_t reserved[8]);
+/* The reserved fields of a struct that the caller fills, an array, are zero. owner: what stands before the field's name, as in
+ * "options->". */
+#define cusi_checkReserved(function, owner, reserved) \
+    cusi_checkZeros(function, owner, reserved, sizeof(reserved) / sizeof *(reserved))
+cusStatus cusi_checkZeros(const char *function, const char *owner, const uint64_t *reserved, size_t count);
 
 /* A switch is 0 or 1. */
 cusStatus cusi_checkSwitch(const char *function, const char *name, int value);
