@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 
 from . import _core, _cuda, events
-from ._core import device_count, device_info
 from ._core import version as _version
+from ._cuda import device_count, device_info
 from ._errors import Error, Status
 from ._events import (
     EventPipeline,

@@ -1,41 +1,44 @@
 """Frames from the events of an event camera."""
 
+# mypy: disable-error-code="overload-overlap"
+# A name of a representation is a sequence of letters to mypy, which a list of them could be.
+
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union, overload
+from typing import TYPE_CHECKING, Any, Callable, Generic, Literal, Sequence, TypedDict, Union, overload
 
 from . import _core
 from ._columns import TimeUnit, four_columns, split, unit_number
 from ._errors import LONG, Shown, choice, device_text, integer, integers, invalid, real, spelled, warn, wrong_type
 from ._objects import Closeable
-from ._types import ArrayLike, Column, Device, EventsLike, Stream
+from ._types import (
+    ArrayLike,
+    Column,
+    Device,
+    EventsLike,
+    HostColumn,
+    HostEvents,
+    Integer,
+    Other,
+    Pairs,
+    Stream,
+    Tensors,
+    TensorT,
+    TypeVar,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
+    from ._types import F32, I8, U8, U64, Numbers
     from .events import Recording
 
-Kind = Literal[
-    "histogram",
-    "mdes",
-    "mdes_count",
-    "tencode",
-    "stacked_histogram",
-    "voxel_grid",
-    "time_surface",
-    "event_diff",
-    "event_cube",
-    "mdes_diff",
-    "mdes-count",
-    "stacked-histogram",
-    "voxel-grid",
-    "time-surface",
-    "event-diff",
-    "event-cube",
-    "mdes-diff",
-]
+ByteKind = Literal["histogram", "mdes", "mdes_count", "mdes-count", "tencode", "stacked_histogram", "stacked-histogram"]
+FloatKind = Literal["voxel_grid", "voxel-grid", "time_surface", "time-surface", "event_cube", "event-cube"]
+SignedKind = Literal["event_diff", "event-diff", "mdes_diff", "mdes-diff"]
+Kind = Union[ByteKind, FloatKind, SignedKind]
 _KINDS = {
     "histogram": 0,
     "mdes": 1,
@@ -85,7 +88,8 @@ class Windowing:
         return f"{self.length} {'events' if self.unit == 'count' else 'us'}"
 
 
-Windows = Union[int, str, Windowing]
+Windows = Union[Integer, str, Windowing]
+FramesT = TypeVar("FramesT", default=Any)  # frames in one representation, or a list of them
 
 
 _recent_windows: dict[Any, tuple[int, int, int, int]] = {}  # of recent arguments, for calls that take microseconds
@@ -194,7 +198,9 @@ class Representation:
         return self.map
 
 
-Representations = Union[Kind, Representation, Sequence[Union[Kind, Representation]]]
+SeveralKinds = Sequence[Union[Kind, Representation]]
+Representations = Union[Kind, Representation, SeveralKinds]
+
 
 
 def representations(function: str, given: Any, bins: int | None) -> tuple[list[tuple[Any, ...]], bool]:
@@ -271,10 +277,10 @@ def event_windows(
     t: Column | None = None,
     *,
     windows: Windows = 200_000,
-    count: int | None = None,
+    count: Integer | None = None,
     time_unit: TimeUnit | None = None,
     stream: Stream | None = None,
-) -> NDArray[Any]:
+) -> U64:
     """Lists the windows of events: (n, 2) uint64 in host memory, the first event and the one after the last of each.
 
     t: (n,) times, non-decreasing, as `stack_events`; on the GPU the call waits for the stream. Windows by count need only `count`,
@@ -293,34 +299,91 @@ def event_windows(
     return numpy.frombuffer(raw, numpy.uint64).reshape(-1, 2)
 
 
+class CallOptions(TypedDict, total=False):
+    """The arguments of `EventStacker` that do not change what it returns."""
+
+    windows: Windows | Pairs
+    time_unit: TimeUnit | None
+    stream: Stream | None
+
+
+class StackOptions(CallOptions, total=False):
+    """The same of `stack_events`."""
+
+    bins: int | None
+
+
 @overload
 def stack_events(
-    events: EventsLike,
-    shape: Sequence[int],
-    /,
-    *,
-    windows: Windows | ArrayLike = 200_000,
-    representation: Representations = "histogram",
-    bins: int | None = None,
-    columns: str | None = None,
-    time_unit: TimeUnit | None = None,
-    out: ArrayLike | Sequence[ArrayLike] | None = None,
-    stream: Stream | None = None,
+    events: Tensors[TensorT], shape: Sequence[int], /, *, representation: Kind | Representation = ..., columns: str | None = ..., out: TensorT | None = ..., **options: Unpack[StackOptions]
+) -> TensorT: ...
+@overload
+def stack_events(
+    events: Tensors[TensorT], shape: Sequence[int], /, *, representation: SeveralKinds, columns: str | None = ..., out: Sequence[TensorT] | None = ..., **options: Unpack[StackOptions]
+) -> list[TensorT]: ...
+@overload
+def stack_events(
+    events: Other, shape: Sequence[int], /, *, representation: Representations = ..., columns: str | None = ..., out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[StackOptions]
 ) -> Any: ...
 @overload
 def stack_events(
-    x: Column,
-    y: Column,
-    p: Column,
-    t: Column | None,
-    shape: Sequence[int],
-    *,
-    windows: Windows | ArrayLike = 200_000,
-    representation: Representations = "histogram",
-    bins: int | None = None,
-    time_unit: TimeUnit | None = None,
-    out: ArrayLike | Sequence[ArrayLike] | None = None,
-    stream: Stream | None = None,
+    events: HostEvents, shape: Sequence[int], /, *, representation: ByteKind = ..., columns: str | None = ..., out: U8 | None = ..., **options: Unpack[StackOptions]
+) -> U8: ...
+@overload
+def stack_events(
+    events: HostEvents, shape: Sequence[int], /, *, representation: FloatKind, columns: str | None = ..., out: F32 | None = ..., **options: Unpack[StackOptions]
+) -> F32: ...
+@overload
+def stack_events(
+    events: HostEvents, shape: Sequence[int], /, *, representation: SignedKind, columns: str | None = ..., out: I8 | None = ..., **options: Unpack[StackOptions]
+) -> I8: ...
+@overload
+def stack_events(
+    events: HostEvents, shape: Sequence[int], /, *, representation: Representation, columns: str | None = ..., out: Numbers | None = ..., **options: Unpack[StackOptions]
+) -> Numbers: ...
+@overload
+def stack_events(
+    events: HostEvents, shape: Sequence[int], /, *, representation: SeveralKinds, columns: str | None = ..., out: Sequence[Numbers] | None = ..., **options: Unpack[StackOptions]
+) -> list[Numbers]: ...
+@overload
+def stack_events(
+    events: EventsLike, shape: Sequence[int], /, *, representation: Representations = ..., columns: str | None = ..., out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[StackOptions]
+) -> Any: ...
+@overload
+def stack_events(
+    x: TensorT, y: TensorT, p: TensorT, t: TensorT | None, shape: Sequence[int], *, representation: Kind | Representation = ..., out: TensorT | None = ..., **options: Unpack[StackOptions]
+) -> TensorT: ...
+@overload
+def stack_events(
+    x: TensorT, y: TensorT, p: TensorT, t: TensorT | None, shape: Sequence[int], *, representation: SeveralKinds, out: Sequence[TensorT] | None = ..., **options: Unpack[StackOptions]
+) -> list[TensorT]: ...
+@overload
+def stack_events(
+    x: Other, y: Column, p: Column, t: Column | None, shape: Sequence[int], *, representation: Representations = ..., out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[StackOptions]
+) -> Any: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: ByteKind = ..., out: U8 | None = ..., **options: Unpack[StackOptions]
+) -> U8: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: FloatKind, out: F32 | None = ..., **options: Unpack[StackOptions]
+) -> F32: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: SignedKind, out: I8 | None = ..., **options: Unpack[StackOptions]
+) -> I8: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: Representation, out: Numbers | None = ..., **options: Unpack[StackOptions]
+) -> Numbers: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: SeveralKinds, out: Sequence[Numbers] | None = ..., **options: Unpack[StackOptions]
+) -> list[Numbers]: ...
+@overload
+def stack_events(
+    x: Column, y: Column, p: Column, t: Column | None, shape: Sequence[int], *, representation: Representations = ..., out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[StackOptions]
 ) -> Any: ...
 def stack_events(
     x: Column | EventsLike,
@@ -329,7 +392,7 @@ def stack_events(
     t: Column | None = None,
     shape: Sequence[int] | None = None,
     *,
-    windows: Windows | ArrayLike = 200_000,
+    windows: Windows | Pairs = 200_000,
     representation: Representations = "histogram",
     bins: int | None = None,
     columns: str | None = None,
@@ -388,7 +451,7 @@ def release_workspace() -> None:
     _core.release_idle()
 
 
-class EventStacker(Closeable):
+class EventStacker(Closeable, Generic[FramesT]):
     """Makes frames of windows of events, with a workspace that is allocated once.
 
     shape: (rows, cols) of the frames. representation, bins: as `stack_events`. device: "cpu", "cuda" or "cuda:N".
@@ -396,6 +459,30 @@ class EventStacker(Closeable):
     Use one object per thread or stream.
     """
 
+    @overload
+    def __init__(
+        self: EventStacker[U8], shape: Sequence[int], representation: ByteKind = ..., *, bins: int | None = ..., device: Device = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[F32], shape: Sequence[int], representation: FloatKind, *, bins: int | None = ..., device: Device = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[I8], shape: Sequence[int], representation: SignedKind, *, bins: int | None = ..., device: Device = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[Numbers], shape: Sequence[int], representation: Representation, *, bins: int | None = ..., device: Device = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[list[Numbers]], shape: Sequence[int], representation: SeveralKinds, *, bins: int | None = ..., device: Device = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[Any], shape: Sequence[int], representation: Representations, *, bins: int | None = ..., device: Device = ...
+    ) -> None: ...
     def __init__(
         self,
         shape: Sequence[int],
@@ -410,6 +497,38 @@ class EventStacker(Closeable):
         self._size = rows, cols
         self._about = f"{rows} x {cols} pixels, {kinds_text(representation)}, {device}"
 
+    @overload  # a list, as that of the representations
+    def __call__(
+        self: EventStacker[list[Numbers]], events: Tensors[TensorT], /, *, columns: str | None = ..., out: Sequence[TensorT] | None = ..., **options: Unpack[CallOptions]
+    ) -> list[TensorT]: ...
+    @overload
+    def __call__(
+        self: EventStacker[list[Numbers]], x: TensorT, y: TensorT, p: TensorT, t: TensorT | None = ..., *, out: Sequence[TensorT] | None = ..., **options: Unpack[CallOptions]
+    ) -> list[TensorT]: ...
+    @overload
+    def __call__(
+        self, events: Tensors[TensorT], /, *, columns: str | None = ..., out: TensorT | None = ..., **options: Unpack[CallOptions]
+    ) -> TensorT: ...
+    @overload
+    def __call__(
+        self, x: TensorT, y: TensorT, p: TensorT, t: TensorT | None = ..., *, out: TensorT | None = ..., **options: Unpack[CallOptions]
+    ) -> TensorT: ...
+    @overload
+    def __call__(
+        self, events: Other, /, *, columns: str | None = ..., out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[CallOptions]
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self, x: Other, y: Column, p: Column, t: Column | None = ..., *, out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[CallOptions]
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self, events: HostEvents, /, *, columns: str | None = ..., out: Numbers | Sequence[Numbers] | None = ..., **options: Unpack[CallOptions]
+    ) -> FramesT: ...
+    @overload
+    def __call__(
+        self, x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None = ..., *, out: Numbers | Sequence[Numbers] | None = ..., **options: Unpack[CallOptions]
+    ) -> FramesT: ...
     def __call__(
         self,
         x: Column | EventsLike,
@@ -417,7 +536,7 @@ class EventStacker(Closeable):
         p: Column | None = None,
         t: Column | None = None,
         *,
-        windows: Windows | ArrayLike = 200_000,
+        windows: Windows | Pairs = 200_000,
         columns: str | None = None,
         time_unit: TimeUnit | None = None,
         out: ArrayLike | Sequence[ArrayLike] | None = None,
@@ -439,7 +558,7 @@ class EventStacker(Closeable):
 
 
 @dataclass(frozen=True, repr=False)
-class FrameBatch:
+class FrameBatch(Generic[FramesT]):
     """Frames of consecutive windows: what an EventPipeline delivers.
 
     first: index of the first window in the recording. windows: (n, 2) uint64, first and last event of each.
@@ -447,15 +566,16 @@ class FrameBatch:
     """
 
     first: int
-    windows: NDArray[Any]
-    frames: Any
+    windows: U64
+    frames: FramesT
 
     def __len__(self) -> int:
         return len(self.windows)
 
     def __repr__(self) -> str:
-        many = isinstance(self.frames, list)
-        shown = [f"{tuple(one.shape)} {str(one.dtype).rpartition('.')[2]}" for one in (self.frames if many else [self.frames])]
+        frames: Any = self.frames
+        many = isinstance(frames, list)
+        shown = [f"{tuple(one.shape)} {str(one.dtype).rpartition('.')[2]}" for one in (frames if many else [frames])]
         return f"FrameBatch(first={self.first}, windows={len(self)}, frames={'[' + ', '.join(shown) + ']' if many else shown[0]})"
 
 
@@ -484,6 +604,19 @@ class PipelineCounts:
     decoded: ReaderCounts | None = field(default=None, repr=False)
 
 
+class PipelineOptions(TypedDict, total=False):
+    """The options of `EventPipeline` that do not change the type of its frames."""
+
+    bins: int | None
+    windows: Windows
+    first_window: int
+    end_window: int
+    max_events: int
+    batch_windows: int
+    max_gap: int
+    recording: Recording | None
+
+
 class EventPipeline(Closeable):
     """Makes frames of a recording of any length that is pushed in pieces, in fixed memory.
 
@@ -504,11 +637,83 @@ class EventPipeline(Closeable):
     have none; NotImplementedError for a recording of another format.
     """
 
+    @overload
+    def __init__(
+        self,
+        shape: Sequence[int],
+        representation: ByteKind,
+        sink: Callable[[FrameBatch[U8]], object],
+        *,
+        device: Literal["cpu"] = ...,
+        deliver: Literal["cpu"] | None = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[PipelineOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        shape: Sequence[int],
+        representation: FloatKind,
+        sink: Callable[[FrameBatch[F32]], object],
+        *,
+        device: Literal["cpu"] = ...,
+        deliver: Literal["cpu"] | None = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[PipelineOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        shape: Sequence[int],
+        representation: SignedKind,
+        sink: Callable[[FrameBatch[I8]], object],
+        *,
+        device: Literal["cpu"] = ...,
+        deliver: Literal["cpu"] | None = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[PipelineOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        shape: Sequence[int],
+        representation: Representation,
+        sink: Callable[[FrameBatch[Numbers]], object],
+        *,
+        device: Literal["cpu"] = ...,
+        deliver: Literal["cpu"] | None = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[PipelineOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        shape: Sequence[int],
+        representation: SeveralKinds,
+        sink: Callable[[FrameBatch[list[Numbers]]], object],
+        *,
+        device: Literal["cpu"] = ...,
+        deliver: Literal["cpu"] | None = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[PipelineOptions],
+    ) -> None: ...
+    @overload
     def __init__(
         self,
         shape: Sequence[int],
         representation: Representations,
-        sink: Callable[[FrameBatch], object],
+        sink: Callable[[FrameBatch[Any]], object],
+        *,
+        device: Device = ...,
+        deliver: Device | None = ...,
+        framework: str | None = ...,
+        **options: Unpack[PipelineOptions],
+    ) -> None: ...
+    def __init__(
+        self,
+        shape: Sequence[int],
+        representation: Representations,
+        sink: Callable[[FrameBatch[Any]], object],
         *,
         bins: int | None = None,
         windows: Windows = 200_000,
@@ -584,7 +789,7 @@ class EventPipeline(Closeable):
         """Adds the next events, in host memory, as `stack_events` takes them. The arrays may be reused afterwards."""
         self._core.push(*four_columns("EventPipeline.push", x, y, p, t, columns), unit_number("EventPipeline.push", time_unit))
 
-    def push_recording(self, count: int = 1 << 22) -> bool:
+    def push_recording(self, count: Integer = 1 << 22) -> bool:
         """Decodes the next bytes of the recording, at most `count` of them (2^25 at once), and returns whether there were any. Raises
         ValueError that names the file's byte if it is damaged there; the events before it have been pushed, and `flush` delivers them.
         """

@@ -4,11 +4,14 @@
         train(batch)  # (windows, rows, cols, bins) float32
 """
 
+# mypy: disable-error-code="overload-overlap"
+# As in _events.py.
+
 from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Generic, Iterator, Literal, NamedTuple, Sequence, TypedDict, Union, overload
 
 from . import _core
 from ._columns import TimeUnit, four_columns, unit_number
@@ -34,6 +37,7 @@ from ._events import (
     EventPipeline,
     EventStacker,
     FrameBatch,
+    FramesT,
     PipelineCounts,
     ReaderCounts,
     Representation,
@@ -49,11 +53,15 @@ from ._events import (
 )
 from ._framediff import frame_shape
 from ._objects import Closeable
-from ._types import ArrayLike, Column, Device, EventsLike, Stream
+from ._types import ArrayLike, Column, Device, EventsLike, Integer, Other, Stream, Tensor, TensorT
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from ._events import ByteKind, FloatKind, SeveralKinds, SignedKind
+    from ._types import F32, I8, U8, Numbers, Picture
 
 __all__ = [
     "EventFilter",
@@ -129,6 +137,21 @@ class Events(NamedTuple):
         return f"Events({_extent('events', self.t)})"
 
 
+if TYPE_CHECKING:
+
+    class TensorEvents(tuple[TensorT, TensorT, TensorT, TensorT]):
+        """Events of tensors, which NamedTuple can say from Python 3.11 on."""
+
+        @property
+        def x(self) -> TensorT: ...
+        @property
+        def y(self) -> TensorT: ...
+        @property
+        def p(self) -> TensorT: ...
+        @property
+        def t(self) -> TensorT: ...
+
+
 class Triggers(NamedTuple):
     """External triggers as parallel NumPy arrays: t int64 (microseconds), id int16 (of the camera's input), value uint8 (1 rising, 0
     falling)."""
@@ -139,6 +162,19 @@ class Triggers(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Triggers({_extent('triggers', self.t)})"
+
+
+class FramesOptions(TypedDict, total=False):
+    """The options of `Recording.frames` that do not change their type."""
+
+    windows: Windows
+    bins: int | None
+    batch: int
+    shape: Sequence[int] | None
+    first_window: int
+    end_window: int
+    max_events: int
+    max_gap: int
 
 
 class Recording(Closeable):
@@ -165,8 +201,10 @@ class Recording(Closeable):
             if isinstance(self._source, str) and not os.path.exists(self._source):
                 raise MissingFileError(Status.IO, str(error)) from None
             raise
-        self.format, width, height, count, first, last, self.camera = self._core.info()
-        self.shape = (height, width)
+        form, width, height, count, first, last, camera = self._core.info()
+        self.format: str = form
+        self.camera: str = camera
+        self.shape: tuple[int, int] = (height, width)
         self.count: int | None = int(count) if count >= 0 else None
         self.first_time: int | None = int(first) if first >= 0 else None
         self.last_time: int | None = int(last) if last >= 0 else None
@@ -181,15 +219,15 @@ class Recording(Closeable):
         if self.first_time is not None and self.last_time is not None:
             self._about += f", {self.first_time} .. {self.last_time} us"
 
-    def read(self, count: int | None = None) -> Events:
+    def read(self, count: Integer | None = None) -> Events:
         """Reads up to `count` events, fewer only at the end; None: all that are left, in 13 bytes each. If the recording is damaged, the
         events before the damage are returned and the next call raises (EOFError, ValueError, OSError)."""
         if count is None:
             return self._rest()
-        count = integer("Recording.read", "count", count, 1, LONG)
+        most = integer("Recording.read", "count", count, 1, LONG)
         self._counted = None
-        x, y, p, t, n = self._core.read(count)
-        if n == count:
+        x, y, p, t, n = self._core.read(most)
+        if n == most:
             return Events(x, y, p, t)
         return Events(x[:n].copy(), y[:n].copy(), p[:n].copy(), t[:n].copy())
 
@@ -211,16 +249,16 @@ class Recording(Closeable):
                 return
             yield events
 
-    def seek(self, time: int) -> int:
+    def seek(self, time: Integer) -> int:
         """The next event read will be the first with t >= `time` (microseconds). Returns its index. `frames` starts there too."""
         index = int(self._core.seek_time(microseconds("Recording.seek", "time", time)))
         self._start, self._counted = index, None
         return index
 
-    def seek_index(self, index: int) -> None:
+    def seek_index(self, index: Integer) -> None:
         """The next event read will be number `index`, from 0."""
-        self._core.seek_index(integer("Recording.seek_index", "index", index, 0, LONG))
-        self._start, self._counted = index, None
+        self._start, self._counted = integer("Recording.seek_index", "index", index, 0, LONG), None
+        self._core.seek_index(self._start)
 
     @property
     def triggers(self) -> Triggers:
@@ -234,6 +272,55 @@ class Recording(Closeable):
         """What was read, and what was skipped, since the recording was opened or last sought, or by the last iteration of frames."""
         return self._counted or ReaderCounts(*self._core.counts())
 
+    @overload
+    def frames(
+        self,
+        *,
+        representation: ByteKind = ...,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[U8]: ...
+    @overload
+    def frames(
+        self,
+        *,
+        representation: FloatKind,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[F32]: ...
+    @overload
+    def frames(
+        self,
+        *,
+        representation: SignedKind,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[I8]: ...
+    @overload
+    def frames(
+        self,
+        *,
+        representation: Representation,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[Numbers]: ...
+    @overload
+    def frames(
+        self,
+        *,
+        representation: SeveralKinds,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[list[Numbers]]: ...
+    @overload
+    def frames(
+        self, *, representation: Representations = ..., device: Device = ..., framework: str | None = ..., **options: Unpack[FramesOptions]
+    ) -> Frames[Any]: ...
     def frames(
         self,
         *,
@@ -248,7 +335,7 @@ class Recording(Closeable):
         end_window: int = 0,
         max_events: int = 0,
         max_gap: int = 0,
-    ) -> Frames:
+    ) -> Frames[Any]:
         """Frames of the recording from the place last sought (or the beginning), in batches.
 
         windows, representation, bins: as `stack_events`.
@@ -292,7 +379,7 @@ class Recording(Closeable):
         return Recording, (source, self._options)
 
 
-class Frames:
+class Frames(Generic[FramesT]):
     """Batches of frames of a Recording. Each iteration starts again at the same place; the length is the number of batches, where
     the recording knows it. Two iterations of one recording must not run at the same time."""
 
@@ -320,25 +407,25 @@ class Frames:
             raise TypeError("the number of windows is known only after reading all of the recording")
         return -(-self.windows // self._batch)
 
-    def seek(self, time: int) -> Frames:
+    def seek(self, time: Integer) -> Frames[FramesT]:
         """The same frames from the first event with t >= `time` (microseconds); windows are counted from there."""
         self._recording.seek(time)
         return Frames(self._recording, self._size, self._batch, self._arguments)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[FramesT]:
         for batch in self.batches():
             yield batch.frames
 
-    def batches(self) -> Iterator[FrameBatch]:
+    def batches(self) -> Iterator[FrameBatch[FramesT]]:
         """The batches as FrameBatch: frames with the indices of their windows and events."""
-        recording, ready = self._recording, list[FrameBatch]()
+        recording, ready = self._recording, list[FrameBatch[FramesT]]()
         recording._core.seek_index(self._start)
         recording._counted = None
         decodes = not self._start and self._decodes()
         source = recording if decodes else None
         with EventPipeline(self._size, sink=ready.append, recording=source, **self._arguments) as pipeline:
             pieces = self._push_bytes(pipeline, ready) if decodes else self._push_events(pipeline)
-            held: list[FrameBatch] = []
+            held: list[FrameBatch[FramesT]] = []
             failure: Error | None = None
             while failure is None:
                 try:
@@ -374,7 +461,7 @@ class Frames:
             pipeline.push(*events)
             yield None
 
-    def _push_bytes(self, pipeline: EventPipeline, ready: list[FrameBatch]) -> Iterator[None]:
+    def _push_bytes(self, pipeline: EventPipeline, ready: list[FrameBatch[FramesT]]) -> Iterator[None]:
         """Pieces of so many bytes that each makes a few batches, which wait in memory."""
         count = _LEAST_BYTES
         while pipeline.push_recording(count):
@@ -382,7 +469,9 @@ class Frames:
             count = max(_LEAST_BYTES, count // 2) if made > 4 * self._batch else min(_MOST_BYTES, 2 * count)
             yield None
 
-    def _regroup(self, held: list[FrameBatch], ready: list[FrameBatch]) -> Iterator[FrameBatch]:
+    def _regroup(
+        self, held: list[FrameBatch[FramesT]], ready: list[FrameBatch[FramesT]]
+    ) -> Iterator[FrameBatch[FramesT]]:
         """Batches of exactly the length that was asked for; what is left stays in `held`."""
         have = sum(map(len, held))
         while ready:
@@ -423,11 +512,11 @@ def _windows_within(extent: int, cut: Windowing) -> int:
     return complete + int(cut.keep_incomplete and complete * stride < extent)
 
 
-def _slice(batch: FrameBatch, first: int, last: int) -> FrameBatch:
+def _slice(batch: FrameBatch[FramesT], first: int, last: int) -> FrameBatch[FramesT]:
     if first == 0 and last == len(batch):
         return batch
-    many = isinstance(batch.frames, list)
-    frames = [f[first:last] for f in batch.frames] if many else batch.frames[first:last]
+    whole: Any = batch.frames
+    frames: Any = [f[first:last] for f in whole] if isinstance(whole, list) else whole[first:last]
     return FrameBatch(batch.first + first, batch.windows[first:last], frames)
 
 
@@ -442,15 +531,13 @@ def _concatenate(arrays: list[Any]) -> Any:
     raise TypeError("batches on the GPU need framework='torch' or 'cupy'")
 
 
-def _join(batches: list[FrameBatch]) -> FrameBatch:
+def _join(batches: list[FrameBatch[FramesT]]) -> FrameBatch[FramesT]:
     if len(batches) == 1:
         return batches[0]
     import numpy
 
-    if isinstance(batches[0].frames, list):
-        frames: Any = [_concatenate(list(parts)) for parts in zip(*(b.frames for b in batches))]
-    else:
-        frames = _concatenate([b.frames for b in batches])
+    parts: list[Any] = [b.frames for b in batches]
+    frames: Any = [_concatenate(list(each)) for each in zip(*parts)] if isinstance(parts[0], list) else _concatenate(parts)
     return FrameBatch(batches[0].first, numpy.concatenate([b.windows for b in batches]), frames)
 
 
@@ -544,8 +631,8 @@ class EventFilter(Closeable):
         self,
         shape: Sequence[int],
         *,
-        begin: int | None = None,
-        end: int | None = None,
+        begin: Integer | None = None,
+        end: Integer | None = None,
         hot_events: int = 0,
         hot_period: int = 1_000_000,
         activity: int = 0,
@@ -704,14 +791,20 @@ class EventGenerator(Closeable):
         numbers = (*(real("EventGenerator", name, value) for name, value in given.items()), rest)
         self._core = _core.EventGenerator(rows, cols, numbers, seed, device_text("EventGenerator", device), max_events)
 
-    def push(self, frame: ArrayLike, time: int) -> Events:
+    def push(self, frame: Picture | Tensor | Other, time: Integer) -> Events:
         """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first.
 
         For generators on the CPU.
         """
         return Events(*self._core.push(frame, microseconds("EventGenerator.push", "time", time)))
 
-    def run(self, frames: ArrayLike, times: Column, *, stream: Stream | None = None) -> Events:
+    @overload
+    def run(self, frames: Picture, times: Column, *, stream: Stream | None = ...) -> Events: ...
+    @overload
+    def run(self, frames: TensorT, times: Column, *, stream: Stream | None = ...) -> TensorEvents[TensorT]: ...
+    @overload
+    def run(self, frames: Other, times: Column, *, stream: Stream | None = ...) -> Any: ...
+    def run(self, frames: ArrayLike, times: Column, *, stream: Stream | None = None) -> Any:
         """Events of many frames, (n, rows, cols) uint8 on the generator's device, at `times` in microseconds.
 
         The events are arrays on the same device. Frames are processed twice, first to count; many at once are faster than few.
