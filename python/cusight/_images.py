@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Sequence, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _core
 from ._errors import ArgumentValueError, Status, integer, integers, invalid
@@ -24,7 +24,7 @@ def heatmap(
     cur: Picture,
     *,
     full_scale: int = ...,
-    colors: Buffer | None = ...,
+    colors: U8 | Buffer | None = ...,
     out: U8 | None = ...,
     stream: Stream | None = ...,
 ) -> U8: ...
@@ -34,7 +34,7 @@ def heatmap(
     cur: ArrayLike,
     *,
     full_scale: int = ...,
-    colors: Buffer | None = ...,
+    colors: U8 | Buffer | None = ...,
     out: TensorT | None = ...,
     stream: Stream | None = ...,
 ) -> TensorT: ...
@@ -44,7 +44,7 @@ def heatmap(
     cur: ArrayLike,
     *,
     full_scale: int = ...,
-    colors: Buffer | None = ...,
+    colors: U8 | Buffer | None = ...,
     out: ArrayLike | None = ...,
     stream: Stream | None = ...,
 ) -> Any: ...
@@ -53,7 +53,7 @@ def heatmap(
     cur: ArrayLike,
     *,
     full_scale: int = 765,
-    colors: Buffer | None = None,
+    colors: U8 | Buffer | None = None,
     out: ArrayLike | None = None,
     stream: Stream | None = None,
 ) -> Any:
@@ -68,7 +68,7 @@ def heatmap(
     """
     table = None
     if colors is not None:
-        view = memoryview(colors)
+        view = memoryview(colors)  # type: ignore[arg-type, unused-ignore]
         if view.format != "B" or view.shape != (766, 3):
             about = f"{view.shape} of format {view.format!r}"
             raise ArgumentValueError(Status.VALUE, f"heatmap: colors is {about}, expected (766, 3) uint8")
@@ -77,9 +77,7 @@ def heatmap(
 
 
 @overload
-def noise_view(
-    prev: Picture, cur: Picture, *, threshold: int = ..., out: U8 | None = ..., stream: Stream | None = ...
-) -> U8: ...
+def noise_view(prev: Picture, cur: Picture, *, threshold: int = ..., out: U8 | None = ..., stream: Stream | None = ...) -> U8: ...
 @overload
 def noise_view(
     prev: TensorT, cur: ArrayLike, *, threshold: int = ..., out: TensorT | None = ..., stream: Stream | None = ...

@@ -36,7 +36,8 @@ def _pair(out: Any, sqsum: bool) -> tuple[Any, Any]:
 
 @overload
 def integral(
-    src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ..., stream: Stream | None = ...
+    src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ...,
+    stream: Stream | None = ...,
 ) -> I32: ...
 @overload
 def integral(
@@ -72,13 +73,16 @@ def integral(
 ) -> tuple[Numbers, F64]: ...
 @overload
 def integral(
-    src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True], out: tuple[TensorT | None, TensorT | None] | None = ..., stream: Stream | None = ...
+    src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True], out: tuple[TensorT | None, TensorT | None] | None = ...,
+    stream: Stream | None = ...,
 ) -> tuple[TensorT, TensorT]: ...
 @overload
 def integral(
     src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ..., stream: Stream | None = ...
 ) -> Any: ...
-def integral(src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None) -> Any:
+def integral(
+    src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None
+) -> Any:
     """The integral image of `src`, and with `sqsum` also that of its squares.
 
     ``table[y, x]`` is the sum of ``src[:y, :x]``, as in cv2.integral; of several channels, each has its own.
@@ -100,9 +104,7 @@ def integral(src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False,
 
 
 @overload
-def box_sums(
-    table: I32 | F64, boxes: I32 | Other, *, out: F64 | None = ..., stream: Stream | None = ...
-) -> F64: ...
+def box_sums(table: I32 | F64, boxes: I32 | Other, *, out: F64 | None = ..., stream: Stream | None = ...) -> F64: ...
 @overload
 def box_sums(table: TensorT, boxes: ArrayLike, *, out: TensorT | None = ..., stream: Stream | None = ...) -> TensorT: ...
 @overload
@@ -141,11 +143,13 @@ class Integrator(Closeable):
 
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ..., stream: Stream | None = ...
+        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ...,
+        stream: Stream | None = ...,
     ) -> I32: ...
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+        self, src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[False] = ..., out: F64 | None = ...,
+        stream: Stream | None = ...,
     ) -> F64: ...
     @overload
     def __call__(
@@ -153,11 +157,13 @@ class Integrator(Closeable):
     ) -> F64: ...
     @overload
     def __call__(
-        self, src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: I32 | F64 | None = ..., stream: Stream | None = ...
+        self, src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: I32 | F64 | None = ...,
+        stream: Stream | None = ...,
     ) -> Numbers: ...
     @overload
     def __call__(
-        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: TensorT | None = ..., stream: Stream | None = ...
+        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: TensorT | None = ...,
+        stream: Stream | None = ...,
     ) -> TensorT: ...
     @overload
     def __call__(
@@ -177,11 +183,13 @@ class Integrator(Closeable):
     ) -> tuple[Numbers, F64]: ...
     @overload
     def __call__(
-        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True], out: tuple[TensorT | None, TensorT | None] | None = ..., stream: Stream | None = ...
+        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True],
+        out: tuple[TensorT | None, TensorT | None] | None = ..., stream: Stream | None = ...,
     ) -> tuple[TensorT, TensorT]: ...
     @overload
     def __call__(
-        self, src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ..., stream: Stream | None = ...
+        self, src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ...,
+        stream: Stream | None = ...,
     ) -> Any: ...
     def __call__(
         self, src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None

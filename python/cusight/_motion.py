@@ -120,7 +120,8 @@ class MotionDetector(Closeable):
     def __call__(self, frames: Picture | Tensor | Other, times: Integer | None = ..., *, stream: Stream | None = ...) -> Motion: ...
     @overload
     def __call__(
-        self, frames: Sequence[Picture | Tensor | Other | None], times: Sequence[Integer] | None = ..., *, stream: Stream | None = ...
+        self, frames: Sequence[Picture | Tensor | Other | None], times: Sequence[Integer] | None = ..., *,
+        stream: Stream | None = ...,
     ) -> list[Motion]: ...
     def __call__(
         self,

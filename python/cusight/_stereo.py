@@ -11,7 +11,7 @@ from ._objects import Closeable
 from ._types import ArrayLike, Device, Other, Stream, Tensor, TensorT, TypeVar
 
 if TYPE_CHECKING:
-    from ._types import F32, U8, U16, Elevation, Numbers, Picture
+    from ._types import F32, U8, U16, Elevation, Numbers, Picture, Shorts
 
 ElevationT = TypeVar("ElevationT", default=Any)
 _BORDERS = {"wrap": 0, "zero": 1}
@@ -119,7 +119,9 @@ def stereo_edges(
 def stereo_edges(
     image: Other, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
 ) -> Any: ...
-def stereo_edges(image: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Any:
+def stereo_edges(
+    image: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Edges of one image: (rows, cols) uint8, 255 at an edge. image: (rows, cols) uint8, or float32 with brightness 0 to 1."""
     return _core.stereo_edges(image, _numbers(options), out, stream)
 
@@ -136,14 +138,17 @@ def stereo_census(
 def stereo_census(
     image: Other, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
 ) -> Any: ...
-def stereo_census(image: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Any:
+def stereo_census(
+    image: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Census transform (Zabih and Woodfill, 1994): (rows, cols) uint8, a bit for each neighbor that is brighter."""
     return _core.stereo_census(image, _numbers(options), out, stream)
 
 
 @overload
 def stereo_elevation(
-    left: Picture, right: Picture | Other, options: StereoOptions | None = ..., *, out: U16 | None = ..., stream: Stream | None = ...
+    left: Picture, right: Picture | Other, options: StereoOptions | None = ..., *, out: U16 | None = ...,
+    stream: Stream | None = ...,
 ) -> U16: ...
 @overload
 def stereo_elevation(
@@ -154,7 +159,8 @@ def stereo_elevation(
     left: Other, right: ArrayLike, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
 ) -> Any: ...
 def stereo_elevation(
-    left: ArrayLike, right: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+    left: ArrayLike, right: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None,
+    stream: Stream | None = None,
 ) -> Any:
     """Elevation from the edges or census codes of both images: (rows, cols) uint16, 1 + the best shift, 0 for a hole."""
     return _core.stereo_elevation(left, right, _numbers(options), out, stream)
@@ -162,15 +168,18 @@ def stereo_elevation(
 
 @overload
 def stereo_elevation_confidence(
-    left: Picture, right: Picture | Other, options: StereoOptions | None = ..., *, out: U16 | None = ..., confidence: U8 | None = ..., stream: Stream | None = ...
+    left: Picture, right: Picture | Other, options: StereoOptions | None = ..., *, out: U16 | None = ...,
+    confidence: U8 | None = ..., stream: Stream | None = ...,
 ) -> tuple[U16, U8]: ...
 @overload
 def stereo_elevation_confidence(
-    left: TensorT, right: ArrayLike, options: StereoOptions | None = ..., *, out: TensorT | None = ..., confidence: TensorT | None = ..., stream: Stream | None = ...
+    left: TensorT, right: ArrayLike, options: StereoOptions | None = ..., *, out: TensorT | None = ...,
+    confidence: TensorT | None = ..., stream: Stream | None = ...,
 ) -> tuple[TensorT, TensorT]: ...
 @overload
 def stereo_elevation_confidence(
-    left: Other, right: ArrayLike, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., confidence: ArrayLike | None = ..., stream: Stream | None = ...
+    left: Other, right: ArrayLike, options: StereoOptions | None = ..., *, out: ArrayLike | None = ...,
+    confidence: ArrayLike | None = ..., stream: Stream | None = ...,
 ) -> Any: ...
 def stereo_elevation_confidence(
     left: ArrayLike,
@@ -234,23 +243,15 @@ def stereo_fill(
 
 
 @overload
-def stereo_median(
-    elevation: U16, size: int = ..., *, out: U16 | None = ..., stream: Stream | None = ...
-) -> U16: ...
+def stereo_median(elevation: Shorts, size: int = ..., *, out: U16 | None = ..., stream: Stream | None = ...) -> U16: ...
 @overload
-def stereo_median(
-    elevation: F32, size: int = ..., *, out: F32 | None = ..., stream: Stream | None = ...
-) -> F32: ...
+def stereo_median(elevation: F32, size: int = ..., *, out: F32 | None = ..., stream: Stream | None = ...) -> F32: ...
 @overload
 def stereo_median(elevation: Picture, size: int = ..., *, out: Elevation | None = ..., stream: Stream | None = ...) -> Numbers: ...
 @overload
-def stereo_median(
-    elevation: TensorT, size: int = ..., *, out: TensorT | None = ..., stream: Stream | None = ...
-) -> TensorT: ...
+def stereo_median(elevation: TensorT, size: int = ..., *, out: TensorT | None = ..., stream: Stream | None = ...) -> TensorT: ...
 @overload
-def stereo_median(
-    elevation: Other, size: int = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
-) -> Any: ...
+def stereo_median(elevation: Other, size: int = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...) -> Any: ...
 def stereo_median(elevation: ArrayLike, size: int = 5, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Any:
     """Median of 3 x 3 or 5 x 5 pixels of a uint16 or float32 elevation."""
     return _core.stereo_median(elevation, integer("stereo_median", "size", size), out, stream)
@@ -287,7 +288,9 @@ def stereo_picture(
 def stereo_picture(
     elevation: Other, contours: ArrayLike | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
 ) -> Any: ...
-def stereo_picture(elevation: ArrayLike, contours: ArrayLike | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Any:
+def stereo_picture(
+    elevation: ArrayLike, contours: ArrayLike | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Elevation in colors, (rows, cols, 3) uint8 BGR: blue (low) to red (high), holes and `contours` black."""
     return _core.stereo_picture(elevation, contours, out, stream)
 
@@ -302,11 +305,13 @@ class ContourMapper(Closeable, Generic[ElevationT]):
 
     @overload
     def __init__(
-        self: ContourMapper[U16], shape: Sequence[int], options: None = ..., *, dtype: Literal["uint8", "float32"] = ..., device: Device = ...
+        self: ContourMapper[U16], shape: Sequence[int], options: None = ..., *, dtype: Literal["uint8", "float32"] = ...,
+        device: Device = ...,
     ) -> None: ...
     @overload
     def __init__(
-        self: ContourMapper[Numbers], shape: Sequence[int], options: StereoOptions | None, *, dtype: Literal["uint8", "float32"] = ..., device: Device = ...
+        self: ContourMapper[Numbers], shape: Sequence[int], options: StereoOptions | None, *,
+        dtype: Literal["uint8", "float32"] = ..., device: Device = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -325,18 +330,22 @@ class ContourMapper(Closeable, Generic[ElevationT]):
 
     @overload
     def __call__(
-        self, left: Picture, right: Picture | Other, *, elevation: Elevation | None = ..., contours: U8 | None = ..., stream: Stream | None = ...
+        self, left: Picture, right: Picture | Other, *, elevation: Elevation | None = ..., contours: U8 | None = ...,
+        stream: Stream | None = ...,
     ) -> tuple[ElevationT, U8]: ...
     @overload
     def __call__(
-        self, left: TensorT, right: ArrayLike, *, elevation: TensorT | None = ..., contours: TensorT | None = ..., stream: Stream | None = ...
+        self, left: TensorT, right: ArrayLike, *, elevation: TensorT | None = ..., contours: TensorT | None = ...,
+        stream: Stream | None = ...,
     ) -> tuple[TensorT, TensorT]: ...
     @overload
     def __call__(
-        self, left: Other, right: ArrayLike, *, elevation: ArrayLike | None = ..., contours: ArrayLike | None = ..., stream: Stream | None = ...
+        self, left: Other, right: ArrayLike, *, elevation: ArrayLike | None = ..., contours: ArrayLike | None = ...,
+        stream: Stream | None = ...,
     ) -> tuple[Any, Any]: ...
     def __call__(
-        self, left: ArrayLike, right: ArrayLike, *, elevation: ArrayLike | None = None, contours: ArrayLike | None = None, stream: Stream | None = None
+        self, left: ArrayLike, right: ArrayLike, *, elevation: ArrayLike | None = None, contours: ArrayLike | None = None,
+        stream: Stream | None = None,
     ) -> tuple[Any, Any]:
         """Maps one pair. elevation, contours: arrays to write.
 

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     F32 = NDArray[np.float32]
     F64 = NDArray[np.float64]
     Numbers = NDArray[Any]
-    Bytes = U8 | NDArray[np.bool_]  # bool counts as uint8; a union of arrays, since mypy mistakes an array of a union
+
+    class Nothing(np.generic):
+        """No array has it. With a choice of types mypy does not take a parameter's for that of x.astype(...)."""
+
+    Bytes = U8 | NDArray[np.bool_]  # bool counts as uint8
+    Shorts = U16 | NDArray[Nothing]
     Picture = NDArray[np.integer[Any] | np.floating[Any]] | NDArray[np.bool_]  # all numbers: what OpenCV says of its arrays
     Elevation = U16 | F32
     Hits = NDArray[np.void]

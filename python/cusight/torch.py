@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Callable, Generic, Sequence, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Sequence, TypedDict, overload
 
 from . import _core
 from . import events as _events
@@ -33,20 +33,22 @@ from ._events import (
     windowing,
 )
 from ._files import Paths, is_pattern, list_files
-from ._types import Labels, Lists, TypeVar
-
-try:
-    import torch as _torch
-    from torch.utils.data import Dataset as _Dataset
-except ImportError:
-    _torch = None  # type: ignore[assignment, unused-ignore]
-    _Dataset = Generic  # type: ignore[assignment, misc, unused-ignore]
+from ._frames import windows_within
+from ._types import Labels, Lists, Pairs, TypeVar
 
 if TYPE_CHECKING:
+    import torch as _torch
     from torch import Tensor
+    from torch.utils.data import Dataset as _Dataset
     from typing_extensions import Unpack
 
     from ._events import Kind, Representation, SeveralKinds
+else:
+    try:
+        import torch as _torch
+        from torch.utils.data import Dataset as _Dataset
+    except ImportError:
+        _torch, _Dataset = None, Generic
 
 __all__ = ["EventDataset"]
 
@@ -76,7 +78,7 @@ class DatasetOptions(TypedDict, total=False):
 class _Options(_events.SizelessOptions, total=False):
     """The options of EventDataset that do not change what an index gives."""
 
-    windows: Windows | Lists | None
+    windows: Windows | Pairs | Iterable[Pairs] | None
     bins: int | None
     starts: Lists | None
     ends: Lists | None
@@ -114,35 +116,43 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
 
     @overload
     def __init__(
-        self: EventDataset[Tensor], paths: Paths, *, representation: Kind | Representation = ..., labels: None = ..., transform: None = ..., **options: Unpack[_Options]
+        self: EventDataset[Tensor], paths: Paths, *, representation: Kind | Representation = ..., labels: None = ...,
+        transform: None = ..., **options: Unpack[_Options],
     ) -> None: ...
     @overload
     def __init__(
-        self: EventDataset[list[Tensor]], paths: Paths, *, representation: SeveralKinds, labels: None = ..., transform: None = ..., **options: Unpack[_Options]
+        self: EventDataset[list[Tensor]], paths: Paths, *, representation: SeveralKinds, labels: None = ..., transform: None = ...,
+        **options: Unpack[_Options],
     ) -> None: ...
     @overload
     def __init__(
-        self: EventDataset[FrameT], paths: Paths, *, representation: Kind | Representation = ..., labels: None = ..., transform: Callable[[Any], FrameT], **options: Unpack[_Options]
+        self: EventDataset[FrameT], paths: Paths, *, representation: Kind | Representation = ..., labels: None = ...,
+        transform: Callable[[Any], FrameT], **options: Unpack[_Options],
     ) -> None: ...
     @overload
     def __init__(
-        self: EventDataset[list[FrameT]], paths: Paths, *, representation: SeveralKinds, labels: None = ..., transform: Callable[[Any], FrameT], **options: Unpack[_Options]
+        self: EventDataset[list[FrameT]], paths: Paths, *, representation: SeveralKinds, labels: None = ...,
+        transform: Callable[[Any], FrameT], **options: Unpack[_Options],
     ) -> None: ...
     @overload
     def __init__(
-        self: EventDataset[tuple[Tensor, Any]], paths: Paths, *, representation: Kind | Representation = ..., labels: Labels, transform: None = ..., **options: Unpack[_Options]
+        self: EventDataset[tuple[Tensor, Any]], paths: Paths, *, representation: Kind | Representation = ..., labels: Labels,
+        transform: None = ..., **options: Unpack[_Options],
     ) -> None: ...
     @overload
     def __init__(
-        self: EventDataset[tuple[list[Tensor], Any]], paths: Paths, *, representation: SeveralKinds, labels: Labels, transform: None = ..., **options: Unpack[_Options]
+        self: EventDataset[tuple[list[Tensor], Any]], paths: Paths, *, representation: SeveralKinds, labels: Labels,
+        transform: None = ..., **options: Unpack[_Options],
     ) -> None: ...
     @overload
     def __init__(
-        self: EventDataset[tuple[FrameT, Any]], paths: Paths, *, representation: Kind | Representation = ..., labels: Labels, transform: Callable[[Any], FrameT], **options: Unpack[_Options]
+        self: EventDataset[tuple[FrameT, Any]], paths: Paths, *, representation: Kind | Representation = ..., labels: Labels,
+        transform: Callable[[Any], FrameT], **options: Unpack[_Options],
     ) -> None: ...
     @overload
     def __init__(
-        self: EventDataset[tuple[list[FrameT], Any]], paths: Paths, *, representation: SeveralKinds, labels: Labels, transform: Callable[[Any], FrameT], **options: Unpack[_Options]
+        self: EventDataset[tuple[list[FrameT], Any]], paths: Paths, *, representation: SeveralKinds, labels: Labels,
+        transform: Callable[[Any], FrameT], **options: Unpack[_Options],
     ) -> None: ...
     @overload
     def __init__(
@@ -158,7 +168,7 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
         self,
         paths: Paths,
         *,
-        windows: Windows | Lists | None = None,
+        windows: Windows | Pairs | Iterable[Pairs] | None = None,
         representation: Representations = "histogram",
         bins: int | None = None,
         starts: Lists | None = None,
@@ -257,7 +267,7 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
                     last = int(part.t[-1])
             first = first or 0
             extent = count if self.windows.unit == "count" else 0 if last is None else last - first + 1
-            return _File(path, recording.shape, _events._windows_within(extent, self.windows), first, count)
+            return _File(path, recording.shape, windows_within(extent, self.windows), first, count)
 
     def _bounds(self, file: _File, window: int) -> tuple[bool, int, int]:
         """Whether the window is in microseconds, or else in numbers of events; its first and the one after its last."""
@@ -310,7 +320,9 @@ def _hash_of(map: Any) -> str:
 class _File:
     """A recording and its windows: `count` of them, those of `spans` if they are at given times."""
 
-    def __init__(self, path: str, shape: tuple[int, int], count: int, first_time: int = 0, events: int = 0, spans: Any = None) -> None:
+    def __init__(
+        self, path: str, shape: tuple[int, int], count: int, first_time: int = 0, events: int = 0, spans: Any = None
+    ) -> None:
         self.path, self.shape, self.count, self.spans = path, shape, count, spans
         self.first_time, self.events = first_time, events
 
