@@ -1,5 +1,6 @@
 """Programs whose types are right. mypy and pyright check what assert_type says of each value; run, `values.assert_type` asks the value."""
 
+# pyright: strict
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Union
@@ -366,7 +367,7 @@ def sequences(dsec: str, m3ed: str) -> None:
     assert_type(cusight.datasets.M3ED(m3ed)[0], tuple[Tensor, F32])
     assert_type(cusight.datasets.M3ED(m3ed, "left")[0], tuple[Tensor, U8])
     assert_type(cusight.datasets.M3ED(m3ed, "flow", representation=["mdes"])[0], tuple[Any, F32])
-    assert_type(cusight.datasets.M3ED(m3ed, "rgb", transform=len)[0], tuple[Any, U8])
+    assert_type(cusight.datasets.M3ED(m3ed, "left", transform=len)[0], tuple[Any, U8])
 
 
 def others() -> None:
