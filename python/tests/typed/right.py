@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 import cusight
 import cusight.datasets
+import cusight.ray
+import cusight.rvt
 import numpy as np
 import torch
 from cusight.torch import EventDataset
@@ -228,6 +230,13 @@ def stereo(image: U8) -> None:
     assert_type(cusight.ContourMapper(SHAPE, CLASSIC)(image, image), tuple[Array, U8])
 
 
+class Store:
+    """As dv_processing's."""
+
+    def numpy(self) -> Hits:
+        return np.zeros(3, [("x", "<i2"), ("y", "<i2"), ("polarity", "u1"), ("timestamp", "<i8")])
+
+
 def frames(path: str, place: str) -> None:
     recording = cusight.events.open(path, shape=(48, 64))
     events = recording.read()
@@ -251,6 +260,9 @@ def frames(path: str, place: str) -> None:
     assert_type(cusight.stack_events({"x": x, "y": y, "p": p, "t": t}, size, representation="voxel_grid", bins=3), F32)
     assert_type(cusight.stack_events([[1, 2], [1, 2], [0, 1], [3, 4]], size, representation="event_diff"), I8)
     assert_type(cusight.stack_events(together, size, columns="xypt", representation=TWO), Array)
+    structure = np.zeros(3, [("x", "<u2"), ("y", "<u2"), ("p", "<i2"), ("t", "<i8")])
+    assert_type(cusight.stack_events(structure, size), U8)
+    assert_type(cusight.stack_events(Store(), size), U8)
     assert_type(cusight.stack_events(events, size, representation=["mdes", TWO]), list[Array])
     assert_type(cusight.stack_events(columns, size), Tensor)
     assert_type(cusight.stack_events(torch.from_numpy(together), size, columns="xypt", representation=["mdes"]), list[Tensor])
@@ -370,7 +382,7 @@ def sequences(dsec: str, m3ed: str) -> None:
     assert_type(cusight.datasets.M3ED(m3ed, "left", transform=len)[0], tuple[Any, U8])
 
 
-def others() -> None:
+def others(image: U8) -> None:
     assert_type(cusight.device_count(), int)
     for device in range(cusight.device_count()):
         assert_type(cusight.device_info(device)["memory_total"], int)
@@ -380,3 +392,9 @@ def others() -> None:
         cusight.integral(np.zeros((0, 3), np.uint8))
     except cusight.Error as error:
         assert_type(error.status, cusight.Status)
+
+    worker = cusight.ray.Heatmap(device="cpu")
+    assert_type(worker({"prev": [image], "image": [image]}), dict[str, Any])
+    assert_type(cusight.rvt.frame_times(np.array([200_000, 450_000]), "gen1"), tuple[NDArray[np.int64], NDArray[np.int64]])
+    boxes = np.zeros(2, [("t", "<u8"), ("x", "<f4"), ("y", "<f4"), ("w", "<f4"), ("h", "<f4"), ("class_id", "u1")])
+    assert_type(cusight.rvt.select_labels(boxes, cusight.rvt.DATASETS["gen1"], training=True), Hits)

@@ -289,7 +289,7 @@ def main(recording: str, *folders: str) -> int:
     right.stereo(image)
     right.frames(recording, "cpu")
     right.training(recording)
-    right.others()
+    right.others(image)
     if folders:
         right.sequences(*folders)
     for one in watched:
