@@ -11,14 +11,11 @@ from __future__ import annotations
 import os
 
 from . import _core, _cuda, events
-from ._core import device_count, device_info
 from ._core import version as _version
+from ._cuda import device_count, device_info
 from ._errors import Error, Status
 from ._events import (
-    EventPipeline,
     EventStacker,
-    FrameBatch,
-    PipelineCounts,
     Representation,
     Windowing,
     event_windows,
@@ -30,6 +27,7 @@ from ._images import heatmap, hsv_count, noise_view, remap
 from ._integral import Integrator, box_sums, integral
 from ._match import Matcher, match_dtype, match_template
 from ._motion import Motion, MotionBox, MotionDetector, MotionTrack
+from ._pipeline import EventPipeline, FrameBatch, PipelineCounts
 from ._pose import PoseMatcher, pose_dtype
 from ._stereo import (
     ContourMapper,

@@ -17,12 +17,12 @@ def describe() -> list[str]:
     missing = f"no, since {_core.cuda_missing()}. {_cuda.HOW}"
     lines.append(f"CUDA code  {_core.cuda_built_for() or missing}")
     lines.append(f"built in   {_core.built_with().replace(' ', ', ')}; FFT on the CPU: {_core.host_fft()}")
-    gpus = _core.device_count()
+    gpus = _cuda.device_count()
     if not gpus:
         lines.append("GPUs       none that can be used")
     for index in range(gpus):
-        gpu = _core.device_info(index)
-        memory = int(str(gpu["memory_total"])) / 2**30
+        gpu = _cuda.device_info(index)
+        memory = gpu["memory_total"] / 2**30
         lines.append(
             f"GPU {index}      {gpu['name']}, compute capability {gpu['major']}.{gpu['minor']}, {memory:.0f} GiB, "
             f"driver {gpu['driver_version']}, runtime {gpu['runtime_version']}"

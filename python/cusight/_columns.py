@@ -67,6 +67,10 @@ def split(function: str, events: Any, columns: str | None) -> tuple[Any, Any, An
         raise invalid(function, "events", Shown(f"an array of shape {tuple(shape)}"), "shape (n, 4), or fields with names")
     if columns is None:
         raise invalid(function, "columns", None, "the order of the columns of an array of shape (n, 4), such as 'txyp'")
+    if isinstance(events, memoryview):  # has no columns
+        import numpy
+
+        events = numpy.asarray(events)
     x, y, p, t = (events[:, columns.index(key)] for key in "xypt")
     return x, y, p, t
 

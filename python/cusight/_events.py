@@ -1,41 +1,43 @@
 """Frames from the events of an event camera."""
 
+# mypy: disable-error-code="overload-overlap"
+# A name of a representation is a sequence of letters to mypy, which a list of them could be.
+
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Sequence, TypedDict, Union, overload
 
 from . import _core
 from ._columns import TimeUnit, four_columns, split, unit_number
 from ._errors import LONG, Shown, choice, device_text, integer, integers, invalid, real, spelled, warn, wrong_type
 from ._objects import Closeable
-from ._types import ArrayLike, Column, Device, EventsLike, Stream
+from ._types import (
+    ArrayLike,
+    Column,
+    Device,
+    EventsLike,
+    HostColumn,
+    HostEvents,
+    Integer,
+    Other,
+    Pairs,
+    Stream,
+    Tensors,
+    TensorT,
+    TypeVar,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
-    from .events import Recording
+    from ._types import F32, I8, U8, U64, Numbers
 
-Kind = Literal[
-    "histogram",
-    "mdes",
-    "mdes_count",
-    "tencode",
-    "stacked_histogram",
-    "voxel_grid",
-    "time_surface",
-    "event_diff",
-    "event_cube",
-    "mdes_diff",
-    "mdes-count",
-    "stacked-histogram",
-    "voxel-grid",
-    "time-surface",
-    "event-diff",
-    "event-cube",
-    "mdes-diff",
-]
+ByteKind = Literal["histogram", "mdes", "mdes_count", "mdes-count", "tencode", "stacked_histogram", "stacked-histogram"]
+FloatKind = Literal["voxel_grid", "voxel-grid", "time_surface", "time-surface", "event_cube", "event-cube"]
+SignedKind = Literal["event_diff", "event-diff", "mdes_diff", "mdes-diff"]
+Kind = Union[ByteKind, FloatKind, SignedKind]
 _KINDS = {
     "histogram": 0,
     "mdes": 1,
@@ -85,7 +87,8 @@ class Windowing:
         return f"{self.length} {'events' if self.unit == 'count' else 'us'}"
 
 
-Windows = Union[int, str, Windowing]
+Windows = Union[Integer, str, Windowing]
+FramesT = TypeVar("FramesT", default=Any)  # frames in one representation, or a list of them
 
 
 _recent_windows: dict[Any, tuple[int, int, int, int]] = {}  # of recent arguments, for calls that take microseconds
@@ -194,7 +197,9 @@ class Representation:
         return self.map
 
 
-Representations = Union[Kind, Representation, Sequence[Union[Kind, Representation]]]
+SeveralKinds = Sequence[Union[Kind, Representation]]
+Representations = Union[Kind, Representation, SeveralKinds]
+
 
 
 def representations(function: str, given: Any, bins: int | None) -> tuple[list[tuple[Any, ...]], bool]:
@@ -271,10 +276,10 @@ def event_windows(
     t: Column | None = None,
     *,
     windows: Windows = 200_000,
-    count: int | None = None,
+    count: Integer | None = None,
     time_unit: TimeUnit | None = None,
     stream: Stream | None = None,
-) -> NDArray[Any]:
+) -> U64:
     """Lists the windows of events: (n, 2) uint64 in host memory, the first event and the one after the last of each.
 
     t: (n,) times, non-decreasing, as `stack_events`; on the GPU the call waits for the stream. Windows by count need only `count`,
@@ -293,34 +298,109 @@ def event_windows(
     return numpy.frombuffer(raw, numpy.uint64).reshape(-1, 2)
 
 
+class CallOptions(TypedDict, total=False):
+    """The arguments of `EventStacker` that do not change what it returns."""
+
+    windows: Windows | Pairs
+    time_unit: TimeUnit | None
+    stream: Stream | None
+
+
+class StackOptions(CallOptions, total=False):
+    """The same of `stack_events`."""
+
+    bins: int | None
+
+
 @overload
 def stack_events(
-    events: EventsLike,
-    shape: Sequence[int],
-    /,
-    *,
-    windows: Windows | ArrayLike = 200_000,
-    representation: Representations = "histogram",
-    bins: int | None = None,
-    columns: str | None = None,
-    time_unit: TimeUnit | None = None,
-    out: ArrayLike | Sequence[ArrayLike] | None = None,
-    stream: Stream | None = None,
+    events: Tensors[TensorT], shape: Sequence[int], /, *, representation: Kind | Representation = ..., columns: str | None = ...,
+    out: TensorT | None = ..., **options: Unpack[StackOptions],
+) -> TensorT: ...
+@overload
+def stack_events(
+    events: Tensors[TensorT], shape: Sequence[int], /, *, representation: SeveralKinds, columns: str | None = ...,
+    out: Sequence[TensorT] | None = ..., **options: Unpack[StackOptions],
+) -> list[TensorT]: ...
+@overload
+def stack_events(
+    events: Other, shape: Sequence[int], /, *, representation: Representations = ..., columns: str | None = ...,
+    out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[StackOptions],
 ) -> Any: ...
 @overload
 def stack_events(
-    x: Column,
-    y: Column,
-    p: Column,
-    t: Column | None,
-    shape: Sequence[int],
-    *,
-    windows: Windows | ArrayLike = 200_000,
-    representation: Representations = "histogram",
-    bins: int | None = None,
-    time_unit: TimeUnit | None = None,
-    out: ArrayLike | Sequence[ArrayLike] | None = None,
-    stream: Stream | None = None,
+    events: HostEvents, shape: Sequence[int], /, *, representation: ByteKind = ..., columns: str | None = ..., out: U8 | None = ...,
+    **options: Unpack[StackOptions],
+) -> U8: ...
+@overload
+def stack_events(
+    events: HostEvents, shape: Sequence[int], /, *, representation: FloatKind, columns: str | None = ..., out: F32 | None = ...,
+    **options: Unpack[StackOptions],
+) -> F32: ...
+@overload
+def stack_events(
+    events: HostEvents, shape: Sequence[int], /, *, representation: SignedKind, columns: str | None = ..., out: I8 | None = ...,
+    **options: Unpack[StackOptions],
+) -> I8: ...
+@overload
+def stack_events(
+    events: HostEvents, shape: Sequence[int], /, *, representation: Representation, columns: str | None = ...,
+    out: Numbers | None = ..., **options: Unpack[StackOptions],
+) -> Numbers: ...
+@overload
+def stack_events(
+    events: HostEvents, shape: Sequence[int], /, *, representation: SeveralKinds, columns: str | None = ...,
+    out: Sequence[Numbers] | None = ..., **options: Unpack[StackOptions],
+) -> list[Numbers]: ...
+@overload
+def stack_events(
+    events: EventsLike, shape: Sequence[int], /, *, representation: Representations = ..., columns: str | None = ...,
+    out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[StackOptions],
+) -> Any: ...
+@overload
+def stack_events(
+    x: TensorT, y: TensorT, p: TensorT, t: TensorT | None, shape: Sequence[int], *, representation: Kind | Representation = ...,
+    out: TensorT | None = ..., **options: Unpack[StackOptions],
+) -> TensorT: ...
+@overload
+def stack_events(
+    x: TensorT, y: TensorT, p: TensorT, t: TensorT | None, shape: Sequence[int], *, representation: SeveralKinds,
+    out: Sequence[TensorT] | None = ..., **options: Unpack[StackOptions],
+) -> list[TensorT]: ...
+@overload
+def stack_events(
+    x: Other, y: Column, p: Column, t: Column | None, shape: Sequence[int], *, representation: Representations = ...,
+    out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[StackOptions],
+) -> Any: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: ByteKind = ...,
+    out: U8 | None = ..., **options: Unpack[StackOptions],
+) -> U8: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: FloatKind,
+    out: F32 | None = ..., **options: Unpack[StackOptions],
+) -> F32: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: SignedKind,
+    out: I8 | None = ..., **options: Unpack[StackOptions],
+) -> I8: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: Representation,
+    out: Numbers | None = ..., **options: Unpack[StackOptions],
+) -> Numbers: ...
+@overload
+def stack_events(
+    x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None, shape: Sequence[int], *, representation: SeveralKinds,
+    out: Sequence[Numbers] | None = ..., **options: Unpack[StackOptions],
+) -> list[Numbers]: ...
+@overload
+def stack_events(
+    x: Column, y: Column, p: Column, t: Column | None, shape: Sequence[int], *, representation: Representations = ...,
+    out: ArrayLike | Sequence[ArrayLike] | None = ..., **options: Unpack[StackOptions],
 ) -> Any: ...
 def stack_events(
     x: Column | EventsLike,
@@ -329,7 +409,7 @@ def stack_events(
     t: Column | None = None,
     shape: Sequence[int] | None = None,
     *,
-    windows: Windows | ArrayLike = 200_000,
+    windows: Windows | Pairs = 200_000,
     representation: Representations = "histogram",
     bins: int | None = None,
     columns: str | None = None,
@@ -388,7 +468,7 @@ def release_workspace() -> None:
     _core.release_idle()
 
 
-class EventStacker(Closeable):
+class EventStacker(Closeable, Generic[FramesT]):
     """Makes frames of windows of events, with a workspace that is allocated once.
 
     shape: (rows, cols) of the frames. representation, bins: as `stack_events`. device: "cpu", "cuda" or "cuda:N".
@@ -396,6 +476,34 @@ class EventStacker(Closeable):
     Use one object per thread or stream.
     """
 
+    @overload
+    def __init__(
+        self: EventStacker[U8], shape: Sequence[int], representation: ByteKind = ..., *, bins: int | None = ...,
+        device: Device = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[F32], shape: Sequence[int], representation: FloatKind, *, bins: int | None = ..., device: Device = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[I8], shape: Sequence[int], representation: SignedKind, *, bins: int | None = ..., device: Device = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[Numbers], shape: Sequence[int], representation: Representation, *, bins: int | None = ...,
+        device: Device = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[list[Numbers]], shape: Sequence[int], representation: SeveralKinds, *, bins: int | None = ...,
+        device: Device = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventStacker[Any], shape: Sequence[int], representation: Representations, *, bins: int | None = ...,
+        device: Device = ...,
+    ) -> None: ...
     def __init__(
         self,
         shape: Sequence[int],
@@ -410,6 +518,45 @@ class EventStacker(Closeable):
         self._size = rows, cols
         self._about = f"{rows} x {cols} pixels, {kinds_text(representation)}, {device}"
 
+    @overload  # a list, as that of the representations
+    def __call__(
+        self: EventStacker[list[Numbers]], events: Tensors[TensorT], /, *, columns: str | None = ...,
+        out: Sequence[TensorT] | None = ..., **options: Unpack[CallOptions],
+    ) -> list[TensorT]: ...
+    @overload
+    def __call__(
+        self: EventStacker[list[Numbers]], x: TensorT, y: TensorT, p: TensorT, t: TensorT | None = ..., *,
+        out: Sequence[TensorT] | None = ..., **options: Unpack[CallOptions],
+    ) -> list[TensorT]: ...
+    @overload
+    def __call__(
+        self, events: Tensors[TensorT], /, *, columns: str | None = ..., out: TensorT | None = ..., **options: Unpack[CallOptions]
+    ) -> TensorT: ...
+    @overload
+    def __call__(
+        self, x: TensorT, y: TensorT, p: TensorT, t: TensorT | None = ..., *, out: TensorT | None = ...,
+        **options: Unpack[CallOptions],
+    ) -> TensorT: ...
+    @overload
+    def __call__(
+        self, events: Other, /, *, columns: str | None = ..., out: ArrayLike | Sequence[ArrayLike] | None = ...,
+        **options: Unpack[CallOptions],
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self, x: Other, y: Column, p: Column, t: Column | None = ..., *, out: ArrayLike | Sequence[ArrayLike] | None = ...,
+        **options: Unpack[CallOptions],
+    ) -> Any: ...
+    @overload
+    def __call__(
+        self, events: HostEvents, /, *, columns: str | None = ..., out: Numbers | Sequence[Numbers] | None = ...,
+        **options: Unpack[CallOptions],
+    ) -> FramesT: ...
+    @overload
+    def __call__(
+        self, x: HostColumn, y: HostColumn, p: HostColumn, t: HostColumn | None = ..., *,
+        out: Numbers | Sequence[Numbers] | None = ..., **options: Unpack[CallOptions],
+    ) -> FramesT: ...
     def __call__(
         self,
         x: Column | EventsLike,
@@ -417,7 +564,7 @@ class EventStacker(Closeable):
         p: Column | None = None,
         t: Column | None = None,
         *,
-        windows: Windows | ArrayLike = 200_000,
+        windows: Windows | Pairs = 200_000,
         columns: str | None = None,
         time_unit: TimeUnit | None = None,
         out: ArrayLike | Sequence[ArrayLike] | None = None,
@@ -436,169 +583,3 @@ class EventStacker(Closeable):
     def skipped(self, *, stream: Stream | None = None) -> int:
         """Events skipped because they lie outside the frame, over all windows so far. Waits for the stream."""
         return self._core.skipped(stream)  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, repr=False)
-class FrameBatch:
-    """Frames of consecutive windows: what an EventPipeline delivers.
-
-    first: index of the first window in the recording. windows: (n, 2) uint64, first and last event of each.
-    frames: (n, rows, cols, channels), or a list for a list of representations. It is the receiver's to keep.
-    """
-
-    first: int
-    windows: NDArray[Any]
-    frames: Any
-
-    def __len__(self) -> int:
-        return len(self.windows)
-
-    def __repr__(self) -> str:
-        many = isinstance(self.frames, list)
-        shown = [f"{tuple(one.shape)} {str(one.dtype).rpartition('.')[2]}" for one in (self.frames if many else [self.frames])]
-        return f"FrameBatch(first={self.first}, windows={len(self)}, frames={'[' + ', '.join(shown) + ']' if many else shown[0]})"
-
-
-@dataclass(frozen=True)
-class ReaderCounts:
-    """What was read since a Recording was opened or last sought."""
-
-    events: int
-    triggers_rising: int
-    triggers_falling: int
-    bad_coordinates: int
-    bad_polarity: int
-    bad_time: int
-    untimed: int
-    bad_words: int
-
-
-@dataclass(frozen=True)
-class PipelineCounts:
-    """Events pushed, windows delivered, events skipped because they lie outside the frame, and of a pipeline with a recording what
-    its decoder has read."""
-
-    events: int
-    windows: int
-    skipped: int
-    decoded: ReaderCounts | None = field(default=None, repr=False)
-
-
-class EventPipeline(Closeable):
-    """Makes frames of a recording of any length that is pushed in pieces, in fixed memory.
-
-    shape, representation, bins: as `stack_events`.
-    sink: called with a FrameBatch in window order during push and flush. An exception stops the pipeline and is raised there.
-    windows: number of events, duration or Windowing.
-    first_window, end_window: only windows first_window .. end_window - 1 are made; 0: no end.
-    device: where frames are made. deliver: where the sink gets them, by default there.
-    framework: of the frames, "numpy", "torch" or "cupy"; by default NumPy on the CPU, else the one that is imported.
-    max_events: largest number of events in a window; 0: 4 Mi, or the length of windows by count. batch_windows: at most so many
-        windows per batch; 0: 16 MiB of frames.
-    max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
-    recording: of EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision (compressed by ECF) or M3ED (LZF): `push_recording` instead of `push`. Its
-        raw bytes are decoded from the beginning, where frames are made: a GPU is sent 2 to 4 bytes an event (LZF: about 8), not 13.
-        `Recording.frames` does so by itself.
-
-    Raises ValueError (status CAPACITY) if a window by duration has more than max_events events, or if more than max_gap in a row
-    have none; NotImplementedError for a recording of another format.
-    """
-
-    def __init__(
-        self,
-        shape: Sequence[int],
-        representation: Representations,
-        sink: Callable[[FrameBatch], object],
-        *,
-        bins: int | None = None,
-        windows: Windows = 200_000,
-        first_window: int = 0,
-        end_window: int = 0,
-        device: Device = "cpu",
-        deliver: Device | None = None,
-        framework: str | None = None,
-        max_events: int = 0,
-        batch_windows: int = 0,
-        max_gap: int = 0,
-        recording: Recording | None = None,
-    ) -> None:
-        numbers, many = representations("EventPipeline", representation, bins)
-        if not callable(sink):
-            raise wrong_type("EventPipeline", "sink", sink, "a function of a FrameBatch")
-        place = device_text("EventPipeline", device)
-        counts = {
-            "first_window": first_window,
-            "end_window": end_window,
-            "max_events": max_events,
-            "batch_windows": batch_windows,
-            "max_gap": max_gap,
-        }
-        for name, value in counts.items():
-            integer("EventPipeline", name, value, 0, LONG)
-
-        reader = getattr(recording, "_core", None)
-        if recording is not None and not isinstance(reader, _core.EventReader):
-            raise wrong_type("EventPipeline", "recording", recording, "a Recording")
-        if framework is not None:
-            choice("EventPipeline", "framework", framework, {"numpy": 0, "torch": 1, "cupy": 2})
-        self._decodes = recording is not None
-        self._stacked = 0  # events, once in each window
-
-        def receive(first: int, rows: bytearray, frames: list[Any]) -> None:
-            import numpy
-
-            listed = numpy.frombuffer(rows, numpy.uint64).reshape(-1, 2)
-            self._stacked += int((listed[:, 1] - listed[:, 0]).sum())
-            sink(FrameBatch(first, listed, frames if many else frames[0]))
-
-        self._size = rows, cols = frame_size("EventPipeline", shape)
-        cut = windowing("EventPipeline", windows)
-        self._about = f"{rows} x {cols} pixels, {kinds_text(representation)}, windows of {cut._text()}, {place}"
-        self._core = _core.EventPipeline(
-            rows,
-            cols,
-            numbers,
-            receive,
-            cut._numbers(),
-            first_window,
-            end_window,
-            place,
-            place if deliver is None else device_text("EventPipeline", deliver),
-            framework,
-            max_events,
-            batch_windows,
-            max_gap,
-            reader,
-        )
-
-    def push(
-        self,
-        x: Column | EventsLike,
-        y: Column | None = None,
-        p: Column | None = None,
-        t: Column | None = None,
-        *,
-        columns: str | None = None,
-        time_unit: TimeUnit | None = None,
-    ) -> None:
-        """Adds the next events, in host memory, as `stack_events` takes them. The arrays may be reused afterwards."""
-        self._core.push(*four_columns("EventPipeline.push", x, y, p, t, columns), unit_number("EventPipeline.push", time_unit))
-
-    def push_recording(self, count: int = 1 << 22) -> bool:
-        """Decodes the next bytes of the recording, at most `count` of them (2^25 at once), and returns whether there were any. Raises
-        ValueError that names the file's byte if it is damaged there; the events before it have been pushed, and `flush` delivers them.
-        """
-        integer("EventPipeline.push_recording", "count", count, 1)
-        return self._core.push_recording(count)  # type: ignore[no-any-return]
-
-    def flush(self) -> None:
-        """Ends the recording and delivers its last frames. Raises EOFError, after that, if a recording's bytes end within a word. Warns
-        if more than half of the events so far lie outside the frame."""
-        self._core.flush()
-        if 2 * self.counts().skipped > self._stacked:
-            warn_outside("EventPipeline", self._size)
-
-    def counts(self) -> PipelineCounts:
-        """What was pushed, delivered and skipped since creation."""
-        events, windows, skipped, decoded = self._core.counts()
-        return PipelineCounts(events, windows, skipped, ReaderCounts(*decoded) if self._decodes else None)

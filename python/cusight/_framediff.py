@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Sequence, overload
 
 from . import _core
 from ._errors import Shown, device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
-from ._types import ArrayLike, Device, Stream
+from ._types import ArrayLike, Device, Other, Stream, Tensor, TensorT, TypeVar
+
+if TYPE_CHECKING:
+    from ._types import I32, U8, U32, Bytes, Numbers, Picture
+
+ArrayT = TypeVar("ArrayT", default=Any)  # the arrays of its framework: NumPy's, tensors
 
 
 def frame_shape(function: str, shape: Sequence[int]) -> tuple[int, int, int]:
@@ -22,7 +27,7 @@ def _text(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))
 
 
-class SparseDiff(Closeable):
+class SparseDiff(Closeable, Generic[ArrayT]):
     """One encoded frame: the positions of the bytes that changed and their differences modulo 256.
 
     shape: (rows, cols), (rows, cols, 3) or (rows, cols, 4) of the frames, uint8.
@@ -33,6 +38,12 @@ class SparseDiff(Closeable):
     Made by `DiffEncoder.encode` or `from_arrays`. Pickles its positions and values (on the CPU).
     """
 
+    @overload
+    def __init__(
+        self: SparseDiff[Numbers], shape: Sequence[int], *, capacity: int = ..., mask: bool = ..., device: Literal["cpu"] = ...
+    ) -> None: ...
+    @overload
+    def __init__(self: SparseDiff[Any], shape: Sequence[int], *, capacity: int = ..., mask: bool = ..., device: Device) -> None: ...
     def __init__(self, shape: Sequence[int], *, capacity: int = 0, mask: bool = False, device: Device = "cpu") -> None:
         size = frame_shape("SparseDiff", shape)
         self.shape = tuple(int(n) for n in shape)
@@ -40,8 +51,25 @@ class SparseDiff(Closeable):
         self._core = _core.SparseDiff(*size, places, bool(mask), device_text("SparseDiff", device))
         self._about = f"of {_text(self.shape)}, {device}"
 
+    @overload
     @classmethod
-    def from_arrays(cls, positions: ArrayLike, values: ArrayLike, shape: Sequence[int], *, stream: Stream | None = None) -> SparseDiff:
+    def from_arrays(
+        cls, positions: I32 | U32, values: Bytes, shape: Sequence[int], *, stream: Stream | None = ...
+    ) -> SparseDiff[Numbers]: ...
+    @overload
+    @classmethod
+    def from_arrays(
+        cls, positions: TensorT, values: TensorT, shape: Sequence[int], *, stream: Stream | None = ...
+    ) -> SparseDiff[TensorT]: ...
+    @overload
+    @classmethod
+    def from_arrays(
+        cls, positions: Other, values: ArrayLike, shape: Sequence[int], *, stream: Stream | None = ...
+    ) -> SparseDiff[Any]: ...
+    @classmethod
+    def from_arrays(
+        cls, positions: ArrayLike, values: ArrayLike, shape: Sequence[int], *, stream: Stream | None = None
+    ) -> SparseDiff[Any]:
         """A difference from its parts, which are copied. positions: (n,) uint32 or int32, strictly ascending; values: (n,) uint8."""
         self = cls.__new__(cls)
         self.shape = tuple(int(n) for n in shape)
@@ -56,6 +84,10 @@ class SparseDiff(Closeable):
     def __len__(self) -> int:
         return self.count()
 
+    @overload
+    def positions(self: SparseDiff[Numbers], *, stream: Stream | None = ...) -> U32: ...
+    @overload
+    def positions(self, *, stream: Stream | None = ...) -> ArrayT: ...
     def positions(self, *, stream: Stream | None = None) -> Any:
         """(n,) uint32: index (y * cols + x) * channels + c of each changed byte, ascending. A view, until the next encode."""
         array = self._core.arrays(stream)[0]
@@ -66,16 +98,25 @@ class SparseDiff(Closeable):
 
         return array.view(torch.uint32)
 
+    @overload
+    def values(self: SparseDiff[Numbers], *, stream: Stream | None = ...) -> U8: ...
+    @overload
+    def values(self, *, stream: Stream | None = ...) -> ArrayT: ...
     def values(self, *, stream: Stream | None = None) -> Any:
         """(n,) uint8: the difference of each changed byte modulo 256. A view, until the next encode."""
         return self._core.arrays(stream)[1]
 
+    @overload
+    def mask(self: SparseDiff[Numbers], *, stream: Stream | None = ...) -> U8 | None: ...
+    @overload
+    def mask(self, *, stream: Stream | None = ...) -> ArrayT | None: ...
     def mask(self, *, stream: Stream | None = None) -> Any:
         """(rows, ceil(cols * channels / 8)) uint8, a bit for each byte (the lowest first), or None without a mask. A view."""
         return self._core.arrays(stream)[2]
 
     def __reduce__(self) -> Any:
-        return _restore, (self.positions().copy(), self.values().copy(), self.shape)
+        arrays: Any = self.positions(), self.values()
+        return _restore, (*(array.copy() for array in arrays), self.shape)
 
 
 def _check_diff(function: str, diff: object, shape: tuple[int, ...]) -> None:
@@ -86,7 +127,7 @@ def _check_diff(function: str, diff: object, shape: tuple[int, ...]) -> None:
         raise invalid(function, "diff", Shown(f"one of {_text(diff.shape)}"), f"one of {_text(shape)}, as the frames")
 
 
-def _restore(positions: Any, values: Any, shape: tuple[int, ...]) -> SparseDiff:
+def _restore(positions: Any, values: Any, shape: tuple[int, ...]) -> SparseDiff[Any]:
     return SparseDiff.from_arrays(positions, values, shape)
 
 
@@ -110,7 +151,13 @@ class DiffEncoder(Closeable):
         self._core = _core.DiffEncoder(*size, self._device, *limits)
         self._about = f"{_text(self.shape)}, threshold {threshold}, {device}"
 
-    def encode(self, frame: ArrayLike, diff: SparseDiff | None = None, *, stream: Stream | None = None) -> SparseDiff:
+    @overload
+    def encode(self, frame: Picture, diff: SparseDiff[Any] | None = ..., *, stream: Stream | None = ...) -> SparseDiff[Numbers]: ...
+    @overload
+    def encode(self, frame: TensorT, diff: SparseDiff[Any] | None = ..., *, stream: Stream | None = ...) -> SparseDiff[TensorT]: ...
+    @overload
+    def encode(self, frame: Other, diff: SparseDiff[Any] | None = ..., *, stream: Stream | None = ...) -> SparseDiff[Any]: ...
+    def encode(self, frame: ArrayLike, diff: SparseDiff[Any] | None = None, *, stream: Stream | None = None) -> SparseDiff[Any]:
         """Encodes a frame and updates the reference. Without `diff` a new one is made; pass it again to allocate nothing.
         Raises ValueError (status CAPACITY) if the changes do not fit; the reference is then unchanged."""
         if diff is None:
@@ -119,7 +166,7 @@ class DiffEncoder(Closeable):
         self._core.encode(frame, diff._core, stream)
         return diff
 
-    def reset(self, frame: ArrayLike | None = None, *, stream: Stream | None = None) -> None:
+    def reset(self, frame: Picture | Tensor | Other | None = None, *, stream: Stream | None = None) -> None:
         """Starts again from a key frame, or from black."""
         self._core.reset(frame, stream)
 
@@ -137,14 +184,18 @@ class DiffDecoder(Closeable):
         self._core = _core.DiffDecoder(*size, device_text("DiffDecoder", device))
         self._about = f"{_text(self.shape)}, {device}"
 
-    def decode(self, diff: SparseDiff, *, stream: Stream | None = None) -> Any:
+    @overload
+    def decode(self, diff: SparseDiff[Numbers], *, stream: Stream | None = ...) -> U8: ...
+    @overload
+    def decode(self, diff: SparseDiff[ArrayT], *, stream: Stream | None = ...) -> ArrayT: ...
+    def decode(self, diff: SparseDiff[Any], *, stream: Stream | None = None) -> Any:
         """Applies a difference and returns the frame: a view, which changes with each decode.
         Raises ValueError if a position lies outside the frame (on the CPU; nothing is changed then)."""
         _check_diff("DiffDecoder.decode", diff, self.shape)
         self._core.decode(diff._core, stream)
         return self._core.frame(stream)
 
-    def reset(self, frame: ArrayLike | None = None, *, stream: Stream | None = None) -> None:
+    def reset(self, frame: Picture | Tensor | Other | None = None, *, stream: Stream | None = None) -> None:
         """Starts again from a key frame, or from black."""
         self._core.reset(frame, stream)
 

@@ -2,23 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _core
 from ._errors import ArgumentValueError, Status, integer, integers, invalid
-from ._types import Array, ArrayLike, Stream
+from ._types import ArrayLike, Colors, Other, Stream, TensorT
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Buffer, TypeVar
+
+    from ._types import U8, Bytes, Picture
+
+    PixelT = TypeVar("PixelT", bound=np.integer[Any] | np.floating[Any])
 
 
-
+@overload
 def heatmap(
-    prev: Array,
-    cur: Array,
+    prev: Picture,
+    cur: Picture,
+    *,
+    full_scale: int = ...,
+    colors: U8 | Buffer | None = ...,
+    out: U8 | None = ...,
+    stream: Stream | None = ...,
+) -> U8: ...
+@overload
+def heatmap(
+    prev: TensorT,
+    cur: ArrayLike,
+    *,
+    full_scale: int = ...,
+    colors: U8 | Buffer | None = ...,
+    out: TensorT | None = ...,
+    stream: Stream | None = ...,
+) -> TensorT: ...
+@overload
+def heatmap(
+    prev: Other,
+    cur: ArrayLike,
+    *,
+    full_scale: int = ...,
+    colors: U8 | Buffer | None = ...,
+    out: ArrayLike | None = ...,
+    stream: Stream | None = ...,
+) -> Any: ...
+def heatmap(
+    prev: ArrayLike,
+    cur: ArrayLike,
     *,
     full_scale: int = 765,
-    colors: ArrayLike | None = None,
+    colors: U8 | Buffer | None = None,
     out: ArrayLike | None = None,
     stream: Stream | None = None,
-) -> Array:
+) -> Any:
     """The difference of two frames in colors: blue where nothing changed, green at half scale, red at full scale.
 
     prev, cur: (rows, cols), (rows, cols, 3) or (rows, cols, 4) uint8, of equal shape.
@@ -30,20 +68,32 @@ def heatmap(
     """
     table = None
     if colors is not None:
-        view = memoryview(colors)  # type: ignore[arg-type]
+        view = memoryview(colors)  # type: ignore[arg-type, unused-ignore]
         if view.format != "B" or view.shape != (766, 3):
             about = f"{view.shape} of format {view.format!r}"
             raise ArgumentValueError(Status.VALUE, f"heatmap: colors is {about}, expected (766, 3) uint8")
         table = view.tobytes()
-    return _core.heatmap(prev, cur, integer("heatmap", "full_scale", full_scale), table, out, stream)  # type: ignore[return-value]
+    return _core.heatmap(prev, cur, integer("heatmap", "full_scale", full_scale), table, out, stream)
 
 
-def noise_view(prev: Array, cur: Array, *, threshold: int = 30, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
+@overload
+def noise_view(prev: Picture, cur: Picture, *, threshold: int = ..., out: U8 | None = ..., stream: Stream | None = ...) -> U8: ...
+@overload
+def noise_view(
+    prev: TensorT, cur: ArrayLike, *, threshold: int = ..., out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def noise_view(
+    prev: Other, cur: ArrayLike, *, threshold: int = ..., out: ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def noise_view(
+    prev: ArrayLike, cur: ArrayLike, *, threshold: int = 30, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Red where the summed difference of two frames is above `threshold` (0 to 765), black elsewhere. Otherwise as `heatmap`."""
-    return _core.noise_view(prev, cur, integer("noise_view", "threshold", threshold), out, stream)  # type: ignore[return-value]
+    return _core.noise_view(prev, cur, integer("noise_view", "threshold", threshold), out, stream)
 
 
-def hsv_triple(function: str, argument: str, values: Sequence[int]) -> list[int]:
+def hsv_triple(function: str, argument: str, values: Colors) -> list[int]:
     expected = "three numbers (h, s, v) of 0 to 255, where h is half of the hue in degrees, up to 179, as in OpenCV"
     numbers = integers(function, argument, values, expected)
     if len(numbers) != 3 or not all(0 <= v <= 255 for v in numbers):
@@ -51,13 +101,28 @@ def hsv_triple(function: str, argument: str, values: Sequence[int]) -> list[int]
     return list(numbers)
 
 
+@overload
 def hsv_count(
-    src: ArrayLike,
-    lower: Sequence[int],
-    upper: Sequence[int],
-    *,
-    mask: bool | ArrayLike = False,
-    stream: Stream | None = None,
+    src: Picture, lower: Colors, upper: Colors, *, mask: Literal[False] | None = ..., stream: Stream | None = ...
+) -> int: ...
+@overload
+def hsv_count(
+    src: Picture, lower: Colors, upper: Colors, *, mask: Literal[True] | U8, stream: Stream | None = ...
+) -> tuple[int, U8]: ...
+@overload
+def hsv_count(
+    src: TensorT, lower: Colors, upper: Colors, *, mask: Literal[False] | None = ..., stream: Stream | None = ...
+) -> int | TensorT: ...
+@overload
+def hsv_count(
+    src: TensorT, lower: Colors, upper: Colors, *, mask: Literal[True] | TensorT, stream: Stream | None = ...
+) -> tuple[int | TensorT, TensorT]: ...
+@overload
+def hsv_count(
+    src: ArrayLike, lower: Colors, upper: Colors, *, mask: bool | ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def hsv_count(
+    src: ArrayLike, lower: Colors, upper: Colors, *, mask: bool | ArrayLike | None = False, stream: Stream | None = None
 ) -> Any:
     """Counts the pixels whose color lies in a range of HSV, as OpenCV's 8-bit COLOR_BGR2HSV computes it.
 
@@ -82,7 +147,17 @@ def hsv_count(
     return (count, image) if wanted else count
 
 
-def remap(src: Array, map: Array, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
+@overload
+def remap(src: Bytes, map: Picture, *, out: U8 | None = ..., stream: Stream | None = ...) -> U8: ...
+@overload
+def remap(
+    src: NDArray[PixelT], map: Picture, *, out: NDArray[PixelT] | None = ..., stream: Stream | None = ...
+) -> NDArray[PixelT]: ...
+@overload
+def remap(src: TensorT, map: ArrayLike, *, out: TensorT | None = ..., stream: Stream | None = ...) -> TensorT: ...
+@overload
+def remap(src: Other, map: ArrayLike, *, out: ArrayLike | None = ..., stream: Stream | None = ...) -> Any: ...
+def remap(src: ArrayLike, map: ArrayLike, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Any:
     """The pixels of `src` at the places that `map` gives, bilinear in 1/256 pixel; pixels outside `src` are 0.
 
     src: (rows, cols) or (rows, cols, 1 to 4), uint8 or float32.
@@ -92,4 +167,4 @@ def remap(src: Array, map: Array, *, out: ArrayLike | None = None, stream: Strea
     Returns (rows of the map, columns of the map, channels of src). The CPU and the GPU give the same bits.
     Raises TypeError, ValueError.
     """
-    return _core.remap(src, map, out, stream)  # type: ignore[return-value]
+    return _core.remap(src, map, out, stream)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, Union, overload
 
 from . import _core
 from ._errors import choice, device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
-from ._types import Array, ArrayLike, Device, Stream
+from ._types import ArrayLike, Device, Other, Stream, TensorT
+
+if TYPE_CHECKING:
+    from ._types import F32, F64, I32, Bytes, Numbers, Picture
+
+    Pair = tuple[I32 | None, F64 | None] | None
+    WidePair = tuple[F64 | None, F64 | None] | None
 
 Depth = Literal["int32", "float64"]
 Outputs = Union[ArrayLike, "tuple[ArrayLike | None, ArrayLike | None]", None]  # a pair with sqsum
@@ -30,13 +36,53 @@ def _pair(out: Any, sqsum: bool) -> tuple[Any, Any]:
 
 @overload
 def integral(
-    src: Array, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: ArrayLike | None = ..., stream: Stream | None = ...
-) -> Array: ...
+    src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ...,
+    stream: Stream | None = ...,
+) -> I32: ...
 @overload
 def integral(
-    src: Array, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Outputs = ..., stream: Stream | None = ...
-) -> tuple[Array, Array]: ...
-def integral(src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None) -> Any:
+    src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+) -> F64: ...
+@overload
+def integral(
+    src: F32, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+) -> F64: ...
+@overload
+def integral(
+    src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: I32 | F64 | None = ..., stream: Stream | None = ...
+) -> Numbers: ...
+@overload
+def integral(
+    src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def integral(
+    src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[True], out: Pair = ..., stream: Stream | None = ...
+) -> tuple[I32, F64]: ...
+@overload
+def integral(
+    src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+) -> tuple[F64, F64]: ...
+@overload
+def integral(
+    src: F32, *, sum_depth: Depth = ..., sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+) -> tuple[F64, F64]: ...
+@overload
+def integral(
+    src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Pair | WidePair = ..., stream: Stream | None = ...
+) -> tuple[Numbers, F64]: ...
+@overload
+def integral(
+    src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True], out: tuple[TensorT | None, TensorT | None] | None = ...,
+    stream: Stream | None = ...,
+) -> tuple[TensorT, TensorT]: ...
+@overload
+def integral(
+    src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ..., stream: Stream | None = ...
+) -> Any: ...
+def integral(
+    src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None
+) -> Any:
     """The integral image of `src`, and with `sqsum` also that of its squares.
 
     ``table[y, x]`` is the sum of ``src[:y, :x]``, as in cv2.integral; of several channels, each has its own.
@@ -57,7 +103,13 @@ def integral(src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False,
     return tables if sqsum else tables[0]
 
 
-def box_sums(table: Array, boxes: Array, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
+@overload
+def box_sums(table: I32 | F64, boxes: I32 | Other, *, out: F64 | None = ..., stream: Stream | None = ...) -> F64: ...
+@overload
+def box_sums(table: TensorT, boxes: ArrayLike, *, out: TensorT | None = ..., stream: Stream | None = ...) -> TensorT: ...
+@overload
+def box_sums(table: Other, boxes: ArrayLike, *, out: ArrayLike | None = ..., stream: Stream | None = ...) -> Any: ...
+def box_sums(table: ArrayLike, boxes: ArrayLike, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Any:
     """Sums over many rectangles at once, from an integral image.
 
     table: int32 or float64, from `integral`.
@@ -67,7 +119,7 @@ def box_sums(table: Array, boxes: Array, *, out: ArrayLike | None = None, stream
     Returns (n,) float64, or (n, channels): the sum over each rectangle, or NaN where it is not inside the source.
     Raises TypeError, ValueError as `integral`.
     """
-    return _core.box_sums(table, boxes, out, stream)  # type: ignore[return-value]
+    return _core.box_sums(table, boxes, out, stream)
 
 
 class Integrator(Closeable):
@@ -91,12 +143,54 @@ class Integrator(Closeable):
 
     @overload
     def __call__(
-        self, src: Array, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: ArrayLike | None = ..., stream: Stream | None = ...
-    ) -> Array: ...
+        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ...,
+        stream: Stream | None = ...,
+    ) -> I32: ...
     @overload
     def __call__(
-        self, src: Array, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Outputs = ..., stream: Stream | None = ...
-    ) -> tuple[Array, Array]: ...
+        self, src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[False] = ..., out: F64 | None = ...,
+        stream: Stream | None = ...,
+    ) -> F64: ...
+    @overload
+    def __call__(
+        self, src: F32, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+    ) -> F64: ...
+    @overload
+    def __call__(
+        self, src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: I32 | F64 | None = ...,
+        stream: Stream | None = ...,
+    ) -> Numbers: ...
+    @overload
+    def __call__(
+        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: TensorT | None = ...,
+        stream: Stream | None = ...,
+    ) -> TensorT: ...
+    @overload
+    def __call__(
+        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[True], out: Pair = ..., stream: Stream | None = ...
+    ) -> tuple[I32, F64]: ...
+    @overload
+    def __call__(
+        self, src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+    ) -> tuple[F64, F64]: ...
+    @overload
+    def __call__(
+        self, src: F32, *, sum_depth: Depth = ..., sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+    ) -> tuple[F64, F64]: ...
+    @overload
+    def __call__(
+        self, src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Pair | WidePair = ..., stream: Stream | None = ...
+    ) -> tuple[Numbers, F64]: ...
+    @overload
+    def __call__(
+        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True],
+        out: tuple[TensorT | None, TensorT | None] | None = ..., stream: Stream | None = ...,
+    ) -> tuple[TensorT, TensorT]: ...
+    @overload
+    def __call__(
+        self, src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ...,
+        stream: Stream | None = ...,
+    ) -> Any: ...
     def __call__(
         self, src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None
     ) -> Any:

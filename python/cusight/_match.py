@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Sequence, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, Literal, Sequence, TypedDict, overload
 
 from . import _core
 from ._errors import Shown, choice, device_text, integer, integers, invalid, real, spelled, wrong_type
 from ._images import hsv_triple
 from ._objects import Closeable, record_type
-from ._types import Array, ArrayLike, Device, Stream
+from ._types import ArrayLike, Colors, Device, Other, Stream, Tensor, TensorT, TypeVar
 
 if TYPE_CHECKING:
     import numpy
-    from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from ._types import F32, Hits, Picture
 
 Method = Literal[
     "sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed", "sqdiff_normed", "ccorr_normed", "ccoeff_normed"
@@ -33,12 +35,12 @@ _FIELDS = [
 ]
 
 
-def match_dtype() -> numpy.dtype[Any]:
+def match_dtype() -> numpy.dtype[numpy.void]:
     """The NumPy type of one match: 32 bytes with x, y, score, dx, dy, pixels and filled."""
     return record_type(*_FIELDS)
 
 
-def _hits(raw: bytearray) -> NDArray[Any]:
+def _hits(raw: bytearray) -> Hits:
     import numpy
 
     return numpy.frombuffer(raw, match_dtype())
@@ -58,8 +60,8 @@ def moved(function: str, argument: str, array: Any, device: Device | None) -> An
     return array if array is None or device is None else _core.moved(function, argument, array, device_text(function, device))
 
 
-class MatcherOptions(TypedDict, total=False):
-    """The options of `Matcher` that are not a stream."""
+class _OneFrame(TypedDict, total=False):
+    """The options of `Matcher` but for those that change what it returns, and the device."""
 
     method: Method
     algorithm: Algorithm
@@ -68,10 +70,18 @@ class MatcherOptions(TypedDict, total=False):
     min_distance: int
     score_limit: float | None
     subpixel: bool
+
+
+class MatcherOptions(_OneFrame, total=False):
+    """The options of `Matcher` that are not a stream."""
+
     batch: int
 
 
-class Matcher(Closeable):
+FoundT = TypeVar("FoundT", default=Any)  # what a call returns
+
+
+class Matcher(Closeable, Generic[FoundT]):
     """Finds templates in frames of one size. Everything is allocated and prepared here; matching allocates nothing.
 
     templates: (h, w) or (h, w, 2 to 4), uint8 or float32; or a list of such arrays of one size and type, at most 1024.
@@ -95,6 +105,28 @@ class Matcher(Closeable):
     Method: docs/match.md.
     """
 
+    @overload
+    def __init__(
+        self: Matcher[Hits],
+        templates: Picture | Tensor | Other,
+        shape: Sequence[int],
+        *,
+        batch: Literal[1] = ...,
+        device: Device | None = ...,
+        stream: Stream | None = ...,
+        **options: Unpack[_OneFrame],
+    ) -> None: ...
+    @overload  # a batch of several, or templates of several
+    def __init__(
+        self: Matcher[list[Hits]],
+        templates: Picture | Tensor | Other | Sequence[Picture | Tensor | Other],
+        shape: Sequence[int],
+        *,
+        batch: int = ...,
+        device: Device | None = ...,
+        stream: Stream | None = ...,
+        **options: Unpack[_OneFrame],
+    ) -> None: ...
     def __init__(
         self,
         templates: ArrayLike | Sequence[ArrayLike],
@@ -153,14 +185,52 @@ class Matcher(Closeable):
         number = self._core.algorithm
         return next(name for name, value in _ALGORITHMS.items() if value == number)
 
-    def __call__(self, frame: ArrayLike | Sequence[ArrayLike], *, stream: Stream | None = None) -> Any:
+    def __call__(self, frame: ArrayLike | Sequence[ArrayLike], *, stream: Stream | None = None) -> FoundT:
         """Matches one frame and returns the matches, best first: a structured NumPy array with the fields x, y, score, dx, dy,
         pixels and filled (see `match_dtype`); a list of them if the Matcher has a list of templates or a batch. Waits for the
         stream."""
         self._core.run(self._frames(frame), None, stream)
         return self.matches(stream=stream)
 
-    def run(self, frame: ArrayLike | Sequence[ArrayLike], *, scores: bool | ArrayLike | Sequence[ArrayLike] | None = False, stream: Stream | None = None) -> Any:
+    @overload
+    def run(
+        self, frame: ArrayLike | Sequence[ArrayLike], *, scores: Literal[False] | None = ..., stream: Stream | None = ...
+    ) -> None: ...
+    @overload
+    def run(self: Matcher[Hits], frame: Picture, *, scores: Literal[True] | F32, stream: Stream | None = ...) -> F32: ...
+    @overload
+    def run(self: Matcher[Hits], frame: TensorT, *, scores: Literal[True] | TensorT, stream: Stream | None = ...) -> TensorT: ...
+    @overload
+    def run(
+        self: Matcher[list[Hits]],
+        frame: Picture | Sequence[Picture],
+        *,
+        scores: Literal[True] | F32 | Sequence[F32],
+        stream: Stream | None = ...,
+    ) -> list[F32]: ...
+    @overload
+    def run(
+        self: Matcher[list[Hits]],
+        frame: TensorT | Sequence[TensorT],
+        *,
+        scores: Literal[True] | TensorT | Sequence[TensorT],
+        stream: Stream | None = ...,
+    ) -> list[TensorT]: ...
+    @overload
+    def run(
+        self,
+        frame: ArrayLike | Sequence[ArrayLike],
+        *,
+        scores: bool | ArrayLike | Sequence[ArrayLike] | None,
+        stream: Stream | None = ...,
+    ) -> Any: ...
+    def run(
+        self,
+        frame: ArrayLike | Sequence[ArrayLike],
+        *,
+        scores: bool | ArrayLike | Sequence[ArrayLike] | None = False,
+        stream: Stream | None = None,
+    ) -> Any:
         """Matches one frame without waiting for the GPU; `matches` returns what was found.
 
         scores: True, or arrays to write: also return the score maps, (rows - h + 1, cols - w + 1) float32, one or a list as the
@@ -180,12 +250,12 @@ class Matcher(Closeable):
     def inspect(
         self,
         frame: ArrayLike | Sequence[ArrayLike],
-        lower: Sequence[int],
-        upper: Sequence[int],
+        lower: Colors,
+        upper: Colors,
         *,
         min_fill: float = 0.3,
         stream: Stream | None = None,
-    ) -> Any:
+    ) -> FoundT:
         """After a match: counts the pixels of `frame` (the color image, (rows, cols, 3) uint8 in BGR order) whose HSV color lies
         from `lower` to `upper` (h 0 to 179, s and v 0 to 255, both inclusive) inside each match, and returns the matches with
         `pixels` and `filled` (1 where pixels >= min_fill * h * w, else 0) set. Waits for the stream."""
@@ -194,11 +264,14 @@ class Matcher(Closeable):
         self._core.inspect(self._frames(frame), *colors, real(name, "min_fill", min_fill), stream)
         return self.matches(stream=stream)
 
-    def matches(self, *, stream: Stream | None = None) -> Any:
+    def matches(self, *, stream: Stream | None = None) -> FoundT:
         """The matches of the last run, as `__call__` returns them."""
+        found: Any
         if self._many:
-            return [_hits(self._core.get(i, stream)) for i in range(self._count)]
-        return _hits(self._core.get(0, stream))
+            found = [_hits(self._core.get(i, stream)) for i in range(self._count)]
+        else:
+            found = _hits(self._core.get(0, stream))
+        return found  # type: ignore[no-any-return]
 
     def results(self, *, stream: Stream | None = None) -> Any:
         """The memory of the matches, without waiting or copying: (templates or frames of a batch, max_matches * 32) uint8 in the framework and on the
@@ -206,8 +279,41 @@ class Matcher(Closeable):
         return self._core.results(stream)
 
 
+@overload
 def match_template(
-    image: Array,
+    image: Picture,
+    templ: Picture | Other,
+    method: Method = ...,
+    *,
+    mask: ArrayLike | None = ...,
+    algorithm: Algorithm = ...,
+    out: F32 | None = ...,
+    stream: Stream | None = ...,
+) -> F32: ...
+@overload
+def match_template(
+    image: TensorT,
+    templ: ArrayLike,
+    method: Method = ...,
+    *,
+    mask: ArrayLike | None = ...,
+    algorithm: Algorithm = ...,
+    out: TensorT | None = ...,
+    stream: Stream | None = ...,
+) -> TensorT: ...
+@overload
+def match_template(
+    image: Other,
+    templ: ArrayLike,
+    method: Method = ...,
+    *,
+    mask: ArrayLike | None = ...,
+    algorithm: Algorithm = ...,
+    out: ArrayLike | None = ...,
+    stream: Stream | None = ...,
+) -> Any: ...
+def match_template(
+    image: ArrayLike,
     templ: ArrayLike,
     method: Method = "ccoeff-normed",
     *,
@@ -215,7 +321,7 @@ def match_template(
     algorithm: Algorithm = "auto",
     out: ArrayLike | None = None,
     stream: Stream | None = None,
-) -> Array:
+) -> Any:
     """The score at every position where `templ` fits into `image`, as cv2.matchTemplate.
 
     image: (rows, cols) or (rows, cols, 2 to 4), uint8 or float32. templ: the same type, not larger. Options as `Matcher`,
@@ -230,5 +336,6 @@ def match_template(
             shape = memoryview(image).shape  # type: ignore[arg-type]
         except TypeError:
             raise wrong_type("match_template", "image", image, "an array: numpy.asarray makes one of a list") from None
-    with Matcher(templ, shape, method=method, algorithm=algorithm, mask=mask, stream=stream) as matcher:
-        return matcher.run(image, scores=True if out is None else out, stream=stream)  # type: ignore[no-any-return]
+    one: Any = templ
+    with Matcher(one, shape, method=method, algorithm=algorithm, mask=mask, stream=stream) as matcher:
+        return matcher.run(image, scores=True if out is None else out, stream=stream)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Sequence, overload
 
 from . import _core
 from ._errors import Shown, device_text, integer, invalid, microseconds
 from ._framediff import frame_shape
 from ._objects import Closeable
-from ._types import ArrayLike, Device, Stream
+from ._types import ArrayLike, Device, Integer, Other, Stream, Tensor
+
+if TYPE_CHECKING:
+    from ._types import Picture
 
 
 class MotionBox(NamedTuple):
@@ -47,7 +50,7 @@ class Motion(NamedTuple):
 
     time: int
     steps: int
-    state: str
+    state: Literal["learning", "watching", "sudden", "crowded"]
     moving: int
     components: int
     threshold: float
@@ -56,7 +59,7 @@ class Motion(NamedTuple):
     tracks: list[MotionTrack]
 
 
-_STATES = ("learning", "watching", "sudden", "crowded")
+_STATES: Final = ("learning", "watching", "sudden", "crowded")
 
 
 class MotionDetector(Closeable):
@@ -79,7 +82,7 @@ class MotionDetector(Closeable):
         cameras: int = 1,
         *,
         shift: int = 7,
-        learn_us: int = 0,
+        learn_us: Integer = 0,
         threshold: int = 25,
         noise_factor: int = 0,
         erode: int = 1,
@@ -113,13 +116,20 @@ class MotionDetector(Closeable):
         self._core = _core.MotionDetector(self.cameras, *size, values, device_text(name, device))
         self._about = f"{self.cameras} of {' x '.join(str(int(n)) for n in shape)}, {device}"
 
+    @overload
+    def __call__(self, frames: Picture | Tensor | Other, times: Integer | None = ..., *, stream: Stream | None = ...) -> Motion: ...
+    @overload
+    def __call__(
+        self, frames: Sequence[Picture | Tensor | Other | None], times: Sequence[Integer] | None = ..., *,
+        stream: Stream | None = ...,
+    ) -> list[Motion]: ...
     def __call__(
         self,
         frames: ArrayLike | Sequence[ArrayLike | None],
-        times: int | Sequence[int] | None = None,
+        times: Integer | Sequence[Integer] | None = None,
         *,
         stream: Stream | None = None,
-    ) -> Any:
+    ) -> Motion | list[Motion]:
         """A step, and what it found: a Motion, or a list with one for each of several cameras, which for a camera without a new frame is
         that of its last one. Waits for the stream."""
         self.step(frames, times, stream=stream)
@@ -133,7 +143,7 @@ class MotionDetector(Closeable):
     def step(
         self,
         frames: ArrayLike | Sequence[ArrayLike | None],
-        times: int | Sequence[int] | None = None,
+        times: Integer | Sequence[Integer] | None = None,
         *,
         stream: Stream | None = None,
     ) -> None:

@@ -9,11 +9,12 @@ from . import _core
 from ._errors import Shown, choice, integer, invalid, real, spelled, wrong_type
 from ._match import _METHODS, frame_shape_of, moved
 from ._objects import Closeable, record_type
-from ._types import ArrayLike, Device, Stream
+from ._types import ArrayLike, Device, Other, Stream, Tensor
 
 if TYPE_CHECKING:
     import numpy
-    from numpy.typing import NDArray
+
+    from ._types import Hits, Picture
 
 PoseMethod = Literal["sqdiff", "sqdiff-normed", "ccorr-normed", "ccoeff-normed", "sqdiff_normed", "ccorr_normed", "ccoeff_normed"]
 Values = Union[float, Iterable[float]]
@@ -33,7 +34,7 @@ _FIELDS = [
 ]
 
 
-def pose_dtype() -> numpy.dtype[Any]:
+def pose_dtype() -> numpy.dtype[numpy.void]:
     """The NumPy type of one match of a `PoseMatcher`: 64 bytes with x, y, angle, scale, score, col, row, angle_index, scale_index,
     pixels and reserved."""
     return record_type(*_FIELDS)
@@ -83,7 +84,7 @@ class PoseMatcher(Closeable):
 
     def __init__(
         self,
-        template: ArrayLike,
+        template: Picture | Tensor | Other,
         shape: Sequence[int],
         *,
         angles: Values = 0.0,
@@ -121,17 +122,17 @@ class PoseMatcher(Closeable):
             stream,
         )
 
-    def __call__(self, frame: ArrayLike, *, stream: Stream | None = None) -> NDArray[Any]:
+    def __call__(self, frame: Picture | Tensor | Other, *, stream: Stream | None = None) -> Hits:
         """Finds the template in a frame, (rows, cols) uint8, and returns the matches, best first: a structured NumPy array (see
         `pose_dtype`). Waits for the stream. x and y are the center of the template in the frame, col and row the first pixel of the window compared."""
         self._core.run(frame, stream)
         return self.matches()
 
-    def run(self, frame: ArrayLike, *, stream: Stream | None = None) -> None:
+    def run(self, frame: Picture | Tensor | Other, *, stream: Stream | None = None) -> None:
         """As `__call__`, which waits, too; `matches` returns what was found."""
         self._core.run(frame, stream)
 
-    def matches(self) -> NDArray[Any]:
+    def matches(self) -> Hits:
         """The matches of the last run, as `__call__` returns them."""
         import numpy
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Sequence, overload
 
 from . import _core
 from ._errors import choice, device_text, dtype_name, integer, integers, invalid, real, wrong_type
 from ._objects import Closeable
-from ._types import Array, ArrayLike, Device, Stream
+from ._types import ArrayLike, Device, Other, Stream, Tensor, TensorT, TypeVar
 
+if TYPE_CHECKING:
+    from ._types import F32, U8, U16, Elevation, Numbers, Picture, Shorts
 
+ElevationT = TypeVar("ElevationT", default=Any)
 _BORDERS = {"wrap": 0, "zero": 1}
 _AGREEMENTS = {"equal": 0, "edge": 1, "census": 2}
 _FILLS = {"none": 0, "once": 1, "relax": 2, "lower": 3}
@@ -104,74 +107,195 @@ def _numbers(options: StereoOptions | None) -> tuple[Any, ...]:
     return options._numbers()
 
 
-def stereo_edges(image: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
+@overload
+def stereo_edges(
+    image: Picture, options: StereoOptions | None = ..., *, out: U8 | None = ..., stream: Stream | None = ...
+) -> U8: ...
+@overload
+def stereo_edges(
+    image: TensorT, options: StereoOptions | None = ..., *, out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def stereo_edges(
+    image: Other, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def stereo_edges(
+    image: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Edges of one image: (rows, cols) uint8, 255 at an edge. image: (rows, cols) uint8, or float32 with brightness 0 to 1."""
-    return _core.stereo_edges(image, _numbers(options), out, stream)  # type: ignore[return-value]
+    return _core.stereo_edges(image, _numbers(options), out, stream)
 
 
-def stereo_census(image: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
+@overload
+def stereo_census(
+    image: Picture, options: StereoOptions | None = ..., *, out: U8 | None = ..., stream: Stream | None = ...
+) -> U8: ...
+@overload
+def stereo_census(
+    image: TensorT, options: StereoOptions | None = ..., *, out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def stereo_census(
+    image: Other, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def stereo_census(
+    image: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Census transform (Zabih and Woodfill, 1994): (rows, cols) uint8, a bit for each neighbor that is brighter."""
-    return _core.stereo_census(image, _numbers(options), out, stream)  # type: ignore[return-value]
+    return _core.stereo_census(image, _numbers(options), out, stream)
 
 
+@overload
 def stereo_elevation(
-    left: Array, right: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
-) -> Array:
+    left: Picture, right: Picture | Other, options: StereoOptions | None = ..., *, out: U16 | None = ...,
+    stream: Stream | None = ...,
+) -> U16: ...
+@overload
+def stereo_elevation(
+    left: TensorT, right: ArrayLike, options: StereoOptions | None = ..., *, out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def stereo_elevation(
+    left: Other, right: ArrayLike, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def stereo_elevation(
+    left: ArrayLike, right: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None,
+    stream: Stream | None = None,
+) -> Any:
     """Elevation from the edges or census codes of both images: (rows, cols) uint16, 1 + the best shift, 0 for a hole."""
-    return _core.stereo_elevation(left, right, _numbers(options), out, stream)  # type: ignore[return-value]
+    return _core.stereo_elevation(left, right, _numbers(options), out, stream)
 
 
+@overload
 def stereo_elevation_confidence(
-    left: Array,
-    right: Array,
+    left: Picture, right: Picture | Other, options: StereoOptions | None = ..., *, out: U16 | None = ...,
+    confidence: U8 | None = ..., stream: Stream | None = ...,
+) -> tuple[U16, U8]: ...
+@overload
+def stereo_elevation_confidence(
+    left: TensorT, right: ArrayLike, options: StereoOptions | None = ..., *, out: TensorT | None = ...,
+    confidence: TensorT | None = ..., stream: Stream | None = ...,
+) -> tuple[TensorT, TensorT]: ...
+@overload
+def stereo_elevation_confidence(
+    left: Other, right: ArrayLike, options: StereoOptions | None = ..., *, out: ArrayLike | None = ...,
+    confidence: ArrayLike | None = ..., stream: Stream | None = ...,
+) -> Any: ...
+def stereo_elevation_confidence(
+    left: ArrayLike,
+    right: ArrayLike,
     options: StereoOptions | None = None,
     *,
     out: ArrayLike | None = None,
     confidence: ArrayLike | None = None,
     stream: Stream | None = None,
-) -> tuple[Array, Array]:
+) -> Any:
     """The same, and the confidence: (rows, cols) uint8, 255 (best - second) / best of the scores, where the second best is no
     neighbor of the best; 0 at holes."""
     return _core.stereo_elevation_confidence(left, right, _numbers(options), out, confidence, stream)
 
 
-def stereo_find_shifts(left: Array, right: Array, options: StereoOptions | None = None, *, stream: Stream | None = None) -> int:
+def stereo_find_shifts(
+    left: Picture | Tensor | Other, right: ArrayLike, options: StereoOptions | None = None, *, stream: Stream | None = None
+) -> int:
     """How many shifts a pair needs, with a margin, from the edges or census codes of both images; waits for the GPU."""
     return _core.stereo_find_shifts(left, right, _numbers(options), stream)
 
 
+@overload
 def stereo_filter_speckles(
-    elevation: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
-) -> Array:
+    elevation: Picture, options: StereoOptions | None = ..., *, out: U16 | None = ..., stream: Stream | None = ...
+) -> U16: ...
+@overload
+def stereo_filter_speckles(
+    elevation: TensorT, options: StereoOptions | None = ..., *, out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def stereo_filter_speckles(
+    elevation: Other, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def stereo_filter_speckles(
+    elevation: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Makes holes of regions of at most `speckle_size` pixels, whose neighbors differ by at most one pixel: (rows, cols) uint16."""
-    return _core.stereo_filter_speckles(elevation, _numbers(options), out, stream)  # type: ignore[return-value]
+    return _core.stereo_filter_speckles(elevation, _numbers(options), out, stream)
 
 
+@overload
+def stereo_fill(elevation: Picture, options: None = ..., *, out: U16 | None = ..., stream: Stream | None = ...) -> U16: ...
+@overload
 def stereo_fill(
-    elevation: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
-) -> Array:
+    elevation: Picture, options: StereoOptions | None, *, out: Elevation | None = ..., stream: Stream | None = ...
+) -> Numbers: ...
+@overload
+def stereo_fill(
+    elevation: TensorT, options: StereoOptions | None = ..., *, out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def stereo_fill(
+    elevation: Other, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def stereo_fill(
+    elevation: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Fills the holes of a uint16 elevation: uint16, or float32 with fill="relax"."""
-    return _core.stereo_fill(elevation, _numbers(options), out, stream)  # type: ignore[return-value]
+    return _core.stereo_fill(elevation, _numbers(options), out, stream)
 
 
-def stereo_median(elevation: Array, size: int = 5, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
+@overload
+def stereo_median(elevation: Shorts, size: int = ..., *, out: U16 | None = ..., stream: Stream | None = ...) -> U16: ...
+@overload
+def stereo_median(elevation: F32, size: int = ..., *, out: F32 | None = ..., stream: Stream | None = ...) -> F32: ...
+@overload
+def stereo_median(elevation: Picture, size: int = ..., *, out: Elevation | None = ..., stream: Stream | None = ...) -> Numbers: ...
+@overload
+def stereo_median(elevation: TensorT, size: int = ..., *, out: TensorT | None = ..., stream: Stream | None = ...) -> TensorT: ...
+@overload
+def stereo_median(elevation: Other, size: int = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...) -> Any: ...
+def stereo_median(elevation: ArrayLike, size: int = 5, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Any:
     """Median of 3 x 3 or 5 x 5 pixels of a uint16 or float32 elevation."""
-    return _core.stereo_median(elevation, integer("stereo_median", "size", size), out, stream)  # type: ignore[return-value]
+    return _core.stereo_median(elevation, integer("stereo_median", "size", size), out, stream)
 
 
+@overload
 def stereo_contours(
-    elevation: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
-) -> Array:
+    elevation: Picture, options: StereoOptions | None = ..., *, out: U8 | None = ..., stream: Stream | None = ...
+) -> U8: ...
+@overload
+def stereo_contours(
+    elevation: TensorT, options: StereoOptions | None = ..., *, out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def stereo_contours(
+    elevation: Other, options: StereoOptions | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def stereo_contours(
+    elevation: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Contour lines of a uint16 or float32 elevation: (rows, cols) uint8, 255 on a line."""
-    return _core.stereo_contours(elevation, _numbers(options), out, stream)  # type: ignore[return-value]
+    return _core.stereo_contours(elevation, _numbers(options), out, stream)
 
 
-def stereo_picture(elevation: Array, contours: ArrayLike | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
+@overload
+def stereo_picture(
+    elevation: Picture, contours: ArrayLike | None = ..., *, out: U8 | None = ..., stream: Stream | None = ...
+) -> U8: ...
+@overload
+def stereo_picture(
+    elevation: TensorT, contours: ArrayLike | None = ..., *, out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def stereo_picture(
+    elevation: Other, contours: ArrayLike | None = ..., *, out: ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def stereo_picture(
+    elevation: ArrayLike, contours: ArrayLike | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
+) -> Any:
     """Elevation in colors, (rows, cols, 3) uint8 BGR: blue (low) to red (high), holes and `contours` black."""
-    return _core.stereo_picture(elevation, contours, out, stream)  # type: ignore[return-value]
+    return _core.stereo_picture(elevation, contours, out, stream)
 
 
-class ContourMapper(Closeable):
+class ContourMapper(Closeable, Generic[ElevationT]):
     """All stages for pairs of one size; mapping allocates only its outputs.
 
     shape: (rows, cols) of the images. dtype: "uint8", or "float32" with brightness 0 to 1. device: "cpu", "cuda" or "cuda:N".
@@ -179,6 +303,16 @@ class ContourMapper(Closeable):
     Use one object per thread or stream. Equals the stages called one by one.
     """
 
+    @overload
+    def __init__(
+        self: ContourMapper[U16], shape: Sequence[int], options: None = ..., *, dtype: Literal["uint8", "float32"] = ...,
+        device: Device = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ContourMapper[Numbers], shape: Sequence[int], options: StereoOptions | None, *,
+        dtype: Literal["uint8", "float32"] = ..., device: Device = ...,
+    ) -> None: ...
     def __init__(
         self,
         shape: Sequence[int],
@@ -194,9 +328,25 @@ class ContourMapper(Closeable):
         self._about = f"{size[0]} x {size[1]} pixels, {dtype_name(dtype)}, {device}"
         self._core = _core.ContourMapper(size[0], size[1], bool(floats), device_text("ContourMapper", device), _numbers(options))
 
+    @overload
     def __call__(
-        self, left: Array, right: Array, *, elevation: ArrayLike | None = None, contours: ArrayLike | None = None, stream: Stream | None = None
-    ) -> tuple[Array, Array]:
+        self, left: Picture, right: Picture | Other, *, elevation: Elevation | None = ..., contours: U8 | None = ...,
+        stream: Stream | None = ...,
+    ) -> tuple[ElevationT, U8]: ...
+    @overload
+    def __call__(
+        self, left: TensorT, right: ArrayLike, *, elevation: TensorT | None = ..., contours: TensorT | None = ...,
+        stream: Stream | None = ...,
+    ) -> tuple[TensorT, TensorT]: ...
+    @overload
+    def __call__(
+        self, left: Other, right: ArrayLike, *, elevation: ArrayLike | None = ..., contours: ArrayLike | None = ...,
+        stream: Stream | None = ...,
+    ) -> tuple[Any, Any]: ...
+    def __call__(
+        self, left: ArrayLike, right: ArrayLike, *, elevation: ArrayLike | None = None, contours: ArrayLike | None = None,
+        stream: Stream | None = None,
+    ) -> tuple[Any, Any]:
         """Maps one pair. elevation, contours: arrays to write.
 
         Returns the elevation after fill and median, (rows, cols) uint16 (float32 with fill="relax"), and the contour lines,

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Tuple, overload
 
 from ._errors import MissingFileError, Status, choice, invalid
 from ._events import Representation, Representations
 from ._files import existing, h5py, optional, regular
+from ._types import TypeVar
 from .torch import EventDataset
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
+    from torch import Tensor
     from typing_extensions import Unpack
 
+    from ._events import Kind
+    from ._types import F32, U8
     from .torch import DatasetOptions
 
 __all__ = ["DSEC", "M3ED"]
@@ -43,12 +47,17 @@ def _numbers(path: str) -> NDArray[numpy.int64]:
         raise invalid("datasets", "timestamps", path, "a file of whole numbers, in columns") from None
 
 
-class _Sequence(EventDataset):
+FrameT = TypeVar("FrameT", default=Any)
+TargetT = TypeVar("TargetT", default=Any)
+
+
+class _Sequence(EventDataset[Tuple[FrameT, TargetT]]):
     """One recording whose windows have labels that are read when they are asked for."""
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> tuple[FrameT, TargetT]:
         frame, label = super().__getitem__(index)
-        return frame, self._target(int(label))
+        index_of: Any = label
+        return frame, self._target(int(index_of))
 
     def _target(self, index: int) -> Any:
         raise NotImplementedError
@@ -61,7 +70,7 @@ def _windows(times: NDArray[numpy.int64], length: int | str | None) -> dict[str,
     return {"ends": times[:, 0], "length": length}
 
 
-class DSEC(_Sequence):
+class DSEC(_Sequence[FrameT, TargetT]):
     """A sequence of DSEC (Gehrig et al. 2021): ``dataset[i]`` is (frame, target).
 
     folder: of the sequence, with `events/left/events.h5` and the target's own, as in the archives of the data set: `disparity`, `flow`,
@@ -75,6 +84,66 @@ class DSEC(_Sequence):
     Raises FileNotFoundError; NotImplementedError if h5py or OpenCV is needed and missing.
     """
 
+    @overload
+    def __init__(
+        self: DSEC[Tensor, F32],
+        folder: str | os.PathLike[str],
+        target: Literal["disparity", "flow"] = ...,
+        *,
+        camera: Literal["left", "right"] = ...,
+        view: Literal["event", "image"] = ...,
+        length: int | str = ...,
+        rectify: bool = ...,
+        representation: Kind | Representation = ...,
+        transform: None = ...,
+        bins: int | None = ...,
+        **options: Unpack[DatasetOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: DSEC[Tensor, U8],
+        folder: str | os.PathLike[str],
+        target: Literal["images"],
+        *,
+        camera: Literal["left", "right"] = ...,
+        view: Literal["event", "image"] = ...,
+        length: int | str = ...,
+        rectify: bool = ...,
+        representation: Kind | Representation = ...,
+        transform: None = ...,
+        bins: int | None = ...,
+        **options: Unpack[DatasetOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: DSEC[Any, F32],
+        folder: str | os.PathLike[str],
+        target: Literal["disparity", "flow"] = ...,
+        *,
+        camera: Literal["left", "right"] = ...,
+        view: Literal["event", "image"] = ...,
+        length: int | str = ...,
+        rectify: bool = ...,
+        representation: Representations = ...,
+        transform: Callable[[Any], Any] | None = ...,
+        bins: int | None = ...,
+        **options: Unpack[DatasetOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: DSEC[Any, U8],
+        folder: str | os.PathLike[str],
+        target: Literal["images"],
+        *,
+        camera: Literal["left", "right"] = ...,
+        view: Literal["event", "image"] = ...,
+        length: int | str = ...,
+        rectify: bool = ...,
+        representation: Representations = ...,
+        transform: Callable[[Any], Any] | None = ...,
+        bins: int | None = ...,
+        **options: Unpack[DatasetOptions],
+    ) -> None: ...
     def __init__(
         self,
         folder: str | os.PathLike[str],
@@ -86,6 +155,7 @@ class DSEC(_Sequence):
         rectify: bool = True,
         representation: Representations = "voxel_grid",
         bins: int | None = None,
+        transform: Callable[[Any], Any] | None = None,
         **options: Unpack[DatasetOptions],
     ) -> None:
         choice("DSEC", "target", target, {"disparity": 0, "flow": 1, "images": 2})
@@ -112,6 +182,7 @@ class DSEC(_Sequence):
             representation=representation,
             bins=bins,
             labels=range(len(listed)),
+            transform=transform,
             **windows,
             **options,
         )
@@ -144,7 +215,7 @@ def _rectified(given: Representations, bins: int | None, path: str) -> Represent
     return kinds if many else kinds[0]
 
 
-class M3ED(_Sequence):
+class M3ED(_Sequence[FrameT, TargetT]):
     """A sequence of M3ED (Chaney et al. 2023): ``dataset[i]`` is (frame, target).
 
     folder: of the sequence, with `NAME_data.h5` (or `NAME.h5`) and, for ground truth, `NAME_depth_gt.h5` or `NAME_gt_flow.h5` (not part of
@@ -157,6 +228,58 @@ class M3ED(_Sequence):
     Raises FileNotFoundError; NotImplementedError if h5py is missing.
     """
 
+    @overload
+    def __init__(
+        self: M3ED[Tensor, F32],
+        folder: str | os.PathLike[str],
+        target: Literal["depth", "flow"] = ...,
+        *,
+        camera: Literal["left", "right"] = ...,
+        length: int | str = ...,
+        representation: Kind | Representation = ...,
+        transform: None = ...,
+        bins: int | None = ...,
+        **options: Unpack[DatasetOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: M3ED[Tensor, U8],
+        folder: str | os.PathLike[str],
+        target: Literal["left", "right", "rgb"],
+        *,
+        camera: Literal["left", "right"] = ...,
+        length: int | str = ...,
+        representation: Kind | Representation = ...,
+        transform: None = ...,
+        bins: int | None = ...,
+        **options: Unpack[DatasetOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: M3ED[Any, F32],
+        folder: str | os.PathLike[str],
+        target: Literal["depth", "flow"] = ...,
+        *,
+        camera: Literal["left", "right"] = ...,
+        length: int | str = ...,
+        representation: Representations = ...,
+        transform: Callable[[Any], Any] | None = ...,
+        bins: int | None = ...,
+        **options: Unpack[DatasetOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: M3ED[Any, U8],
+        folder: str | os.PathLike[str],
+        target: Literal["left", "right", "rgb"],
+        *,
+        camera: Literal["left", "right"] = ...,
+        length: int | str = ...,
+        representation: Representations = ...,
+        transform: Callable[[Any], Any] | None = ...,
+        bins: int | None = ...,
+        **options: Unpack[DatasetOptions],
+    ) -> None: ...
     def __init__(
         self,
         folder: str | os.PathLike[str],
@@ -166,6 +289,7 @@ class M3ED(_Sequence):
         length: int | str = "50ms",
         representation: Representations = "voxel_grid",
         bins: int | None = None,
+        transform: Callable[[Any], Any] | None = None,
         **options: Unpack[DatasetOptions],
     ) -> None:
         import numpy
@@ -187,6 +311,7 @@ class M3ED(_Sequence):
             representation=representation,
             bins=bins,
             labels=range(len(times)),
+            transform=transform,
             camera=camera,
             **_windows(times, length),
             **options,

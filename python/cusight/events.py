@@ -4,11 +4,14 @@
         train(batch)  # (windows, rows, cols, bins) float32
 """
 
+# mypy: disable-error-code="overload-overlap"
+# As in _events.py.
+
 from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, TypedDict, Union, overload
 
 from . import _core
 from ._columns import TimeUnit, four_columns, unit_number
@@ -27,33 +30,34 @@ from ._errors import (
     microseconds,
     real,
     spelled,
-    warn,
     wrong_type,
 )
 from ._events import (
-    EventPipeline,
     EventStacker,
-    FrameBatch,
-    PipelineCounts,
-    ReaderCounts,
     Representation,
     Representations,
     Windowing,
     Windows,
     event_windows,
     frame_size,
-    kinds_text,
     release_workspace,
     stack_events,
     windowing,
 )
 from ._framediff import frame_shape
+from ._frames import Frames
 from ._objects import Closeable
-from ._types import ArrayLike, Column, Device, EventsLike, Stream
+from ._pipeline import EventPipeline, FrameBatch, PipelineCounts, ReaderCounts
+from ._types import ArrayLike, Column, Device, EventsLike, Integer, Other, Stream, Tensor, TensorT
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from ._events import ByteKind, FloatKind, SeveralKinds, SignedKind
+    from ._frames import FramesOptions
+    from ._types import F32, I8, U8, Numbers, Picture
 
 __all__ = [
     "EventFilter",
@@ -88,8 +92,6 @@ Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1",
 _FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6, "EVT2.1": 7, "Metavision": 8, "HDF5": 9,
             "MVSEC": 10, "EVT4": 11, "AEDAT4": 12, "bag": 13, "MCAP": 14}
 _PIECE = 1 << 20  # events read at once
-_WORDS = ("EVT2", "EVT2.1", "EVT3", "EVT4", "DAT")  # formats whose raw bytes a pipeline decodes on the CPU too
-_LEAST_BYTES, _MOST_BYTES = 1 << 16, 1 << 25  # of them at once
 
 
 class SizelessOptions(TypedDict, total=False):
@@ -129,6 +131,21 @@ class Events(NamedTuple):
         return f"Events({_extent('events', self.t)})"
 
 
+if TYPE_CHECKING:
+
+    class TensorEvents(tuple[TensorT, TensorT, TensorT, TensorT]):
+        """Events of tensors, which NamedTuple can say from Python 3.11 on."""
+
+        @property
+        def x(self) -> TensorT: ...
+        @property
+        def y(self) -> TensorT: ...
+        @property
+        def p(self) -> TensorT: ...
+        @property
+        def t(self) -> TensorT: ...
+
+
 class Triggers(NamedTuple):
     """External triggers as parallel NumPy arrays: t int64 (microseconds), id int16 (of the camera's input), value uint8 (1 rising, 0
     falling)."""
@@ -165,8 +182,10 @@ class Recording(Closeable):
             if isinstance(self._source, str) and not os.path.exists(self._source):
                 raise MissingFileError(Status.IO, str(error)) from None
             raise
-        self.format, width, height, count, first, last, self.camera = self._core.info()
-        self.shape = (height, width)
+        form, width, height, count, first, last, camera = self._core.info()
+        self.format: str = form
+        self.camera: str = camera
+        self.shape: tuple[int, int] = (height, width)
         self.count: int | None = int(count) if count >= 0 else None
         self.first_time: int | None = int(first) if first >= 0 else None
         self.last_time: int | None = int(last) if last >= 0 else None
@@ -181,15 +200,15 @@ class Recording(Closeable):
         if self.first_time is not None and self.last_time is not None:
             self._about += f", {self.first_time} .. {self.last_time} us"
 
-    def read(self, count: int | None = None) -> Events:
+    def read(self, count: Integer | None = None) -> Events:
         """Reads up to `count` events, fewer only at the end; None: all that are left, in 13 bytes each. If the recording is damaged, the
         events before the damage are returned and the next call raises (EOFError, ValueError, OSError)."""
         if count is None:
             return self._rest()
-        count = integer("Recording.read", "count", count, 1, LONG)
+        most = integer("Recording.read", "count", count, 1, LONG)
         self._counted = None
-        x, y, p, t, n = self._core.read(count)
-        if n == count:
+        x, y, p, t, n = self._core.read(most)
+        if n == most:
             return Events(x, y, p, t)
         return Events(x[:n].copy(), y[:n].copy(), p[:n].copy(), t[:n].copy())
 
@@ -211,16 +230,16 @@ class Recording(Closeable):
                 return
             yield events
 
-    def seek(self, time: int) -> int:
+    def seek(self, time: Integer) -> int:
         """The next event read will be the first with t >= `time` (microseconds). Returns its index. `frames` starts there too."""
         index = int(self._core.seek_time(microseconds("Recording.seek", "time", time)))
         self._start, self._counted = index, None
         return index
 
-    def seek_index(self, index: int) -> None:
+    def seek_index(self, index: Integer) -> None:
         """The next event read will be number `index`, from 0."""
-        self._core.seek_index(integer("Recording.seek_index", "index", index, 0, LONG))
-        self._start, self._counted = index, None
+        self._start, self._counted = integer("Recording.seek_index", "index", index, 0, LONG), None
+        self._core.seek_index(self._start)
 
     @property
     def triggers(self) -> Triggers:
@@ -234,6 +253,56 @@ class Recording(Closeable):
         """What was read, and what was skipped, since the recording was opened or last sought, or by the last iteration of frames."""
         return self._counted or ReaderCounts(*self._core.counts())
 
+    @overload
+    def frames(
+        self,
+        *,
+        representation: ByteKind = ...,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[U8]: ...
+    @overload
+    def frames(
+        self,
+        *,
+        representation: FloatKind,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[F32]: ...
+    @overload
+    def frames(
+        self,
+        *,
+        representation: SignedKind,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[I8]: ...
+    @overload
+    def frames(
+        self,
+        *,
+        representation: Representation,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[Numbers]: ...
+    @overload
+    def frames(
+        self,
+        *,
+        representation: SeveralKinds,
+        device: Literal["cpu"] = ...,
+        framework: Literal["numpy"] | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[list[Numbers]]: ...
+    @overload
+    def frames(
+        self, *, representation: Representations = ..., device: Device = ..., framework: str | None = ...,
+        **options: Unpack[FramesOptions],
+    ) -> Frames[Any]: ...
     def frames(
         self,
         *,
@@ -248,7 +317,7 @@ class Recording(Closeable):
         end_window: int = 0,
         max_events: int = 0,
         max_gap: int = 0,
-    ) -> Frames:
+    ) -> Frames[Any]:
         """Frames of the recording from the place last sought (or the beginning), in batches.
 
         windows, representation, bins: as `stack_events`.
@@ -290,168 +359,6 @@ class Recording(Closeable):
     def __reduce__(self) -> Any:
         source = self._source if isinstance(self._source, str) else bytes(self._source)
         return Recording, (source, self._options)
-
-
-class Frames:
-    """Batches of frames of a Recording. Each iteration starts again at the same place; the length is the number of batches, where
-    the recording knows it. Two iterations of one recording must not run at the same time."""
-
-    def __init__(self, recording: Recording, size: tuple[int, int], batch: int, arguments: dict[str, Any]) -> None:
-        self._recording, self._size, self._batch, self._arguments = recording, size, batch, arguments
-        self._start = recording._start
-        self.windows = self._count_windows()
-
-    def _count_windows(self) -> int | None:
-        """How many windows there are, or None."""
-        count = _count_windows(self._recording, self._arguments["windows"], self._start)
-        if count is None:
-            return None
-        first_window: int = self._arguments["first_window"]
-        end: int = self._arguments["end_window"]
-        return max((min(count, end) if end else count) - first_window, 0)
-
-    def __repr__(self) -> str:
-        count = "" if self.windows is None else f"{len(self):,} "
-        kinds, cut = kinds_text(self._arguments["representation"]), self._arguments["windows"]
-        return f"<Frames: {count}batches of {self._batch}, windows of {cut._text()}, {kinds}, of {self._recording!r}>"
-
-    def __len__(self) -> int:
-        if self.windows is None:
-            raise TypeError("the number of windows is known only after reading all of the recording")
-        return -(-self.windows // self._batch)
-
-    def seek(self, time: int) -> Frames:
-        """The same frames from the first event with t >= `time` (microseconds); windows are counted from there."""
-        self._recording.seek(time)
-        return Frames(self._recording, self._size, self._batch, self._arguments)
-
-    def __iter__(self) -> Iterator[Any]:
-        for batch in self.batches():
-            yield batch.frames
-
-    def batches(self) -> Iterator[FrameBatch]:
-        """The batches as FrameBatch: frames with the indices of their windows and events."""
-        recording, ready = self._recording, list[FrameBatch]()
-        recording._core.seek_index(self._start)
-        recording._counted = None
-        decodes = not self._start and self._decodes()
-        source = recording if decodes else None
-        with EventPipeline(self._size, sink=ready.append, recording=source, **self._arguments) as pipeline:
-            pieces = self._push_bytes(pipeline, ready) if decodes else self._push_events(pipeline)
-            held: list[FrameBatch] = []
-            failure: Error | None = None
-            while failure is None:
-                try:
-                    next(pieces)
-                except StopIteration:
-                    break
-                except Error as error:  # what came before it first
-                    failure = error
-                yield from self._regroup(held, ready)
-            try:
-                pipeline.flush()
-            except Error as error:
-                failure = failure or error
-            if decodes:
-                recording._counted = pipeline.counts().decoded
-            read = recording.counts()
-            if read.bad_coordinates > read.events:
-                warn("Recording.frames: more than half of the events lie outside the sensor: width and height are "
-                     f"{recording.shape[1]} and {recording.shape[0]}")
-            yield from self._regroup(held, ready)
-            if held:
-                yield _join(held)
-            if failure:
-                raise failure
-
-    def _decodes(self) -> bool:
-        """Whether a pipeline decodes the recording's bytes. On the CPU the reader is faster with chunks: it takes all cores."""
-        format, core = self._recording.format, self._recording._core
-        return format in _WORDS or (self._arguments["device"] != "cpu" and core.has_bytes())
-
-    def _push_events(self, pipeline: EventPipeline) -> Iterator[None]:
-        for events in self._recording:
-            pipeline.push(*events)
-            yield None
-
-    def _push_bytes(self, pipeline: EventPipeline, ready: list[FrameBatch]) -> Iterator[None]:
-        """Pieces of so many bytes that each makes a few batches, which wait in memory."""
-        count = _LEAST_BYTES
-        while pipeline.push_recording(count):
-            made = sum(map(len, ready))
-            count = max(_LEAST_BYTES, count // 2) if made > 4 * self._batch else min(_MOST_BYTES, 2 * count)
-            yield None
-
-    def _regroup(self, held: list[FrameBatch], ready: list[FrameBatch]) -> Iterator[FrameBatch]:
-        """Batches of exactly the length that was asked for; what is left stays in `held`."""
-        have = sum(map(len, held))
-        while ready:
-            head = ready.pop(0)
-            while have + len(head) >= self._batch:
-                cut = self._batch - have
-                held.append(_slice(head, 0, cut))
-                whole = _join(held)
-                head = _slice(head, cut, len(head))
-                held.clear()
-                have = 0
-                yield whole
-            if len(head):
-                held.append(head)
-                have += len(head)
-
-
-def _count_windows(recording: Recording, cut: Windowing, start: int) -> int | None:
-    """How many windows there are from event number `start` on, or None if only reading would tell."""
-    if recording.count is None or (cut.unit == "duration" and recording.last_time is None):
-        return None
-    if cut.unit == "count":
-        return _windows_within(max(recording.count - start, 0), cut)
-    if recording.count <= start or recording.last_time is None:
-        return 0
-    first = recording.first_time or 0
-    if start:
-        recording._core.seek_index(start)
-        first = int(recording.read(1).t[0])
-        recording._core.seek_index(start)
-    return _windows_within(recording.last_time - first + 1, cut)
-
-
-def _windows_within(extent: int, cut: Windowing) -> int:
-    """Windows in so many events or microseconds."""
-    stride = cut.stride or cut.length
-    complete = (extent - cut.length) // stride + 1 if extent >= cut.length else 0
-    return complete + int(cut.keep_incomplete and complete * stride < extent)
-
-
-def _slice(batch: FrameBatch, first: int, last: int) -> FrameBatch:
-    if first == 0 and last == len(batch):
-        return batch
-    many = isinstance(batch.frames, list)
-    frames = [f[first:last] for f in batch.frames] if many else batch.frames[first:last]
-    return FrameBatch(batch.first + first, batch.windows[first:last], frames)
-
-
-def _concatenate(arrays: list[Any]) -> Any:
-    import sys
-
-    module = type(arrays[0]).__module__.partition(".")[0]
-    if module == "torch":
-        return sys.modules["torch"].cat(arrays)
-    if module == "numpy" or module == "cupy":
-        return sys.modules[module].concatenate(arrays)
-    raise TypeError("batches on the GPU need framework='torch' or 'cupy'")
-
-
-def _join(batches: list[FrameBatch]) -> FrameBatch:
-    if len(batches) == 1:
-        return batches[0]
-    import numpy
-
-    if isinstance(batches[0].frames, list):
-        frames: Any = [_concatenate(list(parts)) for parts in zip(*(b.frames for b in batches))]
-    else:
-        frames = _concatenate([b.frames for b in batches])
-    return FrameBatch(batches[0].first, numpy.concatenate([b.windows for b in batches]), frames)
 
 
 def _reader_numbers(
@@ -544,8 +451,8 @@ class EventFilter(Closeable):
         self,
         shape: Sequence[int],
         *,
-        begin: int | None = None,
-        end: int | None = None,
+        begin: Integer | None = None,
+        end: Integer | None = None,
         hot_events: int = 0,
         hot_period: int = 1_000_000,
         activity: int = 0,
@@ -593,9 +500,7 @@ class _Writer(Closeable):
         """Closes the writer and removes the file unless it was finished."""
         self._core.close()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None and not self.closed:
             self.finish()
         self.close()
@@ -704,14 +609,20 @@ class EventGenerator(Closeable):
         numbers = (*(real("EventGenerator", name, value) for name, value in given.items()), rest)
         self._core = _core.EventGenerator(rows, cols, numbers, seed, device_text("EventGenerator", device), max_events)
 
-    def push(self, frame: ArrayLike, time: int) -> Events:
+    def push(self, frame: Picture | Tensor | Other, time: Integer) -> Events:
         """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first.
 
         For generators on the CPU.
         """
         return Events(*self._core.push(frame, microseconds("EventGenerator.push", "time", time)))
 
-    def run(self, frames: ArrayLike, times: Column, *, stream: Stream | None = None) -> Events:
+    @overload
+    def run(self, frames: Picture, times: Column, *, stream: Stream | None = ...) -> Events: ...
+    @overload
+    def run(self, frames: TensorT, times: Column, *, stream: Stream | None = ...) -> TensorEvents[TensorT]: ...
+    @overload
+    def run(self, frames: Other, times: Column, *, stream: Stream | None = ...) -> Any: ...
+    def run(self, frames: ArrayLike, times: Column, *, stream: Stream | None = None) -> Any:
         """Events of many frames, (n, rows, cols) uint8 on the generator's device, at `times` in microseconds.
 
         The events are arrays on the same device. Frames are processed twice, first to count; many at once are faster than few.

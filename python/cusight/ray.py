@@ -28,6 +28,7 @@ from . import _core, _errors, _images
 from . import events as _events
 from ._events import EventStacker, Representations, Windowing, Windows, frame_size, windowing
 from ._files import Paths, list_files
+from ._frames import count_windows
 from ._match import Matcher, MatcherOptions
 from ._spans import cut_windows
 from ._stereo import ContourMapper, StereoOptions
@@ -92,7 +93,7 @@ def read_recordings(
 def _spans(path: str, cut: Windowing, windows_per_task: int | None, options: _events.OpenOptions) -> list[dict[str, Any]]:
     """What each task reads of a recording: windows first .. end - 1 (-1: to the end)."""
     with _events.open(path, **options) as recording:
-        count = _events._count_windows(recording, cut, 0)
+        count = count_windows(recording, cut, 0)
         if recording.format not in ("M3ED", "DSEC", "Metavision", "HDF5", "MVSEC") or options.get("skip_bad") or not count:
             return [{"path": path, "first": 0, "end": -1}]
         step = windows_per_task or max(1, _SPAN * count // max(recording.count or 1, 1))

@@ -15,11 +15,14 @@ import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
 
 from . import events as _events
 from ._errors import choice, invalid
 from ._files import regular
+
+if TYPE_CHECKING:
+    from ._types import I64, Hits, Numbers
 
 __all__ = ["DATASETS", "DataSet", "frame_times", "preprocess", "select_labels", "sequences"]
 
@@ -58,7 +61,7 @@ _WITHOUT_LABELS = {
 # ---- Labels -----------------------------------------------------------------------------------------------------------------
 
 
-def select_labels(labels: Any, data_set: DataSet, training: bool) -> Any:
+def select_labels(labels: Hits, data_set: DataSet, training: bool) -> Hits:
     """The boxes that count, clipped to the sensor. Boxes that span nine tenths of it are wrong and left out of training."""
     import numpy as np
 
@@ -90,7 +93,7 @@ def _label_period(times: Any, name: str) -> int:
     return int((6 if rate == 60 else 3) * middle)
 
 
-def frame_times(times: Any, name: str) -> tuple[Any, Any]:
+def frame_times(times: Numbers, name: str) -> tuple[I64, I64]:
     """The times of labels that are used, and the times at which frames end, of which these are some.
 
     times: sorted, without repetition. From one label to the next that is a whole number of periods later (up to 2 ms more or less),
@@ -145,7 +148,7 @@ def _frames(recording: _events.Recording, shape: tuple[int, int], ends: Any, dev
                 import cupy
 
                 x, y, p, t = (cupy.asarray(column) for column in (x, y, p, t))
-            frames = stacker(x, y, p, t, windows=windows)
+            frames: Any = stacker(x, y, p, t, windows=windows)
             yield from (frames if device == "cpu" else frames.get()).transpose(0, 3, 1, 2)
 
 

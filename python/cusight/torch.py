@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Callable, Sequence, TypedDict
+from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Sequence, TypedDict, overload
 
 from . import _core
 from . import events as _events
@@ -33,21 +33,22 @@ from ._events import (
     windowing,
 )
 from ._files import Paths, is_pattern, list_files
-from ._types import Labels, Lists
-
-try:
-    import torch as _torch
-    from torch.utils.data import Dataset as _Dataset
-except ImportError:
-    _torch = None  # type: ignore[assignment, unused-ignore]
-    _Dataset = object  # type: ignore[assignment, misc, unused-ignore]
+from ._frames import windows_within
+from ._types import Labels, Lists, Pairs, TypeVar
 
 if TYPE_CHECKING:
+    import torch as _torch
+    from torch import Tensor
+    from torch.utils.data import Dataset as _Dataset
     from typing_extensions import Unpack
 
-    _Base = object
+    from ._events import Kind, Representation, SeveralKinds
 else:
-    _Base = _Dataset
+    try:
+        import torch as _torch
+        from torch.utils.data import Dataset as _Dataset
+    except ImportError:
+        _torch, _Dataset = None, Generic
 
 __all__ = ["EventDataset"]
 
@@ -56,7 +57,8 @@ def __dir__() -> list[str]:
     return __all__
 
 
-
+ItemT = TypeVar("ItemT", default=Any)
+FrameT = TypeVar("FrameT")  # what `transform` makes of a frame
 _OPEN = 16  # recordings that a process keeps open
 _PIECE = 1 << 16  # events read at once
 
@@ -66,7 +68,6 @@ class DatasetOptions(TypedDict, total=False):
 
     shape: Sequence[int] | None
     channels_first: bool
-    transform: Callable[[Any], Any] | None
     cache: int | str | os.PathLike[str] | None
     skip_bad: bool
     threads: int
@@ -74,7 +75,21 @@ class DatasetOptions(TypedDict, total=False):
     max_chunk: int
 
 
-class EventDataset(_Base):
+class _Options(_events.SizelessOptions, total=False):
+    """The options of EventDataset that do not change what an index gives."""
+
+    windows: Windows | Pairs | Iterable[Pairs] | None
+    bins: int | None
+    starts: Lists | None
+    ends: Lists | None
+    length: int | float | str | None
+    time_unit: TimeUnit | None
+    shape: Sequence[int] | None
+    channels_first: bool
+    cache: int | str | os.PathLike[str] | None
+
+
+class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
     """The windows of recordings: ``dataset[i]`` is the frame of window i, ``len(dataset)`` their number.
 
     paths: a recording, a pattern ("runs/*.h5") or a list of them. Windows are numbered from file to file.
@@ -99,11 +114,61 @@ class EventDataset(_Base):
     Raises FileNotFoundError, ValueError, TypeError and what `cusight.events.open` raises.
     """
 
+    @overload
+    def __init__(
+        self: EventDataset[Tensor], paths: Paths, *, representation: Kind | Representation = ..., labels: None = ...,
+        transform: None = ..., **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventDataset[list[Tensor]], paths: Paths, *, representation: SeveralKinds, labels: None = ..., transform: None = ...,
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventDataset[FrameT], paths: Paths, *, representation: Kind | Representation = ..., labels: None = ...,
+        transform: Callable[[Any], FrameT], **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventDataset[list[FrameT]], paths: Paths, *, representation: SeveralKinds, labels: None = ...,
+        transform: Callable[[Any], FrameT], **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventDataset[tuple[Tensor, Any]], paths: Paths, *, representation: Kind | Representation = ..., labels: Labels,
+        transform: None = ..., **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventDataset[tuple[list[Tensor], Any]], paths: Paths, *, representation: SeveralKinds, labels: Labels,
+        transform: None = ..., **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventDataset[tuple[FrameT, Any]], paths: Paths, *, representation: Kind | Representation = ..., labels: Labels,
+        transform: Callable[[Any], FrameT], **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventDataset[tuple[list[FrameT], Any]], paths: Paths, *, representation: SeveralKinds, labels: Labels,
+        transform: Callable[[Any], FrameT], **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: EventDataset[Any],
+        paths: Paths,
+        *,
+        representation: Representations = ...,
+        labels: Labels | None = ...,
+        transform: Callable[[Any], Any] | None = ...,
+        **options: Unpack[_Options],
+    ) -> None: ...
     def __init__(
         self,
         paths: Paths,
         *,
-        windows: Windows | Lists | None = None,
+        windows: Windows | Pairs | Iterable[Pairs] | None = None,
         representation: Representations = "histogram",
         bins: int | None = None,
         starts: Lists | None = None,
@@ -156,7 +221,7 @@ class EventDataset(_Base):
     def __len__(self) -> int:
         return self._totals[-1]
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> ItemT:
         if index < 0:
             index += len(self)
         if not 0 <= index < len(self):
@@ -165,10 +230,10 @@ class EventDataset(_Base):
         window = index - (self._totals[number - 1] if number else 0)
         frames = [self._finish(frame) for frame in self._frames(self._files[number], window)]
         result: Any = frames if isinstance(self.representation, (list, tuple)) else frames[0]
-        if not self._labeled:
-            return result
-        label = self._labels[number]
-        return result, label[window] if _is_list(label) else label
+        if self._labeled:
+            label = self._labels[number]
+            result = result, label[window] if _is_list(label) else label
+        return result  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} recordings"
@@ -202,7 +267,7 @@ class EventDataset(_Base):
                     last = int(part.t[-1])
             first = first or 0
             extent = count if self.windows.unit == "count" else 0 if last is None else last - first + 1
-            return _File(path, recording.shape, _events._windows_within(extent, self.windows), first, count)
+            return _File(path, recording.shape, windows_within(extent, self.windows), first, count)
 
     def _bounds(self, file: _File, window: int) -> tuple[bool, int, int]:
         """Whether the window is in microseconds, or else in numbers of events; its first and the one after its last."""
@@ -255,7 +320,9 @@ def _hash_of(map: Any) -> str:
 class _File:
     """A recording and its windows: `count` of them, those of `spans` if they are at given times."""
 
-    def __init__(self, path: str, shape: tuple[int, int], count: int, first_time: int = 0, events: int = 0, spans: Any = None) -> None:
+    def __init__(
+        self, path: str, shape: tuple[int, int], count: int, first_time: int = 0, events: int = 0, spans: Any = None
+    ) -> None:
         self.path, self.shape, self.count, self.spans = path, shape, count, spans
         self.first_time, self.events = first_time, events
 
@@ -271,7 +338,7 @@ class _Process:
         self._kept: OrderedDict[Any, list[Any]] = OrderedDict()
         self._bytes = 0
 
-    def open(self, dataset: EventDataset, path: str) -> tuple[_events.Recording, EventStacker]:
+    def open(self, dataset: EventDataset[Any], path: str) -> tuple[_events.Recording, EventStacker]:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._recordings = OrderedDict()

@@ -124,8 +124,8 @@ def test_damage_comes_after_the_frames_before_it(events, tmp_path, monkeypatch, 
     whole = cusight.stack_events(clean, SHAPE, windows=cut)
     for damaged, error, least in ((narrower(data, 60), ValueError, -(-middle // 10)), (data[:-1], EOFError, len(whole) - 4)):
         results = []
-        for formats in (cusight.events._WORDS, ()):  # none: all are read by events
-            monkeypatch.setattr(cusight.events, "_WORDS", formats)
+        for formats in (cusight._frames._WORDS, ()):  # none: all are read by events
+            monkeypatch.setattr(cusight._frames, "_WORDS", formats)
             got = []
             with pytest.raises(error, match="byte|event [0-9]"):
                 for batch in cusight.events.open(damaged).frames(windows=cut, batch=4, shape=SHAPE).batches():

@@ -16,6 +16,7 @@ from test_datasets import clean, dsec, m3ed  # noqa: F401  (fixtures)
 
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = """
+from typing import Any
 import cusight
 import numpy
 rng = numpy.random.default_rng(1)
@@ -26,10 +27,7 @@ x, y, p, t = run.read(1000)
 recording = run
 boxes_a = boxes_b = numpy.array([(60_000,), (70_000,)], [("t", "i8")])
 frames, times = rng.integers(0, 256, (3, 600, 800), numpy.uint8), numpy.arange(3) * 10_000
-if DEVICE == "cuda":
-    import torch
-    frames = torch.from_numpy(frames).cuda()
-def train(batch):
+def train(batch: Any) -> None:
     assert batch.shape[1:] == (720, 1280, 2)
 """
 
@@ -62,7 +60,8 @@ def test_block(block, rng, tmp_path, request):
     device = "cuda" if cusight.device_count() and importlib.util.find_spec("torch") else "cpu"
     if device == "cpu":  # and few processes
         block = block.replace('"cuda"', '"cpu"').replace("num_gpus=1", "num_cpus=1").replace("size=8", "size=1")
-    script = f"DEVICE = {device!r}\n{GIVEN}\n{block}"
+    moved = "" if device == "cpu" else "import torch\nframes = torch.from_numpy(frames).cuda()\n"
+    script = f"{GIVEN}{moved}{block}"
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:1] == re.findall(r"^ *print\(.*\) +# (.*)$", block, re.M)[:1] or "m[" in block

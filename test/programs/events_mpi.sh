@@ -173,7 +173,7 @@ done
 clean "a full disk"
 unset OMPI_MCA_btl OMPI_MCA_btl_tcp_if_include
 # Another run with the same output.
-flock --close .part.raw.lock sleep 30 &
+flock --no-fork .part.raw.lock sleep 30 &
 holder=$!
 for _ in 1 2 3 4 5 6 7 8 9 10; do flock -n .part.raw.lock true || break; sleep 0.1; done
 expect 4 "part.raw cannot be written: another run is writing it" 2 r.evt2 --output part.raw

@@ -67,7 +67,8 @@ end_with() { # SIGNAL PID
     local watch
     ready "$2"
     kill -"$1" "$2"
-    (sleep 60; kill -KILL "$2") 2>/dev/null &
+    # Its sleep ends with it: ctest waits for every process that has the test's output.
+    (sleep=; trap 'kill $sleep' TERM; sleep 60 & sleep=$!; wait $sleep && kill -KILL "$2") >/dev/null 2>&1 &
     watch=$!
     code=0
     wait "$2" 2>/dev/null || code=$?
