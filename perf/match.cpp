@@ -259,6 +259,51 @@ TEST(Match, Masks) {
     }
 }
 
+// Floats, of 0 to 1 and with fractions, and fractions of a pixel, which take the exact scores beside the best match.
+void fractions(const std::string &id, const Case &c, cusMatchMethod method, bool floats, bool subpixel) {
+    perf::bothSpaces([&](cusSpace space) {
+        perf::Row row(id, space, 0);
+        if (perf::listing())
+            return row.report();
+        const auto typed = [&](const std::vector<uint8_t> &bytes) {
+            if (!floats)
+                return bytes;
+            std::vector<uint8_t> pixels;
+            for (const uint8_t byte : bytes) {
+                const float value = static_cast<float>(byte) / 255;
+                const auto *first = reinterpret_cast<const uint8_t *>(&value);
+                pixels.insert(pixels.end(), first, first + sizeof value);
+            }
+            return pixels;
+        };
+        const int type = floats ? CUS_32FC1 : CUS_8UC1;
+        const Mat frame(c.rows, c.cols, type, space, typed(picture(c.rows, c.cols, 1, 1)));
+        const Mat templ(c.h, c.w, type, space, typed(templateOf(c, 1)));
+        cusMatcherOptions options = cusMatcherDefaults();
+        options.method = method;
+        options.subpixel = subpixel;
+        cusMatcher *matcher = nullptr;
+        check(cusMatcherCreate(&matcher, &templ.mat, 1, c.rows, c.cols, &options, nullptr));
+        row.note(std::string(cusMatcherAlgorithm(matcher) == CUS_MATCH_FFT ? "FFT" : "direct") + "; template prepared" +
+                 (subpixel ? "; with dx, dy" : "") + (space == CUS_DEVICE ? "; L2-resident" : ""));
+        row.measure([&](cusStream stream, int) { return cusMatcherRun(matcher, &frame.mat, nullptr, stream); });
+        row.report();
+        cusMatcherDestroy(matcher);
+    });
+}
+
+TEST(Match, Fractions) {
+    const Case small = {1920, 1080, 64, 64}, large = {1326, 1025, 479, 432};
+    for (const bool subpixel : {false, true}) {
+        const std::string end = subpixel ? "/subpixel" : "";
+        fractions("match/ssd/" + small.text() + "/32FC1" + end, small, CUS_MATCH_SQDIFF, true, subpixel);
+        fractions("match/ccoeffnormed/" + small.text() + "/32FC1" + end, small, CUS_MATCH_CCOEFF_NORMED, true, subpixel);
+        fractions("match/ccoeffnormed/" + large.text() + "/32FC1" + end, large, CUS_MATCH_CCOEFF_NORMED, true, subpixel);
+    }
+    fractions("match/ssd/" + large.text() + "/subpixel", large, CUS_MATCH_SQDIFF, false, true);
+    fractions("match/ccoeffnormed/" + small.text() + "/subpixel", small, CUS_MATCH_CCOEFF_NORMED, false, true);
+}
+
 // ---- Family worst/: contents with very many equal or nearly equal scores, beside the row `typical`
 
 using Bytes = std::vector<uint8_t>;

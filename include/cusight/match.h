@@ -22,18 +22,19 @@
  * bound, and every position that may be the best within that bound is recomputed directly. 8-bit images are recomputed in
  * integers: a score is the exact number rounded once to double, so that a copy scores exactly 1 in CCORR_NORMED and CCOEFF_NORMED, and
  * the best match is the first in row-major order of those with the best such score, the same on both backends.
- * 32F images and templates may have any units. Scores are recomputed in double precision about a mean of the window's pixels, within
- * 1e-9 (normed methods; others: of the norms of window and template), in one order of operations: the same bits on both backends. Scores
- * that differ by less than 2^-34 (normed methods), 2^-36 of the template's sum of squares (SQDIFF) or of themselves (others) are ties.
- * The first of them in row-major order is the best. Where more than 256 positions may be the best, transforms in double choose among
- * them, and a score within their rounding (about 1e-13) of the edge of a tie may go either way. A window whose sum of squares is below
- * 2^-48 (rows + cols) of the frame's may count as empty.
- * Score maps are float, with a mask or without, within this bound of the true score:
+ * 32F images and templates may have any units and any finite values, subnormal and up to the largest: powers of two, which are exact,
+ * keep transforms and sums from underflow and overflow. Scores are recomputed in double precision about a mean of the window's pixels,
+ * within 1e-9 (normed methods; others: of the norms of window and template), in one order of operations: the same bits on both
+ * backends. Scores that differ by less than 2^-34 (normed methods), 2^-36 of the template's sum of squares (SQDIFF) or of themselves
+ * (others) are ties, unless they are integers below 2^53. The first of them in row-major order is the best. Where more than 256
+ * positions may be the best, transforms in double choose among them, and a score within their rounding (about 1e-13) of the edge of a
+ * tie may go either way. A window whose sum of squares is below 2^-48 (rows + cols) of the frame's may count as empty.
+ * Score maps are float (infinite where float ends), with a mask or without, within this bound of the true score:
  *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - p| |T - m|
  * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and of the template (inside the mask),
- * and m the templates' mean, of bytes rounded. p is m, but of 32F images, except for squared differences, the mean of 1024 of their
- * pixels. Normed scores have the bound divided by the norm that they are divided by, at most 2. Measured errors are about a hundred
- * times smaller.
+ * and m the templates' mean, of bytes rounded, of floats 0 where one of several templates is larger about the mean of all. p is m, but
+ * of 32F images, except for squared differences, the mean of 1024 of their pixels. Normed scores have the bound divided by the norm
+ * that they are divided by, at most 2. Measured errors are about a hundred times smaller.
  *
  * Method: correlation theorem at image size (circular wrap-around reaches invalid positions only); window sums from prefix sums
  * (Lewis, "Fast normalized cross-correlation", 1995); error of the FFT after Higham, "Accuracy and stability of numerical
@@ -76,13 +77,14 @@ typedef struct cusMatcherOptions {
     cusMatchAlgorithm algorithm; /* default AUTO */
     const cusMat *mask;   /* default NULL. Of the template's size and space, not all zero. 8UC1: where it is not 0, pixels
                                     count. SQDIFF, CCORR and their normed methods also take weights: 32F with one channel or the
-                                    template's, fourth powers adding up to less than 1e30, or 8U with the template's channels */
+                                    template's, finite, or 8U with the template's channels */
     int max_matches;      /* 1..1024, default 1: matches to find per template, best first */
     int min_distance;     /* at least 1, default 1: any two matches differ by at least this in x or in y
                                     (non-maximum suppression) */
     double score_limit;   /* default NaN, no limit. A match must be at least this good: score <= score_limit for
                                     SQDIFF and SQDIFF_NORMED, >= for the others */
-    int subpixel;         /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
+    int subpixel;         /* default 0. 1: set dx, dy to the vertex of a parabola through the exact scores at and
+                                    beside the match, the same bits on both backends */
     int batch;            /* 1..1024, default 1: frames that a run takes in one call. Above 1 there is one template for all
                                     of them, or one for each, and `count` is 1 or `batch` */
     uint64_t reserved[8]; /* 0: for later options */
@@ -95,7 +97,8 @@ CUS_API cusMatcherOptions cusMatcherDefaults(void);
 typedef struct cusMatch {
     int32_t x, y;    /* top-left pixel of the window; -1, -1: no (further) match */
     double score;    /* exact, in the units of the method; NaN if there is no match */
-    float dx, dy;    /* with `subpixel`: the extremum is at (x + dx, y + dy), each -0.5..0.5; 0 at the border of the map */
+    float dx, dy;    /* with `subpixel`: the extremum is at (x + dx, y + dy), each -0.5..0.5; 0 at the map's border and
+                               beside positions that an earlier match has removed (min_distance) */
     uint32_t pixels; /* after cusMatcherInspect: pixels in the color range inside the window */
     int32_t filled;  /* after cusMatcherInspect: 1 filled, 0 empty; -1 before */
 } cusMatch;
@@ -106,8 +109,8 @@ typedef struct cusMatcher cusMatcher;
 /* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1..C4, 32FC1..C4) and space;
  * the frames have the same type and space. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
- * Limits: frames have at most 2^30 rows and columns; templates fit into them; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
- * squares below 1e30 (VALUE); with a mask, transforms in double must hold frame and template (SIZE; on the device see cusMatcherRun).
+ * Limits: frames have at most 2^30 rows and columns; templates fit into them; a row of an 8-bit template has at most 65536 bytes; 32F templates
+ * are finite (VALUE); with a mask, transforms in double must hold frame and template (SIZE; on the device see cusMatcherRun).
  * One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
  * Device memory, FFT, 8-bit images: about 16 * channels + 30 bytes per pixel, for other methods than SQDIFF 14 * channels more, with a
  * mask 20 * (channels + 1) more, and 12 bytes for each position and further template. DIRECT: 8 bytes for each position and template if

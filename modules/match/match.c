@@ -80,12 +80,28 @@ static void chooseShift(const MatchModel *m, const void *data, MatchMask mask, s
         shift[c] = match_shiftOf(sum[c] / (m->n * count), integers);
 }
 
+/* Of floats without a shift of their own frames and all templates have one. It must not make any template larger. */
+static void chooseCommonShift(MatchModel *m, const void *data, MatchMask mask, size_t elements) {
+    chooseShift(m, data, mask, elements, m->templates, m->shift);
+    for (size_t k = 0; k < (size_t)m->templates && !m->integer; ++k) {
+        double raw = 0, shifted = 0;
+        for (size_t i = 0; i < elements; ++i) {
+            const double v = match_element(data, 0, k * elements + i), difference = v - m->shift[i % (size_t)m->channels];
+            const double weight = match_weight(mask, i);
+            raw += weight * v * v;
+            shifted += weight * difference * difference;
+        }
+        if (shifted > raw)
+            memset(m->shift, 0, sizeof m->shift);
+    }
+}
+
 static void sumTemplate(const MatchModel *m, const void *data, MatchMask mask, size_t elements, MatchTemplate *t) {
     *t = (MatchTemplate){.t2 = 0};
     memcpy(t->shift, m->shift, sizeof t->shift);
     if (match_hasOwnShift(m))
         chooseShift(m, data, mask, elements, 1, t->shift);
-    double first[MATCH_MAX_CHANNELS] = {0}, plane2[MATCH_MAX_CHANNELS] = {0};
+    double first[MATCH_MAX_CHANNELS] = {0}, plane2[MATCH_MAX_CHANNELS] = {0}, all2 = 0;
     int one_color = 1, known = 0; /* known: channels with a value in `first`, a bit each */
     for (size_t i = 0; i < elements; ++i) {
         const size_t c = i % (size_t)m->channels;
@@ -101,10 +117,12 @@ static void sumTemplate(const MatchModel *m, const void *data, MatchMask mask, s
         t->t1[c] += weight * v;
         t->t2 += weight * v * v;
         plane2[c] += weight * v * (weight * v);
+        all2 += weight * v * (weight * v);
     }
     const double variation = match_centered(m, t->t2, t->t1, t->t1).high / m->n;
     t->variation = one_color ? 0 : variation;
-    t->step = m->method == CUS_MATCH_SQDIFF && t->raw_t2 > 0 ? ldexp(1, ilogb(t->raw_t2) - 36) : 0;
+    t->step = m->method == CUS_MATCH_SQDIFF && t->raw_t2 > 0 ? ldexp(1.0, ilogb(t->raw_t2) - 36) : 0;
+    t->unit = m->integer ? 1 : match_unitOf(all2);
     for (int c = 0; c < m->channels; ++c)
         t->norm[c] = sqrt(plane2[c]);
 }
@@ -132,22 +150,18 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, Matc
         for (int c = 0; c < m->channels; ++c)
             m->shift[c] = MATCH_DOTS_SHIFT;
     else if (made->algorithm == CUS_MATCH_FFT && !m->weighted)
-        chooseShift(m, data, mask, elements, m->templates, m->shift);
+        chooseCommonShift(m, data, mask, elements);
     if (!m->integer && m->method >= CUS_MATCH_CCOEFF)
         m->samples = m->n < MATCH_LANES ? (int)m->n : MATCH_LANES;
     const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
     cusStatus status = CUS_OK;
     for (int k = 0; k < m->templates && status == CUS_OK; ++k) {
         const char *one = (const char *)data + (size_t)k * bytes;
-        double energy = 0;
-        for (size_t i = 0; i < elements; ++i) {
-            const double v = match_element(one, m->integer, i), weight = m->weighted ? match_weight(mask, i) : 1;
-            energy += v * v + weight * v * (weight * v);
-        }
-        if (!(energy < 2 * MATCH_MAX_ENERGY)) {
-            status = cusi_fail(CUS_ERROR_VALUE,
-                               "%s: templates[%d] holds NaN, infinity, or values whose squares%s add up to 1e30 or more", f,
-                               k, m->weighted ? ", or those of values times squared weights," : "");
+        int finite = 1;
+        for (size_t i = 0; i < elements; ++i)
+            finite &= isfinite(match_element(one, m->integer, i)) != 0;
+        if (!finite) {
+            status = cusi_fail(CUS_ERROR_VALUE, "%s: templates[%d] holds NaN or infinity, expected finite values", f, k);
             break;
         }
         sumTemplate(m, one, mask, elements, &sums[k]);
@@ -177,21 +191,29 @@ static cusStatus fetchMask(const char *f, MatchModel *m, const cusMat *mask, uin
     const size_t given = (size_t)CUS_CHANNELS(mask->type);
     CUS_TRY(weights ? fetchFloats(mask, weights, one, stream) : fetch(mask, inside, stream));
     m->n = weights ? m->n : 0;
+    float largest = 0;
+    int finite = 1;
+    for (size_t i = 0; weights && i < pixels * given; ++i) {
+        largest = fmaxf(largest, fabsf(weights[i]));
+        finite &= isfinite(weights[i]) != 0;
+    }
+    CUSI_REQUIRE(finite, CUS_ERROR_VALUE, "%s: mask holds NaN or infinity, expected finite weights", f);
+    /* Largest weights of 1 to 2 keep all products of weights, image and template far from the ends of double's range. */
+    const int exponent = largest > 0 && CUS_DEPTH(mask->type) == CUS_32F ? ilogbf(largest) : 0;
+    m->unit = m->method & 1 ? 1 : ldexp(1.0, 2 * exponent);
     double norm2 = 0;
     for (size_t i = pixels * channels; i-- > 0;) { /* backwards: values move towards the end */
         const size_t from = i / channels * given + i % channels % given;
         if (weights) {
-            weights[i] = CUS_DEPTH(mask->type) == CUS_8U ? weights[from] != 0 : weights[from];
+            inside[i] = weights[from] != 0 ? 255 : 0;
+            weights[i] = CUS_DEPTH(mask->type) == CUS_8U ? weights[from] != 0 : ldexpf(weights[from], -exponent);
             const double weight = (double)weights[i] * weights[i];
             norm2 += weight * weight;
-            inside[i] = weights[i] != 0 ? 255 : 0;
         } else {
             inside[i] = inside[from] ? 255 : 0;
         }
         m->n += !weights && inside[i] && i % channels == 0 ? 1 : 0;
     }
-    CUSI_REQUIRE(!weights || norm2 < MATCH_MAX_ENERGY, CUS_ERROR_VALUE,
-                 "%s: mask holds NaN, infinity, or weights whose fourth powers add up to 1e30 or more", f);
     CUSI_REQUIRE(weights ? norm2 > 0 : m->n > 0, CUS_ERROR_VALUE, "%s: mask is all zero", f);
     m->mask_norm = sqrt(weights ? norm2 : m->n);
     return CUS_OK;
@@ -276,6 +298,7 @@ static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, co
                         .min_distance = o->min_distance,
                         .subpixel = o->subpixel != 0,
                         .n = (double)first->cols * first->rows,
+                        .unit = 1,
                         .limit_cost = isnan(limit) ? INFINITY : limit};
 }
 

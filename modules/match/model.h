@@ -11,7 +11,6 @@ extern "C" {
 
 enum { MATCH_MAX_CHANNELS = 4 };
 enum { MATCH_SAMPLES = 1024 }; /* pixels whose mean a frame of floats is shifted by */
-#define MATCH_MAX_ENERGY 1e30
 
 /* A matcher's constants. Before the FFT, templates are shifted by m_c in each channel, their mean, and so are frames, unless these have
  * a shift of their own (match_hasOwnShift); primes below mean "of the shifted values". With a mask, all sums run over
@@ -33,10 +32,11 @@ typedef struct MatchModel {
     int samples; /* pixels of a window whose mean it is centered by; floats of methods that subtract means, otherwise 0 */
     double n;    /* pixels of the template, with a mask those inside it */
     double mask_norm;                 /* Euclidean norm of the mask, of ones or of squared weights */
+    double unit;                      /* of scores: the square of the power of two that weights were divided by, or 1 */
     double shift[MATCH_MAX_CHANNELS]; /* of frames, and of templates unless these have their own: integers for bytes */
     double error;        /* bound of a correlation's error, divided by the sum over channels of |frame| |template| */
     double window_error; /* floats: bound of the error of a window's sum of squares, divided by the frame's */
-    double limit_cost;   /* maximum cost of a match; infinity without a limit */
+    double limit_cost;   /* maximum cost of a match, times unit; infinity without a limit */
 } MatchModel;
 
 /* Sums of one shifted template; with a mask, of the pixels inside it. */
@@ -47,6 +47,7 @@ typedef struct MatchTemplate {
     double variation;                          /* sum of squares about the channels' means; 0: each channel has one value */
     double norm[MATCH_MAX_CHANNELS];           /* Euclidean norm of each shifted channel */
     double step;                               /* SQDIFF of floats: see match_rank() */
+    double unit; /* a power of two; the spectrum in float is of shifted pixels divided by it. 1 for bytes */
 } MatchTemplate;
 
 /* Whether frames are shifted by their own mean: floats may have other units than the template. Squared differences compare values of

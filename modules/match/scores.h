@@ -154,9 +154,9 @@ MATCH_FN double match_center(double sum, double n, double first) {
 
 /* What positions are compared by: of bytes the score. Scores of floats that differ by no more than transforms and sums in another order
  * do are ties, of which the first is taken, so that both backends take the same position. Steps are 2^-34 with normed methods, otherwise
- * 2^-36 of the template's sum of squares, or of the score. Integers stay: sums of integer pixels are exact. */
+ * 2^-36 of the template's sum of squares, or of the score. Integers below 2^53 stay: such sums of integer pixels are exact. */
 MATCH_FN double match_rank(const MatchModel *m, const MatchTemplate *t, double score) {
-    if (m->integer || score == rint(score))
+    if (m->integer || (score == rint(score) && fabs(score) < 0x1p53))
         return score;
     if (m->method & 1)
         return rint(score * 0x1p34) * 0x1p-34;
@@ -166,27 +166,45 @@ MATCH_FN double match_rank(const MatchModel *m, const MatchTemplate *t, double s
     return scaled - (scaled - score);
 }
 
-/* Bounds of the cost: the score if the smallest is best, otherwise the negated score. */
+/* Bounds of the cost, the score if the smallest is best, otherwise the negated score, times MatchError::range. */
 typedef struct MatchRange {
     float lower, upper;
 } MatchRange;
 
 /* Error bounds in a frame: of a correlation; of what window sums add to a score before it is normed, and of a window's energy (0 for
- * integers). */
+ * integers). Powers of two keep floats from overflowing and underflowing, whatever the values of frame and template: a correlation by
+ * transforms in float is multiplied by `unit`, and costs are by `range` before they become a range. */
 typedef struct MatchError {
-    double correlation, score, energy;
+    double correlation, score, energy, unit, range;
 } MatchError;
 
-MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, const double *p,
-                                const double *channel_energy) {
-    MatchError e = {0, 0, 0};
-    double energy = 0;
+/* The power of two at or below the root of a sum of squares; 1 of 0. */
+MATCH_FN double match_unitOf(double squares) {
+    return squares > 0 ? ldexp(1.0, ilogb(sqrt(squares))) : 1;
+}
+
+/* unit: what the frame's shifted pixels were divided by before their transforms in float. */
+MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, const double *p, const double *channel_energy,
+                                double unit) {
+    MatchError e = {0, 0, 0, 1, 1};
+    double energy = 0, norm2 = 0, offset = 0;
     for (int c = 0; c < m->channels; ++c) {
         e.correlation += m->error * sqrt(channel_energy[c]) * t->norm[c];
         energy += channel_energy[c];
+        norm2 += t->norm[c] * t->norm[c];
+        offset += fabs(p[c]);
     }
     if (m->integer)
         return e;
+    e.unit = unit * t->unit;
+    /* What underflows: at most 2^-108 in transforms of 2^32 values with a norm of 2^-60 or more, template's of 1 or more. */
+    e.correlation += 0x1p-48 * sqrt(energy) * sqrt(norm2);
+    if (!(m->method & 1)) { /* costs of at most about 1, and their rounding to float */
+        const double largest =
+            m->method == CUS_MATCH_SQDIFF ? energy + t->t2 : (sqrt(energy) + sqrt(m->n) * offset) * sqrt(t->raw_t2);
+        e.range = largest > 0 ? ldexp(1.0, -ilogb(largest)) : 1;
+        e.correlation += 0x1p-149 / e.range;
+    }
     const double s2 = m->window_error * energy;
     e.score = match_smallestIsBest(m->method) ? s2 : 0;
     e.energy = s2;
@@ -199,10 +217,11 @@ MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, con
     return e;
 }
 
-/* The score from a correlation c, and the range of its cost. */
+/* The score from a correlation c by transforms in float, and the range of its cost. */
 MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, const double *p, double c,
                                 MatchError uncertain, const double *s1, double s2, float *score) {
     double value = 0, norm = 1, error = uncertain.correlation;
+    c *= uncertain.unit;
     switch (m->method) {
     case CUS_MATCH_SQDIFF:
     case CUS_MATCH_SQDIFF_NORMED:
@@ -254,12 +273,12 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, con
     } else if (!m->integer || m->method == CUS_MATCH_CCOEFF) {
         error += m->integer ? 1e-12 * fabs(value) : 1e-10 * (fabs(value) + t->step * 0x1p36);
     }
-    *score = (float)value;
+    *score = (float)(value * m->unit);
     const double cost = match_smallestIsBest(m->method) ? value : -value;
     const double margin = error + fabs(value) * 0x1p-22; /* and rounding to float */
     MatchRange range;
-    range.lower = (float)(cost - margin);
-    range.upper = (float)(cost + margin);
+    range.lower = (float)((cost - margin) * uncertain.range);
+    range.upper = (float)((cost + margin) * uncertain.range);
     return range;
 }
 
@@ -269,15 +288,29 @@ MATCH_FN int match_sumsAreIntegers(const MatchModel *m, double largest) {
     return 4 * m->n * m->channels * largest * largest < 0x1p52;
 }
 
-/* Vertex of the parabola through a, b, c at -1, 0, 1; 0 if it has none within half a pixel. */
-MATCH_FN float match_vertex(float a, float b, float c) {
-    const float curvature = a - 2 * b + c;
-    const float at = 0.5f * (a - c) / curvature;
-    return at >= -0.5f && at <= 0.5f ? at : 0; /* false for NaN */
+/* ---- Fractions of a pixel ---------------------------------------------------------------------------------------------- */
+
+/* The positions left of, right of, above and below one in the score map, i = 0..3; UINT64_MAX beyond its border. */
+MATCH_FN uint64_t match_neighbor(const MatchModel *m, uint64_t position, int i) {
+    const uint64_t cols = (uint64_t)m->ocols, x = position % cols;
+    const int is_inside = i == 0   ? x > 0
+                          : i == 1 ? x + 1 < cols
+                          : i == 2 ? position >= cols
+                                   : position + cols < cols * (uint64_t)m->orows;
+    const uint64_t step = i < 2 ? 1 : cols;
+    return !is_inside ? UINT64_MAX : i % 2 ? position + step : position - step;
 }
 
-MATCH_FN float match_middle(MatchRange range) {
-    return 0.5f * range.lower + 0.5f * range.upper;
+/* Vertex of the parabola through the costs a, b, c at -1, 0, 1; 0 if it has none within half a pixel. */
+MATCH_FN float match_vertex(double a, double b, double c) {
+    const double curvature = a - 2 * b + c, at = 0.5 * (a - c) / curvature;
+    return at >= -0.5 && at <= 0.5 ? (float)at : 0; /* false for NaN */
+}
+
+/* dx and dy from the exact costs at a match and at its neighbors, in the order of match_neighbor(); NaN where there is none. */
+MATCH_FN void match_setFractions(cusMatch *match, double cost, const double *around) {
+    match->dx = match_vertex(around[0], cost, around[1]);
+    match->dy = match_vertex(around[2], cost, around[3]);
 }
 
 #endif

@@ -93,7 +93,7 @@ class Matcher(Closeable, Generic[FoundT]):
     max_matches: 1 to 1024 matches per template, best first.
     min_distance: any two matches differ by at least this many pixels in x or in y.
     score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff-normed", >= for the others. None: no limit.
-    subpixel: also fit a parabola through the neighboring scores (dx, dy).
+    subpixel: also fit a parabola through the exact scores at and beside each match (dx, dy).
     batch: frames to match in one call, at most 1024. Above 1, `frame` is a list of them or an array with one more axis; there is
         one template for all, or a list with one for each; and results are lists with an element for each frame.
     device: "cpu", "cuda" or "cuda:N": where frames are matched. Templates and mask are copied there. None: where the templates are.

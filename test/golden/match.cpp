@@ -62,23 +62,41 @@ struct Case {
     bool inspect = false;
 };
 
-void appendMatch(Data &data, int x, int y, double score, uint32_t pixels, int filled) {
+// Fractions of a pixel are part of the row if they are wanted.
+void appendMatch(Data &data, int x, int y, double score, uint32_t pixels, int filled, const cusMatcherOptions &options,
+                 const reference::Fractions &fractions) {
     append(data, std::vector<int32_t>{x, y, static_cast<int32_t>(pixels), filled});
     append(data, std::vector<double>{score});
+    if (options.subpixel)
+        append(data, std::vector<float>{fractions.dx, fractions.dy});
 }
 
-std::vector<reference::Found> bestOf(const Case<uint8_t> &c, const uint8_t *mask) {
-    return reference::best(reference::scoreMap(c.image, c.templ, mask, c.options.method), c.image.cols - c.templ.cols + 1,
-                           c.options.method, c.options.max_matches, c.options.min_distance);
+template<class T>
+int mapCols(const Case<T> &c) {
+    return c.image.cols - c.templ.cols + 1;
 }
-std::vector<reference::Found> bestOf(const Case<float> &c, const uint8_t *mask) {
-    return reference::bestFloats(c.image, c.templ, mask, c.options.method, c.options.max_matches, c.options.min_distance);
+std::vector<double> scoresOf(const Case<uint8_t> &c, const uint8_t *mask) {
+    return reference::scoreMap(c.image, c.templ, mask, c.options.method);
+}
+std::vector<double> scoresOf(const Case<float> &c, const uint8_t *mask) {
+    return reference::floatScores(c.image, c.templ, mask, c.options.method);
+}
+std::vector<reference::Found> bestOf(const Case<uint8_t> &c, const std::vector<double> &scores, const uint8_t *) {
+    return reference::best(scores, mapCols(c), c.options.method, c.options.max_matches, c.options.min_distance);
+}
+std::vector<reference::Found> bestOf(const Case<float> &c, const std::vector<double> &scores, const uint8_t *mask) {
+    return reference::bestFloats(scores, mapCols(c), c.templ, mask, c.options.method, c.options.max_matches,
+                                 c.options.min_distance);
 }
 
 template<class T>
 Data expected(const Case<T> &c) {
     Data data;
-    for (const reference::Found &f : bestOf(c, c.mask.empty() ? nullptr : c.mask.data())) {
+    const uint8_t *mask = c.mask.empty() ? nullptr : c.mask.data();
+    const auto scores = scoresOf(c, mask);
+    const auto found = bestOf(c, scores, mask);
+    for (size_t n = 0; n < found.size(); ++n) {
+        const reference::Found &f = found[n];
         uint32_t pixels = 0;
         for (int j = 0; c.inspect && j < c.templ.rows; ++j)
             for (int i = 0; i < c.templ.cols; ++i) {
@@ -86,7 +104,9 @@ Data expected(const Case<T> &c) {
                 const auto channel = [&](int k) { return static_cast<uint8_t>(c.image.at(y, x, k)); };
                 pixels += reference::inRange(reference::hsv(channel(0), channel(1), channel(2)), RANGE);
             }
-        appendMatch(data, f.x, f.y, f.score, pixels, c.inspect ? pixels >= MIN_FILL * c.templ.rows * c.templ.cols : -1);
+        appendMatch(data, f.x, f.y, f.score, pixels, c.inspect ? pixels >= MIN_FILL * c.templ.rows * c.templ.cols : -1,
+                    c.options,
+                    reference::fractionsOf(scores, mapCols(c), c.options.method, c.options.min_distance, found, n));
     }
     return data;
 }
@@ -122,7 +142,7 @@ Data computed(const Case<T> &c, cusSpace space, Layout bytes) {
     CUS_EXPECT_OK(cusMatcherGet(matcher, 0, matches.data(), options.max_matches, &found, nullptr));
     for (int i = 0; i < found; ++i) {
         const cusMatch &m = matches[static_cast<size_t>(i)];
-        appendMatch(data, m.x, m.y, m.score, m.pixels, m.filled);
+        appendMatch(data, m.x, m.y, m.score, m.pixels, m.filled, options, {m.dx, m.dy});
     }
     return data;
 }
@@ -136,10 +156,10 @@ template<class T>
 Row rowOf(const Case<T> &c, const std::string &content, uint32_t seed) {
     static const char *const methods[] = {"sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed"};
     const bool direct = c.options.algorithm == CUS_MATCH_DIRECT;
-    const std::string options = std::string(methods[c.options.method]) + (direct ? " direct" : " fft") +
-                                " max_matches=" + std::to_string(c.options.max_matches) +
-                                " template=" + sizeName(c.templ.rows, c.templ.cols) + (c.mask.empty() ? "" : " mask") +
-                                "; " + content;
+    const std::string options =
+        std::string(methods[c.options.method]) + (direct ? " direct" : " fft") +
+        " max_matches=" + std::to_string(c.options.max_matches) + (c.options.subpixel ? " subpixel" : "") +
+        " template=" + sizeName(c.templ.rows, c.templ.cols) + (c.mask.empty() ? "" : " mask") + "; " + content;
     return {c.inspect ? "cusMatcherInspect" : "cusMatcherRun",
             options,
             seed,
@@ -157,7 +177,7 @@ cusMatcherOptions optionsOf(cusMatchMethod method, cusMatchAlgorithm algorithm, 
 }
 
 Row row(const Shape &s, cusMatchMethod method, cusMatchAlgorithm algorithm, int matches, bool masked, bool periodic,
-        bool inspect, uint32_t seed) {
+        bool inspect, uint32_t seed, bool subpixel = false) {
     Case<uint8_t> c;
     c.image = picture<uint8_t>(s.rows, s.cols, s.channels, periodic, seed);
     c.templ = cut(c.image, (s.rows - s.height) / 2, (s.cols - s.width) / 3, s.height, s.width);
@@ -165,23 +185,30 @@ Row row(const Shape &s, cusMatchMethod method, cusMatchAlgorithm algorithm, int 
     if (masked)
         c.mask = maskFor(c.templ, seed);
     c.options = optionsOf(method, algorithm, matches);
+    c.options.subpixel = subpixel;
     c.inspect = inspect;
     return rowOf(c, periodic ? "periodic" : "noise", seed);
 }
 
-// Floats: the template in the image's units or in others.
-Row floatRow(const Shape &s, cusMatchMethod method, int matches, bool masked, bool periodic, float unit, uint32_t seed) {
+// Floats: the template in the image's units or in others; the image's values are `size` times those of the others.
+Row floatRow(const Shape &s, cusMatchMethod method, int matches, bool masked, bool periodic, float unit, uint32_t seed,
+             bool subpixel = false, float size = 1) {
     Case<float> c;
-    c.image = picture<float>(s.rows, s.cols, s.channels, periodic, seed, periodic ? 0.3f : 0x1p-24f);
+    c.image = picture<float>(s.rows, s.cols, s.channels, periodic, seed, (periodic ? 0.3f : 0x1p-24f) * size);
     c.templ = cut(c.image, (s.rows - s.height) / 2, (s.cols - s.width) / 3, s.height, s.width);
     for (size_t i = 0; i < c.templ.data.size(); ++i)
-        c.templ.data[i] = (c.templ.data[i] + (i % 7 ? 0.0f : 0.01f)) * unit;
+        c.templ.data[i] = (c.templ.data[i] + (i % 7 ? 0.0f : 0.01f * size)) * unit;
     if (masked)
         c.mask = maskFor(c.templ, seed);
     c.options = optionsOf(method, CUS_MATCH_FFT, matches);
-    return rowOf(
-        c, std::string(periodic ? "periodic" : "noise") + " fractions" + (unit == 1 ? "" : ", template in other units"),
-        seed);
+    c.options.subpixel = subpixel;
+    return rowOf(c,
+                 std::string(periodic ? "periodic" : "noise") + " fractions" +
+                     (unit == 1 ? "" : ", template in other units") +
+                     (size < 1   ? ", tiny values"
+                      : size > 1 ? ", huge values"
+                                 : ""),
+                 seed);
 }
 
 } // namespace
@@ -202,6 +229,7 @@ Row anyMatch(Choices &choices) {
     c.options.algorithm = choices.yes() ? CUS_MATCH_FFT : CUS_MATCH_DIRECT;
     c.options.max_matches = choices.between(1, 8);
     c.options.min_distance = choices.between(1, 6);
+    c.options.subpixel = choices.yes();
     if (choices.yes())
         c.mask = maskFor(c.templ, choices.seed());
     c.inspect = channels == 3 && choices.yes();
@@ -238,6 +266,19 @@ std::vector<Row> matchRows() {
             rows.push_back(floatRow(s, method, 2, false, false, 65535, seed));
             rows.push_back(floatRow(s, method, 4, true, false, 1, seed));
         }
+    for (const Shape &s : {Shape{23, 41, 1, 5, 7}, Shape{40, 30, 3, 8, 11}, Shape{97, 131, 1, 16, 33}})
+        for (const cusMatchMethod method : METHODS)
+            for (const bool masked : {false, true}) {
+                for (const cusMatchAlgorithm algorithm : {CUS_MATCH_DIRECT, CUS_MATCH_FFT})
+                    for (const bool periodic : {false, true})
+                        rows.push_back(row(s, method, algorithm, 6, masked, periodic, false, seed, true));
+                if (s.rows > 40) // brute force takes seconds
+                    continue;
+                for (const bool periodic : {false, true})
+                    rows.push_back(floatRow(s, method, 6, masked, periodic, 1, seed, true));
+                for (const float size : {0x1p-130f, 0x1p120f})
+                    rows.push_back(floatRow(s, method, 6, masked, false, 1, seed, true, size));
+            }
     return rows;
 }
 

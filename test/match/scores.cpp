@@ -263,7 +263,7 @@ TEST_P(Match, BatchEqualsOneByOne) {
 
 TEST_P(Match, UnusableFloatsGiveNoMatch) {
     auto random = support::generator();
-    for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e20f})
+    for (float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()})
         for (auto algorithm : ALGORITHMS) {
             auto image = picture<float>(30, 40, 1, random);
             const auto templ = cut(image, 4, 5, 6, 7);
@@ -277,7 +277,7 @@ TEST_P(Match, UnusableFloatsGiveNoMatch) {
             Pixels<float> pattern(broken, space());
             Matcher matcher;
             CUS_REJECTS(cusMatcherCreate(&matcher, &pattern.mat, 1, 30, 40, nullptr, nullptr), VALUE,
-                        "cusMatcherCreate: templates[0] holds NaN, infinity, or values whose squares");
+                        "cusMatcherCreate: templates[0] holds NaN or infinity, expected finite values");
         }
 }
 

@@ -168,10 +168,9 @@ TEST_P(MatchWeights, Rejects) {
                 "mask has type 32FC1, expected 8UC1 for CUS_MATCH_CCOEFF and CUS_MATCH_CCOEFF_NORMED");
     CUS_REJECTS(create(templ, two, CUS_MATCH_CCORR), TYPE, "mask has type 8UC2, expected 8UC1, 32FC1, 8UC3 or 32FC3");
     CUS_REJECTS(create(gray, two, CUS_MATCH_CCORR), TYPE, "mask has type 8UC2, expected 8UC1 or 32FC1");
-    for (const float value : {NAN, INFINITY, 1e8f}) {
+    for (const float value : {NAN, INFINITY, -INFINITY}) {
         weights.set(std::vector<float>(20, value).data());
-        CUS_REJECTS(create(templ, weights, CUS_MATCH_CCORR), VALUE,
-                    "mask holds NaN, infinity, or weights whose fourth powers add up to 1e30 or more");
+        CUS_REJECTS(create(templ, weights, CUS_MATCH_CCORR), VALUE, "mask holds NaN or infinity, expected finite weights");
     }
     weights.set(std::vector<float>(20, 0).data());
     CUS_REJECTS(create(templ, weights, CUS_MATCH_SQDIFF), VALUE, "mask is all zero");

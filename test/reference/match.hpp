@@ -177,4 +177,32 @@ inline std::vector<Found> best(const std::vector<double> &map, int cols, cusMatc
     return found;
 }
 
+// Vertex of the parabola through the scores a, b, c at -1, 0, 1, in double; 0 if it has none within half a pixel.
+inline float vertex(double a, double b, double c) {
+    const double at = 0.5 * (a - c) / (a - 2 * b + c);
+    return at >= -0.5 && at <= 0.5 ? static_cast<float>(at) : 0;
+}
+
+struct Fractions {
+    float dx, dy;
+};
+
+// The fractions of a pixel of found[i], from the scores beside it; 0 where there is none or an earlier match has taken it.
+inline Fractions fractionsOf(const std::vector<double> &map, int cols, cusMatchMethod method, int distance,
+                             const std::vector<Found> &found, size_t i) {
+    const bool smallest = method == CUS_MATCH_SQDIFF || method == CUS_MATCH_SQDIFF_NORMED;
+    const int rows = static_cast<int>(map.size()) / cols;
+    const auto cost = [&](int dy, int dx) -> double {
+        const int y = found[i].y + dy, x = found[i].x + dx;
+        const bool taken = std::any_of(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(i), [&](const Found &f) {
+            return std::abs(x - f.x) < distance && std::abs(y - f.y) < distance;
+        });
+        if (y < 0 || y >= rows || x < 0 || x >= cols || taken)
+            return NAN;
+        const double score = map[static_cast<size_t>(y) * static_cast<size_t>(cols) + static_cast<size_t>(x)];
+        return smallest ? score : -score;
+    };
+    return {vertex(cost(0, -1), cost(0, 0), cost(0, 1)), vertex(cost(-1, 0), cost(0, 0), cost(1, 0))};
+}
+
 } // namespace reference

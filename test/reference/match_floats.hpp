@@ -164,7 +164,7 @@ inline double floatScore(const Image<float> &image, const Image<float> &templ, c
 
 // What positions are compared by; scores that differ by less are ties.
 inline double rankOf(const Image<float> &templ, const uint8_t *mask, cusMatchMethod method, double score) {
-    if (score == std::rint(score))
+    if (score == std::rint(score) && std::fabs(score) < 0x1p53)
         return score;
     if (method == CUS_MATCH_SQDIFF_NORMED || method == CUS_MATCH_CCORR_NORMED || method == CUS_MATCH_CCOEFF_NORMED)
         return std::rint(score * 0x1p34) * 0x1p-34;
@@ -183,15 +183,20 @@ inline double rankOf(const Image<float> &templ, const uint8_t *mask, cusMatchMet
     return std::ldexp(std::rint(std::ldexp(mantissa, 36)), exponent - 36);
 }
 
-inline std::vector<Found> bestFloats(const Image<float> &image, const Image<float> &templ, const uint8_t *mask,
-                                     cusMatchMethod method, int k, int distance) {
-    std::vector<double> scores, ranks;
-    const int cols = image.cols - templ.cols + 1;
+inline std::vector<double> floatScores(const Image<float> &image, const Image<float> &templ, const uint8_t *mask,
+                                       cusMatchMethod method) {
+    std::vector<double> scores;
     for (int y = 0; y + templ.rows <= image.rows; ++y)
-        for (int x = 0; x < cols; ++x) {
+        for (int x = 0; x + templ.cols <= image.cols; ++x)
             scores.push_back(floatScore(image, templ, mask, method, y, x));
-            ranks.push_back(rankOf(templ, mask, method, scores.back()));
-        }
+    return scores;
+}
+
+inline std::vector<Found> bestFloats(const std::vector<double> &scores, int cols, const Image<float> &templ,
+                                     const uint8_t *mask, cusMatchMethod method, int k, int distance) {
+    std::vector<double> ranks;
+    for (const double score : scores)
+        ranks.push_back(rankOf(templ, mask, method, score));
     auto found = best(ranks, cols, method, k, distance);
     for (Found &f : found)
         f.score = scores[static_cast<size_t>(f.y) * static_cast<size_t>(cols) + static_cast<size_t>(f.x)];

@@ -88,8 +88,9 @@ static void loadTemplate(const MatchModel *m, MatchHost *host, int k) {
     host->loaded64 = k;
 }
 
-/* Stores the costs of row y of the block. uncertain: error bound of the window sums; 0: all sums are integers. */
-static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double uncertain) {
+/* Stores the costs of row y of the block, times `range`. uncertain: error bound of the window sums; 0: all sums are integers. */
+static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double uncertain,
+                       double range) {
     const MatchTemplate *t = &host->sums[k];
     const double *row = host->fft ? host->plane64 + y * (size_t)host->fft_cols : match_dotRow(m, host, block, k, y);
     const double sign = match_smallestIsBest(m->method) ? 1 : -1;
@@ -104,7 +105,7 @@ static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *
             s1[i] = rint(s1[i]);
         s2 = rounds_sums ? rint(s2) : s2;
         const double score = match_scoreOf(m, t, host->shift, c, s1, s2, s2 - 2 * c + t->t2, uncertain);
-        out[x] = sign * match_rank(m, t, score);
+        out[x] = sign * match_rank(m, t, score) * range;
     }
 }
 
@@ -136,7 +137,8 @@ static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cus
 void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, int k) {
     const int integers = m->integer || sumsAreIntegers(m, host, frame);
     /* Not 0 for floats with fractions, whatever the frame's energy. */
-    const double uncertain = integers ? 0 : match_error(m, &host->sums[k], host->shift, host->energy).energy + 1e-300;
+    const MatchError error = match_error(m, &host->sums[k], host->shift, host->energy, host->unit);
+    const double uncertain = integers ? 0 : error.energy + 1e-300;
     if (host->fft)
         loadTemplate(m, host, k);
     for (int64_t i = 0; i < host->down * host->across; ++i) {
@@ -151,6 +153,6 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
         }
 #pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block.rows; ++y)
-            storeCosts(m, host, &block, k, y, uncertain);
+            storeCosts(m, host, &block, k, y, uncertain, error.range);
     }
 }

@@ -143,7 +143,7 @@ static void transformTemplates(const MatchModel *m, MatchHost *host) {
     for (int k = 0; k < m->templates; ++k)
         for (int p = 0; p < m->channels; ++p) {
             match_transformTemplate(m, host, k, p, host->planes64);
-            match_fft_roundSpectrum(host->fft64, host->planes64, scale, host->fft,
+            match_fft_roundSpectrum(host->fft64, host->planes64, scale / host->sums[k].unit, host->fft,
                                     host->template_spectra + ((size_t)k * (size_t)m->channels + (size_t)p) * spectrum);
         }
     if (!m->masked)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* For a frame that cannot be scored: no match, and score maps of NaN. */
+/* For a frame with NaN or infinity: no match, and score maps of NaN. */
 static void reportNothing(const cusMatcher *matcher, cusMat *scores) {
     const MatchModel *m = &matcher->model;
     for (int k = 0; k < m->count; ++k) {
@@ -26,21 +26,22 @@ static void runFrame(cusMatcher *matcher, const cusMat *frame, cusMat *scores) {
         match_frameEnergy(m, host->shift, frame, match_threadsFor(host, (double)m->rows * m->cols * m->channels), energy);
     for (int c = 0; c < m->channels; ++c)
         total += energy[c];
-    if (!m->integer && !(total < MATCH_MAX_ENERGY)) {
+    if (!m->integer && !(total < INFINITY)) {
         reportNothing(matcher, scores);
         return;
     }
     memcpy(host->energy, energy, sizeof energy);
+    host->unit = m->integer ? 1 : match_unitOf(total);
     MatchError errors[1024];
     for (int k = 0; k < m->count; ++k)
-        errors[k] = match_error(m, &host->sums[k], host->shift, energy);
+        errors[k] = match_error(m, &host->sums[k], host->shift, energy, host->unit);
 
     for (int64_t i = 0; i < host->down * host->across; ++i) {
         const Block block = match_block(m, host, i);
         match_scoreBlock(matcher, frame, scores, errors, &block);
     }
     for (int k = 0; k < m->count; ++k)
-        match_findMatches(matcher, frame, k);
+        match_findMatches(matcher, frame, k, errors[k]);
 }
 
 /* The matcher of one frame of a batch: its templates, its rows of the results. */

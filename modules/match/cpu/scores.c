@@ -1,17 +1,32 @@
 /* Correlation by FFT (dots.c: directly), and the score ranges of one block. */
 #include "match/cpu/state.h"
 
-/* The common case on its own, so that it vectorizes; gives the same numbers as match_range does of bytes. */
 CUSI_MULTIVERSION
-static void assembleSquares(const double *c, const double *s2, size_t n, double t2, double error, float *score,
-                            MatchRange *ranges) {
+static void widen(const float *in, size_t n, double *restrict out) {
+    for (size_t x = 0; x < n; ++x)
+        out[x] = in[x];
+}
+
+/* The common case on its own, so that it vectorizes; gives the same numbers as match_range does of bytes. */
+static inline void assemble(const double *c, const double *s2, size_t n, double t2, MatchError error, double range,
+                            double unit, float *score, MatchRange *ranges) {
+    const double twice = 2 * error.unit, bound = 2 * error.correlation + error.score;
     for (size_t x = 0; x < n; ++x) {
-        double value = s2[x] - 2 * c[x] + t2;
+        double value = s2[x] - twice * c[x] + t2;
         value = value > 0 ? value : 0;
-        const double margin = error + value * 0x1p-22;
-        ranges[x] = (MatchRange){(float)(value - margin), (float)(value + margin)};
-        score[x] = (float)value;
+        const double margin = bound + value * 0x1p-22;
+        ranges[x] = (MatchRange){(float)((value - margin) * range), (float)((value + margin) * range)};
+        score[x] = (float)(value * unit);
     }
+}
+
+CUSI_MULTIVERSION
+static void assembleSquares(const double *c, const double *s2, size_t n, double t2, MatchError error, double unit,
+                            float *score, MatchRange *ranges) {
+    if (error.range == 1 && unit == 1) /* bytes: without multiplications by 1 */
+        assemble(c, s2, n, t2, error, 1, 1, score, ranges);
+    else
+        assemble(c, s2, n, t2, error, error.range, unit, score, ranges);
 }
 
 /* Scores and ranges of row `y` of the block from its correlations. */
@@ -19,8 +34,7 @@ static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError 
                         const MatchHost *host, const double *correlation, float *score, MatchRange *ranges) {
     const size_t row = y * block->cols;
     if (m->method == CUS_MATCH_SQDIFF) {
-        assembleSquares(correlation, host->s2 + row, block->cols, t->t2, 2 * error.correlation + error.score, score,
-                        ranges);
+        assembleSquares(correlation, host->s2 + row, block->cols, t->t2, error, m->unit, score, ranges);
         return;
     }
     for (size_t x = 0; x < block->cols; ++x) {
@@ -40,8 +54,8 @@ static void scoreRow(const MatchModel *m, const MatchHost *host, cusMat *scores,
     float *score =
         scores ? (float *)((char *)scores[k].data + (block->y + y) * scores[k].step) + block->x : host->score_row + thread;
     double *row = host->correlation + thread;
-    for (size_t x = 0; host->fft && x < block->cols; ++x)
-        row[x] = (double)host->plane[y * (size_t)host->fft_cols + x];
+    if (host->fft)
+        widen(host->plane + y * (size_t)host->fft_cols, block->cols, row);
     assembleRow(m, &host->sums[k], error, block, y, host, host->fft ? row : match_dotRow(m, host, block, k, y), score,
                 ranges);
 }

@@ -11,6 +11,7 @@ typedef struct Search {
     size_t cols, tiles_across, tiles;
     MatchRange *map;
     double sign, perfect; /* no cost is below `perfect` */
+    double range;         /* MatchError::range */
     double windows;       /* computed singly so far */
     int passed;           /* all costs are known */
 } Search;
@@ -146,7 +147,7 @@ static void refineTile(const Search *s, size_t i, double *bound) {
             (own->cost <= s->perfect && own->position < position))
             continue;
         const double score = match_exactScore(s->m, host, s->frame, s->k, position / s->cols, position % s->cols);
-        const double cost = s->sign * match_rank(s->m, &host->sums[s->k], score);
+        const double cost = s->sign * match_rank(s->m, &host->sums[s->k], score) * s->range;
         host->costs[position] = cost;
         if (isBetter(cost, position, *own))
             *own = (Best){cost, position};
@@ -191,14 +192,16 @@ static Best findBest(Search *s) {
 
 /* ---- Matches ------------------------------------------------------------------------------------------------------------ */
 
-/* Sets dx, dy to the vertex of a parabola through the neighboring scores. */
-static void subpixel(const MatchModel *m, const MatchRange *map, cusMatch *match) {
-    const MatchRange *at_best = map + (size_t)match->y * (size_t)m->ocols + (size_t)match->x;
-    const float middle = match_middle(*at_best);
-    if (match->x > 0 && match->x + 1 < m->ocols)
-        match->dx = match_vertex(match_middle(at_best[-1]), middle, match_middle(at_best[1]));
-    if (match->y > 0 && match->y + 1 < m->orows)
-        match->dy = match_vertex(match_middle(at_best[-m->ocols]), middle, match_middle(at_best[m->ocols]));
+/* Sets dx, dy from the exact scores beside the match, unless an earlier match has removed these positions. */
+static void setFractions(const Search *s, cusMatch *match, double cost) {
+    double around[4];
+    for (int i = 0; i < 4; ++i) {
+        const uint64_t at = match_neighbor(s->m, (uint64_t)match->y * s->cols + (uint64_t)match->x, i);
+        around[i] = at < UINT64_MAX && s->map[at].lower < INFINITY
+                        ? s->sign * match_exactScore(s->m, s->host, s->frame, s->k, at / s->cols, at % s->cols)
+                        : NAN;
+    }
+    match_setFractions(match, cost, around);
 }
 
 /* Removes the neighborhood of a match from the map. */
@@ -224,7 +227,7 @@ void match_clearMatches(const cusMatcher *matcher, int k) {
         out[i] = NO_MATCH;
 }
 
-void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k) {
+void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k, MatchError error) {
     const MatchModel *m = &matcher->model;
     MatchHost *host = matcher->backend;
     const int smallest = match_smallestIsBest(m->method);
@@ -238,6 +241,7 @@ void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k) {
                 .tiles = across * (size_t)m->orows,
                 .map = host->ranges + (size_t)k * (size_t)m->orows * (size_t)m->ocols,
                 .sign = smallest ? 1 : -1,
+                .range = error.range,
                 .perfect = smallest          ? 0
                            : (m->method & 1) ? -1
                                              : -INFINITY};
@@ -250,15 +254,15 @@ void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k) {
             return;
         const size_t y = best.position / s.cols, x = best.position % s.cols;
         double cost = best.cost;
-        if (!m->integer) /* it was a rank */
+        if (!m->integer) /* it was a scaled rank */
             cost = s.sign * match_exactScore(m, host, frame, k, y, x);
-        if (cost > m->limit_cost)
+        if (cost * m->unit > m->limit_cost)
             return;
         out[i].x = (int32_t)x;
         out[i].y = (int32_t)y;
-        out[i].score = smallest ? cost : 0 - cost;
+        out[i].score = (smallest ? cost : 0 - cost) * m->unit;
         if (m->subpixel)
-            subpixel(m, s.map, &out[i]);
+            setFractions(&s, &out[i], cost);
         if (m->max_matches > 1)
             suppress(&s, &out[i]);
     }

@@ -56,6 +56,7 @@ typedef struct MatchHost {
     MatchRange *ranges;                /* count score maps */
     double shift[MATCH_MAX_CHANNELS];  /* of the frame's pixels */
     double energy[MATCH_MAX_CHANNELS]; /* of the frame's channels, shifted */
+    double unit;                       /* what these are divided by before transforms in float */
     /* The exact pass, by transforms in double. */
     MatchFft *fft64;
     double *plane64, *planes64; /* one plane under a block, the spectra of all */
@@ -65,7 +66,7 @@ typedef struct MatchHost {
     double pass_ns;             /* infinity: rounding would not be exact */
     double largest;             /* 32F: magnitude of the templates' pixels if they are integers, otherwise infinity */
     /* The search, in one score map at a time. */
-    double *costs; /* exact; NaN: not known */
+    double *costs; /* exact, times MatchError::range; NaN: not known */
     Tile *tiles;
     size_t *listed_tiles;
     Best *bests; /* for each thread */
@@ -120,7 +121,7 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
 
 /* search.c: sets the results of template k to "no match"; finds its matches from its ranges. */
 void match_clearMatches(const cusMatcher *matcher, int k);
-void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k);
+void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k, MatchError error);
 
 /* window.c: the exact score of one window, from the pixels. */
 double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x);

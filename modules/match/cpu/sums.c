@@ -65,10 +65,11 @@ static double squareAt(const MatchModel *m, const double *shift, const void *row
 SHIFT_BYTES(shiftBytes32, float)
 SHIFT_BYTES(shiftBytes64, double)
 
-/* Row y of channel p of the frame under the block, shifted and padded with zeros; p = m->channels: of the squares, with weights of the
+/* Row y of channel p of the frame under the block, shifted, in float divided by host->unit, and padded with zeros; p = m->channels: of the squares, with weights of the
  * first channel's, then of the others'. */
-static void loadRow(const MatchModel *m, const double *shift, const MatchFft *fft, const cusMat *frame, const Block *block,
-                    int p, size_t y, void *out) {
+static void loadRow(const MatchModel *m, const MatchHost *host, const MatchFft *fft, const cusMat *frame,
+                    const Block *block, int p, size_t y, void *out) {
+    const double *shift = host->shift;
     const size_t element = fft->kernels->element, channels = (size_t)m->channels;
     const size_t cols = y < block->rows + (size_t)m->h - 1 ? block->cols + (size_t)m->w - 1 : 0;
     memset((char *)out + cols * element, 0, ((size_t)fft->cols - cols) * element);
@@ -83,21 +84,22 @@ static void loadRow(const MatchModel *m, const double *shift, const MatchFft *ff
     else if (p == m->channels)
         for (size_t x = 0; x < cols; ++x)
             match_fft_put(out, x, element, squareAt(m, shift, row, x));
-    else if (!m->integer)
+    else if (!m->integer) {
+        const double scale = element == sizeof(float) ? 1 / host->unit : 1;
         for (size_t x = 0; x < cols; ++x)
-            match_fft_put(out, x, element, ((const float *)row)[x * channels + (size_t)p] - shift[p]);
-    else if (element == sizeof(float))
+            match_fft_put(out, x, element, (((const float *)row)[x * channels + (size_t)p] - shift[p]) * scale);
+    } else if (element == sizeof(float))
         shiftBytes32((const uint8_t *)row + p, cols, channels, (float)shift[p], out);
     else
         shiftBytes64((const uint8_t *)row + p, cols, channels, shift[p], out);
 }
 
-static void transformPlane(const MatchModel *m, const double *shift, const MatchFft *fft, const cusMat *frame,
+static void transformPlane(const MatchModel *m, const MatchHost *host, const MatchFft *fft, const cusMat *frame,
                            const Block *block, int p, void *plane, void *spectrum) {
     const size_t step = (size_t)fft->cols * fft->kernels->element;
 #pragma omp parallel for schedule(static) num_threads(fft->threads) if (fft->threads > 1)
     for (int y = 0; y < fft->filled; ++y)
-        loadRow(m, shift, fft, frame, block, p, (size_t)y, (char *)plane + (size_t)y * step);
+        loadRow(m, host, fft, frame, block, p, (size_t)y, (char *)plane + (size_t)y * step);
     match_fft_forward(fft, plane, spectrum);
 }
 
@@ -105,7 +107,7 @@ void match_transformBlock(const MatchModel *m, const MatchHost *host, const Matc
                           const Block *block, void *plane, void *spectra) {
     const size_t bytes = match_fft_spectrumSize(fft) * fft->kernels->element;
     for (int c = 0; c < m->channels; ++c)
-        transformPlane(m, host->shift, fft, frame, block, c, plane, (char *)spectra + (size_t)c * bytes);
+        transformPlane(m, host, fft, frame, block, c, plane, (char *)spectra + (size_t)c * bytes);
 }
 
 /* ---- Energy of the shifted channels ------------------------------------------------------------------------------------- */
@@ -232,8 +234,7 @@ static void sumInsideMask(const MatchModel *m, const MatchHost *host, const cusM
         double *out = p < m->channels ? host->s1 + (size_t)p * rows * cols : host->s2;
         const int together = m->weighted ? m->channels : 1;
         for (int c = 0; c < together; ++c)
-            transformPlane(m, host->shift, host->fft64, frame, block, p + c, host->plane64,
-                           host->planes64 + (size_t)c * spectrum);
+            transformPlane(m, host, host->fft64, frame, block, p + c, host->plane64, host->planes64 + (size_t)c * spectrum);
         match_fft_correlateAll(host->fft64, host->planes64, host->mask_spectra64, together, host->planes64, host->plane64);
 #pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < rows; ++y)

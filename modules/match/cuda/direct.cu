@@ -505,7 +505,7 @@ __global__ void __launch_bounds__(128 * SPLIT, residentBlocks(SPLIT, SQUARED))
         }
         best = blockBestToFirst<4 * SPLIT>(best);
         if (threadIdx.x == 0)
-            refinement.results[k] = matchOf(m, best, [](unsigned long long) { return 0.0f; });
+            refinement.results[k] = matchOf(m, best, nullptr);
     }
     if (threadIdx.x == 0)
         refinement.tickets[0] = 0;
@@ -522,7 +522,6 @@ __global__ void __launch_bounds__(MATCH_THREADS)
     double *costs = direct.costs + static_cast<size_t>(k) * m.orows * m.ocols;
     Candidate *bests = direct.bests + static_cast<size_t>(k) * tiles;
     cusMatch *results = refinement.results + static_cast<size_t>(k) * m.max_matches;
-    const auto middle = [&](unsigned long long position) { return static_cast<float>(costs[position]); };
     int round = 0;
     for (; round < m.max_matches; ++round) {
         Candidate best = noCandidate();
@@ -530,8 +529,14 @@ __global__ void __launch_bounds__(MATCH_THREADS)
             if (isBetter(bests[i], best))
                 best = bests[i];
         best = blockBestToFirst<MATCH_THREADS / 32>(best);
-        if (threadIdx.x == 0)
-            results[round] = found = matchOf(m, best, middle);
+        if (threadIdx.x == 0) {
+            double around[4]; // infinite where earlier matches have removed positions
+            for (int i = 0; i < 4 && m.subpixel; ++i) {
+                const uint64_t at = match_neighbor(&m, best.position, i);
+                around[i] = best.position != ~0ull && at != UINT64_MAX ? costs[at] : NAN;
+            }
+            results[round] = found = matchOf(m, best, m.subpixel ? around : nullptr);
+        }
         __syncthreads();
         if (found.x < 0)
             break;

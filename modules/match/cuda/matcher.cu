@@ -89,6 +89,7 @@ cusStatus allocateBuffers(MatchCuda *cuda, cudaStream_t stream) {
     CUS_TRY(allocate(cuda, &stages.energy.errors, count, stream));
     CUS_TRY(upload(cuda, m.shift, MATCH_MAX_CHANNELS, &stages.frame.shift, stream));
     windows.shift = stages.frame.shift;
+    scores.errors = stages.energy.errors;
     CUS_TRY(allocate(
         cuda, reinterpret_cast<char **>(&windows.vertical),
         (m.masked ? 0 : map_rows) * windows.vertical_pitch * (windows.wide ? sizeof(double) : sizeof(uint32_t)), stream));

@@ -35,16 +35,10 @@ __global__ void __launch_bounds__(REFINE_THREADS)
     for (int i = threadIdx.x; i < blocks; i += REFINE_THREADS)
         if (isBetter(bests[i], best))
             best = bests[i];
-    best = blockBestToFirst<REFINE_WARPS>(best);
-    if constexpr (sizeof(T) > 1) { // the cost instead of the rank
-        if (threadIdx.x < 32) {
-            const unsigned long long position = __shfl_sync(cusi::FULL_WARP, best.position, 0);
-            if (position != ~0ull)
-                best.cost = costByWarp<T>(m, frame, templates, windows, k, position);
-        }
-    }
+    const cusMatch match =
+        matchByBlock<T>(m, frame, templates, windows, refinement, map.ranges, k, blockBestToFirst<REFINE_WARPS>(best));
     if (threadIdx.x == 0)
-        storeBest(m, refinement, map, k, best);
+        storeMatch(m, refinement, k, match);
 }
 
 // Removes the neighborhood of the previous round's match from the map. A block handles the tiles of one of block_uppers, a

@@ -46,25 +46,18 @@ __device__ Candidate blockBestToFirst(Candidate best) {
     return best;
 }
 
-// The match that follows from the best position. middle(position): costs that give offsets to fractions of a pixel.
-template<class Middle>
-__device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const Candidate &best, const Middle &middle) {
+// The match that follows from the best position. around: the exact costs beside it, in the order of match_neighbor(); NULL: no fractions
+// of a pixel are wanted.
+__device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const Candidate &best, const double *around) {
     cusMatch match = {-1, -1, NAN, 0, 0, 0, -1};
-    if (best.position == ~0ull || !(best.cost <= m.limit_cost))
+    if (best.position == ~0ull || !(best.cost * m.unit <= m.limit_cost))
         return match;
     match.x = static_cast<int>(best.position % m.ocols);
     match.y = static_cast<int>(best.position / m.ocols);
-    match.score = match_smallestIsBest(m.method) ? best.cost : 0 - best.cost;
-    const unsigned long long at = best.position;
-    if (m.subpixel && match.x > 0 && match.x + 1 < m.ocols)
-        match.dx = match_vertex(middle(at - 1), middle(at), middle(at + 1));
-    if (m.subpixel && match.y > 0 && match.y + 1 < m.orows)
-        match.dy = match_vertex(middle(at - m.ocols), middle(at), middle(at + m.ocols));
+    match.score = (match_smallestIsBest(m.method) ? best.cost : 0 - best.cost) * m.unit;
+    if (around)
+        match_setFractions(&match, best.cost, around);
     return match;
-}
-// The same with the middles of a map of ranges.
-__device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const MatchRange *ranges, const Candidate &best) {
-    return matchOf(m, best, [&](unsigned long long position) { return match_middle(ranges[position]); });
 }
 
 // ---- Exact sums and costs of single windows, from the pixels
@@ -333,60 +326,82 @@ __device__ __forceinline__ WindowPart partOf(const MatchModel &m, int k, unsigne
         stride};
 }
 
-// The block's items of the slices of the listed candidates' windows. Those of floats are the same for any number of blocks.
+// The slices of each of `windows` windows. Those of floats are the same for any number of blocks.
 template<class T>
-__device__ __forceinline__ int slicesFor(const MatchModel &m, int found) {
-    return sizeof(T) > 1 ? match_slices(&m) : found ? max(1, min(m.h, static_cast<int>(gridDim.x) / found)) : 1;
+__device__ __forceinline__ int slicesFor(const MatchModel &m, int windows) {
+    return sizeof(T) > 1 ? match_slices(&m) : windows ? max(1, min(m.h, static_cast<int>(gridDim.x) / windows)) : 1;
 }
+
+// Sums over a slice by the block; valid in the first thread only.
+template<class T>
+__device__ __forceinline__ PartialSums<T> sumSlice(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                   int k, unsigned position, int slice, int slices) {
+    const WindowPart part = partOf(m, k, position, slice, slices, static_cast<int>(threadIdx.x), REFINE_THREADS);
+    if constexpr (sizeof(T) == 1)
+        return blockSumToFirst(sumBytes(m, frame, templates, part));
+    else
+        return blockSumToFirst(sumFloats(m, frame, templates, Centers(m, frame, templates, part.y, part.x), part));
+}
+
+// The block's items of the slices of windows: each listed candidate's, or, if `each` is 5, this and those of the positions around it.
 template<class T>
 __device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
-                                          const unsigned *candidates, int found, int slices, PartialSums<T> *partial) {
-    for (int item = blockIdx.x; item < found * slices; item += gridDim.x) {
-        const WindowPart part =
-            partOf(m, k, candidates[item / slices], item % slices, slices, static_cast<int>(threadIdx.x), REFINE_THREADS);
-        PartialSums<T> sum;
-        if constexpr (sizeof(T) == 1)
-            sum = blockSumToFirst(sumBytes(m, frame, templates, part));
-        else
-            sum = blockSumToFirst(sumFloats(m, frame, templates, Centers(m, frame, templates, part.y, part.x), part));
+                                          const unsigned *candidates, int windows, int each, int slices,
+                                          PartialSums<T> *partial) {
+    for (int item = blockIdx.x; item < windows * slices; item += gridDim.x) {
+        const int window = item / slices, beside = window % each;
+        uint64_t position = candidates[window / each];
+        if (beside)
+            position = match_neighbor(&m, position, beside - 1);
+        if (position == UINT64_MAX)
+            continue;
+        const PartialSums<T> sum =
+            sumSlice<T>(m, frame, templates, k, static_cast<unsigned>(position), item % slices, slices);
         if (threadIdx.x == 0)
             partial[item] = sum;
     }
 }
 
 // A window's cost from the sums of its slices, by a warp; valid in the first lane only.
-__device__ __forceinline__ double costOfSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
-                                               unsigned position, int slices, const PartialSums<float> *partial) {
-    PartialSums<float> sum;
+template<class T>
+__device__ __forceinline__ double costOfSlices(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                               const Windows &windows, int k, unsigned position, int slices,
+                                               const PartialSums<T> *partial) {
+    PartialSums<T> sum;
     for (int s = static_cast<int>(threadIdx.x) % 32; s < slices; s += 32)
         sum.add(partial[s]);
     warpSumToFirst(sum);
-    const Centers centers(m, frame, templates, static_cast<int>(position / m.ocols), static_cast<int>(position % m.ocols));
-    return exactCost(m, templates, centers, k, sum);
+    const int y = static_cast<int>(position / m.ocols), x = static_cast<int>(position % m.ocols);
+    if constexpr (sizeof(T) == 1)
+        return exactCost(m, templates, windows, k, y, x, sum);
+    else
+        return exactCost(m, templates, Centers(m, frame, templates, y, x), k, sum);
 }
 
-// The best listed candidate of a thread, by rank, and its exact cost, from its slices' sums.
+// The best listed candidate of a thread, by rank, its exact cost, from its slices' sums, and its place in the list.
 template<class T>
 __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                 const Windows &windows, int k, const unsigned *candidates, int found,
-                                                int slices, const PartialSums<T> *partial, double &best_cost) {
+                                                int each, int slices, const PartialSums<T> *partial, double &best_cost,
+                                                int &place) {
     Candidate best = noCandidate();
     // Few candidates have many slices, many have few: a warp or a thread each.
     const int together = sizeof(T) == 1 && found > REFINE_WARPS ? 1 : 32, lane = threadIdx.x % together;
     for (int i = threadIdx.x / together; i < found; i += REFINE_THREADS / together) {
         double cost;
+        const PartialSums<T> *const own = partial + static_cast<size_t>(i) * each * slices;
         if constexpr (sizeof(T) == 1) {
             PartialSums<T> sum;
 #pragma unroll 8
             for (int s = lane; s < slices; s += together)
-                sum.add(partial[static_cast<size_t>(i) * slices + s]);
+                sum.add(own[s]);
             if (together == 32)
                 warpSumToFirst(sum);
             if (lane)
                 continue;
             cost = exactCost(m, templates, windows, k, candidates[i] / m.ocols, candidates[i] % m.ocols, sum);
         } else {
-            cost = costOfSlices(m, frame, templates, k, candidates[i], slices, partial + static_cast<size_t>(i) * slices);
+            cost = costOfSlices(m, frame, templates, windows, k, candidates[i], slices, own);
             if (lane)
                 continue;
         }
@@ -394,6 +409,7 @@ __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Frame
         if (isBetter(here, best)) {
             best = here;
             best_cost = cost;
+            place = i;
         }
     }
     return best;
@@ -563,6 +579,7 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
                                                  const Windows &windows, const Scores &scores, int k, const Map &map,
                                                  float threshold) {
     const double floor = match_smallestIsBest(m.method) ? 0 : (m.method & 1) ? -1 : -INFINITY;
+    const double range = scores.errors[k].range;
     const int lane = threadIdx.x % 32;
     Candidate best = noCandidate();
     const int runs_log2 = scores.tile_cols_log2 + scores.tile_rows_log2 - 5; // a run: 32 neighboring positions in a tile
@@ -578,7 +595,8 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
         for (unsigned votes = __ballot_sync(cusi::FULL_WARP, lower <= threshold && lower < INFINITY); votes;
              votes &= votes - 1) {
             const int at = __ffs(votes) - 1;
-            if (__shfl_sync(cusi::FULL_WARP, lower, at) > best.cost || (best.cost <= floor && best.position < start + at))
+            if (__shfl_sync(cusi::FULL_WARP, lower, at) > best.cost * range ||
+                (best.cost <= floor && best.position < start + at))
                 continue;
             Candidate here = {costByWarp<T>(m, frame, templates, windows, k, start + at), start + at};
             here.cost = match_rank(&m, &templates.sums[k], __shfl_sync(cusi::FULL_WARP, here.cost, 0));
@@ -591,11 +609,77 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
 
 // ---- The result
 
+// The exact cost of a window by the block, in all threads. partial: room for its slices.
+template<class T>
+__device__ __noinline__ double costByBlock(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                           const Windows &windows, int k, unsigned position, PartialSums<T> *partial) {
+    __shared__ double cost;
+    const int slices = sizeof(T) == 1 ? 1 : match_slices(&m);
+    for (int s = 0; s < slices; ++s) {
+        const PartialSums<T> sum = sumSlice<T>(m, frame, templates, k, position, s, slices);
+        if (threadIdx.x == 0)
+            partial[s] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        const double sum = costOfSlices(m, frame, templates, windows, k, position, slices, partial);
+        if (threadIdx.x == 0)
+            cost = sum;
+    }
+    __syncthreads();
+    return cost;
+}
+
+// The exact costs around the best position, for matchOf(), valid in the first thread; NULL if they are not wanted. NAN where there is
+// no position, or an earlier match has removed it. listed: the sums of slices of its window and of those around it; NULL: they are made
+// here, in `partial`. All threads know the position.
+template<class T>
+__device__ __forceinline__ const double *costsAround(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                     const Windows &windows, const MatchRange *ranges, int k,
+                                                     unsigned long long position, int slices, const PartialSums<T> *listed,
+                                                     PartialSums<T> *partial) {
+    __shared__ double costs[4];
+    if (!m.subpixel || position == ~0ull)
+        return nullptr;
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    for (int i = 0; i < 4; ++i) {
+        const uint64_t at = match_neighbor(&m, position, i);
+        const unsigned here = static_cast<unsigned>(at);
+        double cost = NAN;
+        if (at != UINT64_MAX && ranges[at].lower < INFINITY) {
+            if (!listed)
+                cost = costByBlock<T>(m, frame, templates, windows, k, here, partial);
+            else if (warp == i)
+                cost = costOfSlices(m, frame, templates, windows, k, here, slices, listed + (i + 1) * slices);
+        }
+        if (threadIdx.x == (listed ? i * 32 : 0))
+            costs[i] = cost;
+    }
+    __syncthreads();
+    return costs;
+}
+
+// The match at the best position, which the first thread knows, from its pixels; valid in the first thread only.
+template<class T>
+__device__ __forceinline__ cusMatch matchByBlock(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                 const Windows &windows, const Refinement &refinement,
+                                                 const MatchRange *ranges, int k, Candidate best) {
+    __shared__ Candidate found;
+    if (threadIdx.x == 0)
+        found = best;
+    __syncthreads();
+    best = found;
+    PartialSums<T> *const partial = partialsOf<T>(refinement, k);
+    if (sizeof(T) > 1 && best.position != ~0ull) // so far a rank, or from transforms
+        best.cost = costByBlock<T>(m, frame, templates, windows, k, static_cast<unsigned>(best.position), partial);
+    return matchOf(m, best, costsAround<T>(m, frame, templates, windows, ranges, k, best.position, 1, nullptr, partial));
+}
+
 // The first thread stores the result of template k.
-__device__ __forceinline__ void storeBest(const MatchModel &m, const Refinement &refinement, const Map &map, int k,
-                                          const Candidate &best) {
+__device__ __forceinline__ void storeMatch(const MatchModel &m, const Refinement &refinement, int k,
+                                           const cusMatch &match) {
     refinement.tickets[k] = 0;
-    refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = matchOf(m, map.ranges, best);
+    refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = match;
 }
 
 // Every block finds the same list of candidates, so blocks need not communicate; then each sums up some slices of some
@@ -615,26 +699,38 @@ __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, 
     if (!state.fits)
         return false;
 
-    const int found = state.candidates, slices = slicesFor<T>(m, found);
+    // Windows around the best position are summed up beside the candidates', of which there are few, by blocks that have nothing to do.
+    const int found = state.candidates, each = m.subpixel && found <= listLimit<T>() / 5 ? 5 : 1;
+    const int slices = slicesFor<T>(m, found * each);
     PartialSums<T> *partial = partialsOf<T>(refinement, k);
-    sumSlices<T>(m, frame, templates, k, candidates, found, slices, partial);
+    sumSlices<T>(m, frame, templates, k, candidates, found * each, each, slices, partial);
     if (!isLastBlock(&refinement.tickets[k]))
         return true;
     double cost = INFINITY;
-    const Candidate own = bestListed<T>(m, frame, templates, windows, k, candidates, found, slices, partial, cost);
+    int place = 0;
+    const Candidate own =
+        bestListed<T>(m, frame, templates, windows, k, candidates, found, each, slices, partial, cost, place);
     Candidate best = blockBestToFirst<REFINE_WARPS>(own);
-    if constexpr (sizeof(T) > 1) { // the cost instead of the rank
+    const double *around = nullptr;
+    if (sizeof(T) > 1 || m.subpixel) { // the cost instead of the rank
         __shared__ Candidate winner;
+        __shared__ int winner_place;
         if (threadIdx.x == 0)
             winner = best;
         __syncthreads();
-        if (own.position == winner.position)
+        best = winner;
+        __syncthreads();
+        if (own.position == best.position) {
             winner.cost = cost;
+            winner_place = place;
+        }
         __syncthreads();
         best.cost = winner.cost;
+        around = costsAround<T>(m, frame, templates, windows, map.ranges, k, best.position, slices,
+                                each > 1 ? partial + static_cast<size_t>(winner_place) * each * slices : nullptr, partial);
     }
     if (threadIdx.x == 0)
-        storeBest(m, refinement, map, k, best);
+        storeMatch(m, refinement, k, matchOf(m, best, around));
     return true;
 }
 

@@ -43,7 +43,7 @@ __device__ __forceinline__ bool isUsable(const MatchModel &m, const Energy &ener
     double sum = 0;
     for (int c = 0; c < m.channels && !m.integer; ++c)
         sum += energy.channels[c];
-    return sum < MATCH_MAX_ENERGY;
+    return sum < INFINITY;
 }
 
 // Writes the ranges of template k and, if wanted, its scores. SQUARED: SQDIFF, whose range needs none of the
@@ -62,10 +62,11 @@ struct ScoreWriter {
         float score;
         MatchRange range;
         if constexpr (SQUARED) {
-            const double value = fmax(s2 - 2 * c + t.t2, 0.0);
+            const double value = fmax(s2 - 2 * error.unit * c + t.t2, 0.0);
             const double margin = 2 * error.correlation + error.score + value * 0x1p-22;
-            range = {static_cast<float>(value - margin), static_cast<float>(value + margin)};
-            score = static_cast<float>(value);
+            range = {static_cast<float>((value - margin) * error.range),
+                     static_cast<float>((value + margin) * error.range)};
+            score = static_cast<float>(value * m.unit);
         } else {
             const RangeAndScore result = rangeOf(m, t, shift, c, error, s1[0], CN > 1 ? s1[1 % CN] : 0,
                                                  CN > 2 ? s1[2 % CN] : 0, CN > 3 ? s1[3 % CN] : 0, s2);

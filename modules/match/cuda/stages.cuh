@@ -67,7 +67,7 @@ struct Windows {
     const double *shift; // Frame::shift
 };
 
-// Sums of squares of the frame's channels and the error bounds that follow from them.
+// Sums of squares of the frame's channels and the error bounds that follow from them. levels.cuh reads the parts, too.
 struct Energy {
     double *parts, *channels;
     int part_count;     // a channel
@@ -80,7 +80,8 @@ struct Scores {
     MatchRange *ranges;
     float *tile_lowers, *block_uppers; // minima over each tile, and over all tiles of a block of the score kernel
     int tiles_across, tiles_down, tile_cols_log2, tile_rows_log2;
-    int upper_count; // block_uppers for one template
+    int upper_count;          // block_uppers for one template
+    const MatchError *errors; // Energy::errors
 };
 
 struct Candidate {

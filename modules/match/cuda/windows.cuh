@@ -3,7 +3,7 @@
 #ifndef CUSI_MATCH_WINDOWS_CUH
 #define CUSI_MATCH_WINDOWS_CUH
 
-#include "match/cuda/stages.cuh"
+#include "match/cuda/levels.cuh"
 
 namespace cusi::match {
 
@@ -112,9 +112,10 @@ __device__ inline void addEnergy(const MatchModel &m, const Templates &templates
         if (threadIdx.x == 0)
             energy.channels[p] = sum;
     }
+    const int level = hasLevels(m, energy) ? leastLevel(m, energy) : 0;
     __syncthreads();
     for (int k = threadIdx.x; k < m.count; k += blockDim.x)
-        energy.errors[k] = match_error(&m, &templates.sums[k], shift, energy.channels);
+        energy.errors[k] = match_error(&m, &templates.sums[k], shift, energy.channels, ldexp(1.0, -level));
 }
 
 } // namespace cusi::match

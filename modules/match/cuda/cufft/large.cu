@@ -10,6 +10,24 @@ namespace {
 
 // ---- Planes
 
+// Where the sum of squares of a channel's row asks for a level: the row times 2^level.
+__device__ __noinline__ void repeatAtLevel(const MatchModel &m, const float *pixels, double shift, int channels,
+                                           int channel, float *row, double &squares) {
+    const int level = levelOf(squares);
+    if (!level)
+        return;
+    const float scale = scalbnf(1, level), scaled_shift = static_cast<float>(shift) * scale;
+    double sum = 0;
+    for (int x = threadIdx.x; x < m.cols; x += THREADS) {
+        const float v = fmaf(pixels[static_cast<size_t>(x) * channels + channel], scale, -scaled_shift);
+        sum += static_cast<double>(v) * v;
+        row[x] = v;
+    }
+    sum = cusi::blockSumToFirst(sum);
+    if (threadIdx.x == 0 && !isfinite(squares))
+        squares = ldexp(sum, -2 * level);
+}
+
 // One block a row of the planes.
 template<class T, int CN>
 __global__ void __launch_bounds__(THREADS)
@@ -42,6 +60,29 @@ __global__ void __launch_bounds__(THREADS)
         const double sum = Reduce(storage[p]).Sum(sums[p]);
         if (threadIdx.x == 0)
             energy.parts[static_cast<size_t>(p) * energy.part_count + y] = sum;
+    }
+    if constexpr (sizeof(T) > 1) {
+        __syncthreads();
+#pragma unroll 1
+        for (int c = 0; c < CN; ++c)
+            repeatAtLevel(m, row, shift[c], CN, c, fft.planes + (static_cast<size_t>(c) * fft.rows + y) * fft.cols,
+                          energy.parts[static_cast<size_t>(c) * energy.part_count + y]);
+    }
+}
+
+// Brings all rows to the frame's level. A block takes rows in turn.
+__global__ void __launch_bounds__(THREADS)
+    levelPlanesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ CuFft fft,
+                      const __grid_constant__ Energy energy) {
+    cusi::startInOrder();
+    if (!hasLevels(m, energy))
+        return;
+    const int least = leastLevel(m, energy);
+    for (int i = blockIdx.x; i < m.channels * m.rows; i += gridDim.x) {
+        const float scale = toLevel(least, energy.parts[i]);
+        float *row = fft.planes + (static_cast<size_t>(i / m.rows) * fft.rows + i % m.rows) * fft.cols;
+        for (int x = threadIdx.x; x < m.cols; x += THREADS)
+            row[x] *= scale;
     }
 }
 
@@ -212,6 +253,9 @@ cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_block
                         : m.channels == 3 ? planesKernel<uint8_t, 3>
                                           : planesKernel<uint8_t, 4>;
     CUS_TRY(cusi::launchOverlapped(f, planes, fft.rows, THREADS, 0, stream, m, stages.frame, fft, stages.energy));
+    if (!m.integer)
+        CUS_TRY(
+            cusi::launchOverlapped(f, levelPlanesKernel, cuda.multiprocessors, THREADS, 0, stream, m, fft, stages.energy));
     MATCH_CUFFT(f, cufftSetStream(cuda.forward, stream));
     MATCH_CUFFT(f, cufftExecR2C(cuda.forward, fft.planes, fft.spectra));
     const long long spectrum = static_cast<long long>(fft.rows) * (fft.cols / 2 + 1);

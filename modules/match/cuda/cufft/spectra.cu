@@ -111,7 +111,7 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, MatchMask mask,
     CUS_TRY(inHostMemory([&] { plane.resize(static_cast<size_t>(m.w) * m.h); }));
     for (size_t i = 0; i < planes; ++i) {
         const int k = static_cast<int>(i / m.channels), c = static_cast<int>(i % m.channels);
-        templatePlane(m, templates, mask, sums[k].shift[c], k, c, scale, plane);
+        templatePlane(m, templates, mask, sums[k].shift[c], k, c, scale / sums[k].unit, plane);
         CUS_TRY(fft.transform(plane, m.w, m.h, stream));
         if (in_block)
             CUS_TRY(cusi::launch(f, arrangeSpectrumKernel, cusi::divUp(tiled, THREADS), THREADS, 0, stream, fft.spectrum,

@@ -108,28 +108,6 @@ struct Search {
         keepBest(k, band, best);
     }
 
-    // Transforms found the place; the window's pixels give its score.
-    __device__ void scoreMatch(int k, cusMatch &match) const {
-        PartialSums<float> *partial = partialsOf<float>(refinement, k);
-        const unsigned position = static_cast<unsigned>(match.y) * m.ocols + match.x;
-        const int slices = match_slices(&m);
-        const Centers centers(m, frame, templates, match.y, match.x);
-        for (int s = 0; s < slices; ++s) {
-            const WindowPart part = partOf(m, k, position, s, slices, static_cast<int>(threadIdx.x), MATCH_LANES);
-            const PartialSums<float> sum = blockSumToFirst(sumFloats(m, frame, templates, centers, part));
-            if (threadIdx.x == 0)
-                partial[s] = sum;
-        }
-        __syncthreads();
-        const double cost = threadIdx.x < 32 ? costOfSlices(m, frame, templates, k, position, slices, partial) : 0;
-        if (threadIdx.x == 0) {
-            match.score = match_smallestIsBest(m.method) ? cost : 0 - cost;
-            if (!(cost <= m.limit_cost))
-                match = {-1, -1, NAN, 0, 0, 0, -1};
-        }
-        __syncthreads();
-    }
-
     // The match of a round, from the best of each band, and the neighborhood that it takes from the next.
     __device__ void finish(int k, int round) const {
         __shared__ cusMatch match;
@@ -140,18 +118,11 @@ struct Search {
                 best = here;
         }
         MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
-        best = blockBestToFirst<EXACT_THREADS / 32>(best);
-        if (sizeof(T) > 1) // its cost is not exact yet
-            best.cost = fmin(best.cost, m.limit_cost);
+        const cusMatch here = matchByBlock<T>(m, frame, templates, windows, refinement, ranges, k,
+                                              blockBestToFirst<EXACT_THREADS / 32>(best));
         if (threadIdx.x == 0)
-            match = matchOf(m, ranges, best);
+            refinement.results[static_cast<size_t>(k) * m.max_matches + round] = match = here;
         __syncthreads();
-        if constexpr (sizeof(T) > 1) {
-            if (match.x >= 0)
-                scoreMatch(k, match);
-        }
-        if (threadIdx.x == 0)
-            refinement.results[static_cast<size_t>(k) * m.max_matches + round] = match;
         if (match.x < 0 || round + 1 == m.max_matches)
             return;
         const long long d = m.min_distance;

@@ -86,6 +86,20 @@ __device__ void correlateColumns(const MatchModel &m, const BlockFft &fft, int t
     }
 }
 
+// Brings all rows of a tile to the frame's level. Not inlined, since the transforms need all registers.
+__device__ __noinline__ void levelRows(const MatchModel &m, const BlockFft &fft, const Energy &energy, int tile) {
+    if (!hasLevels(m, energy))
+        return;
+    const int least = leastLevel(m, energy);
+    for (int p = 0; p < m.channels; ++p)
+        for (int y = threadIdx.x; y < m.rows; y += blockDim.x) {
+            float4 &v = fft.spectra[(static_cast<size_t>(p) * fft.tiles + tile) * fft.spectrum_pitch + y];
+            const float scale = toLevel(least, energy.parts[static_cast<size_t>(p) * energy.part_count + y / BAND]);
+            v = make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
+        }
+    __syncthreads();
+}
+
 // Blocks: the tiles, one for the energy, then the window sums.
 template<class T>
 __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
@@ -94,9 +108,11 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
                      const __grid_constant__ Energy energy) {
     cusi::startInOrder();
     const int block = blockIdx.x;
-    if (block < fft.tiles)
+    if (block < fft.tiles) {
+        if (sizeof(T) > 1)
+            levelRows(m, fft, energy, block);
         correlateColumns(m, fft, block);
-    else if (block == fft.tiles)
+    } else if (block == fft.tiles)
         addEnergy(m, templates, energy, frameShift<T>(m, windows.shift));
     else
         sumWindowRow<T>(m, windows, block - fft.tiles - 1);

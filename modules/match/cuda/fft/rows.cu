@@ -1,5 +1,5 @@
 // Spectra of the frame's rows, transformed in shared memory.
-#include "match/cuda/stages.cuh"
+#include "match/cuda/levels.cuh"
 
 namespace cusi::match {
 
@@ -27,14 +27,15 @@ __device__ __forceinline__ unsigned transformBytes(const MatchModel &m, const ff
     return sum;
 }
 
-// The same for floats.
-__device__ __forceinline__ double transformFloats(const MatchModel &m, double shift, const fft::Plan &plan,
+// The same for floats, multiplied by 2^level.
+__device__ __forceinline__ double transformFloats(const MatchModel &m, double shift, int level, const fft::Plan &plan,
                                                   const RowPair &rows, int channel) {
+    const float scale = scalbnf(1, level), scaled_shift = static_cast<float>(shift) * scale;
     double sum = 0;
     fft::forwardOuterPass(plan, shared_points, [&](int x) {
         const int at = min(x, m.cols - 1) * m.channels + channel;
         const auto value = [&](const unsigned char *row, bool inside) {
-            const float pixel = __ldg(reinterpret_cast<const float *>(row) + at) - static_cast<float>(shift);
+            const float pixel = fmaf(__ldg(reinterpret_cast<const float *>(row) + at), scale, -scaled_shift);
             const float v = inside ? pixel : 0;
             sum += static_cast<double>(v) * v;
             return v;
@@ -77,20 +78,22 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
         cusi::letNextKernelStart();
     const fft::Plan &plan = fft.rows;
     const int y0 = blockIdx.x * BAND, p = blockIdx.y;
-    const int y = y0 + 2 * fft::signalIndex();
-    const unsigned char *const data = static_cast<const unsigned char *>(frame.data);
-    const RowPair rows = {data + static_cast<size_t>(min(y, m.rows - 1)) * frame.step,
-                          data + static_cast<size_t>(min(y + 1, m.rows - 1)) * frame.step, y};
-    double sum;
-    if (m.integer)
-        sum = transformBytes(m, plan, rows, p);
-    else
-        sum = transformFloats(m, frame.shift[p], plan, rows, p);
-    fft::middlePass<fft::Direction::FORWARD>(plan, shared_points);
-    fft::innerPass(plan, shared_points);
-    sum = cusi::blockSumToFirst(sum); // and the barrier after the last pass
+    const double squares = transformAtLevel(m, [&](int level) {
+        const int y = y0 + 2 * fft::signalIndex();
+        const unsigned char *const data = static_cast<const unsigned char *>(frame.data);
+        const RowPair rows = {data + static_cast<size_t>(min(y, m.rows - 1)) * frame.step,
+                              data + static_cast<size_t>(min(y + 1, m.rows - 1)) * frame.step, y};
+        double sum;
+        if (m.integer)
+            sum = transformBytes(m, plan, rows, p);
+        else
+            sum = transformFloats(m, frame.shift[p], level, plan, rows, p);
+        fft::middlePass<fft::Direction::FORWARD>(plan, shared_points);
+        fft::innerPass(plan, shared_points);
+        return cusi::blockSumToFirst(sum); // and the barrier after the last pass
+    });
     if (threadIdx.x == 0)
-        energy.parts[static_cast<size_t>(p) * energy.part_count + blockIdx.x] = sum;
+        energy.parts[static_cast<size_t>(p) * energy.part_count + blockIdx.x] = squares;
     storeSpectra(fft, plan, fft.spectra + static_cast<size_t>(p) * fft.tiles * fft.spectrum_pitch + y0);
     if (beside_vertical) // the next kernel waits for this one only, which therefore waits for verticalKernel
         cusi::waitForEarlierWork();
