@@ -64,19 +64,18 @@ server=$!
 for ((i = 0; i < 100; ++i)); do grep -q "^listening on" sender && break; sleep 0.1; done
 sender=$(sed -n 's/^listening on \([^,]*\).*/\1/p' sender)
 
-# fresh: an empty folder with the inputs, and links to them, to work in. The user's files are in ../given.
-fresh() {
-    cd "$work" && rm -rf "try-$program" && mkdir "try-$program" && cd "try-$program" || exit 1
-    cp -p ../given.* . && cp given.png right.png
-    local file
-    for file in given.*; do
-        ln "$file" "hard.${file#*.}"
-        ln -s "$file" "soft.${file#*.}"
-    done
-    ln -s . here
-}
+# What each attempt begins with: the inputs, and links to them. The user's files are in ../given.
+mkdir start && cp -p given.* start && cp given.png start/right.png
+for file in given.*; do
+    ln "start/$file" "start/hard.${file#*.}"
+    ln -s "$file" "start/soft.${file#*.}"
+done
+ln -s . start/here
+cat given.* >all
+fresh() { cd "$work" && rm -rf "try-$program" && cp -a start "try-$program" && cd "try-$program" || exit 1; }
 intact() { # the user's files
     local file
+    cat given.* 2>/dev/null | cmp -s ../all && return
     for file in ../given.*; do cmp -s "$file" "${file#../}" || fail "$what changed ${file#../}: $1"; done
 }
 # attempt VALUE [MORE...]: calls the program with this output, and the ending that the table has, or with =VALUE without that; its exit
