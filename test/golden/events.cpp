@@ -226,7 +226,8 @@ Row anyEvents(Choices &choices) {
     r.channels = choices.between(1, 16);
     r.cutoff = choices.between(1, 255);
     r.swap_channels = choices.yes();
-    r.tau = std::ldexp(1 + choices.below(1000) / 1000.0, choices.between(-3, 20));
+    const double mantissa = 1 + choices.below(1000) / 1000.0;
+    r.tau = std::ldexp(mantissa, choices.between(-3, 20));
     const Events events = recording(static_cast<size_t>(n), h, w, choices.seed());
     std::vector<cusEventWindow> windows;
     for (int i = choices.between(1, 4); i > 0; --i) {
