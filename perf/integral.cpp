@@ -91,9 +91,9 @@ void fill(Set &s, Size size, int type, int depth, cusSpace space, Layout layout)
     fill(s.src, size, type, space);
 }
 
-// squares: both tables.
+// squares: both tables. arithmetic: options but the depth.
 void integral(const std::string &id, Size size, int type, int depth, bool squares, Rows rows = Rows::ALL,
-              Layout layout = Layout::ALIGNED) {
+              Layout layout = Layout::ALIGNED, const cusIntegralOptions &arithmetic = cusIntegralDefaults()) {
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && size.cols > 16000 && rows == Rows::NO_PEERS)
             return; // beyond this size time grows linearly
@@ -109,7 +109,8 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
                 fill(sets.emplace_back(), size, type, depth, space, layout);
             check(cusIntegratorCreate(&integrator, size.rows, size.cols * CUS_CHANNELS(type), space));
         }
-        const cusIntegralOptions options = {depth, {}};
+        cusIntegralOptions options = arithmetic;
+        options.sum_depth = depth;
         for (Set &s : sets) // allocates the tables and touches the host's pages before anything is timed
             check(
                 cusIntegratorRun(integrator, &s.src.mat, &s.sum.mat, squares ? &s.sqsum.mat : nullptr, &options, nullptr));
@@ -260,6 +261,20 @@ TEST(Integral, Wide7680x4320) {
 }
 TEST(Integral, Floats7680x4320) {
     integral("integral/32f64f64f/7680x4320", {7680, 4320}, CUS_32FC1, CUS_64F, true);
+}
+
+TEST(Integral, FloatSums7680x4320) {
+    integral("integral/32f64f/7680x4320", {7680, 4320}, CUS_32FC1, CUS_64F, false);
+}
+// Without a range, and with it: the same tables, since 256 is the power of two above all pixels.
+TEST(Integral, Reproducible7680x4320) {
+    cusIntegralOptions options = cusIntegralDefaults();
+    options.reproducible = 1;
+    for (const double range : {0.0, 256.0}) {
+        options.range = range;
+        integral(range > 0 ? "integral/32f64f/7680x4320/reproducible-range" : "integral/32f64f/7680x4320/reproducible",
+                 {7680, 4320}, CUS_32FC1, CUS_64F, false, Rows::NO_PEERS, Layout::ALIGNED, options);
+    }
 }
 
 TEST(Integral, HostToHost) {

@@ -50,8 +50,8 @@ void shareProcessors(const Team &team) {
 #endif
 }
 
-// Chooses where this rank computes: on its share of the host's GPUs, or on the CPU. All ranks choose the same kind, since a
-// few representations differ in the last bit.
+// Chooses where this rank computes: on its share of the host's GPUs, or on the CPU. All ranks choose the same kind, since the
+// slowest ones decide the time.
 sample::Device chooseDevice(Team &team, const std::string &wanted) {
     int count = 0;
     team.together([&] { check(cusDeviceCount(&count)); });

@@ -38,8 +38,9 @@ class Integrator {
         check(cusIntegratorRun(get(), src.get(), table(src, sum, sumType(src, options)), nullptr, &options, stream));
     }
     // The table of squared sums.
-    void squares(const Input &src, Output sqsum, StreamRef stream = {}) {
-        check(cusIntegratorRun(get(), src.get(), nullptr, table(src, sqsum, squaresType(src)), nullptr, stream));
+    void squares(const Input &src, Output sqsum, StreamRef stream = {},
+                 const cusIntegralOptions &options = cusIntegralDefaults()) {
+        check(cusIntegratorRun(get(), src.get(), nullptr, table(src, sqsum, squaresType(src)), &options, stream));
     }
     // Both tables in one pass.
     void both(const Input &src, Output sum, Output sqsum, StreamRef stream = {},

@@ -88,7 +88,7 @@ typedef enum cusRepresentationKind {
      * float. `normalize`: see cusNormalization. */
     CUS_REPR_VOXEL_GRID = 5,
     /* 32F, 2 channels, positive first: exp((t_last - t[n-1]) / tau), where t_last is the time of the pixel's last event of
-     * that polarity, or 0 if there is none. Accurate to 1 unit in the last place. `surface` has other values. */
+     * that polarity, or 0 if there is none. Accurate to 0.51 units in the last place. `surface` has other values. */
     CUS_REPR_TIME_SURFACE = 6,
     /* 8S, 1 channel: positive minus negative events, clipped to lower..upper: the final sum, or with `clip_each_event` the
      * sum after each event. */

@@ -18,6 +18,17 @@
  * at most 2 (rows + cols + 64) 2^-53 times the sum of the magnitudes. A NaN or infinity in the source makes every entry
  * below and to the right of it in its channel NaN or infinite, and no other.
  *
+ * Reproducible tables of 32F sources (cusIntegralOptions.reproducible) are defined in integers, and so have the same bits on host and
+ * CUDA and on any number of threads. Let 2^e be the smallest power of two that is no less than any finite magnitude of the
+ * channel, or than `range` where that is given, and k the largest number up to 51 with rows x cols x 2^k < 2^63. Each value
+ * becomes the nearest multiple of 2^(e - k), of two the even one; its square, before that, the nearest of 2^(2 e - k). Their
+ * sums are exact, and each entry is rounded once to double. Thus an entry over n pixels differs from real arithmetic by at most
+ * n 2^(e - k - 1), that of squares by n 2^(2 e - k - 1), and half a unit in its last place; values of at least 2^(e - k + 23) are
+ * exact. At 7680 x 4320, k is 38: values down to 2^-15 of the largest are exact, and where all magnitudes are 2^e the bound is 1/1.5
+ * of that of the sums in double; it is larger where their mean is below 2^e / 1.5. At 640 x 480, k is 44 and the ratio 1/9.
+ * A NaN, an infinity or a value beyond `range` makes every entry below and to the right of it in its channel NaN, and no other:
+ * if the last entry is a number, all values were inside.
+ *
  * Method: F. C. Crow, "Summed-area tables for texture mapping", 1984. Device: one pass over tiles that publish the sums of
  * their columns and rows for later tiles, based on the decoupled look-back of D. Merrill and M. Garland, 2016
  * (docs/internals/integral.md).
@@ -31,10 +42,14 @@
 extern "C" {
 #endif
 
-/* The type of the table. */
+/* The type of the table, and its arithmetic. */
 typedef struct cusIntegralOptions {
-    int sum_depth;        /* CUS_32S (default) or CUS_64F: depth of the sum of an 8U source. Always CUS_64F for 32F */
-    uint64_t reserved[8]; /* 0: for later options */
+    int sum_depth; /* CUS_32S (default) or CUS_64F: depth of the sum of an 8U source. Always CUS_64F for 32F */
+    /* With `reproducible`: no value of a 32F source has a larger magnitude than this, rounded to float. Saves the pass that finds the
+     * largest one. 0 (default): unknown; otherwise up to 3.4e38 */
+    double range;
+    int reproducible; /* 1: tables of 32F sources have the same bits everywhere, as above, like those of 8U. Default 0 */
+    uint64_t reserved[6]; /* 0: for later options */
 } cusIntegralOptions;
 
 /* The default named above. */
@@ -47,8 +62,8 @@ typedef struct cusIntegrator cusIntegrator;
 
 /* For sources of up to max_rows x max_cols, of either type. Channels count as columns: a source of C channels needs
  * C x cols <= max_cols. Allocates everything that runs need: on the device about 1.9 bytes for each pixel of the largest source
- * (rounded up to tiles of 32 x 128; up to 256 columns, at most twice as much), at most the larger of 48 MB and 73 bytes per
- * column; on the host a few rows. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA, CUDA. */
+ * (rounded up to tiles of 32 x 128; up to 256 columns, at most twice as much) and 64 for each column, at most the larger of 48 MB and 137 bytes per
+ * column; on the host a few rows for each thread. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_cols, cusSpace space);
 /* NULL is ignored. Device: synchronizes, as cudaFree does. */
 CUS_API void cusIntegratorDestroy(cusIntegrator *integrator);
@@ -60,7 +75,8 @@ CUS_API void cusIntegratorDestroy(cusIntegrator *integrator);
  * other. options: NULL for the defaults.
  * Ready: host at return; device in stream order. Never synchronizes, and allocates only outputs that do not fit.
  * Cost: each output is written once; the source is read once on the device, twice on the host, for one table or both. On
- * the device, rows that start on 16-byte boundaries (like cusMatCreate's) are fastest. Images of a few columns or rows take
+ * the device, rows that start on 16-byte boundaries (like cusMatCreate's) are fastest. Reproducible without a range: the source is
+ * read once more. Images of a few columns or rows take
  * longer than others with as many pixels: on an H200 one column of 4 million takes about 1 ms, a square 0.01 ms. Of several
  * channels, the source is read once for each table.
  * Errors: NULL, VALUE, TYPE, SIZE (including sources larger than the object's maximum), SPACE, ALIAS, NO_MEMORY, CUDA. */

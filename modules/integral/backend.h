@@ -5,6 +5,7 @@
 #include "cusight/integral.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,7 +27,47 @@ typedef struct IntegralArgs {
     size_t workspace_bytes;
     bool workspace_is_ready; /* it was all zero before its first use: CUDA keeps state there */
     IntegralHostPath path;
+    bool reproducible; /* a 32F source, whose sums are integers */
+    float range;       /* then the largest magnitude, or 0: it is looked for */
 } IntegralArgs;
+
+/* ---- The grid of reproducible sums ------------------------------------------------------------------------------- */
+
+/* Values become multiples of 2^(e - k), squares of 2^(2 e - k), where 2^e is the smallest power of two that is no less than any
+ * magnitude. INTEGRAL_MAGIC plus such a multiple, divided by its unit, has that integer in its lower bits: the addition rounds. */
+#define INTEGRAL_MAGIC 0x1.8p52
+
+#ifdef __CUDACC__
+#define INTEGRAL_INLINE __host__ __device__ static inline
+#else
+#define INTEGRAL_INLINE static inline
+#endif
+
+/* Returns k: the largest for which the sum of all pixels fits 63 bits, and one pixel fits INTEGRAL_MAGIC. */
+INTEGRAL_INLINE int integral_gridBits(int rows, int cols) {
+    int bits = 51;
+    while (bits > 0 && ((uint64_t)rows * (uint64_t)cols) >> (63 - bits) > 0)
+        --bits;
+    return bits;
+}
+
+INTEGRAL_INLINE double integral_powerOfTwo(int exponent) {
+    const uint64_t bits = (uint64_t)(1023 + exponent) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+/* Returns the units in a value of 1, for values or for squares. */
+INTEGRAL_INLINE double integral_gridScale(int bits, float magnitude, bool squares) {
+    const double wide = magnitude > 0 ? (double)magnitude : 1;
+    uint64_t word;
+    memcpy(&word, &wide, sizeof word);
+    const int exponent = (int)(word >> 52) - 1023 + (word << 12 != 0);
+    return integral_powerOfTwo(bits - (squares ? 2 * exponent : exponent));
+}
+
+/* ---- The backends ------------------------------------------------------------------------------------------------ */
 
 /* Bytes of workspace for any source of up to rows x cols with this number of channels. Grows with rows and with cols. */
 cusStatus integral_host_workspace(const char *function, int rows, int cols, int channels, size_t *bytes);

@@ -5,6 +5,7 @@
 #include "host.h"
 #include "integral/backend.h"
 
+#include <float.h>
 #include <limits.h>
 #include <stdlib.h>
 
@@ -20,6 +21,18 @@ cusIntegralOptions cusIntegralDefaults(void) {
     return (cusIntegralOptions){.sum_depth = CUS_32S};
 }
 
+static cusStatus checkOptions(const char *function, const cusIntegralOptions *options) {
+    CUS_TRY(cusi_checkReserved(function, "options->", options->reserved));
+    CUSI_REQUIRE(options->sum_depth == CUS_32S || options->sum_depth == CUS_64F, CUS_ERROR_VALUE,
+                 "%s: sum_depth is %d, expected CUS_32S (4) or CUS_64F (6)", function, options->sum_depth);
+    CUS_TRY(cusi_checkSwitch(function, "reproducible", options->reproducible));
+    CUSI_REQUIRE(options->range == 0 || ((float)options->range > 0 && options->range <= (double)FLT_MAX), CUS_ERROR_VALUE,
+                 "%s: range is %g, expected 0 or a float above 0", function, options->range);
+    CUSI_REQUIRE(options->range == 0 || options->reproducible, CUS_ERROR_VALUE,
+                 "%s: range is %g, expected 0 without reproducible", function, options->range);
+    return CUS_OK;
+}
+
 /* Checks the arguments of an integral and creates its outputs. */
 static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, cusMat *sqsum,
                          const cusIntegralOptions *options) {
@@ -27,11 +40,8 @@ static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, c
         cusi_checkInput(function, "src", src,
                         CUSI_TYPES(CUS_8UC1, CUS_8UC2, CUS_8UC3, CUS_8UC4, CUS_32FC1, CUS_32FC2, CUS_32FC3, CUS_32FC4)));
     CUSI_REQUIRE(sum || sqsum, CUS_ERROR_NULL, "%s: sum and sqsum are both NULL, expected at least one", function);
-    if (options)
-        CUS_TRY(cusi_checkReserved(function, "options->", options->reserved));
-    const int depth = options ? options->sum_depth : cusIntegralDefaults().sum_depth;
-    CUSI_REQUIRE(depth == CUS_32S || depth == CUS_64F, CUS_ERROR_VALUE,
-                 "%s: sum_depth is %d, expected CUS_32S (4) or CUS_64F (6)", function, depth);
+    CUS_TRY(checkOptions(function, options));
+    const int depth = options->sum_depth;
     CUSI_REQUIRE(src->rows < INT_MAX && src->cols < INT_MAX, CUS_ERROR_SIZE,
                  "%s: src is %d x %d (rows x cols), expected up to 2147483646 each: the table has one more", function,
                  src->rows, src->cols);
@@ -56,6 +66,14 @@ static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, c
         if (tables[k])
             CUS_TRY(cusMatCreate(tables[k], rows, cols, types[k], src->space));
     return CUS_OK;
+}
+
+/* workspace: an object's, or NULL. */
+static IntegralArgs argsFor(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options,
+                            void *workspace, size_t bytes) {
+    const bool reproducible = options->reproducible && CUS_DEPTH(src->type) == CUS_32F;
+    return (IntegralArgs){
+        src, sum, sqsum, workspace, bytes, workspace != NULL, INTEGRAL_AUTO, reproducible, (float)options->range};
 }
 
 static cusStatus workspaceBytes(const char *function, int rows, int cols, int channels, cusSpace space, size_t *bytes) {
@@ -128,9 +146,9 @@ static cusStatus runObject(const char *function, cusIntegrator *integrator, cons
     CUSI_REQUIRE(src->rows <= integrator->max_rows && src->cols <= integrator->max_cols, CUS_ERROR_SIZE,
                  "%s: src is %d x %d (rows x cols), expected up to %d x %d, the maximum of the integrator", function,
                  src->rows, src->cols, integrator->max_rows, integrator->max_cols);
-    CUS_TRY(prepare(function, src, sum, sqsum, options));
-    const IntegralArgs args = {src,  sum,          sqsum, integrator->workspace.data, integrator->workspace_bytes,
-                               true, INTEGRAL_AUTO};
+    const cusIntegralOptions chosen = options ? *options : cusIntegralDefaults();
+    CUS_TRY(prepare(function, src, sum, sqsum, &chosen));
+    const IntegralArgs args = argsFor(src, sum, sqsum, &chosen, integrator->workspace.data, integrator->workspace_bytes);
     return run(function, &args, stream);
 }
 
@@ -145,8 +163,9 @@ cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIn
     CUSI_TRACE;
     static const char function[] = "cusIntegral";
     CUS_TRY(cusi_checkStream(function, src ? src->space : CUS_HOST, stream));
-    CUS_TRY(prepare(function, src, sum, sqsum, options));
-    IntegralArgs args = {src, sum, sqsum, NULL, 0, false, INTEGRAL_AUTO};
+    const cusIntegralOptions chosen = options ? *options : cusIntegralDefaults();
+    CUS_TRY(prepare(function, src, sum, sqsum, &chosen));
+    IntegralArgs args = argsFor(src, sum, sqsum, &chosen, NULL, 0);
     CUS_TRY(workspaceBytes(function, src->rows, src->cols, CUS_CHANNELS(src->type), src->space, &args.workspace_bytes));
     if (src->space == CUS_DEVICE) {
         CUS_TRY(cusi_deviceAllocateAsync(function, args.workspace_bytes, &args.workspace, stream));

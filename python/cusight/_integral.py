@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Union, overload
 
 from . import _core
-from ._errors import choice, device_text, integer, integers, invalid, wrong_type
+from ._errors import choice, device_text, integer, integers, invalid, real, wrong_type
 from ._objects import Closeable
 from ._types import ArrayLike, Device, Other, Stream, TensorT
 
@@ -20,8 +20,8 @@ Outputs = Union[ArrayLike, "tuple[ArrayLike | None, ArrayLike | None]", None]  #
 _DEPTHS = {"int32": 0, "float64": 1}
 
 
-def _wide(function: str, sum_depth: str) -> bool:
-    return choice(function, "sum_depth", sum_depth, _DEPTHS) == 1
+def _arithmetic(function: str, sum_depth: str, reproducible: bool, range: float) -> tuple[bool, bool, float]:
+    return choice(function, "sum_depth", sum_depth, _DEPTHS) == 1, bool(reproducible), real(function, "range", range)
 
 
 def _pair(out: Any, sqsum: bool) -> tuple[Any, Any]:
@@ -36,52 +36,62 @@ def _pair(out: Any, sqsum: bool) -> tuple[Any, Any]:
 
 @overload
 def integral(
-    src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ...,
-    stream: Stream | None = ...,
+    src: Bytes, *, sum_depth: Literal["int32"] = ..., reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[False] = ..., out: I32 | None = ..., stream: Stream | None = ...
 ) -> I32: ...
 @overload
 def integral(
-    src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+    src: Bytes, *, sum_depth: Literal["float64"], reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
 ) -> F64: ...
 @overload
 def integral(
-    src: F32, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+    src: F32, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
 ) -> F64: ...
 @overload
 def integral(
-    src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: I32 | F64 | None = ..., stream: Stream | None = ...
+    src: Picture, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[False] = ..., out: I32 | F64 | None = ..., stream: Stream | None = ...
 ) -> Numbers: ...
 @overload
 def integral(
-    src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: TensorT | None = ..., stream: Stream | None = ...
+    src: TensorT, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[False] = ..., out: TensorT | None = ..., stream: Stream | None = ...
 ) -> TensorT: ...
 @overload
 def integral(
-    src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[True], out: Pair = ..., stream: Stream | None = ...
+    src: Bytes, *, sum_depth: Literal["int32"] = ..., reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[True], out: Pair = ..., stream: Stream | None = ...
 ) -> tuple[I32, F64]: ...
 @overload
 def integral(
-    src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+    src: Bytes, *, sum_depth: Literal["float64"], reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
 ) -> tuple[F64, F64]: ...
 @overload
 def integral(
-    src: F32, *, sum_depth: Depth = ..., sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+    src: F32, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
 ) -> tuple[F64, F64]: ...
 @overload
 def integral(
-    src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Pair | WidePair = ..., stream: Stream | None = ...
+    src: Picture, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[True], out: Pair | WidePair = ..., stream: Stream | None = ...
 ) -> tuple[Numbers, F64]: ...
 @overload
 def integral(
-    src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True], out: tuple[TensorT | None, TensorT | None] | None = ...,
-    stream: Stream | None = ...,
+    src: TensorT, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+    sqsum: Literal[True], out: tuple[TensorT | None, TensorT | None] | None = ..., stream: Stream | None = ...
 ) -> tuple[TensorT, TensorT]: ...
 @overload
 def integral(
-    src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ..., stream: Stream | None = ...
+    src: Picture | TensorT | Other, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+    sqsum: bool = ..., out: Outputs = ..., stream: Stream | None = ...
 ) -> Any: ...
 def integral(
-    src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None
+    src: ArrayLike, *, sum_depth: Depth = "int32", reproducible: bool = False, range: float = 0.0,
+    sqsum: bool = False, out: Outputs = None, stream: Stream | None = None
 ) -> Any:
     """The integral image of `src`, and with `sqsum` also that of its squares.
 
@@ -90,6 +100,10 @@ def integral(
     src: (rows, cols) or (rows, cols, channels) with up to 4 channels, uint8 or float32. Rows may be padded.
     sum_depth: type of the table of a uint8 source, "int32" (exact modulo 2^32) or "float64" (exact). A float32 source always gives
         float64.
+    reproducible: the tables of a float32 source have the same bits on CPU and GPU. Values become multiples of a power of two far below the
+        largest, and are added exactly (integral.h says how far); those of uint8 are exact anyway.
+    range: with `reproducible`, no value of a float32 source has a larger magnitude. Saves a pass over it. A value beyond makes the
+        entries below and to the right of it NaN. 0: unknown.
     sqsum: also return the table of squares, float64.
     out: array to write, (rows + 1, cols + 1) or (rows + 1, cols + 1, channels); with `sqsum` a pair of them. It must not overlap `src`.
     stream: CUDA stream; the framework's current one by default.
@@ -99,7 +113,7 @@ def integral(
     Method: F. C. Crow, "Summed-area tables for texture mapping", 1984.
     """
     first, second = _pair(out, sqsum)
-    tables = _core.integral(src, _wide("integral", sum_depth), True, first, bool(sqsum), second, stream)
+    tables = _core.integral(src, *_arithmetic("integral", sum_depth, reproducible, range), True, first, bool(sqsum), second, stream)
     return tables if sqsum else tables[0]
 
 
@@ -143,58 +157,64 @@ class Integrator(Closeable):
 
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ...,
-        stream: Stream | None = ...,
+        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., reproducible: bool = ..., range: float = ...,
+        sqsum: Literal[False] = ..., out: I32 | None = ..., stream: Stream | None = ...
     ) -> I32: ...
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[False] = ..., out: F64 | None = ...,
-        stream: Stream | None = ...,
+        self, src: Bytes, *, sum_depth: Literal["float64"], reproducible: bool = ..., range: float = ...,
+        sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
     ) -> F64: ...
     @overload
     def __call__(
-        self, src: F32, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+        self, src: F32, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+        sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
     ) -> F64: ...
     @overload
     def __call__(
-        self, src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: I32 | F64 | None = ...,
-        stream: Stream | None = ...,
+        self, src: Picture, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+        sqsum: Literal[False] = ..., out: I32 | F64 | None = ..., stream: Stream | None = ...
     ) -> Numbers: ...
     @overload
     def __call__(
-        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: TensorT | None = ...,
-        stream: Stream | None = ...,
+        self, src: TensorT, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+        sqsum: Literal[False] = ..., out: TensorT | None = ..., stream: Stream | None = ...
     ) -> TensorT: ...
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[True], out: Pair = ..., stream: Stream | None = ...
+        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., reproducible: bool = ..., range: float = ...,
+        sqsum: Literal[True], out: Pair = ..., stream: Stream | None = ...
     ) -> tuple[I32, F64]: ...
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+        self, src: Bytes, *, sum_depth: Literal["float64"], reproducible: bool = ..., range: float = ...,
+        sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
     ) -> tuple[F64, F64]: ...
     @overload
     def __call__(
-        self, src: F32, *, sum_depth: Depth = ..., sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+        self, src: F32, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+        sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
     ) -> tuple[F64, F64]: ...
     @overload
     def __call__(
-        self, src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Pair | WidePair = ..., stream: Stream | None = ...
+        self, src: Picture, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+        sqsum: Literal[True], out: Pair | WidePair = ..., stream: Stream | None = ...
     ) -> tuple[Numbers, F64]: ...
     @overload
     def __call__(
-        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True],
+        self, src: TensorT, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ..., sqsum: Literal[True],
         out: tuple[TensorT | None, TensorT | None] | None = ..., stream: Stream | None = ...,
     ) -> tuple[TensorT, TensorT]: ...
     @overload
     def __call__(
-        self, src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ...,
-        stream: Stream | None = ...,
+        self, src: Picture | TensorT | Other, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
+        sqsum: bool = ..., out: Outputs = ..., stream: Stream | None = ...
     ) -> Any: ...
     def __call__(
-        self, src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None
+        self, src: ArrayLike, *, sum_depth: Depth = "int32", reproducible: bool = False, range: float = 0.0,
+        sqsum: bool = False, out: Outputs = None, stream: Stream | None = None
     ) -> Any:
         """As the function `integral`, without allocating a workspace."""
         first, second = _pair(out, sqsum)
-        tables = self._core.run(src, _wide("Integrator", sum_depth), True, first, bool(sqsum), second, stream)
+        tables = self._core.run(src, *_arithmetic("Integrator", sum_depth, reproducible, range), True, first, bool(sqsum), second, stream)
         return tables if sqsum else tables[0]

@@ -20,12 +20,14 @@ static Integrator *create(int rows, int cols, const char *device_name) {
 }
 
 // Returns (sum, squared sum); the second is None unless requested.
-static nb::tuple compute(Call &call, cusIntegrator *integrator, nb::handle src_object, bool wide, bool sum_wanted,
-                         nb::handle sum_out, bool squares_wanted, nb::handle squares_out) {
+static nb::tuple compute(Call &call, cusIntegrator *integrator, nb::handle src_object, bool wide, bool reproducible,
+                         double range, bool sum_wanted, nb::handle sum_out, bool squares_wanted, nb::handle squares_out) {
     const Array src = call.in(src_object, "src");
     const cusMat image = src.matrix();
     cusIntegralOptions options = cusIntegralDefaults();
     options.sum_depth = wide ? CUS_64F : CUS_32S;
+    options.reproducible = reproducible;
+    options.range = range;
     const int64_t rows = int64_t{image.rows} + 1, cols = int64_t{image.cols} + 1, channels = CUS_CHANNELS(image.type);
     const Shape shape = channels > 1 ? Shape{rows, cols, channels} : Shape{rows, cols};
     Array sum, squares;
@@ -70,13 +72,13 @@ void addIntegral(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
     module.def(
         "integral",
-        [](nb::handle src, bool wide, bool sum, nb::handle sum_out, bool squares, nb::handle squares_out,
-           nb::handle stream) {
+        [](nb::handle src, bool wide, bool reproducible, double range, bool sum, nb::handle sum_out, bool squares,
+           nb::handle squares_out, nb::handle stream) {
             Call call("integral", stream);
-            return compute(call, nullptr, src, wide, sum, sum_out, squares, squares_out);
+            return compute(call, nullptr, src, wide, reproducible, range, sum, sum_out, squares, squares_out);
         },
-        none("src"), nb::arg("wide"), nb::arg("sum"), none("sum_out"), nb::arg("squares"), none("squares_out"),
-        none("stream"));
+        none("src"), nb::arg("wide"), nb::arg("reproducible"), nb::arg("range"), nb::arg("sum"), none("sum_out"),
+        nb::arg("squares"), none("squares_out"), none("stream"));
     module.def("box_sums", &boxSums, none("table"), none("boxes"), none("out"), none("stream"));
     nb::class_<Integrator>(module, "Integrator")
         .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("device"))
@@ -84,15 +86,15 @@ void addIntegral(nb::module_ &module) {
         .def_prop_ro("closed", [](Integrator &self) { return self.handle.closed(); })
         .def(
             "run",
-            [](Integrator &self, nb::handle src, bool wide, bool sum, nb::handle sum_out, bool squares,
-               nb::handle squares_out, nb::handle stream) {
+            [](Integrator &self, nb::handle src, bool wide, bool reproducible, double range, bool sum, nb::handle sum_out,
+               bool squares, nb::handle squares_out, nb::handle stream) {
                 const Use<cusIntegrator> integrator(self.handle);
                 Call call("Integrator", stream);
                 call.expect(self.device, "the Integrator");
-                return compute(call, integrator, src, wide, sum, sum_out, squares, squares_out);
+                return compute(call, integrator, src, wide, reproducible, range, sum, sum_out, squares, squares_out);
             },
-            none("src"), nb::arg("wide"), nb::arg("sum"), none("sum_out"), nb::arg("squares"), none("squares_out"),
-            none("stream"));
+            none("src"), nb::arg("wide"), nb::arg("reproducible"), nb::arg("range"), nb::arg("sum"), none("sum_out"),
+            nb::arg("squares"), none("squares_out"), none("stream"));
 }
 
 } // namespace cuspy

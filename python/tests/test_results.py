@@ -49,6 +49,28 @@ def test_integral_of_floats_is_the_library_s(c, rng):
     assert np.array_equal(cusight.integral(image), expected)
 
 
+@pytest.mark.parametrize(("shape", "bits"), [((1, 1), 51), ((50, 70), 51), ((300, 300), 46), ((40, 30, 3), 51)])
+def test_reproducible_integral_is_a_sum_of_integers(space, rng, shape, bits):
+    image = (rng.random(shape) * 2 - 1).astype(np.float32)
+
+    def table(values, exponent):
+        units = np.rint(values * 2.0 ** (bits - exponent)).astype(np.int64)
+        return units.cumsum(0).cumsum(1).astype(np.float64) * 2.0 ** (exponent - bits)
+
+    wide = image.astype(np.float64)
+    sums, squares = cusight.integral(space.put(image), sqsum=True, reproducible=True, range=2)
+    assert np.array_equal(space.get(sums)[1:, 1:], table(wide, 1))
+    assert np.array_equal(space.get(squares)[1:, 1:], table(wide * wide, 2))
+    with cusight.Integrator(shape, device=space.device) as integrator:
+        if len(shape) == 2:
+            exponent = int(np.ceil(np.log2(np.abs(wide).max())))
+            again = integrator(space.put(image), reproducible=True)
+            assert np.array_equal(space.get(again)[1:, 1:], table(wide, exponent))
+        image[0, 0] = 3
+        again = space.get(integrator(space.put(image), reproducible=True, range=2))
+        assert np.isnan(again[1:, 1:]).all() and not again[0].any()
+
+
 def test_padded_rows(space, rng):
     image = rng.integers(0, 256, (20, 40), dtype=np.uint8)
     whole = space.put(image)

@@ -232,7 +232,7 @@ TEST_F(GraphCuda, EventsThatBecomeCrowded) {
         events::copyOnDevice(later, input);
         ASSERT_EQ(cudaGraphLaunch(graph, stream), cudaSuccess);
         ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-        events::expectSameFrames(host, device, r);
+        EXPECT_TRUE(support::elements(host) == support::elements(device));
     }
 }
 

@@ -64,13 +64,13 @@ struct Table {
                     found.push_back(inner);
                 }
             else if (isReserved(field))
-                for (size_t i = 0; i < 8; ++i)
+                for (size_t i = 0; i < field.size / 8; ++i)
                     found.push_back({field.name + "[" + std::to_string(i) + "]", "reserved", field.offset + 8 * i, 8});
             else
                 found.push_back(field);
         return found;
     }
-    static bool isReserved(const Field &field) { return field.name == "reserved" && field.type == "uint64_t[8]"; }
+    static bool isReserved(const Field &field) { return field.name == "reserved" && field.type.rfind("uint64_t[", 0) == 0; }
     bool mayGrow(const std::string &name) const { return structs.count(name) && isReserved(structs.at(name).back()); }
 
     // {function, struct} for all that take "const S *" (or "S *") with S that may grow, also by a pointer in such a struct.

@@ -55,6 +55,67 @@ TEST_P(EventOptions, BoundsOfWindows) {
     }
 }
 
+// Against the exponential of long double: at most 0.51 units in the last place, subnormal values too; and the definition's bits.
+TEST_P(EventOptions, ExponentialIsWithin51HundredthsOfAUnit) {
+    std::mt19937_64 random = support::generator();
+    const int rows = 300, cols = 500;
+    const size_t pixels = static_cast<size_t>(rows) * cols;
+    for (const double tau : {50000.0, 1.0, 0.37, 1e7 / 3, 1e12}) {
+        std::vector<int64_t> times(pixels);
+        for (int64_t &t : times) // down to where all values are 0
+            t = static_cast<int64_t>(static_cast<double>(random() % 1000000007) / 1e9 * 105 * tau);
+        std::sort(times.begin(), times.end());
+        Events events;
+        for (size_t i = 0; i < pixels; ++i)
+            events.add(times[i], static_cast<unsigned>(i % cols), static_cast<unsigned>(i / cols), 1);
+        cusRepresentation r = repr(CUS_REPR_TIME_SURFACE);
+        r.tau = tau;
+        const SpaceEvents input(events, space());
+        const Stacker stacker(rows, cols, space(), {r});
+        const std::vector<cusEventWindow> windows = {{0, pixels}};
+        support::Mat frame;
+        CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 1, &frame, nullptr));
+        const auto got = support::elements<float>(frame);
+        double worst = 0;
+        for (size_t i = 0; i < pixels; ++i) {
+            const int64_t since = times[i] - times.back();
+            ASSERT_EQ(got[2 * i], reference::exponential(static_cast<double>(since), tau)) << since << " / " << tau;
+            const long double exact = std::exp(static_cast<long double>(since) / static_cast<long double>(tau));
+            const int exponent = std::max(exact > 0 ? std::ilogb(exact) : -126, -126);
+            const long double error = std::fabs(static_cast<long double>(got[2 * i]) - exact);
+            worst = std::max(worst, static_cast<double>(std::ldexp(error, 23 - exponent)));
+        }
+        EXPECT_LE(worst, 0.51) << tau;
+        EXPECT_GE(worst, 0.4) << tau;
+    }
+}
+
+// Times after the end give more than 1, up to infinity; a tau below all others makes the newest event's value alone 1.
+TEST_P(EventOptions, ExponentialOfTheLimits) {
+    Events events;
+    const std::vector<int64_t> times = {-1000000, -150, -88, 0, 1, 88, 89, 1000000};
+    for (size_t i = 0; i < times.size(); ++i)
+        events.add(times[i], static_cast<unsigned>(i), 0, 1);
+    const SpaceEvents input(events, space());
+    const cusEventWindow window = {0, times.size()};
+    const cusEventSpan span = {0, 0};
+    const auto values = [&](double tau) {
+        const Stacker stacker(1, 8, space(), {surface(CUS_SURFACE_EXPONENTIAL, tau)});
+        support::Mat frame;
+        CUS_EXPECT_OK(cusEventStackSpans(stacker.object, &input.view, &window, &span, 1, &frame, nullptr));
+        std::vector<float> first;
+        for (size_t i = 0; i < times.size(); ++i)
+            first.push_back(support::elements<float>(frame)[2 * i]);
+        return first;
+    };
+    const float infinity = std::numeric_limits<float>::infinity();
+    const auto natural = [](double v) { return static_cast<float>(std::exp(v)); };
+    EXPECT_EQ(values(1), (std::vector<float>{0, 0, natural(-88), 1, natural(1), natural(88), infinity, infinity}));
+    EXPECT_EQ(values(std::numeric_limits<double>::denorm_min()),
+              (std::vector<float>{0, 0, 0, 1, infinity, infinity, infinity, infinity}));
+    EXPECT_EQ(values(std::numeric_limits<double>::max()), std::vector<float>(8, 1.0f));
+}
+
 // A surface with memory, whose windows all begin with the recording, needs only events of the last 104 tau.
 TEST_P(EventOptions, MemoryReaches104Tau) {
     std::mt19937_64 random = support::generator();

@@ -2,6 +2,8 @@
 
 #include "events/support.hpp"
 
+#include <limits>
+
 namespace golden {
 namespace {
 
@@ -53,27 +55,59 @@ std::vector<double> voxels(const Events &events, cusEventWindow window, int rows
     return out;
 }
 
+// Bounds that windows have with window_times: wider than their events, or narrower.
+std::vector<cusEventSpan> spansOf(const Events &events, const std::vector<cusEventWindow> &windows) {
+    std::vector<cusEventSpan> spans;
+    for (const cusEventWindow &w : windows) {
+        const size_t first = std::min<size_t>(w.first, events.size() - 1), last = std::max<size_t>(w.last, first + 1) - 1;
+        spans.push_back({events.t[first] - 37, events.t[last] + (spans.size() % 2 ? -11 : 900)});
+    }
+    return spans;
+}
+
+// A rectification map: each pixel a few pixels away, some outside, one nowhere.
+std::vector<float> mapFor(int rows, int cols, uint32_t seed) {
+    Numbers next(seed);
+    std::vector<float> map;
+    for (int y = 0; y < rows; ++y)
+        for (int x = 0; x < cols; ++x)
+            for (const int at : {x, y})
+                map.push_back(static_cast<float>(at) + static_cast<float>(next.below(512) - 256) / 128.0f);
+    map[0] = std::numeric_limits<float>::quiet_NaN();
+    return map;
+}
+
 Data expectedFrames(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
-                    const cusRepresentation &r) {
+                    cusRepresentation r, std::vector<float> map = {}) {
     int type = 0;
     cusRepresentationType(&r, &type);
+    const bool rectified = !map.empty();
+    map.resize(static_cast<size_t>(2 * rows * cols));
+    TestMat positions(rows, cols, CUS_32FC2, CUS_HOST, {}, map.data());
+    r.map = rectified ? &positions.mat : nullptr;
     Data data;
     const bool plain_voxels = r.kind == CUS_REPR_VOXEL_GRID && r.normalize == CUS_NORMALIZE_NONE && !r.map;
-    for (const cusEventWindow &w : windows)
-        append(data, typed(plain_voxels ? voxels(events, w, rows, cols, static_cast<size_t>(r.channels))
-                                        : reference::frame(events, w, rows, cols, r),
+    const auto spans = spansOf(events, windows);
+    for (size_t i = 0; i < windows.size(); ++i)
+        append(data, typed(plain_voxels ? voxels(events, windows[i], rows, cols, static_cast<size_t>(r.channels))
+                                        : reference::frame(events, windows[i], rows, cols, r, &spans[i]),
                            CUS_DEPTH(type)));
     return data;
 }
 
 Data computedFrames(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
-                    const cusRepresentation &r, cusSpace space, Layout layout) {
+                    cusRepresentation r, std::vector<float> map, cusSpace space, Layout layout) {
     int type = 0;
     CUS_EXPECT_OK(cusRepresentationType(&r, &type));
+    const bool rectified = !map.empty();
+    map.resize(static_cast<size_t>(2 * rows * cols));
+    TestMat positions(rows, cols, CUS_32FC2, space, layoutFor(CUS_32FC2, layout), map.data());
+    r.map = rectified ? &positions.mat : nullptr;
     ::events::SpaceEvents arrays(events, space, layout.offset % 8);
     ::events::Stacker stacker(rows, cols, space, {r});
     TestMat frames(rows * static_cast<int>(windows.size()), cols, type, space, layoutFor(type, layout));
-    CUS_EXPECT_OK(cusEventStack(stacker.object, &arrays.view, windows.data(), windows.size(), &frames.mat, nullptr));
+    CUS_EXPECT_OK(cusEventStackSpans(stacker.object, &arrays.view, windows.data(), spansOf(events, windows).data(),
+                                     windows.size(), &frames.mat, nullptr));
     EXPECT_TRUE(frames.intact());
     return frames.get();
 }
@@ -118,13 +152,13 @@ Data computedWindows(const Events &events, const cusWindowing &w, cusSpace space
 struct Named {
     const char *options;
     cusRepresentation representation;
+    bool rectified = false;
 };
 
-// All that are bit-identical: not exponential time surfaces.
 std::vector<Named> representations() {
     std::vector<Named> list;
     const auto add = [&](const char *options, cusRepresentationKind kind, auto change) {
-        Named named = {options, cusRepresentationDefaults(kind)};
+        Named named = {options, cusRepresentationDefaults(kind), std::string(options) == "rectified"};
         change(named.representation);
         list.push_back(named);
     };
@@ -152,6 +186,11 @@ std::vector<Named> representations() {
     add("", CUS_REPR_MDES_DIFF, same);
     add("channels=4 scale=0.2 clip=1", CUS_REPR_EVENT_CUBE,
         [](cusRepresentation &r) { r.channels = 4, r.scale = 0.2, r.clip = 1; });
+    add("", CUS_REPR_TIME_SURFACE, same);
+    add("tau=20.5", CUS_REPR_TIME_SURFACE, [](cusRepresentation &r) { r.tau = 20.5; });
+    add("window_times", CUS_REPR_TIME_SURFACE, [](cusRepresentation &r) { r.window_times = 1; });
+    add("window_times", CUS_REPR_EVENT_CUBE, [](cusRepresentation &r) { r.window_times = 1; });
+    add("rectified", CUS_REPR_VOXEL_GRID, same);
     add("surface=time", CUS_REPR_TIME_SURFACE, [](cusRepresentation &r) { r.surface = CUS_SURFACE_TIME; });
     add("surface=linear", CUS_REPR_TIME_SURFACE, [](cusRepresentation &r) { r.surface = CUS_SURFACE_LINEAR; });
     return list;
@@ -167,13 +206,14 @@ Row stackRow(const Events &events, const std::vector<cusEventWindow> &windows, i
     const cusRepresentation r = named.representation;
     int type = 0;
     cusRepresentationType(&r, &type);
+    const std::vector<float> map = named.rectified ? mapFor(h, w, seed) : std::vector<float>();
     return {"cusEventStack",
             nameOf(named),
             seed,
             sizeName(h, w),
             typeName(type),
-            [=] { return expectedFrames(events, windows, h, w, r); },
-            [=](cusSpace space, Layout layout) { return computedFrames(events, windows, h, w, r, space, layout); }};
+            [=] { return expectedFrames(events, windows, h, w, r, map); },
+            [=](cusSpace space, Layout layout) { return computedFrames(events, windows, h, w, r, map, space, layout); }};
 }
 
 } // namespace
@@ -186,6 +226,8 @@ Row anyEvents(Choices &choices) {
     r.channels = choices.between(1, 16);
     r.cutoff = choices.between(1, 255);
     r.swap_channels = choices.yes();
+    const double mantissa = 1 + choices.below(1000) / 1000.0;
+    r.tau = std::ldexp(mantissa, choices.between(-3, 20));
     const Events events = recording(static_cast<size_t>(n), h, w, choices.seed());
     std::vector<cusEventWindow> windows;
     for (int i = choices.between(1, 4); i > 0; --i) {

@@ -3,6 +3,8 @@
 #include "cusight/integral.h"
 #include "reference/integral.hpp"
 
+#include <cstring>
+
 namespace golden {
 namespace {
 
@@ -40,14 +42,13 @@ Data expected(const std::vector<T> &src, int rows, int cols, int channels, Table
 }
 
 template<class T>
-Data computed(const std::vector<T> &values, int rows, int cols, int channels, Tables tables, cusSpace space,
-              Layout layout) {
+Data computed(const std::vector<T> &values, int rows, int cols, int channels, Tables tables, cusSpace space, Layout layout,
+              cusIntegralOptions options = cusIntegralDefaults()) {
     const int type = CUS_MAKETYPE(sizeof(T) == 1 ? CUS_8U : CUS_32F, channels),
               sum_type = CUS_MAKETYPE(tables.depth, channels), square_type = CUS_MAKETYPE(CUS_64F, channels);
     TestMat src(rows, cols, type, space, layoutFor(type, layout), values.data());
     TestMat sum(rows + 1, cols + 1, sum_type, space, layoutFor(sum_type, layout));
     TestMat sqsum(rows + 1, cols + 1, square_type, space, layoutFor(square_type, layout));
-    cusIntegralOptions options = cusIntegralDefaults();
     options.sum_depth = tables.depth;
     CUS_EXPECT_OK(
         cusIntegral(&src.mat, tables.sum ? &sum.mat : nullptr, tables.sqsum ? &sqsum.mat : nullptr, &options, nullptr));
@@ -71,6 +72,44 @@ Row row(const std::string &content, const std::vector<T> &src, uint32_t seed, in
             [=] { return expected(src, h, w, channels, tables); },
             [=](cusSpace space, Layout layout) { return computed(src, h, w, channels, tables, space, layout); },
             promise};
+}
+
+// ---- Reproducible tables ---------------------------------------------------------------------------------------------
+
+Data expectedReproducible(const std::vector<float> &src, int rows, int cols, int channels, Tables tables, float range) {
+    const size_t h = static_cast<size_t>(rows), w = static_cast<size_t>(cols), n = static_cast<size_t>(channels);
+    Data data;
+    if (tables.sum)
+        append(data, reference::reproducible(src, h, w, false, range, n));
+    if (tables.sqsum)
+        append(data, reference::reproducible(src, h, w, true, range, n));
+    return data;
+}
+
+// range 0: unknown
+Row reproducible(const std::string &content, const std::vector<float> &src, uint32_t seed, int h, int w, int channels,
+                 Tables tables, float range) {
+    cusIntegralOptions options = cusIntegralDefaults();
+    options.reproducible = 1;
+    options.range = static_cast<double>(range);
+    return {"cusIntegral",
+            std::string(tables.name) + "; reproducible" + (range > 0 ? " with range; " : "; ") + content,
+            seed,
+            sizeName(h, w),
+            typeName(CUS_MAKETYPE(CUS_32F, channels)),
+            [=] { return expectedReproducible(src, h, w, channels, tables, range); },
+            [=](cusSpace space, Layout layout) { return computed(src, h, w, channels, tables, space, layout, options); }};
+}
+
+// Values up to 1 over many magnitudes, from integers alone.
+std::vector<float> magnitudes(size_t n, uint32_t seed) {
+    Numbers next(seed);
+    std::vector<float> values(n);
+    for (float &v : values) { // one by one, since compilers choose the order in which arguments are evaluated
+        const int mantissa = next.below(1 << 24) - (1 << 23), shift = next.below(30);
+        v = std::ldexp(static_cast<float>(mantissa), -23 - shift);
+    }
+    return values;
 }
 
 // Rectangles in the image, some empty, some outside.
@@ -124,10 +163,19 @@ Row anyIntegral(Choices &choices) {
     const Data bytes = choices.content(static_cast<size_t>(h * w * channels));
     if (tables.depth == CUS_32S && tables.sum)
         return row("any", bytes, 0, h, w, tables, Promise::BOTH_SPACES, channels);
-    const int kind = choices.below(3);
+    const int kind = choices.below(5);
     std::vector<float> values;
     for (const uint8_t b : bytes)
         values.push_back(kind == 1 ? b : static_cast<float>(b) / 255.0f - 0.25f);
+    if (kind > 2) { // any bits, of which some are NaN
+        const bool any_bits = choices.yes();
+        for (size_t i = 0; any_bits && i < values.size(); ++i) {
+            const uint32_t word = bytes[i] * 0x1010101u ^ (static_cast<uint32_t>(i) * 0x9e3779b9u & 0xffffff);
+            std::memcpy(&values[i], &word, sizeof word);
+        }
+        return reproducible("any", values, 0, h, w, channels, tables,
+                            kind == 3 ? 0 : std::ldexp(1.5f, choices.between(-150, 126)));
+    }
     return kind == 0 ? row("any", bytes, 0, h, w, tables, Promise::BOTH_SPACES, channels)
                      : row("any", values, 0, h, w, tables, kind == 1 ? Promise::BOTH_SPACES : Promise::HOST_ONLY, channels);
 }
@@ -147,6 +195,13 @@ static void addRows(std::vector<Row> &rows, uint32_t seed, int h, int w, int cha
             fractions.push_back(v / 255.0f);
         rows.push_back(row("integers", whole, seed, h, w, tables, Promise::BOTH_SPACES, channels));
         rows.push_back(row("fractions (host)", fractions, seed, h, w, tables, Promise::HOST_ONLY, channels));
+        for (const float range : {0.0f, 1.0f}) {
+            std::vector<float> values = magnitudes(n, seed);
+            rows.push_back(reproducible("magnitudes", values, seed, h, w, channels, tables, range));
+            values[n / 2] = range > 0 ? 1.5f : std::numeric_limits<float>::quiet_NaN();
+            rows.push_back(
+                reproducible(range > 0 ? "one outside" : "one NaN", values, seed, h, w, channels, tables, range));
+        }
     }
 }
 

@@ -64,7 +64,7 @@ class IntegralChannels : public support::SpaceTest {
             const int sum_type = withChannels(sumType(c), channels);
             TestMat sum(rows + 1, cols + 1, sum_type, space(), layoutOf(sum_type, tables)),
                 sqsum(rows + 1, cols + 1, wide, space(), layoutOf(wide, tables));
-            const cusIntegralOptions options = {c.sum_depth, {}};
+            const cusIntegralOptions options = depthOf(c.sum_depth);
             CUS_ASSERT_OK(
                 cusIntegral(&in.mat, c.sum ? &sum.mat : nullptr, c.sqsum ? &sqsum.mat : nullptr, &options, nullptr));
             ASSERT_TRUE(!c.sum ||
@@ -216,7 +216,7 @@ TEST_P(IntegralChannels, WhitePastTwoToTheThirtyOne) {
     const std::vector<uint8_t> white(static_cast<size_t>(n) * n * channels, 255);
     TestMat in(n, n, CUS_8UC3, space(), {}, white.data());
     support::Mat sum, wide, sums;
-    const cusIntegralOptions options = {CUS_64F, {}};
+    const cusIntegralOptions options = depthOf(CUS_64F);
     CUS_ASSERT_OK(cusIntegral(&in.mat, &sum, nullptr, nullptr, nullptr));
     CUS_ASSERT_OK(cusIntegral(&in.mat, &wide, nullptr, &options, nullptr));
     const auto s = support::elements<int32_t>(sum);
@@ -294,7 +294,7 @@ TEST_P(IntegralChannels, BoxSums) {
             const auto bytes = support::randomBytes(static_cast<size_t>(rows * cols) * count, random_);
             TestMat in(rows, cols, withChannels(CUS_8UC1, channels), space(), {}, bytes.data());
             support::Mat table;
-            const cusIntegralOptions options = {depth, {}};
+            const cusIntegralOptions options = depthOf(depth);
             CUS_ASSERT_OK(cusIntegral(&in.mat, &table, nullptr, &options, nullptr));
             std::vector<int32_t> boxes;
             std::vector<double> expected;
@@ -378,7 +378,7 @@ TEST_P(IntegralChannels, SuitesOfOpencv) {
                         const void *data = is_float ? static_cast<const void *>(floats.data()) : bytes.data();
                         TestMat in(size.rows, size.cols, type, space(), layout, data);
                         support::Mat sum, sqsum;
-                        const cusIntegralOptions options = {sum_depth, {}};
+                        const cusIntegralOptions options = depthOf(sum_depth);
                         CUS_ASSERT_OK(cusIntegral(&in.mat, &sum, &sqsum, &options, nullptr));
                         const auto got = support::elements(sum);
                         const auto squares = support::elements<double>(sqsum);

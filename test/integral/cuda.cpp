@@ -28,7 +28,7 @@ void expectAsOnHost(const Image &image, int x, int y, int rows, int cols, const 
     support::Mat of_host, of_device, sum, sqsum;
     CUS_ASSERT_OK(cusMatRegion(&image.host, x, y, cols, rows, &of_host));
     CUS_ASSERT_OK(cusMatRegion(&image.device, x, y, cols, rows, &of_device));
-    const cusIntegralOptions options = {c.sum_depth, {}};
+    const cusIntegralOptions options = depthOf(c.sum_depth);
     CUS_ASSERT_OK(cusIntegral(&of_host, c.sum ? &sum : nullptr, c.sqsum ? &sqsum : nullptr, &options, nullptr));
     const size_t entry = sumType(c) == CUS_32SC1 ? 4 : 8;
     TestMat got(rows + 1, cols + 1, sumType(c), CUS_DEVICE, {entry * shift, entry * shift}),

@@ -22,6 +22,12 @@ const Case CASES[] = {{CUS_8UC1, CUS_32S, true, false},  {CUS_8UC1, CUS_64F, tru
                       {CUS_8UC1, CUS_64F, true, true},   {CUS_32FC1, CUS_32S, true, false},
                       {CUS_32FC1, CUS_64F, false, true}, {CUS_32FC1, CUS_64F, true, true}};
 
+[[maybe_unused]] cusIntegralOptions depthOf(int sum_depth) {
+    cusIntegralOptions options = cusIntegralDefaults();
+    options.sum_depth = sum_depth;
+    return options;
+}
+
 int sumType(const Case &c) {
     return c.type == CUS_8UC1 && c.sum_depth == CUS_32S ? CUS_32SC1 : CUS_64FC1;
 }
@@ -54,7 +60,7 @@ int sumType(const Case &c) {
         support::TestMat sum(src.rows + 1, src.cols + 1, sumType(c), src.space,
                              {tables.padding * entry, tables.offset * entry}),
             sqsum(src.rows + 1, src.cols + 1, CUS_64FC1, src.space, {tables.padding * 8, tables.offset * 8});
-        const cusIntegralOptions options = {c.sum_depth, {}};
+        const cusIntegralOptions options = depthOf(c.sum_depth);
         CUS_ASSERT_OK(cusIntegral(&src, c.sum ? &sum.mat : nullptr, c.sqsum ? &sqsum.mat : nullptr, &options, nullptr));
         ASSERT_TRUE(!c.sum || (is32 ? sum.get<uint32_t>() == narrow : sum.get<double>() == sums));
         ASSERT_TRUE(!c.sqsum || sqsum.get<double>() == squares);

@@ -65,8 +65,15 @@ void checkHost(int rows, int cols, std::mt19937_64 &random, size_t layouts = 4) 
                 size_t size = 0;
                 CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, 1, &size));
                 std::vector<double> workspace(size / sizeof(double) + 1);
-                const IntegralArgs args = {
-                    &src.mat, c.sum ? &s.mat : nullptr, c.sqsum ? &q.mat : nullptr, workspace.data(), size, false, path};
+                const IntegralArgs args = {&src.mat,
+                                           c.sum ? &s.mat : nullptr,
+                                           c.sqsum ? &q.mat : nullptr,
+                                           workspace.data(),
+                                           size,
+                                           false,
+                                           path,
+                                           false,
+                                           0};
                 CUS_ASSERT_OK(integral_host_run("test", &args));
                 SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols) + " of type " + std::to_string(c.type) +
                              ", path " + std::to_string(path));
@@ -105,7 +112,7 @@ TEST_P(Integral, LastTileWithWarpsBelowTheImage) {
                 src.floats.assign(src.bytes.begin(), src.bytes.end()), src.bytes.clear();
             TestMat in(rows, 384, c.type, space(), {}, src.data()), host(rows, 384, c.type, CUS_HOST, {}, src.data());
             support::Mat sum, sqsum, host_sum, host_sqsum; // their rows begin at multiples of 16 bytes
-            const cusIntegralOptions options = {c.sum_depth, {}};
+            const cusIntegralOptions options = depthOf(c.sum_depth);
             CUS_ASSERT_OK(cusIntegral(&in.mat, c.sum ? &sum : nullptr, c.sqsum ? &sqsum : nullptr, &options, nullptr));
             CUS_ASSERT_OK(
                 cusIntegral(&host.mat, c.sum ? &host_sum : nullptr, c.sqsum ? &host_sqsum : nullptr, &options, nullptr));
@@ -133,7 +140,7 @@ TEST_P(Integral, IntegratorAcceptsEverySizeUpToItsMaximum) {
         TestMat in(rows, cols, c.type, space(), {}, src.data());
         TestMat expected_sum(rows + 1, cols + 1, sumType(c), space()),
             expected_sqsum(rows + 1, cols + 1, CUS_64FC1, space());
-        const cusIntegralOptions options = {c.sum_depth, {}};
+        const cusIntegralOptions options = depthOf(c.sum_depth);
         CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, c.sqsum ? &sqsum : nullptr, &options, nullptr));
         const void *data = sum.data;
         CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, &sqsum, &options, nullptr));
@@ -176,7 +183,7 @@ TEST_P(Integral, WhitePastTwoToTheThirtyOne) {
     TestMat in(n, n, CUS_8UC1, space(), {}, white.data());
     TestMat sum(n + 1, n + 1, CUS_32SC1, space()), wide(n + 1, n + 1, CUS_64FC1, space());
     TestMat sqsum(n + 1, n + 1, CUS_64FC1, space());
-    const cusIntegralOptions options = {CUS_64F, {}};
+    const cusIntegralOptions options = depthOf(CUS_64F);
     CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, nullptr, nullptr));
     CUS_ASSERT_OK(cusIntegral(&in.mat, &wide.mat, nullptr, &options, nullptr));
     const auto s = sum.get<int32_t>();
@@ -198,7 +205,7 @@ TEST_P(Integral, LargeColumnsPastTwoToTheThirtyFive) {
     std::vector<uint8_t> white(static_cast<size_t>(rows) * cols, 255);
     TestMat in(rows, cols, CUS_8UC1, space(), {}, white.data());
     TestMat sum(rows + 1, cols + 1, CUS_64FC1, space()), sqsum(rows + 1, cols + 1, CUS_64FC1, space());
-    const cusIntegralOptions options = {CUS_64F, {}};
+    const cusIntegralOptions options = depthOf(CUS_64F);
     CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, &options, nullptr));
     const auto s = sum.get<double>(), q = sqsum.get<double>();
     for (int y = 0; y <= rows; ++y)
@@ -241,7 +248,7 @@ TEST_P(Integral, BoxSums) {
         const auto bytes = support::randomBytes(rows * cols, random);
         TestMat in(rows, cols, CUS_8UC1, space(), {}, bytes.data());
         TestMat table(rows + 1, cols + 1, CUS_MAKETYPE(depth, 1), space(), {depth == CUS_32S ? 20u : 24u, 8});
-        const cusIntegralOptions options = {depth, {}};
+        const cusIntegralOptions options = depthOf(depth);
         CUS_ASSERT_OK(cusIntegral(&in.mat, &table.mat, nullptr, &options, nullptr));
         std::vector<int32_t> boxes(4 * n);
         std::vector<double> expected(n);
@@ -291,7 +298,7 @@ TEST_P(Integral, Rejections) {
     CUS_REJECTS(call(&in.mat, &small.mat, nullptr), SIZE, "sum does not own its memory and is 4 x 5");
     CUS_REJECTS(call(&in.mat, nullptr, &sum.mat), SIZE, "sqsum does not own its memory");
     CUS_REJECTS(call(&in.mat, &sum.mat, &sum.mat), SIZE, "sqsum does not own its memory");
-    const cusIntegralOptions wide = {CUS_64F, {}}, wrong = {CUS_32F, {}};
+    const cusIntegralOptions wide = depthOf(CUS_64F), wrong = depthOf(CUS_32F);
     CUS_REJECTS(call(&in.mat, &sum.mat, nullptr, &wide), SIZE, "expected 5 x 6 64FC1");
     CUS_REJECTS(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), ALIAS, "sum and sqsum are the same matrix");
     CUS_REJECTS(call(&in.mat, &sum.mat, nullptr, &wrong), VALUE, "sum_depth is 5, expected CUS_32S (4) or CUS_64F");

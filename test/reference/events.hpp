@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace reference {
@@ -100,6 +101,18 @@ inline std::vector<double> rectifiedVoxels(const Events &events, cusEventWindow 
     return out;
 }
 
+// exp(since / tau) as a power of two, whose fraction is a polynomial: each operation rounds once, the float too.
+inline float exponential(double since, double tau) {
+    const double decay = std::min(1.44269504088896340736 / tau, std::numeric_limits<double>::max());
+    const double power = std::max(-160.0, std::min(128.0, since * decay)), whole = std::nearbyint(power);
+    double sum = 0;
+    for (const double coefficient :
+         {0x1.c04815415f25ep-17, 0x1.443f95e689c5dp-13, 0x1.5dc05149ba9cap-10, 0x1.3b2a1bf5b7f04p-7, 0x1.c6b0551d56c6dp-5,
+          0x1.ebfbe045705a1p-3, 0x1.62e4300b9dab4p-1, 1.0})
+        sum = sum * (power - whole) + coefficient;
+    return static_cast<float>(std::ldexp(sum, static_cast<int>(whole)));
+}
+
 // One frame, row-major [row][col][channel], in double, which holds every value of every type. span: the window's own bounds.
 inline std::vector<double> frame(const Events &events, cusEventWindow window, int rows, int cols,
                                  const cusRepresentation &r, const cusEventSpan *span = nullptr) {
@@ -159,7 +172,8 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
             break;
         }
         case CUS_REPR_TIME_SURFACE:
-            pixel[polarity] = r.surface == CUS_SURFACE_EXPONENTIAL ? std::exp(static_cast<double>(t - bounds.end) / r.tau)
+            pixel[polarity] = r.surface == CUS_SURFACE_EXPONENTIAL
+                                  ? static_cast<double>(exponential(static_cast<double>(t - bounds.end), r.tau))
                               : r.surface == CUS_SURFACE_TIME
                                   ? std::max(static_cast<double>(t - bounds.begin), 0.0)
                                   : std::max(static_cast<double>(t - bounds.begin), 0.0) / length;

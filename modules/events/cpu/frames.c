@@ -515,9 +515,9 @@ static uint64_t makeEventCube(const Band *band, int index) {
     return inside;
 }
 
-static float surfaceValue(const cusRepresentation *r, int64_t t, cusEventSpan span) {
+static float surfaceValue(const cusRepresentation *r, double decay, int64_t t, cusEventSpan span) {
     if (r->surface == CUS_SURFACE_EXPONENTIAL)
-        return (float)exp((double)(int64_t)((uint64_t)t - (uint64_t)span.end) / r->tau);
+        return eventsExponential(t, span.end, decay);
     return eventsSurfaceValue(t, span.begin, span.end, r->surface == CUS_SURFACE_LINEAR);
 }
 
@@ -530,10 +530,11 @@ static uint64_t makeTimeSurface(const Band *band, int index) {
     uint32_t *indices = clearScratch(band, 2 * sizeof *indices);
     const uint64_t inside = findLastIndices(&band->events, &grid, indices);
     const int64_t *const t = band->events.t;
+    const double decay = eventsDecay(r->tau);
     for (size_t y = 0; y < band->rows; ++y, indices += values) {
         float *const row = bandRow(band, index, y);
         for (size_t i = 0; i < values; ++i)
-            row[i] = indices[i] ? surfaceValue(r, t[indices[i] - 1], span) : 0;
+            row[i] = indices[i] ? surfaceValue(r, decay, t[indices[i] - 1], span) : 0;
     }
     return inside;
 }

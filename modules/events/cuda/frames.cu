@@ -28,14 +28,8 @@ unsigned channelsOf(const cusRepresentation &r) {
 Representation representationOf(const Batch &batch, int index) {
     const cusRepresentation &r = batch.stacker->representations[index];
     const cusMat &mat = batch.frames[index];
-    Representation repr = {frameTop<void>(batch, mat),
-                           mat.step,
-                           channelsOf(r),
-                           r.swap_channels != 0,
-                           255,
-                           std::min(1 / (r.tau * 0.693147180559945309417), std::numeric_limits<double>::max()),
-                           batch.source.t,
-                           nullptr};
+    Representation repr = {frameTop<void>(batch, mat), mat.step,       channelsOf(r), r.swap_channels != 0, 255,
+                           eventsDecay(r.tau),         batch.source.t, nullptr};
     if (r.kind == CUS_REPR_STACKED_HISTOGRAM)
         repr.cutoff = static_cast<unsigned>(r.cutoff);
     if (usesLevels(kindOf(r)))

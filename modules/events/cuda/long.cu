@@ -223,7 +223,7 @@ __device__ __forceinline__ uint32_t valueOf(const LongParams &params, size_t row
         return static_cast<uint32_t>(limited(static_cast<int>(sum), params.options)) & 255;
     } else if constexpr (KIND == TIME_SURFACE) {
         const int64_t *t = repr.t + params.window.first, newest = repr.t[params.window.last - 1];
-        return *cells ? __float_as_uint(surfaceValue(repr, t[*cells - 1], newest)) : 0;
+        return *cells ? __float_as_uint(eventsExponential(t[*cells - 1], newest, repr.decay)) : 0;
     } else if constexpr (KIND == EVENT_DIFF) {
         return clipped(*cells);
     } else {

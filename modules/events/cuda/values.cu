@@ -281,7 +281,7 @@ __device__ __forceinline__ void makeSurface(const TileParams &params, const Tile
     surfaceOfPart(params, part, cells, [&](const Window &window) {
         if constexpr (KIND == TIME_SURFACE) {
             const int64_t newest = window.first == window.last ? 0 : repr.t[window.last - 1];
-            return [&repr, newest](int64_t t) { return surfaceValue(repr, t, newest); };
+            return [&repr, newest](int64_t t) { return eventsExponential(t, newest, repr.decay); };
         } else {
             const cusEventSpan span = params.options.spans[part.w];
             return [&params, span](int64_t t) { return otherSurfaceValue(params.repr, params.options, t, span); };

@@ -131,29 +131,10 @@ __device__ inline float voxelUnits(float value) {
 
 // ---- TIME_SURFACE and EVENT_DIFF ---------------------------------------------------------------------------------------
 
-// exp((t - newest) / tau) as a power of two: a Taylor series for the fraction, accurate to 2^-37, and the integer added to
-// the exponent. Costs a quarter of exp() and a division.
-__device__ inline float surfaceValue(const Representation &repr, int64_t t, int64_t newest) {
-    const double power = fmax(fmin(static_cast<double>(t - newest) * repr.decay, 128.0), -160.0), whole = rint(power),
-                 x = (power - whole) * 0.693147180559945309417;
-    double series = 1 / 362880.0;
-    series = fma(series, x, 1 / 40320.0);
-    series = fma(series, x, 1 / 5040.0);
-    series = fma(series, x, 1 / 720.0);
-    series = fma(series, x, 1 / 120.0);
-    series = fma(series, x, 1 / 24.0);
-    series = fma(series, x, 1 / 6.0);
-    series = fma(series, x, 0.5);
-    series = fma(series, x, 1.0);
-    series = fma(series, x, 1.0);
-    return static_cast<float>(
-        __hiloint2double(__double2hiint(series) + static_cast<int>(whole) * (1 << 20), __double2loint(series)));
-}
-
 __device__ inline float otherSurfaceValue(const Representation &repr, const ValueOptions &options, int64_t t,
                                           const cusEventSpan &span) {
     return options.surface == CUS_SURFACE_EXPONENTIAL
-               ? surfaceValue(repr, t, span.end)
+               ? eventsExponential(t, span.end, repr.decay)
                : eventsSurfaceValue(t, span.begin, span.end, options.surface == CUS_SURFACE_LINEAR);
 }
 

@@ -23,10 +23,13 @@ static inline size_t integral_padded(size_t n) {
 /* Bytes of workspace, for one table or both. */
 size_t integral_bytesWorkspace(int threads, int cols);
 size_t integral_floatsWorkspace(int threads, int rows, int cols);
+size_t integral_gridWorkspace(int threads, size_t values); /* in a row */
 
 /* Fill the tables, whose row 0 is already zero. */
 void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int threads);
 void integral_runFloats(const IntegralArgs *args, IntegralHostPath path, int threads);
+void integral_runGrid(const IntegralArgs *args, IntegralHostPath path,
+                      int threads);                               /* floats, reproducible; 1 to 4 channels */
 void integral_runChannels(const IntegralArgs *args, int threads); /* 2 to 4 channels; without a workspace */
 
 /* ---- One row of a table from the row above; all rows without their column 0 -------------------------------------- */

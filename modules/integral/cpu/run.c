@@ -16,14 +16,18 @@ static int threadsFor(int rows, int cols) {
     return (int)(threads < useful ? threads : useful);
 }
 
-static size_t workspaceFor(int threads, int rows, int cols) {
-    const size_t bytes = integral_bytesWorkspace(threads, cols), floats = integral_floatsWorkspace(threads, rows, cols);
-    return bytes > floats ? bytes : floats;
+static size_t workspaceFor(int threads, int rows, int cols, int channels) {
+    const size_t grid = integral_gridWorkspace(threads, (size_t)cols * (size_t)channels);
+    if (channels > 1)
+        return grid;
+    const size_t bytes = integral_bytesWorkspace(threads, cols), floats = integral_floatsWorkspace(threads, rows, cols),
+                 larger = bytes > floats ? bytes : floats;
+    return larger > grid ? larger : grid;
 }
 
 cusStatus integral_host_workspace(const char *function, int rows, int cols, int channels, size_t *bytes) {
     (void)function;
-    *bytes = channels > 1 ? 1 : workspaceFor(threadsFor(rows, cols), rows, cols);
+    *bytes = workspaceFor(threadsFor(rows, cols * channels), rows, cols, channels);
     return CUS_OK;
 }
 
@@ -57,15 +61,15 @@ cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
         memset(args->sum->data, 0, cusi_rowBytes(args->sum));
     if (args->sqsum)
         memset(args->sqsum->data, 0, cusi_rowBytes(args->sqsum));
-    if (channels > 1) {
-        integral_runChannels(args, threadsFor(rows, cols * channels));
-        return CUS_OK;
-    }
     /* OpenMP may offer more threads than when the workspace was allocated. */
-    int threads = threadsFor(rows, cols);
-    while (threads > 1 && workspaceFor(threads, rows, cols) > args->workspace_bytes)
+    int threads = threadsFor(rows, cols * channels);
+    while (threads > 1 && workspaceFor(threads, rows, cols, channels) > args->workspace_bytes)
         --threads;
-    if (args->src->type == CUS_8UC1)
+    if (args->reproducible)
+        integral_runGrid(args, choosePath(args), threads);
+    else if (channels > 1)
+        integral_runChannels(args, threads);
+    else if (args->src->type == CUS_8UC1)
         integral_runBytes(args, choosePath(args), threads);
     else
         integral_runFloats(args, choosePath(args), threads);

@@ -1,6 +1,7 @@
 // The CUDA backend of integral: choice of tiles, workspace, one launch for each slab. docs/internals/integral.md names the
 // stages of the kernel and their files.
 #include "integral/backend.h"
+#include "integral/cuda/grid.cuh"
 #include "integral/cuda/kernel.cuh"
 
 #include <algorithm>
@@ -9,6 +10,12 @@ namespace cusi::integral {
 namespace {
 
 // ---- Workspace: the launch state, then the chains of each table -----------------------------------------------------
+
+// The sums that a slab leaves to the next one: one for each column of its tiles, one after the last, rounded up.
+template<class Tile>
+constexpr size_t carried(size_t tile_cols) {
+    return tile_cols * Tile::WIDTH + 4;
+}
 
 // Fills in where a table's chains are, from word `at` of the workspace on. Returns the end of the chains in words; each
 // chain takes a multiple of 16 bytes. base NULL: only counts.
@@ -27,6 +34,8 @@ size_t layOut(T &table, TaggedWord *base, size_t at, size_t tile_rows, size_t ti
         table.row_sums = take(tile_cols * height, sizeof(typename T::Row));
         table.row_prefixes = take(divUp(tile_cols, size_t(tuning::GROUP)) * height, sizeof(typename T::Acc));
         table.corner_sums = take(divUp(tile_rows * tile_cols, size_t{2}) * 2, sizeof(typename T::Acc));
+        if constexpr (T::ON_GRID)
+            table.carries = take(2 * carried<Tile>(tile_cols), sizeof(typename T::Acc));
     }
     return at;
 }
@@ -39,8 +48,9 @@ struct Slabs {
     Slabs(size_t rows, size_t cols, size_t channels_)
         : channels(channels_), tile_rows(divUp(rows, size_t(Tile::HEIGHT))), tile_cols(divUp(cols, size_t(Tile::WIDTH))) {
         constexpr size_t GROUP = Tile::MIN_COLUMN_GROUP;
-        const size_t slabs = divUp(
-            tile_rows, std::clamp<size_t>(tuning::SLAB_BYTES / bytes(GROUP) * GROUP, 1, MAX_SLAB_ROWS / Tile::HEIGHT));
+        const size_t fixed = bytes(0), room = tuning::SLAB_BYTES - std::min(tuning::SLAB_BYTES, fixed);
+        const size_t slabs =
+            divUp(tile_rows, std::clamp<size_t>(room / (bytes(GROUP) - fixed) * GROUP, 1, MAX_SLAB_ROWS / Tile::HEIGHT));
         slab_tile_rows = divUp(tile_rows, slabs);
     }
     size_t bytes(size_t some_tile_rows) const { return channels * channelBytes(some_tile_rows); }
@@ -65,7 +75,7 @@ size_t maxBytes(int rows, int cols, int channels) {
 
 // ---- Launches -------------------------------------------------------------------------------------------------------
 
-// The order in which floats are added must not depend on the tables requested, so their slabs and groups are always those
+// The order in which doubles are added must not depend on the tables requested, so their slabs and groups are always those
 // for both tables. (Of several channels, each table has its own launch.)
 template<class Pixel, class T>
 using LayoutTable = std::conditional_t<std::is_same_v<Pixel, float>, Floats64, T>;
@@ -108,6 +118,16 @@ void bindTable(T &table, const cusMat *mat, unsigned first_row) {
     }
 }
 
+// The rows of sums above and below slab i.
+template<class Tile, class T>
+void bindCarries(T &table, size_t i, bool is_last, size_t tile_cols) {
+    if constexpr (T::ON_GRID) {
+        const size_t words = carried<Tile>(tile_cols) * sizeof(typename T::Acc) / 4;
+        table.above = table.carries + i % 2 * words;
+        table.below = is_last ? nullptr : table.carries + (i + 1) % 2 * words;
+    }
+}
+
 template<class T>
 void bindChannels(T &table, unsigned channels, size_t channel_words) {
     table.channels = channels;
@@ -128,6 +148,8 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
     slab.tile_cols = static_cast<unsigned>(slabs.tile_cols);
     slab.column_group = columnGroup<Tile, Pixel, SumTable, SquareTable>(slab.cols);
     slab.state = static_cast<LaunchState *>(args.workspace);
+    slab.grid_bits = integral_gridBits(src.rows, src.cols);
+    slab.range = args.range;
     slab.src_aligned16 = isAligned(src, 16);
     slab.tables_aligned16 = (!args.sum || isAligned(*args.sum, 16)) && (!args.sqsum || isAligned(*args.sqsum, 16));
     SumTable sum;
@@ -158,6 +180,8 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
         throttleWrites<Tile>(slab, multiprocessors);
         bindTable(sum, args.sum, y);
         bindTable(squares, args.sqsum, y);
+        bindCarries<Tile>(sum, y / slab_rows, rows - y <= slab_rows, slabs.tile_cols);
+        bindCarries<Tile>(squares, y / slab_rows, rows - y <= slab_rows, slabs.tile_cols);
         CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols * channels, Tile::THREADS, shared_bytes,
                                  stream, slab, sum, squares));
     }
@@ -180,7 +204,7 @@ cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStr
                static_cast<size_t>(multiprocessors) * Tile::BLOCKS_PER_SM;
     };
     const bool narrow = cols <= tuning::MAX_NARROW_COLS && rows / tuning::NARROW_SHAPE >= cols;
-    if constexpr (std::is_same_v<Pixel, float>)
+    if constexpr (sizeof(Pixel) == 4)
         return with(tuning::Float());
     else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>)
         return fits(tuning::Small64())              ? with(tuning::Small64())
@@ -215,6 +239,19 @@ cusStatus launchChannels(const char *function, const IntegralArgs &args, cudaStr
     if (args.sqsum)
         CUS_TRY((launchTiles<SquareTile, Pixel, NoTable, Interleaved<SquareTable>>(function, squares, count, stream)));
     return CUS_OK;
+}
+
+cusStatus launchReproducible(const char *function, IntegralArgs args, cudaStream_t stream) {
+    using namespace tuning;
+    if (!args.workspace_is_ready)
+        CUSI_CUDA(function, cudaMemsetAsync(args.workspace, 0, args.workspace_bytes, stream));
+    args.workspace_is_ready = true;
+    CUS_TRY(prepareGrid(function, args, stream));
+    if (CUS_CHANNELS(args.src->type) > 1)
+        CUS_TRY((launchChannels<GridFloat, Grid64, Float, Grid64, Float>(function, args, stream)));
+    else
+        CUS_TRY((launchRequested<GridFloat, Grid64, Grid64>(function, args, stream)));
+    return markOutside(function, args, stream);
 }
 
 // ---- Sums over rectangles: one thread each, four reads --------------------------------------------------------------
@@ -262,13 +299,15 @@ using namespace cusi::integral;
 cusStatus integral_cuda_workspace(const char *, int rows, int cols, int channels, size_t *bytes) {
     using namespace tuning;
     if (channels == 1)
-        *bytes = std::max({maxBytes<Sums32, NoTable, Small32, Medium32, Large32>(rows, cols, 1),
-                           maxBytes<Sums64, Squares64, Small64, Medium64, Large64>(rows, cols, 1),
-                           maxBytes<Floats64, Floats64, Float>(rows, cols, 1)});
+        *bytes =
+            std::max({maxBytes<Sums32, NoTable, Small32, Medium32, Large32>(rows, cols, 1),
+                      maxBytes<Sums64, Squares64, Small64, Medium64, Large64>(rows, cols, 1),
+                      maxBytes<Floats64, Floats64, Float>(rows, cols, 1), maxBytes<Grid64, Grid64, Float>(rows, cols, 1)});
     else
         *bytes = std::max({maxBytes<Sums32, NoTable, Small32>(rows, cols, channels),
                            maxBytes<Squares64, NoTable, Medium64>(rows, cols, channels),
-                           maxBytes<Floats64, NoTable, Float>(rows, cols, channels)});
+                           maxBytes<Floats64, NoTable, Float>(rows, cols, channels),
+                           maxBytes<Grid64, NoTable, Float>(rows, cols, channels)});
     return CUS_OK;
 }
 
@@ -276,6 +315,8 @@ cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusS
     using Byte = unsigned char;
     using namespace tuning;
     const bool several = CUS_CHANNELS(args->src->type) > 1;
+    if (args->reproducible)
+        return launchReproducible(function, *args, stream);
     if (CUS_DEPTH(args->src->type) == CUS_32F)
         return several ? launchChannels<float, Floats64, Float, Floats64, Float>(function, *args, stream)
                        : launchRequested<float, Floats64, Floats64>(function, *args, stream);

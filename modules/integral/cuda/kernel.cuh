@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
         loadRowsOfChannel<Tile::WARP_ROWS>(warp_pixels, slab, channels, channel, x, y, at.lane);
     else
         loadRows<Tile::WARP_ROWS>(warp_pixels, slab, x, y, at.lane, whole && slab.src_aligned16);
-    const PixelRows<Pixel> pixels = {warp_pixels + at.lane};
+    const PixelRows<Pixel> pixels(warp_pixels + at.lane, slab, channel);
     const auto &sums_of_channel = ofChannel(sum_table, channel);
     const auto &squares_of_channel = ofChannel(square_table, channel);
     Sums sums(sum_shared, sums_of_channel, slab, at, scan_memory);
@@ -118,6 +118,14 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     };
     __pipeline_wait_prior(0);
     __syncwarp();
+    if constexpr (std::is_same_v<Pixel, GridFloat>) {
+        bool any = false;
+#pragma unroll
+        for (unsigned k = 0; k < Tile::WARP_ROWS; ++k)
+            any |= pixels.anyOutside(k);
+        if (any)
+            slab.state->grid.has_outside = 1;
+    }
     forTables([&](auto &table) { table.sumTile(pixels); });
     __syncthreads();
     // Publishes the tile's sums and finds what is left of and above it.

@@ -3,6 +3,7 @@
 #define CUSI_INTEGRAL_LOAD_CUH
 
 #include "cuda.cuh"
+#include "integral/backend.h"
 #include "integral/cuda/tile.cuh"
 
 #include <cuda_pipeline.h>
@@ -60,11 +61,69 @@ struct Pixels4<float> {
     }
 };
 
+template<>
+struct Pixels4<GridFloat> {
+    using Sum = int64_t;
+    float4 v;
+};
+
+// Four pixels as integers: a product with a power of two is exact, the addition rounds.
+struct GridPixels {
+    float4 v;
+    int scales[2]; // upper halves of powers of two: for values, for squares
+
+    template<bool SQUARES>
+    __device__ int64_t value(int i) const {
+        const double pixel = i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w, scale = __hiloint2double(scales[SQUARES], 0);
+        return __double_as_longlong(fma(SQUARES ? pixel * pixel : pixel, scale, INTEGRAL_MAGIC)) -
+               __double_as_longlong(INTEGRAL_MAGIC);
+    }
+    template<bool SQUARES>
+    __device__ int64_t sum() const {
+        return value<SQUARES>(0) + value<SQUARES>(1) + value<SQUARES>(2) + value<SQUARES>(3);
+    }
+    template<bool SQUARES>
+    __device__ void exclusiveScan(int64_t start, int64_t (&sums)[4]) const {
+        sums[0] = start;
+        sums[1] = start + value<SQUARES>(0);
+        sums[2] = sums[1] + value<SQUARES>(1);
+        sums[3] = sums[2] + value<SQUARES>(2);
+    }
+};
+
 // A lane's pixels of its warp's rows, in shared memory.
 template<class Pixel>
 struct PixelRows {
     const Pixels4<Pixel> *first_row;
+    __device__ PixelRows(const Pixels4<Pixel> *first_row_, const SlabParams &, unsigned) : first_row(first_row_) {}
     __device__ Pixels4<Pixel> operator[](unsigned k) const { return first_row[32 * k]; }
+};
+
+template<>
+struct PixelRows<GridFloat> {
+    const Pixels4<GridFloat> *first_row;
+    float magnitude;
+    int scales[2];
+
+    __device__ PixelRows(const Pixels4<GridFloat> *first_row_, const SlabParams &slab, unsigned channel)
+        : first_row(first_row_), magnitude(magnitudeOf(slab, channel)) {
+        for (int i = 0; i < 2; ++i)
+            scales[i] = upperHalf(integral_gridScale(slab.grid_bits, magnitude, i));
+    }
+    __device__ static float magnitudeOf(const SlabParams &slab, unsigned channel) {
+        return slab.range > 0 ? slab.range : __uint_as_float(__ldcg(slab.state->grid.magnitudes + channel));
+    }
+    __device__ static int upperHalf(double v) { return __double2hiint(v); }
+    __device__ GridPixels operator[](unsigned k) const { return {first_row[32 * k].v, {scales[0], scales[1]}}; }
+    template<bool SQUARES>
+    __device__ double unit() const { // one over the scale
+        return __hiloint2double(0x7fe00000 - scales[SQUARES], 0);
+    }
+    // Whether one of four pixels is beyond the range, infinite or NaN.
+    __device__ bool anyOutside(unsigned k) const {
+        const float4 v = first_row[32 * k].v;
+        return !(fabsf(v.x) <= magnitude && fabsf(v.y) <= magnitude && fabsf(v.z) <= magnitude && fabsf(v.w) <= magnitude);
+    }
 };
 
 // Starts copying 16 bytes of pixels to shared memory. They are read once, so L2 need not keep them.
@@ -162,8 +221,8 @@ __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsi
     } else {
         const auto pixel = [&](unsigned k, unsigned i) {
             return y + k < slab.rows && x + 4 * lane + i < slab.cols
-                       ? __ldg(reinterpret_cast<const Pixel *>(row) + 4 * lane + i)
-                       : Pixel(0);
+                       ? __ldg(reinterpret_cast<const float *>(row) + 4 * lane + i)
+                       : 0.0f;
         };
 #pragma unroll 4
         for (unsigned k = 0; k < ROWS; ++k, row += slab.step)
@@ -177,11 +236,12 @@ template<int ROWS, class Pixel>
 __device__ inline void loadRowsOfChannel(Pixels4<Pixel> *to, const SlabParams &slab, unsigned channels, unsigned channel,
                                          unsigned x, unsigned y, unsigned lane) {
     x += 4 * lane;
-    const Pixel *row = rowOf(reinterpret_cast<const Pixel *>(slab.src), slab.step, y) + x * channels + channel;
+    using Value = std::conditional_t<sizeof(Pixel) == 1, unsigned char, float>;
+    const Value *row = rowOf(reinterpret_cast<const Value *>(slab.src), slab.step, y) + x * channels + channel;
 #pragma unroll
     for (unsigned k = 0; k < ROWS; ++k, row = rowOf(row, slab.step, 1)) {
         const auto pixel = [&](unsigned i) {
-            return y + k < slab.rows && x + i < slab.cols ? __ldg(row + i * channels) : Pixel(0);
+            return y + k < slab.rows && x + i < slab.cols ? __ldg(row + i * channels) : Value(0);
         };
         if constexpr (sizeof(Pixel) == 1)
             to[32 * k + lane].packed = pixel(0) | pixel(1) << 8 | pixel(2) << 16 | static_cast<uint32_t>(pixel(3)) << 24;

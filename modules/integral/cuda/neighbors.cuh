@@ -12,7 +12,7 @@ namespace cusi::integral {
 // The first warp that looks back along the rows; the warps before it look back along the columns. Their number decides the
 // order in which floats are added, which must not depend on the tables requested.
 template<class Pixel, class Tile, bool BOTH>
-constexpr unsigned FIRST_ROW_WARP_OF = (BOTH || std::is_same_v<Pixel, float> ? 2 : 1) * Tile::WARPS_X;
+constexpr unsigned FIRST_ROW_WARP_OF = (BOTH || sizeof(Pixel) == 4 ? 2 : 1) * Tile::WARPS_X;
 
 // A block's work on one table, up to writing it. BOTH: there are two tables, whose columns different warps look back along.
 // All other warps look back along the rows.
@@ -60,8 +60,8 @@ struct TableTile {
         const Sum sums[4] = {columns[0], columns[1], columns[2], columns[3]};
         shared.columns[at.warp_y][at.warp_x][at.lane] = columnPrefixes(sums, at.lane);
     }
-    // The tile's sums of the warp's columns. Integers: one sum per column. Floats stay prefix sums, which cannot be taken
-    // apart.
+    // The tile's sums of the warp's columns. Of bytes: one sum per column. Of floats they stay prefix sums, which doubles do not
+    // let take apart.
     __device__ __forceinline__ void tileColumnSums(Acc (&own)[4]) const {
 #pragma unroll
         for (unsigned w = 0; w < Tile::WARPS_Y; ++w) {
@@ -70,7 +70,7 @@ struct TableTile {
             for (unsigned i = 0; i < 4; ++i)
                 own[i] += static_cast<Acc>(some.v[i]);
         }
-        if constexpr (std::is_integral_v<Acc>)
+        if constexpr (T::COLUMNS_APART)
             columnDifferences(own, at.lane);
     }
     __device__ Sum rowSum(unsigned y) const {
@@ -115,7 +115,7 @@ struct TableTile {
                 own[i] += above[i];
             Published<Prefix, 4>::store(sumAt<Prefix>(table.column_prefixes, group * width + column), own, at.epoch);
         }
-        if constexpr (std::is_integral_v<Acc>)
+        if constexpr (T::COLUMNS_APART)
             shared.above[at.warp_x][at.lane] = columnPrefixes(above, at.lane);
         else
             shared.above[at.warp_x][at.lane] = {{above[0], above[1], above[2], above[3]}};

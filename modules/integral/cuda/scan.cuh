@@ -20,7 +20,8 @@ template<class Pixel, bool SQUARES>
 struct ColumnSums {
     typename Pixels4<Pixel>::Sum sums[4] = {0, 0, 0, 0};
 
-    __device__ void add(const Pixels4<Pixel> &pixels) {
+    template<class Pixels>
+    __device__ void add(const Pixels &pixels) {
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             sums[i] += pixels.template value<SQUARES>(i);
@@ -46,7 +47,7 @@ struct ColumnSums<unsigned char, false> {
 // integral images of floats by 6 %.
 template<class Sum>
 __device__ __forceinline__ Sum exclusiveSum(Sum v) {
-    if constexpr (std::is_same_v<Sum, double>) {
+    if constexpr (std::is_same_v<Sum, double> || std::is_same_v<Sum, int64_t>) {
         const unsigned lane = threadIdx.x % 32;
         Sum sum = v;
 #pragma unroll

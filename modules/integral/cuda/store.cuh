@@ -25,6 +25,19 @@ __device__ inline double toEntry(uint64_t v) {
     return __longlong_as_double(static_cast<long long>(v)) - 4503599627370496.0;
 }
 
+// Sums on the grid, of any size and sign: two doubles hold the halves, one addition rounds them, the product is exact.
+__device__ inline double toEntry(int64_t v, double unit) {
+    const int high = static_cast<int>(v >> 32) ^ INT32_MIN, low = static_cast<int>(v);
+    return (__hiloint2double(0x45300000, high) - (0x1p84 + 0x1p63 + 0x1p52) + __hiloint2double(0x43300000, low)) * unit;
+}
+template<bool SQUARES, class Pixel, class Acc>
+__device__ __forceinline__ auto toEntry(const PixelRows<Pixel> &pixels, Acc v) {
+    if constexpr (std::is_same_v<Pixel, GridFloat>)
+        return toEntry(v, pixels.template unit<SQUARES>());
+    else
+        return toEntry(v);
+}
+
 // ---- One row of a warp ----------------------------------------------------------------------------------------------
 
 // Stores entries x .. x + 3 of every lane, contiguous over the warp, from a 16-byte boundary on. Four 8-byte entries are one
@@ -125,6 +138,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
     using Sum = typename Work::Sum;
     using Scan = typename Work::Scan;
     static constexpr int ROWS = Tile::WARP_ROWS;
+    const T &table;
     const Scan &scan;
     const typename Work::Shared &shared;
     const SlabParams &slab;
@@ -137,8 +151,8 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
 
     // Everything that does not depend on the corner.
     __device__ explicit TableWriter(const Work &work)
-        : Stride<T>(work.table), scan(work.scan), shared(work.shared), slab(work.slab), at(work.at), step(work.table.step),
-          x(at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS + 4 * at.lane) {
+        : Stride<T>(work.table), table(work.table), scan(work.scan), shared(work.shared), slab(work.slab), at(work.at),
+          step(work.table.step), x(at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS + 4 * at.lane) {
         Vector4<Sum> inside = {};
 #pragma unroll
         for (int w = 0; w < Tile::WARPS_Y - 1; ++w)
@@ -156,7 +170,14 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
         if (at.lane == 0)
             entries[0] = 0;
         const Entry *const top = work.table.out;
-        if (!slab.is_top) { // these count from the top of the slab, so add what is above it
+        if constexpr (T::ON_GRID) {
+            if (!slab.is_top) {
+                addCarries<4>(x, entries);
+                Acc last[1] = {end};
+                addCarries<1>(slab.cols, last);
+                end = last[0];
+            }
+        } else if (!slab.is_top) { // these count from the top of the slab, so add what is above it
 #pragma unroll
             for (unsigned i = 0; i < 4; ++i)
                 if (x + i <= slab.cols)
@@ -164,6 +185,14 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
             end += static_cast<Acc>(top[slab.cols * stride()]);
         }
         row = rowOf(work.table.out, step, static_cast<size_t>(at.tile_y) * Tile::HEIGHT + at.warp_y * ROWS);
+    }
+
+    // Reproducible sums: adds the sums above the slab to those of entries `at_x` and after.
+    template<unsigned N>
+    __device__ void addCarries(unsigned at_x, Acc (&sums)[N]) const {
+        Published<Acc, N> carried;
+        carried.load(sumAt<Acc>(table.above, at_x));
+        carried.addTo(sums);
     }
 
     // Moves on to the next row, which is row k of `pixels` and `prefixes`. start: what is left of it.
@@ -176,6 +205,9 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
         for (int i = 0; i < 4; ++i)
             entries[i] += SAME_WIDTH ? static_cast<Acc>(sums[i]) : start + static_cast<Acc>(sums[i]);
         row = rowOf(row, step, 1);
+    }
+    __device__ static Entry entry(const PixelRows<Pixel> &pixels, Acc v) {
+        return toEntry<SQUARES>(pixels, v);
     }
     // The starts of rows k - k % 4 and the three after it.
     __device__ const Vector4<Acc> &startsOf(unsigned k) const {
@@ -190,7 +222,8 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
 #pragma unroll
             for (unsigned j = 0; j < 4; ++j) {
                 advance(pixels, scan, starts.v[j], first + j);
-                const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
+                const Entry out[4] = {entry(pixels, entries[0]), entry(pixels, entries[1]), entry(pixels, entries[2]),
+                                      entry(pixels, entries[3])};
                 storeAligned(row, x, out, at.lane);
             }
         }
@@ -227,7 +260,8 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
             for (unsigned j = 0; j < N; ++j) {
                 const unsigned k = first + j;
                 advance(pixels, prefixes, startsOf(group + k).v[k % 4], k);
-                const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
+                const Entry out[4] = {entry(pixels, entries[0]), entry(pixels, entries[1]), entry(pixels, entries[2]),
+                                      entry(pixels, entries[3])};
                 stage[j].put(out, at.lane);
                 rows[j] = row + (x - 4 * at.lane) * stride();
             }
@@ -263,7 +297,12 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
                                 : Acc(0);
             const Acc ends = exclusiveSum(own) + own; // by all lanes
             if (has_row)
-                __stcs(rowOf(row, step, at.lane + 1) + slab.cols * stride(), toEntry(corner + end + ends));
+                __stcs(rowOf(row, step, at.lane + 1) + slab.cols * stride(), entry(pixels, corner + end + ends));
+            if constexpr (T::ON_GRID)
+                if (endsSlab() && at.lane == ROWS - 1) {
+                    const Acc last[1] = {corner + end + ends};
+                    Published<Acc, 1>::store(sumAt<Acc>(table.below, slab.cols), last, at.epoch);
+                }
             if (top && at.lane == 0)
                 __stcs(row + slab.cols * stride(), Entry(0));
         }
@@ -271,6 +310,13 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
             storeAlignedRows(pixels);
         else
             storeStagedRows(pixels, valid_rows, valid_cols, static_cast<StagedRow<Entry> *>(stage));
+        if constexpr (T::ON_GRID)
+            if (endsSlab())
+                Published<Acc, 4>::store(sumAt<Acc>(table.below, x), entries, at.epoch);
+    }
+    // Whether the warp's last row is the slab's, and another slab follows.
+    __device__ bool endsSlab() const {
+        return table.below && at.tile_y == slab.tile_rows - 1 && at.warp_y == Tile::WARPS_Y - 1;
     }
 };
 

@@ -78,6 +78,14 @@ constexpr unsigned FORMAT_BITS = std::is_same_v<T, Bits17>   ? 17
 
 // ---- Kernel parameters ----------------------------------------------------------------------------------------------
 
+// What the kernels of reproducible sums tell each other.
+constexpr unsigned MARK_BLOCKS = 128;
+struct GridState {
+    uint32_t magnitudes[4]; // of each channel: the bits of the largest that is finite; 0 before each run
+    uint32_t has_outside;   // a pixel is outside the range, or not finite; 0 before each run
+    TaggedWord first_outside[4][MARK_BLOCKS];
+};
+
 // The start of the workspace, which is all zero before the first launch. The words of the chains follow.
 struct alignas(128) LaunchState {
     // The last launch's number, 1 .. MAX_EPOCH in turn. Only a word left exactly 2^30 - 1 launches ago could be mistaken for
@@ -86,6 +94,7 @@ struct alignas(128) LaunchState {
     uint32_t tiles_before;               // tiles written by the earlier throttled launches, modulo 2^32
     uint32_t channels_done;              // Interleaved: channels whose last tile is done; 0 between launches
     alignas(128) uint32_t tiles_written; // the same, including the current launch
+    alignas(128) GridState grid;
 };
 
 // One slab of the image: the rows of one launch.
@@ -100,6 +109,8 @@ struct SlabParams {
     bool is_top;                         // the slab is the top of the image
     unsigned max_writers;                // blocks that write at a time; 0: all
     unsigned first_wave, start_interval; // the first blocks start this many cycles after one another
+    int grid_bits;                       // GridFloat
+    float range;                         // GridFloat: 0 for the magnitudes of the state
 };
 
 // One table. Column, Row: a tile's sum of a column, of a row, as published; Acc: accumulator; Entry: what is stored.
@@ -117,10 +128,11 @@ struct TableParams {
     TaggedWord *corner_sums;     // [tile column][tile row]
     Entry *out;                  // the table row above the slab's first
     size_t step;
-    static constexpr bool INTERLEAVED = false;
+    static constexpr bool INTERLEAVED = false, ON_GRID = false;
+    static constexpr bool COLUMNS_APART = !std::is_same_v<Column, Acc>; // published one by one, not as prefix sums
 };
 struct NoTable {
-    static constexpr bool INTERLEAVED = false;
+    static constexpr bool INTERLEAVED = false, ON_GRID = false;
 };
 template<class T>
 constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
@@ -142,6 +154,10 @@ struct Interleaved : T {
         table.row_prefixes += words;
         table.corner_sums += words;
         table.out += channel;
+        if constexpr (T::ON_GRID) {
+            table.above += words;
+            table.below += table.below ? words : 0;
+        }
         return table;
     }
 };
@@ -150,6 +166,18 @@ using Sums32 = TableParams<uint16_t, Bits17, uint32_t, uint32_t>; // of bytes, m
 using Sums64 = TableParams<uint16_t, Bits17, uint64_t, double>;
 using Squares64 = TableParams<uint32_t, uint32_t, uint64_t, double>;
 using Floats64 = TableParams<double, double, double, double>; // sums or squares
+
+// Reproducible sums or squares of floats. The entries of the row between two slabs are rounded, so their sums are kept as well.
+struct Grid64 : TableParams<int64_t, int64_t, int64_t, double> {
+    static constexpr bool ON_GRID = true;
+    TaggedWord *carries;       // two rows, in turn: a slab's first blocks may read one while its last ones write the other
+    TaggedWord *above, *below; // the one to read, the one to write; NULL for the last slab
+};
+
+// A float of which reproducible sums are made.
+struct GridFloat {
+    float value;
+};
 
 // Where a thread works.
 struct Position {
