@@ -15,7 +15,7 @@ static double now(void) {
 }
 
 cusStatus cusi_setProgress(cusProgressCallback callback, void *user, double interval) {
-    CUSI_REQUIRE(own.depth == 0 && !own.is_asking, CUS_ERROR_BUSY,
+    CUSI_REQUIRE(own.depth == 0 && !own.is_silent, CUS_ERROR_BUSY,
                  "cusSetProgress: another call of this thread is running, expected none");
     own = (CusiProgress){.callback = callback, .user = user, .interval = interval};
     return CUS_OK;
@@ -28,7 +28,7 @@ cusStatus cusSetProgress(cusProgressCallback callback, void *user) {
 
 /* A call that the callback makes is not the one that is asked about. */
 CusiProgress *cusi_progress(void) {
-    return own.callback && own.depth > 0 && !own.is_asking ? &own : &none;
+    return own.callback && own.depth > 0 && !own.is_silent ? &own : &none;
 }
 
 static CusiLevel *top(CusiProgress *p) {
@@ -43,7 +43,7 @@ static double position(const CusiLevel *l, int64_t more) {
 
 void cusi_longBegin(const char *function) {
     CusiProgress *const p = &own;
-    if (!p->callback || p->is_asking)
+    if (!p->callback || p->is_silent)
         return;
     CusiLevel level = {.last = 1};
     if (p->depth > 0) {
@@ -75,10 +75,10 @@ static void ask(CusiProgress *p) {
     if (at - p->asked < p->interval)
         return;
     p->shown = where > p->shown ? where : p->shown;
-    p->is_asking = 1;
+    p->is_silent = 1;
     if (p->callback(p->user, p->shown, p->shown > 0.001 ? elapsed * (1 - p->shown) / p->shown : -1))
         __atomic_store_n(&p->cancelled, 1, __ATOMIC_RELAXED);
-    p->is_asking = 0;
+    p->is_silent = 0;
     ++p->calls;
     p->asked = now();
 }
@@ -91,6 +91,12 @@ int cusi_advance(CusiProgress *p, int64_t steps) {
     return cusi_isCancelled(p);
 }
 
+int cusi_setSilence(int on) {
+    const int before = own.is_silent;
+    own.is_silent = on;
+    return before;
+}
+
 cusStatus cusi_proceed(const CusiProgress *p) {
     CUSI_REQUIRE(!cusi_isCancelled(p), CUS_ERROR_CANCELLED, "%s: cancelled at %.0f %%", p->function, 100 * p->shown);
     return CUS_OK;
@@ -98,14 +104,14 @@ cusStatus cusi_proceed(const CusiProgress *p) {
 
 cusStatus cusi_longEnd(cusStatus status) {
     CusiProgress *const p = &own;
-    if (!p->callback || p->is_asking)
+    if (!p->callback || p->is_silent)
         return status;
     if (status == CUS_OK)
         status = cusi_proceed(p);
     if (--p->depth == 0 && status == CUS_OK && p->calls > 0) {
-        p->is_asking = 1;
+        p->is_silent = 1;
         (void)p->callback(p->user, 1, 0);
-        p->is_asking = 0;
+        p->is_silent = 0;
     }
     return status;
 }

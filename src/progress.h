@@ -40,7 +40,8 @@ typedef struct CusiProgress {
     double interval;      /* between two calls of it, in seconds */
     const char *function; /* that the caller called */
     double begun, asked, shown;
-    int is_asking, calls, depth;
+    int is_silent; /* also while the callback runs */
+    int calls, depth;
     int cancelled; /* atomic */
     CusiLevel level[CUSI_LONG_DEPTH];
 } CusiProgress;
@@ -60,6 +61,9 @@ int cusi_advance(CusiProgress *progress, int64_t steps);
 static inline int cusi_step(CusiProgress *progress, int64_t steps) {
     return progress->callback && cusi_advance(progress, steps);
 }
+
+/* While `on`, calls of this thread neither ask nor stop, which puts back what a cancel must not change. Returns what was set before. */
+int cusi_setSilence(int on);
 
 /* The same answer without asking. */
 static inline int cusi_isCancelled(const CusiProgress *progress) {

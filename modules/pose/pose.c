@@ -2,7 +2,6 @@
 #include "check.h"
 #include "host.h"
 #include "pose/backend.h"
-#include "progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -157,7 +156,7 @@ cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, in
     made->space = templ->space;
     made->rows = rows;
     made->cols = cols;
-    const cusStatus status = fill(f, made, templ, &o, stream);
+    const cusStatus status = CUSI_LONG(f, fill(f, made, templ, &o, stream));
     if (status != CUS_OK) {
         cusPoseMatcherDestroy(made);
         return status;

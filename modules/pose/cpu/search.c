@@ -1,7 +1,6 @@
 /* The search for the best position of all poses: a first guess, then branch and bound. */
 #include "check.h"
 #include "pose/cpu/state.h"
-#include "progress.h"
 
 #include <math.h>
 #include <stdlib.h>

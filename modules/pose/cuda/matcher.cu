@@ -3,7 +3,6 @@
 
 #include "device.h"
 #include "pose/backend.h"
-#include "progress.h"
 
 #include "cusight/integral.h"
 
