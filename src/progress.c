@@ -106,8 +106,8 @@ cusStatus cusi_longEnd(cusStatus status) {
     CusiProgress *const p = &own;
     if (!p->callback || p->is_silent)
         return status;
-    if (status == CUS_OK)
-        status = cusi_proceed(p);
+    if (status == CUS_OK || status == CUS_ERROR_CANCELLED)
+        status = cusi_isCancelled(p) ? cusi_proceed(p) : status;
     if (--p->depth == 0 && status == CUS_OK && p->calls > 0) {
         p->is_silent = 1;
         (void)p->callback(p->user, 1, 0);

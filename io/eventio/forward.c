@@ -33,6 +33,8 @@ cusStatus eventio_readToTime(cusEventReader *reader, const uint64_t *next, int64
         const uint64_t first = *next;
         size_t got = 0, i = 0;
         const cusStatus status = reader->methods->read(reader, EVENTIO_SCRATCH, reader->scratch, &got);
+        if (status == CUS_ERROR_CANCELLED)
+            return status;
         while (i < got && reader->scratch.t[i] < time)
             ++i;
         *index = first + i;

@@ -107,6 +107,7 @@ static cusStatus pushOnHost(cusEventPipeline *s, const char *function, const uin
         const cusEventArrays events = {to.x, to.y, to.p, to.t, (size_t)done.count, CUS_HOST};
         CUS_TRY(CUSI_LONG(function, eventsPush(s, function, &events)));
         cusi_step(progress, (int64_t)done.used);
+        CUS_TRY(cusi_proceed(progress));
         bytes += done.used;
         size -= (size_t)done.used;
     } while (done.status == CUS_ERROR_CAPACITY);
