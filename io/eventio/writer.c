@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKED_EVENTS = 1 << 18 }; /* written at once if cusSetProgress may cancel */
+enum { ASKED_EVENTS = 1 << 16 }; /* written at once if cusSetProgress may cancel */
 
 static const int64_t usual_time = (int64_t)1 << 40; /* without an offset that a format adds */
 

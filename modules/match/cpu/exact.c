@@ -157,6 +157,7 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
         }
 #pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block.rows; ++y)
-            storeCosts(m, host, &block, k, y, uncertain, error.range);
+            if (!cusi_step(host->progress, 0))
+                storeCosts(m, host, &block, k, y, uncertain, error.range);
     }
 }

@@ -77,7 +77,8 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
                                    m->channels, host->product, host->plane);
 #pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block->rows; ++y)
-            scoreRow(m, host, scores, errors[k], block, k, y);
+            if (!cusi_step(host->progress, 0))
+                scoreRow(m, host, scores, errors[k], block, k, y);
     }
     cusi_step(host->progress, 1);
 }

@@ -211,7 +211,7 @@ static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *bloc
     const size_t left = block->x * cusTypeSize(frame->type);
     memset(column1, 0, n * (size_t)m->channels * sizeof(double));
     memset(column2, 0, n * sizeof(double));
-    for (size_t j = first; j < end + h - 1; ++j) {
+    for (size_t j = first; j < end + h - 1 && !cusi_step(host->progress, 0); ++j) {
         const char *in = match_row(frame, block->y + j) + left;
         const char *out = j >= first + h ? match_row(frame, block->y + j - h) + left : NULL;
         for (int c = 0; c < m->channels; ++c)
