@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 
 namespace sample {
 
@@ -64,7 +65,13 @@ template<class Work>
 auto longCalls(Work &&work) {
     const LongCalls calls;
     try {
-        return work();
+        if constexpr (std::is_same_v<decltype(work()), cusStatus>) {
+            const cusStatus status = work();
+            LongCalls::check(status);
+            return status;
+        } else {
+            return work();
+        }
     } catch (const cusight::Error &error) {
         LongCalls::check(error.status());
         throw;
