@@ -121,8 +121,12 @@ class Engine {
         left_.set(pair.left);
         right_.set(pair.right);
         const bool refined = options_.subpixel_bits > 0 || options_.min_confidence > 0;
-        check(cusContourMapConfidence(mapper_, &left_.mat, &right_.mat, &elevation_.mat, &lines_.mat,
-                                      refined ? &confidence_.mat : nullptr, nullptr));
+        sample::longCalls([&] {
+            check(cusContourMapConfidence(mapper_, &left_.mat, &right_.mat, &elevation_.mat, &lines_.mat,
+                                          refined ? &confidence_.mat : nullptr, nullptr));
+            if (left_.mat.space == CUS_DEVICE)
+                check(cusStreamSynchronize(nullptr));
+        });
         check(cusStereoPicture(&elevation_.mat, &lines_.mat, &picture_.mat, nullptr));
         Result r;
         elevation_.get().convertTo(r.elevation, CV_32F, 1.0 / (1 << options_.subpixel_bits));
@@ -737,8 +741,10 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
                           {"draw", drawing.seconds},
                           {"write", writing.seconds}},
                          seconds + source.openingSeconds(), n);
-    reportFiles(s);
-    sample::figure("output", "%s", sink->name().c_str());
+    if (frames > 0) {
+        reportFiles(s);
+        sample::figure("output", "%s", sink->name().c_str());
+    }
     if (ended_early)
         std::rethrow_exception(ended_early);
     sink->hold();

@@ -30,8 +30,10 @@
 #include <exception>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -145,7 +147,7 @@ class UprightFinder : public match::Finder {
         for (cusMatch &m : matches)
             m.score = method_.fromSum(m.score, group.values);
         if (!matches.empty() && !method_.accepts(matches.front().score, settings_.limit))
-            found.best = matches.front();
+            found.best = Hit{matches.front(), {}};
         matches.erase(std::find_if(matches.begin(), matches.end(),
                                    [&](const cusMatch &m) { return !method_.accepts(m.score, settings_.limit); }),
                       matches.end());
@@ -254,7 +256,7 @@ struct Job {
 class Run {
   public:
     Run(const Settings &settings, const Templates &templates)
-        : settings_(settings), method_(match::methodOf(settings.method)), templates_(templates),
+        : settings_(settings), method_(match::methodOf(settings.method)), templates_(templates), poses_(settings.poses),
           file_(settings.matches_file, settings.poses.any()), counts_(templates.size()), best_(templates.size()) {}
 
     // Processes all frames, from `first`, which was already read, to the end.
@@ -262,6 +264,7 @@ class Run {
                  sample::Sink &sink) {
         still_ = source.isPicture();
         pictures_ = namesOf(source.pictures());
+        poses_.names_best = still_ || !pictures_.empty();
         file_.begin(!pictures_.empty());
         long long total = source.frames();
         if (settings_.frames)
@@ -274,7 +277,7 @@ class Run {
             jobs.push_back(&memory.emplace_back(first.size(), devices.front().space == CUS_DEVICE));
         sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
             return [this, w, &devices, finders = std::list<Sized>()](Job *job) mutable {
-                job->computing([&] { job->found = find(finders, devices[w], job->frame); });
+                job->computing([&] { job->found = longFind(finders, devices[w], job->frame); });
             };
         });
         sample::Progress progress("frames", total);
@@ -327,6 +330,7 @@ class Run {
     }
 
     bool any() const { return matches_ > 0; }
+    long long frames() const { return frames_; }
 
     void report() const {
         sample::Json sizes;
@@ -361,6 +365,10 @@ class Run {
                            sample::Json().add("first_match", named(asJson(first_template_, 0, first_), first_frame_)),
                            "%s, %s%s", placeOf(first_).c_str(), method_.text(first_.score).c_str(),
                            pictures_.empty() ? "" : (", in " + nameOf(first_frame_)).c_str());
+        if (so_far_)
+            sample::figure("interrupted", sample::Json().add("best_so_far", asJson(so_far_->first, 0, so_far_->second)),
+                           "in a frame whose best so far is %s at %s", method_.text(so_far_->second.score).c_str(),
+                           placeOf(so_far_->second).c_str());
         reportMissing();
         if (settings_.inspect)
             sample::figure("filled", sample::Json().add("filled", filled_), "%lld of %lld", filled_, matches_);
@@ -373,6 +381,20 @@ class Run {
         std::shared_ptr<match::Finder> finder;
     };
     static constexpr size_t MOST_SIZES = 8; // whose finders are kept
+
+    // Of a search that is interrupted, keeps the best so far.
+    std::vector<Found> longFind(std::list<Sized> &finders, const sample::Device &device, const cv::Mat &frame) {
+        return sample::longCalls([&] {
+            try {
+                return find(finders, device, frame);
+            } catch (const match::Interrupted &interrupted) {
+                const std::lock_guard<std::mutex> lock(so_far_mutex_);
+                if (!so_far_ || method_.better(interrupted.best.score, so_far_->second.score))
+                    so_far_ = {interrupted.index, interrupted.best};
+                throw;
+            }
+        });
+    }
 
     // Empty if a template is larger than this picture of a folder.
     std::vector<Found> find(std::list<Sized> &finders, const sample::Device &device, const cv::Mat &frame) const {
@@ -424,7 +446,7 @@ class Run {
 
     std::shared_ptr<match::Finder> makeFinder(const sample::Device &device, cv::Size frame) const {
         if (settings_.poses.any())
-            return match::poseFinder(settings_.poses, device, templates_, frame);
+            return match::poseFinder(poses_, device, templates_, frame);
         return std::make_shared<UprightFinder>(settings_, device, templates_, frame);
     }
 
@@ -459,7 +481,7 @@ class Run {
     // The best of a template that is nowhere within the limit.
     struct Best {
         long long frame;
-        cusMatch match;
+        Hit match;
     };
 
     // A line for each template that was not found.
@@ -468,31 +490,33 @@ class Run {
         std::vector<std::string> lines;
         for (size_t t = 0; t < templates_.size(); ++t) {
             const std::string of = templates_.size() > 1 ? sample::text("of template %zu ", t) : "";
-            if (!counts_[t] && settings_.poses.any() && settings_.limit) {
+            if (!counts_[t] && !best_[t] && settings_.limit &&
+                frames_ > 0) { // a video of poses, whose best is not looked for
                 json.append("no_match", sample::Json().add("template", t));
                 lines.push_back(of + method_.beyond(*settings_.limit));
             }
             if (counts_[t] || !best_[t])
                 continue;
-            const cusMatch &m = best_[t]->match;
-            json.append("no_match", named(asJson(t, 0, {m, {}}).add("frame", best_[t]->frame), best_[t]->frame));
+            const Hit &m = best_[t]->match;
+            json.append("no_match", named(asJson(t, 0, m).add("frame", best_[t]->frame), best_[t]->frame));
             const std::string where = !pictures_.empty() ? " of " + nameOf(best_[t]->frame)
                                       : still_           ? ""
                                                          : sample::text(" of frame %lld", best_[t]->frame);
-            lines.push_back(sample::text("%s%s (best %s at %d,%d%s)", of.c_str(), method_.beyond(*settings_.limit).c_str(),
-                                         method_.text(m.score).c_str(), m.x, m.y, where.c_str()));
+            const std::string place = m.pose ? placeOf(m) : sample::text("%d,%d", m.x, m.y);
+            lines.push_back(sample::text("%s%s (best %s at %s%s)", of.c_str(), method_.beyond(*settings_.limit).c_str(),
+                                         method_.text(m.score).c_str(), place.c_str(), where.c_str()));
         }
         for (size_t i = 0; i < lines.size(); ++i)
             sample::figure("no match", i ? sample::Json() : json, "%s", lines[i].c_str());
     }
 
     // In a picture the best is drawn, marked; in a video it would be a box that jumps about wherever there is nothing.
-    void recordBest(size_t index, const cusMatch &m) {
+    void recordBest(size_t index, const Hit &m) {
+        const cv::Size size = templates_[index].picture.size();
+        const std::vector<cv::Point> shape = m.pose ? match::cornersOf(*m.pose, size) : std::vector<cv::Point>();
         if (still_ || !pictures_.empty())
-            drawn_.push_back({cv::Rect({m.x, m.y}, templates_[index].picture.size()),
-                              {},
-                              "no match: " + method_.text(m.score) + ", " + method_.wanted(*settings_.limit),
-                              ORANGE,
+            drawn_.push_back({m.pose ? cv::boundingRect(shape) : cv::Rect({m.x, m.y}, size), shape,
+                              "no match: " + method_.text(m.score) + ", " + method_.wanted(*settings_.limit), ORANGE,
                               cv::Scalar(90, 190, 255)});
         if (!best_[index] || method_.better(m.score, best_[index]->match.score))
             best_[index] = {frames_, m};
@@ -527,12 +551,15 @@ class Run {
     const Settings &settings_;
     const match::Method &method_;
     const Templates &templates_;
+    match::PoseSettings poses_;
     match::MatchFile file_;
     bool still_ = false;                    // the input is one picture
     std::vector<std::string> pictures_;     // those of a folder or a list
     std::vector<long long> counts_;         // matches of each template
     std::vector<std::optional<Best>> best_; // of each template
     std::vector<match::Drawn> drawn_;
+    std::mutex so_far_mutex_;                      // of the workers
+    std::optional<std::pair<size_t, Hit>> so_far_; // in interrupted searches: a template, and where it is
     Hit first_;
     size_t first_template_ = 0;
     long long frames_ = 0, matches_ = 0, filled_ = 0, without_ = 0, first_frame_ = 0;
@@ -734,7 +761,8 @@ int run(int argc, char **argv) {
     sample::figureInput(*source);
     sample::figure("device", "%s", sample::deviceNames(devices).c_str());
     matching.report();
-    sample::figure("output", "%s", sink->name().c_str());
+    if (matching.frames() > 0)
+        sample::figure("output", "%s", sink->name().c_str());
     sink->hold();
     return s.fail_without_match && !matching.any() ? sample::FAILED : sample::OK;
 }

@@ -27,6 +27,17 @@ cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, cons
 cusStatus cusi_deviceCopyWithin(const char *function, const cusMat *src, cusMat *dst, cusStream stream);
 cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream);
 
+/* Waits for the stream, whatever cusSetProgress says. */
+cusStatus cusi_deviceFinish(const char *function, cusStream stream);
+
+/* Waits for the stream, and asks what cusSetProgress says (progress.h). After a cancel, *stop, in device memory, is 1 until the work
+ * ends: kernels that read it (cusi::isStopped) return early. If `stop` is NULL, the work goes on and is not waited for. */
+cusStatus cusi_deviceWait(const char *function, cusStream stream, int *stop);
+
+/* Before a copy to `to`, in host memory. That to pageable memory waits for the stream: if cusSetProgress has a callback, this does so
+ * before, and asks. */
+cusStatus cusi_deviceWaitToDownload(const char *function, const void *to, cusStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,9 +2,12 @@
 #include "cuda.cuh"
 #include "device.h"
 #include "guard.h"
+#include "progress.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 namespace cusi {
 
@@ -57,6 +60,65 @@ cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t r
                       "set to zero");
 }
 
+// Ends the stream's work. A copy from host memory needs no multiprocessor, all of which that work may fill.
+static cusStatus stopWork(const char *function, cusStream stream, int *stop) {
+    const int one = 1;
+    cudaStream_t beside = nullptr;
+    CUSI_CUDA(function, cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+    const cudaError_t error = cudaMemcpyAsync(stop, &one, sizeof one, cudaMemcpyHostToDevice, beside);
+    CUSI_CUDA(function, cudaStreamDestroy(beside));
+    CUS_TRY(cudaStatus(error, function, "copy"));
+    CUSI_CUDA(function, cudaStreamSynchronize(stream));
+    return cudaStatus(cudaMemset(stop, 0, sizeof *stop), function, "set to zero");
+}
+
+// Asks until `query` is something else than "not ready", or the call is cancelled. Without a callback, `wait`.
+template<class Query, class Wait>
+static cusStatus waitAsking(const char *function, Query query, Wait wait) {
+    using namespace std::chrono;
+    CusiProgress *const progress = cusi_progress();
+    if (!progress->callback)
+        return cudaStatus(wait(), function, "queued work");
+    const auto begin = steady_clock::now();
+    while (!cusi_step(progress, 0)) {
+        const cudaError_t error = query();
+        if (error != cudaErrorNotReady)
+            return cudaStatus(error, function, "queued work");
+        if (steady_clock::now() - begin > milliseconds(1)) // work that takes longer does not mind the delay
+            std::this_thread::sleep_for(microseconds(50));
+    }
+    return cusi_proceed(progress);
+}
+
+static cusStatus waitForEvent(const char *function, cusStreamEvent event) {
+    return waitAsking(
+        function, [&] { return cudaEventQuery(event); }, [&] { return cudaEventSynchronize(event); });
+}
+
+cusStatus cusi_deviceWait(const char *function, cusStream stream, int *stop) {
+    const cusStatus status = waitAsking(
+        function, [&] { return cudaStreamQuery(stream); }, [&] { return cudaStreamSynchronize(stream); });
+    if (status == CUS_ERROR_CANCELLED && stop)
+        CUS_TRY(stopWork(function, stream, stop));
+    return status;
+}
+
+cusStatus cusi_deviceFinish(const char *function, cusStream stream) {
+    return cudaStatus(cudaStreamSynchronize(stream), function, "queued work");
+}
+
+cusStatus cusi_deviceWaitToDownload(const char *function, const void *to, cusStream stream) {
+    if (!cusi_progress()->callback)
+        return CUS_OK;
+    cudaPointerAttributes attributes = {};
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    const bool waits =
+        cudaPointerGetAttributes(&attributes, to) != cudaSuccess || attributes.type == cudaMemoryTypeUnregistered;
+    const bool asks = cudaStreamIsCapturing(stream, &capture) == cudaSuccess && capture == cudaStreamCaptureStatusNone;
+    (void)cudaGetLastError();
+    return waits && asks ? cusi_deviceWait(function, stream, nullptr) : CUS_OK;
+}
+
 cusStatus cusStreamCreate(cusStream *stream) {
     CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamCreate", stream);
@@ -72,7 +134,7 @@ void cusStreamDestroy(cusStream stream) {
 cusStatus cusStreamSynchronize(cusStream stream) {
     CUSI_TRACE;
     CUS_TRY(cusi_refuseCapture("cusStreamSynchronize", stream, "the call waits for it"));
-    return cudaStatus(cudaStreamSynchronize(stream), "cusStreamSynchronize", "queued work");
+    return CUSI_LONG("cusStreamSynchronize", cusi_deviceWait("cusStreamSynchronize", stream, nullptr));
 }
 
 cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event) {
@@ -102,7 +164,7 @@ cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream) {
 cusStatus cusStreamEventSynchronize(cusStreamEvent event) {
     CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamEventSynchronize", event);
-    return cudaStatus(cudaEventSynchronize(event), "cusStreamEventSynchronize", "queued work");
+    return CUSI_LONG("cusStreamEventSynchronize", waitForEvent("cusStreamEventSynchronize", event));
 }
 
 cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds) {
@@ -110,7 +172,7 @@ cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float
     CUSI_NOT_NULL("cusStreamEventElapsed", start);
     CUSI_NOT_NULL("cusStreamEventElapsed", stop);
     CUSI_NOT_NULL("cusStreamEventElapsed", milliseconds);
-    CUS_TRY(cudaStatus(cudaEventSynchronize(stop), "cusStreamEventElapsed", "queued work"));
+    CUS_TRY(CUSI_LONG("cusStreamEventElapsed", waitForEvent("cusStreamEventElapsed", stop)));
     return cudaStatus(cudaEventElapsedTime(milliseconds, start, stop), "cusStreamEventElapsed", "cudaEventElapsedTime");
 }
 

@@ -67,6 +67,16 @@ cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t r
     return none(function);
 }
 
+cusStatus cusi_deviceFinish(const char *function, cusStream stream) {
+    (void)stream;
+    return none(function);
+}
+
+cusStatus cusi_deviceWaitToDownload(const char *function, const void *to, cusStream stream) {
+    (void)to, (void)stream;
+    return none(function);
+}
+
 cusStatus cusStreamCreate(cusStream *stream) {
     CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamCreate", stream);

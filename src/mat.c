@@ -4,6 +4,7 @@
 #include "cusight/dlpack.h"
 #include "device.h"
 #include "host.h"
+#include "progress.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,8 @@ static cusStatus copy(const char *function, const cusMat *src, cusMat *dst, cusS
     const size_t row_bytes = cusi_rowBytes(src);
     if (from == CUS_DEVICE && to == CUS_DEVICE)
         return cusi_deviceCopyWithin(function, src, dst, stream);
+    if (to == CUS_HOST && from == CUS_DEVICE)
+        CUS_TRY(cusi_deviceWaitToDownload(function, dst->data, stream));
     if (from == CUS_DEVICE || to == CUS_DEVICE)
         return cusi_deviceCopy(function, dst->data, dst->step, src->data, src->step, row_bytes, (size_t)src->rows, stream);
     if (cusi_isContinuous(src) && cusi_isContinuous(dst)) {
@@ -148,7 +151,7 @@ cusStatus cusMatUpload(const cusMat *src, cusMat *dst, cusStream stream) {
 
 cusStatus cusMatDownload(const cusMat *src, cusMat *dst, cusStream stream) {
     CUSI_TRACE;
-    return copy("cusMatDownload", src, dst, CUS_DEVICE, CUS_HOST, stream);
+    return CUSI_LONG("cusMatDownload", copy("cusMatDownload", src, dst, CUS_DEVICE, CUS_HOST, stream));
 }
 
 cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream) {

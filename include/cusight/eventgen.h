@@ -64,8 +64,8 @@ CUS_API cusEventGeneratorOptions cusEventGeneratorDefaults(void);
 /* The state of one video: a reference value, a time and a draw for each pixel. */
 typedef struct cusEventGenerator cusEventGenerator;
 
-/* rows, cols: 1..65536; CUS_DEVICE: fewer than 2^31 - 1 pixels. options NULL: defaults. Memory: 25 bytes a pixel, on the
- * device 50 and the workspace for events. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA. */
+/* rows, cols: 1..65536; CUS_DEVICE: fewer than 2^31 - 1 pixels. options NULL: defaults. Memory: 25 bytes a pixel, 50 once
+ * cusSetProgress has a callback, on the device 50 and the workspace for events. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int rows, int cols,
                                           const cusEventGeneratorOptions *options);
 /* Safe on NULL. Waits for the device. */

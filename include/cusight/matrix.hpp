@@ -4,6 +4,8 @@
 
 #include "core.h"
 
+#include <exception>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <stdexcept>
@@ -31,8 +33,57 @@ class Error : public std::runtime_error {
     cusStatus status_;
 };
 
+// While it exists, the long calls of the thread that made it ask a function: cusSetProgress(). One within another takes its place. Ends on
+// its thread, outside of the function.
+class Progress {
+  public:
+    // Given what is done, 0 to 1, and the seconds that are left, below 0 if they are not known. Returns whether to go on: otherwise the
+    // call throws Error with CUS_ERROR_CANCELLED. What it throws ends the call too, which throws it.
+    using Function = std::function<bool(double done, double seconds_left)>;
+
+    explicit Progress(Function function) : function_(std::move(function)), outer_(current()) {
+        set(this);
+        current() = this;
+    }
+    ~Progress() {
+        current() = outer_;
+        (void)cusSetProgress(outer_ ? &call : nullptr, outer_);
+    }
+    Progress(const Progress &) = delete;
+    Progress &operator=(const Progress &) = delete;
+
+    // For check(): throws what the function has thrown.
+    static void rethrow() {
+        if (current() && current()->thrown_)
+            std::rethrow_exception(std::exchange(current()->thrown_, nullptr));
+    }
+
+  private:
+    static Progress *&current() {
+        static thread_local Progress *progress = nullptr;
+        return progress;
+    }
+    static void set(Progress *progress) {
+        if (const cusStatus status = cusSetProgress(&call, progress))
+            throw Error(status);
+    }
+    static int call(void *user, double done, double seconds_left) noexcept {
+        Progress &self = *static_cast<Progress *>(user);
+        try {
+            return !self.function_(done, seconds_left);
+        } catch (...) {
+            self.thrown_ = std::current_exception();
+            return 1;
+        }
+    }
+    Function function_;
+    Progress *outer_;
+    std::exception_ptr thrown_;
+};
+
 // Throws Error unless the status is CUS_OK.
 inline void check(cusStatus status) {
+    Progress::rethrow();
     if (status != CUS_OK)
         throw Error(status);
 }

@@ -68,7 +68,7 @@ cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cu
     CUSI_TRACE;
     CUSI_NOT_NULL("cusEventReaderOpen", reader);
     CUSI_NOT_NULL("cusEventReaderOpen", path);
-    return createReader(reader, path, NULL, 0, options);
+    return CUSI_LONG("cusEventReaderOpen", createReader(reader, path, NULL, 0, options));
 }
 
 cusStatus cusEventReaderOpenMemory(cusEventReader **reader, const void *data, size_t size,
@@ -76,7 +76,7 @@ cusStatus cusEventReaderOpenMemory(cusEventReader **reader, const void *data, si
     CUSI_TRACE;
     CUSI_NOT_NULL("cusEventReaderOpenMemory", reader);
     CUSI_NOT_NULL("cusEventReaderOpenMemory", data);
-    return createReader(reader, NULL, data, size, options);
+    return CUSI_LONG("cusEventReaderOpenMemory", createReader(reader, NULL, data, size, options));
 }
 
 void cusEventReaderClose(cusEventReader *reader) {
@@ -136,7 +136,7 @@ static cusStatus readValid(cusEventReader *reader, size_t n, CusiEvents out, siz
         reader->counts.events += kept;
         *got += kept;
         if (status != CUS_OK)
-            return keepFailure(&reader->failure, status);
+            return status == CUS_ERROR_CANCELLED ? status : keepFailure(&reader->failure, status);
         if (!count)
             break;
     }
@@ -150,6 +150,8 @@ static cusStatus eventReaderRead(cusEventReader *reader, size_t capacity, uint16
     if (reader->failure.status != CUS_OK)
         return cusi_fail(reader->failure.status, "%s", reader->failure.message);
     const int needs_scratch = !(x && y && p && t);
+    const int64_t likely = eventio_likelyLeft(reader, reader->index);
+    cusi_part(cusi_progress(), 1, (uint64_t)likely < capacity ? likely : (int64_t)capacity);
     while (*count < capacity) {
         size_t n = capacity - *count, got = 0;
         const CusiEvents out = {x ? x + *count : reader->scratch.x, y ? y + *count : reader->scratch.y,
@@ -169,7 +171,8 @@ static cusStatus eventReaderRead(cusEventReader *reader, size_t capacity, uint16
 cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
                              size_t *count) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventReaderRead", reader, NULL, eventReaderRead(reader, capacity, x, y, p, t, count));
+    CUSI_GUARDED("cusEventReaderRead", reader, NULL,
+                 CUSI_LONG("cusEventReaderRead", eventReaderRead(reader, capacity, x, y, p, t, count)));
 }
 
 /* ---- Triggers ------------------------------------------------------------------------------------------------------ */
@@ -183,12 +186,18 @@ static cusStatus readTriggers(cusEventReader *reader, size_t capacity, cusEventT
     if (failure->status != CUS_OK)
         return cusi_fail(failure->status, "%s", failure->message);
     const cusStatus status = reader->methods->readTriggers(reader, capacity, triggers, count);
+    if (status == CUS_ERROR_CANCELLED) {
+        reader->methods->rewindTriggers(reader);
+        *count = 0;
+        return status;
+    }
     return status == CUS_OK ? CUS_OK : keepFailure(failure, status);
 }
 
 cusStatus cusEventReaderReadTriggers(cusEventReader *reader, size_t capacity, cusEventTrigger *triggers, size_t *count) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventReaderReadTriggers", reader, NULL, readTriggers(reader, capacity, triggers, count));
+    CUSI_GUARDED("cusEventReaderReadTriggers", reader, NULL,
+                 CUSI_LONG("cusEventReaderReadTriggers", readTriggers(reader, capacity, triggers, count)));
 }
 
 static cusStatus rewindTriggers(cusEventReader *reader) {
@@ -204,11 +213,35 @@ cusStatus cusEventReaderRewindTriggers(cusEventReader *reader) {
 
 /* ---- Seeking ------------------------------------------------------------------------------------------------------- */
 
+/* What a seek changes, beside the place of the method. */
+typedef struct Place {
+    uint64_t index, mark;
+    int64_t last_time;
+    cusStatus failure;
+    cusEventCounts counts;
+} Place;
+
+static Place placeOf(const cusEventReader *reader) {
+    return (Place){reader->index, reader->mark, reader->last_time, reader->failure.status, reader->counts};
+}
+
+static cusStatus stay(cusEventReader *reader, const Place *place, cusStatus status) {
+    reader->index = place->index;
+    reader->mark = place->mark;
+    reader->last_time = place->last_time;
+    reader->failure.status = place->failure;
+    reader->counts = place->counts;
+    return status;
+}
+
 static cusStatus seek(cusEventReader *reader, uint64_t index) {
+    const Place before = placeOf(reader);
     reader->mark = 0;
     reader->failure.status = CUS_OK;
     reader->last_time = -1;
     const cusStatus status = reader->methods->seekIndex(reader, index);
+    if (status == CUS_ERROR_CANCELLED)
+        return stay(reader, &before, status);
     reader->counts = (cusEventCounts){0};
     return status == CUS_OK ? status : keepFailure(&reader->failure, status);
 }
@@ -221,16 +254,23 @@ static cusStatus eventReaderSeekIndex(cusEventReader *reader, int64_t index) {
 
 cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventReaderSeekIndex", reader, NULL, eventReaderSeekIndex(reader, index));
+    CUSI_GUARDED("cusEventReaderSeekIndex", reader, NULL,
+                 CUSI_LONG("cusEventReaderSeekIndex", eventReaderSeekIndex(reader, index)));
 }
 
 static cusStatus eventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
+    const Place before = placeOf(reader);
     reader->failure.status = CUS_OK;
     uint64_t found = 0;
     const cusStatus status = reader->methods->findTime(reader, time, &found);
+    if (status == CUS_ERROR_CANCELLED)
+        return stay(reader, &before, status);
     if (status != CUS_OK)
         return keepFailure(&reader->failure, status);
-    CUS_TRY(seek(reader, found));
+    const int silent = cusi_setSilence(1); /* it is near */
+    const cusStatus sought = seek(reader, found);
+    cusi_setSilence(silent);
+    CUS_TRY(sought);
     if (index)
         *index = (int64_t)found;
     return CUS_OK;
@@ -238,5 +278,6 @@ static cusStatus eventReaderSeekTime(cusEventReader *reader, int64_t time, int64
 
 cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventReaderSeekTime", reader, NULL, eventReaderSeekTime(reader, time, index));
+    CUSI_GUARDED("cusEventReaderSeekTime", reader, NULL,
+                 CUSI_LONG("cusEventReaderSeekTime", eventReaderSeekTime(reader, time, index)));
 }

@@ -20,8 +20,11 @@
 #include "event_checks.h"
 #include "eventio/source.h"
 #include "guard.h"
+#include "progress.h"
 
-/* Implemented by each family of formats. Events are passed on as stored; reader.c validates them. */
+/* Implemented by each family of formats. Events are passed on as stored; reader.c validates them. Events are the steps of
+ * cusi_progress(). After a cancel, seekIndex, findTime and countEvents have left the reader where it was, and `read` gives the events
+ * that it has read. */
 typedef struct EventReaderMethods {
     /* The next events, up to n. Fewer only at the end or before an error, which is returned with them. */
     cusStatus (*read)(cusEventReader *reader, size_t n, CusiEvents out, size_t *count);
@@ -66,6 +69,9 @@ struct cusEventReader {
     EventFailure failure; /* until the next seek */
     EventFailure trigger_failure;
 };
+
+/* How many events are probably left to read, for progress. */
+int64_t eventio_likelyLeft(const cusEventReader *reader, uint64_t next);
 
 /* Reads on to event `index`, or to the end if that comes first, and sets reader->index. *next: the number of the event that the method
  * `read` gives next. */

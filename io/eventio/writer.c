@@ -3,9 +3,12 @@
 #include "eventio/hdf5/codec.h"
 #include "eventio/writers/methods.h"
 #include "host.h"
+#include "progress.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { ASKED_EVENTS = 1 << 16 }; /* written at once if cusSetProgress may cancel */
 
 static const int64_t usual_time = (int64_t)1 << 40; /* without an offset that a format adds */
 
@@ -217,12 +220,17 @@ static cusStatus eventWriterWrite(cusEventWriter *w, const cusEventArrays *e) {
     CUS_TRY(checkEvents(w, e));
     if (w->methods->check)
         CUS_TRY(w->methods->check(w, e));
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)e->count);
     for (size_t from = 0, to; from < e->count; from = to) {
         CUS_TRY(releaseTriggers(w, e->t[from]));
         const int64_t end = w->pending_first < w->pending_count ? w->pending[w->pending_first].t : INT64_MAX;
-        for (to = end == INT64_MAX ? e->count : from; to < e->count && e->t[to] < end;)
+        const size_t most = progress->callback && e->count - from > ASKED_EVENTS ? from + ASKED_EVENTS : e->count;
+        for (to = end == INT64_MAX ? most : from; to < most && e->t[to] < end;)
             ++to;
         CUS_TRY(writePart(w, e, from, to));
+        cusi_step(progress, (int64_t)(to - from));
+        CUS_TRY(w->failure = cusi_proceed(progress)); /* a part of the events is in the file */
     }
     return CUS_OK;
 }
@@ -238,7 +246,7 @@ cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *
         CUSI_NOT_NULL(function, p);
         CUSI_NOT_NULL(function, t);
     }
-    CUSI_GUARDED(function, writer, NULL, eventWriterWrite(writer, &events));
+    CUSI_GUARDED(function, writer, NULL, CUSI_LONG(function, eventWriterWrite(writer, &events)));
 }
 
 static void freeWriter(cusEventWriter *w) {

@@ -1,6 +1,7 @@
 /* Entry points of the event generator, for both backends. */
 #include "check.h"
 #include "eventgen/backend.h"
+#include "progress.h"
 
 #include <limits.h>
 #include <math.h>
@@ -128,6 +129,7 @@ static cusStatus push(cusEventGenerator *generator, const cusMat *frame, int64_t
     CUS_TRY(checkTime(function, g, g->time, time));
     const EventgenBatch batch = {frame, &time, 1, g->time};
     const uint64_t count = eventgen_host_count(g, &batch);
+    CUS_TRY(cusi_proceed(cusi_progress()));
     cusEventBuffers out;
     CUS_TRY(eventgen_host_arrays(function, g, count, &out));
     CUS_TRY(eventgen_host_make(function, g, &batch, &out, count));
@@ -138,7 +140,8 @@ static cusStatus push(cusEventGenerator *generator, const cusMat *frame, int64_t
 
 cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time, cusEventArrays *events) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventGeneratorPush", generator, NULL, push(generator, frame, time, events));
+    CUSI_GUARDED("cusEventGeneratorPush", generator, NULL,
+                 CUSI_LONG("cusEventGeneratorPush", push(generator, frame, time, events)));
 }
 
 static cusStatus checkBatch(const char *function, const cusEventGenerator *g, const EventgenBatch *batch) {
@@ -179,6 +182,7 @@ static cusStatus checkOutput(const char *function, const cusEventGenerator *g, c
 static cusStatus runHost(const char *function, cusEventGenerator *g, const EventgenBatch *batch,
                          const cusEventBuffers *events, cusEventsGenerated *generated) {
     const uint64_t count = eventgen_host_count(g, batch);
+    CUS_TRY(cusi_proceed(cusi_progress()));
     const int fits = count <= events->capacity;
     if (fits)
         CUS_TRY(eventgen_host_make(function, g, batch, events, count));
@@ -211,7 +215,7 @@ cusStatus cusEventGeneratorRun(cusEventGenerator *generator, const cusMat *frame
                                const cusEventBuffers *events, cusEventsGenerated *generated, cusStream stream) {
     CUSI_TRACE;
     CUSI_GUARDED("cusEventGeneratorRun", generator, stream,
-                 run(generator, frames, times, count, events, generated, stream));
+                 CUSI_LONG("cusEventGeneratorRun", run(generator, frames, times, count, events, generated, stream)));
 }
 
 static cusStatus checkRun(cusEventGenerator *generator, cusEventsGenerated *generated, cusStream stream) {
@@ -230,5 +234,6 @@ static cusStatus checkRun(cusEventGenerator *generator, cusEventsGenerated *gene
 
 cusStatus cusEventGeneratorCheck(cusEventGenerator *generator, cusEventsGenerated *generated, cusStream stream) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventGeneratorCheck", generator, stream, checkRun(generator, generated, stream));
+    CUSI_GUARDED("cusEventGeneratorCheck", generator, stream,
+                 CUSI_LONG("cusEventGeneratorCheck", checkRun(generator, generated, stream)));
 }

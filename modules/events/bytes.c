@@ -4,6 +4,7 @@
 #include "check.h"
 #include "device.h"
 #include "events/pipeline.h"
+#include "progress.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,13 +97,17 @@ static cusStatus pushOnHost(cusEventPipeline *s, const char *function, const uin
     const cusEventBuffers to = {
         b->decoded[0].data, b->decoded[1].data, b->decoded[2].data, b->decoded[3].data, HOST_EVENTS, NULL, 0};
     cusEventDecoded done;
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)size);
     do {
         const cusStatus status = cusEventDecoderRun(b->decoder, bytes, size, &to, &done, NULL);
         if (status != CUS_OK && status != CUS_ERROR_CAPACITY && status != CUS_ERROR_FORMAT)
             return status;
         s->counts.decoded = done.counts;
         const cusEventArrays events = {to.x, to.y, to.p, to.t, (size_t)done.count, CUS_HOST};
-        CUS_TRY(eventsPush(s, function, &events));
+        CUS_TRY(CUSI_LONG(function, eventsPush(s, function, &events)));
+        cusi_step(progress, (int64_t)done.used);
+        CUS_TRY(cusi_proceed(progress));
         bytes += done.used;
         size -= (size_t)done.used;
     } while (done.status == CUS_ERROR_CAPACITY);
@@ -243,12 +248,16 @@ static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t 
     Rest rest = {bytes, size, pieceOf(b, size),
                  CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
     size_t pieces[BUFFERS];
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)size);
     for (int k = 0; k < BUFFERS - 1; ++k)
         CUS_TRY(upload(s, &rest, k, &pieces[k]));
     for (int k = 0, last = BUFFERS - 1; pieces[k] > 0; last = k, k = (k + 1) % BUFFERS) {
         CUS_TRY(upload(s, &rest, last, &pieces[last]));
         CUS_TRY(cusStreamWaitEvent(s->compute, b->uploaded[k]));
         CUS_TRY(decode(s, b->device[k].data, pieces[k]));
+        cusi_step(progress, (int64_t)pieces[k]);
+        CUS_TRY(cusi_proceed(progress));
     }
     return CUS_OK;
 }
@@ -265,11 +274,12 @@ static cusStatus pushBytes(cusEventPipeline *s, const void *bytes, size_t size) 
         return status;
     (void)cusi_renamed(function, status);
     if (s->resident) /* the caller's bytes are no longer read */
-        (void)cusStreamSynchronize(s->up);
+        (void)cusi_deviceFinish(function, s->up);
     return s->bytes->damaged ? status : eventsRemember(s, status);
 }
 
 cusStatus cusEventPipelinePushBytes(cusEventPipeline *pipeline, const void *bytes, size_t size) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventPipelinePushBytes", pipeline, NULL, pushBytes(pipeline, bytes, size));
+    CUSI_GUARDED("cusEventPipelinePushBytes", pipeline, NULL,
+                 CUSI_LONG("cusEventPipelinePushBytes", pushBytes(pipeline, bytes, size)));
 }

@@ -1,6 +1,7 @@
 /* Entry points of events: representations, and the stacker, for both backends. */
 #include "check.h"
 #include "events/backend.h"
+#include "progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -265,7 +266,8 @@ cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, 
                         size_t window_count, cusMat *frames, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusEventStack";
-    CUSI_GUARDED(function, stacker, stream, stack(function, stacker, events, windows, NULL, window_count, frames, stream));
+    CUSI_GUARDED(function, stacker, stream,
+                 CUSI_LONG(function, stack(function, stacker, events, windows, NULL, window_count, frames, stream)));
 }
 
 cusStatus cusEventStackSpans(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
@@ -273,7 +275,8 @@ cusStatus cusEventStackSpans(cusEventStacker *stacker, const cusEventArrays *eve
     CUSI_TRACE;
     static const char function[] = "cusEventStackSpans";
     CUSI_NOT_NULL(function, spans);
-    CUSI_GUARDED(function, stacker, stream, stack(function, stacker, events, windows, spans, window_count, frames, stream));
+    CUSI_GUARDED(function, stacker, stream,
+                 CUSI_LONG(function, stack(function, stacker, events, windows, spans, window_count, frames, stream)));
 }
 
 static cusStatus skippedEvents(const char *function, cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {
@@ -287,5 +290,5 @@ static cusStatus skippedEvents(const char *function, cusEventStacker *stacker, u
 cusStatus cusEventStackerSkipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusEventStackerSkipped";
-    CUSI_GUARDED(function, stacker, stream, skippedEvents(function, stacker, skipped, stream));
+    CUSI_GUARDED(function, stacker, stream, CUSI_LONG(function, skippedEvents(function, stacker, skipped, stream)));
 }

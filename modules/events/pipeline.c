@@ -4,6 +4,7 @@
 #include "check.h"
 #include "device.h"
 #include "events/pipeline.h"
+#include "progress.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -155,7 +156,7 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
     const cusStream streams[] = {pipeline->up, pipeline->compute, pipeline->down};
     for (int i = 0; i < 3; ++i)
         if (streams[i])
-            (void)cusStreamSynchronize(streams[i]);
+            (void)cusi_deviceFinish("cusEventPipelineDestroy", streams[i]);
     for (int k = 0; k < EVENTS_SLOTS; ++k) {
         Slot *slot = &pipeline->slots[k];
         for (int i = 0; i < EVENTS_ARRAYS; ++i) {
@@ -451,6 +452,9 @@ static size_t toComplete(const cusEventPipeline *s, const View *view) {
 static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
     const uint64_t before = s->pushed;
     const int direct = isDirect(s, events);
+    CusiProgress *const progress = cusi_progress();
+    size_t reported = 0;
+    cusi_part(progress, 1, (int64_t)events->count);
     s->pushed += events->count;
     s->counts.events += events->count;
     for (size_t at = 0; at < events->count;) {
@@ -458,6 +462,9 @@ static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
                            .start = before + at,
                            .count = events->count - at};
         size_t take = rest.count;
+        cusi_step(progress, at > reported ? (int64_t)(at - reported) : 0);
+        CUS_TRY(cusi_proceed(progress));
+        reported = at > reported ? at : reported;
         if (s->held == 0) {
             const size_t ready = direct ? plan(s, &rest, 0) : 0;
             if (ready > 0 && (ready == s->batch || s->options.compute == CUS_HOST ||
@@ -532,7 +539,7 @@ cusStatus eventsPush(cusEventPipeline *s, const char *function, const cusEventAr
     }
     cusStatus status = push(s, &good);
     if (s->up) { /* even after an error the caller's arrays are no longer read; staged events may still be uploading */
-        const cusStatus passed = isDirect(s, &good) ? cusStreamSynchronize(s->up) : CUS_OK;
+        const cusStatus passed = isDirect(s, &good) ? cusi_deviceFinish(function, s->up) : CUS_OK;
         status = status == CUS_OK ? passed : status;
     }
     CUS_TRY(eventsRemember(s, status));
@@ -556,7 +563,7 @@ static cusStatus checkedPush(cusEventPipeline *s, const cusEventArrays *events) 
 
 cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventPipelinePush", pipeline, NULL, checkedPush(pipeline, events));
+    CUSI_GUARDED("cusEventPipelinePush", pipeline, NULL, CUSI_LONG("cusEventPipelinePush", checkedPush(pipeline, events)));
 }
 
 static cusStatus flush(cusEventPipeline *s) {
@@ -578,7 +585,7 @@ static cusStatus checkedFlush(cusEventPipeline *s) {
 
 cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventPipelineFlush", pipeline, NULL, checkedFlush(pipeline));
+    CUSI_GUARDED("cusEventPipelineFlush", pipeline, NULL, CUSI_LONG("cusEventPipelineFlush", checkedFlush(pipeline)));
 }
 
 static cusStatus query(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
@@ -592,5 +599,5 @@ static cusStatus query(cusEventPipeline *pipeline, cusEventPipelineCounts *count
 
 cusStatus cusEventPipelineQuery(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventPipelineQuery", pipeline, NULL, query(pipeline, counts));
+    CUSI_GUARDED("cusEventPipelineQuery", pipeline, NULL, CUSI_LONG("cusEventPipelineQuery", query(pipeline, counts)));
 }

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "device.h"
 #include "framediff/backend.h"
+#include "progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -111,7 +112,7 @@ static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace
     mat->rows = rows;
     mat->cols = cols;
     mat->type = type;
-    return cusStreamSynchronize(NULL);
+    return cusi_deviceFinish("cusMatSetZero", NULL);
 }
 
 /* Checks that `frame` has the shape of `state`, the frame that `owner` keeps. */
@@ -165,7 +166,7 @@ static cusStatus allocateDiff(cusSparseDiff *diff, int rows, int mask_cols, cusS
     CUS_TRY(cusMatSetZero(&diff->count, NULL));
     if (mask_cols > 0)
         CUS_TRY(cusMatCreate(&diff->mask, rows, mask_cols, CUS_8UC1, space));
-    return space == CUS_DEVICE ? cusStreamSynchronize(NULL) : CUS_OK;
+    return space == CUS_DEVICE ? cusi_deviceFinish("cusSparseDiffCreate", NULL) : CUS_OK;
 }
 
 cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type, uint32_t capacity, int with_mask,
@@ -214,7 +215,7 @@ cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStre
         CUS_TRY(cusi_refuseCapture("cusSparseDiffCount", stream, "the call waits for it"));
         cusMat host = CUS_MAT_INIT;
         CUS_TRY(cusMatWrap(&host, 1, 1, CUS_32SC1, CUS_HOST, &found, 0));
-        CUS_TRY(cusMatDownload(&diff->count, &host, stream));
+        CUS_TRY(CUSI_LONG("cusSparseDiffCount", cusMatDownload(&diff->count, &host, stream)));
         CUS_TRY(cusStreamSynchronize(stream));
     } else {
         found = *(const uint32_t *)diff->count.data;

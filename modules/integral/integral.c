@@ -110,7 +110,7 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
     if (status == CUS_OK && space == CUS_DEVICE)
         status = cusMatSetZero(&created->workspace, NULL);
     if (status == CUS_OK && space == CUS_DEVICE)
-        status = cusStreamSynchronize(NULL);
+        status = cusi_deviceFinish(function, NULL);
     if (status == CUS_OK)
         status = cusi_guardCreate(function, &created->guard, space);
     if (status != CUS_OK) {

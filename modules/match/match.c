@@ -5,6 +5,7 @@
 #include "match/scores.h"
 #include "match/dots/dots.h"
 #include "match/fft/fft.h"
+#include "progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,8 +155,10 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, Matc
     if (!m->integer && m->method >= CUS_MATCH_CCOEFF)
         m->samples = m->n < MATCH_LANES ? (int)m->n : MATCH_LANES;
     const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 0.2, m->templates);
     cusStatus status = CUS_OK;
-    for (int k = 0; k < m->templates && status == CUS_OK; ++k) {
+    for (int k = 0; k < m->templates && status == CUS_OK; ++k, cusi_step(progress, 1)) {
         const char *one = (const char *)data + (size_t)k * bytes;
         int finite = 1;
         for (size_t i = 0; i < elements; ++i)
@@ -165,6 +168,7 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, Matc
             break;
         }
         sumTemplate(m, one, mask, elements, &sums[k]);
+        status = cusi_proceed(progress);
     }
     if (status == CUS_OK)
         status = CUSI_BACKEND(f, made->space, match_host_prepare(made, data, mask, sums),
@@ -331,7 +335,7 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
         status = match_cuda_algorithm(&made->model, o.algorithm, &made->algorithm);
 #endif
     if (status == CUS_OK)
-        status = fetchAndPrepare(f, made, templates, o.mask, stream);
+        status = CUSI_LONG(f, fetchAndPrepare(f, made, templates, o.mask, stream));
     if (status == CUS_OK)
         status = cusi_guardCreate(f, &made->guard, made->space);
 #ifdef CUSI_WITH_CUDA
@@ -423,14 +427,17 @@ static cusStatus runObject(const char *f, cusMatcher *matcher, const cusMat *fra
         CUS_TRY(cusi_refuseCapture(f, stream, "scores would not be part of the graph"));
     if (scores)
         CUS_TRY(createMaps(f, matcher, frames, scores));
-    for (int i = 0; i < m->frames; ++i) {
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, m->frames);
+    for (int i = 0; i < m->frames; ++i, cusi_step(progress, 1)) {
         const cusMat *frame = &frames[i];
         if (matcher->floats.data) {
             CUS_TRY(CUSI_BACKEND(f, matcher->space, toFloats(frame, &matcher->floats),
                                  match_cuda_toFloats(frame, &matcher->floats, stream)));
             frame = &matcher->floats;
         }
-        CUS_TRY(CUSI_BACKEND(f, matcher->space, match_host_run(matcher, i, frame, scores ? scores + i * m->count : NULL),
+        CUS_TRY(CUSI_BACKEND(f, matcher->space,
+                             CUSI_LONG(f, match_host_run(matcher, i, frame, scores ? scores + i * m->count : NULL)),
                              match_cuda_run(matcher, i, frame, scores, stream)));
     }
     return CUS_OK;
@@ -439,7 +446,7 @@ static cusStatus runObject(const char *f, cusMatcher *matcher, const cusMat *fra
 cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
     CUSI_TRACE;
     const char *f = "cusMatcherRun";
-    CUSI_GUARDED(f, matcher, stream, runObject(f, matcher, frame, scores, stream));
+    CUSI_GUARDED(f, matcher, stream, CUSI_LONG(f, runObject(f, matcher, frame, scores, stream)));
 }
 
 static cusStatus get(const char *f, cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found,
@@ -468,7 +475,7 @@ static cusStatus get(const char *f, cusMatcher *matcher, int index, cusMatch *ma
 cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found, cusStream stream) {
     CUSI_TRACE;
     const char *f = "cusMatcherGet";
-    CUSI_GUARDED(f, matcher, stream, get(f, matcher, index, matches, capacity, found, stream));
+    CUSI_GUARDED(f, matcher, stream, CUSI_LONG(f, get(f, matcher, index, matches, capacity, found, stream)));
 }
 
 cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view) {
@@ -491,8 +498,10 @@ static cusStatus inspect(const char *f, cusMatcher *matcher, const cusMat *frame
     CUS_TRY(checkFrames(f, matcher, frame, CUS_8UC3));
     CUS_TRY(cusi_checkHsvRange(f, range));
     CUSI_REQUIRE(min_fill >= 0 && min_fill <= 1, CUS_ERROR_VALUE, "%s: min_fill is %g, expected 0..1", f, min_fill);
-    for (int i = 0; i < matcher->model.frames; ++i)
-        CUS_TRY(CUSI_BACKEND(f, matcher->space, match_host_inspect(matcher, i, &frame[i], range, min_fill),
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, matcher->model.frames);
+    for (int i = 0; i < matcher->model.frames; ++i, cusi_step(progress, 1))
+        CUS_TRY(CUSI_BACKEND(f, matcher->space, CUSI_LONG(f, match_host_inspect(matcher, i, &frame[i], range, min_fill)),
                              match_cuda_inspect(matcher, i, &frame[i], range, min_fill, stream)));
     return CUS_OK;
 }
@@ -501,5 +510,5 @@ cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusH
                             cusStream stream) {
     CUSI_TRACE;
     const char *f = "cusMatcherInspect";
-    CUSI_GUARDED(f, matcher, stream, inspect(f, matcher, frame, range, min_fill, stream));
+    CUSI_GUARDED(f, matcher, stream, CUSI_LONG(f, inspect(f, matcher, frame, range, min_fill, stream)));
 }

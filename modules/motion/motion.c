@@ -2,6 +2,7 @@
 #include "check.h"
 #include "device.h"
 #include "motion/backend.h"
+#include "progress.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -185,8 +186,10 @@ cusStatus cusMotionDetectorResults(const cusMotionDetector *detector, cusMotionR
 static cusStatus copyOut(const char *function, cusSpace space, void *to, const void *from, size_t bytes, cusStream stream) {
     if (!to)
         return CUS_OK;
-    if (space == CUS_DEVICE)
+    if (space == CUS_DEVICE) {
+        CUS_TRY(cusi_deviceWaitToDownload(function, to, stream));
         return cusi_deviceCopy(function, to, bytes, from, bytes, bytes, 1, stream);
+    }
     memcpy(to, from, bytes);
     return CUS_OK;
 }
@@ -209,7 +212,8 @@ static cusStatus get(cusMotionDetector *detector, int camera, int count, cusMoti
 cusStatus cusMotionDetectorGet(cusMotionDetector *detector, int camera, int count, cusMotionStatus *status,
                                cusMotionBox *boxes, cusMotionTrack *tracks, cusStream stream) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusMotionDetectorGet", detector, stream, get(detector, camera, count, status, boxes, tracks, stream));
+    CUSI_GUARDED("cusMotionDetectorGet", detector, stream,
+                 CUSI_LONG("cusMotionDetectorGet", get(detector, camera, count, status, boxes, tracks, stream)));
 }
 
 static cusStatus maskOf(cusMotionDetector *detector, int camera, cusMat *mask, cusStream stream) {

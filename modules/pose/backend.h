@@ -4,6 +4,7 @@
 
 #include "guard.h"
 #include "pose/bound.h"
+#include "progress.h"
 
 #include "cusight/pose.h"
 

@@ -229,10 +229,12 @@ void pose_destroyScratch(PoseScratch *scratch, int threads) {
 static int listAll(cusPoseMatcher *m, PoseScratch *scratch, int threads) {
     (void)threads; /* unused without OpenMP */
     int ok = 1;
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, pose_count(m));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int i = 0; i < pose_count(m); ++i) {
         Pose *const p = &m->poses[i];
-        if (pose_positionRows(m, p) == 0)
+        if (cusi_step(progress, 1) || pose_positionRows(m, p) == 0)
             continue;
         PoseScratch *const s = &scratch[cusi_threadNumber()];
         pose_load(m, s, i);
@@ -250,14 +252,18 @@ static int listAll(cusPoseMatcher *m, PoseScratch *scratch, int threads) {
 
 cusStatus pose_prepare(const char *function, cusPoseMatcher *m, size_t fine_step) {
     const int threads = cusi_maxThreads();
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 0.3, pose_count(m));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int i = 0; i < pose_count(m); ++i)
-        measure(m, &m->poses[i]);
+        if (!cusi_step(progress, 1))
+            measure(m, &m->poses[i]);
+    CUS_TRY(cusi_proceed(progress));
     chooseLevels(m, fine_step);
     m->blocks = calloc((size_t)pose_count(m) * (size_t)m->levels, sizeof *m->blocks);
     PoseScratch *const scratch = pose_createScratch(m, threads);
     const int ok = m->blocks && scratch && listAll(m, scratch, threads);
     pose_destroyScratch(scratch, threads);
     CUSI_REQUIRE(ok, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
-    return CUS_OK;
+    return cusi_proceed(progress);
 }

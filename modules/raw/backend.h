@@ -6,6 +6,7 @@
 #include "event_checks.h"
 #include "frames.h"
 #include "guard.h"
+#include "progress.h"
 #include "event_words.h"
 
 #ifdef __cplusplus

@@ -104,6 +104,9 @@ cusStatus raw_report(const char *function, cusEventFormat format, const cusEvent
     const uint64_t *detail = decoded->detail;
     if (decoded->status == CUS_OK)
         return CUS_OK;
+    if (decoded->status == CUS_ERROR_CANCELLED)
+        return cusi_fail(CUS_ERROR_CANCELLED, "%s: cancelled after %llu bytes of the piece; pass the rest again", function,
+                         (unsigned long long)decoded->used);
     switch (detail[0]) {
     case RAW_BAD_WORD:
         return cusi_fail(CUS_ERROR_FORMAT, "%s: byte %llu: word of type %x, which %s does not define", function,
@@ -168,7 +171,8 @@ cusStatus cusEventDecoderRun(cusEventDecoder *decoder, const void *bytes, size_t
                              cusEventDecoded *decoded, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusEventDecoderRun";
-    CUSI_GUARDED(function, decoder, stream, runDecoder(function, decoder, bytes, size, events, decoded, stream));
+    CUSI_GUARDED(function, decoder, stream,
+                 CUSI_LONG(function, runDecoder(function, decoder, bytes, size, events, decoded, stream)));
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------------- */
@@ -190,7 +194,7 @@ static cusStatus check(const char *function, cusEventDecoder *decoder, cusEventD
 cusStatus cusEventDecoderCheck(cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusEventDecoderCheck";
-    CUSI_GUARDED(function, decoder, stream, check(function, decoder, decoded, stream));
+    CUSI_GUARDED(function, decoder, stream, CUSI_LONG(function, check(function, decoder, decoded, stream)));
 }
 
 static cusStatus finish(const char *function, cusEventDecoder *decoder, cusStream stream) {
@@ -210,7 +214,7 @@ static cusStatus finish(const char *function, cusEventDecoder *decoder, cusStrea
 cusStatus cusEventDecoderFinish(cusEventDecoder *decoder, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusEventDecoderFinish";
-    CUSI_GUARDED(function, decoder, stream, finish(function, decoder, stream));
+    CUSI_GUARDED(function, decoder, stream, CUSI_LONG(function, finish(function, decoder, stream)));
 }
 
 /* ---- State --------------------------------------------------------------------------------------------------------------- */
@@ -227,7 +231,7 @@ static cusStatus getPlace(const char *function, cusEventDecoder *decoder, cusEve
 cusStatus cusEventDecoderGetState(cusEventDecoder *decoder, cusEventDecoderState *state) {
     CUSI_TRACE;
     static const char function[] = "cusEventDecoderGetState";
-    CUSI_GUARDED(function, decoder, NULL, getPlace(function, decoder, state));
+    CUSI_GUARDED(function, decoder, NULL, CUSI_LONG(function, getPlace(function, decoder, state)));
 }
 
 /* Whether the carried bytes are fewer than a word. Those of frames are passed again. */

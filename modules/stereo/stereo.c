@@ -2,6 +2,7 @@
 #include "check.h"
 #include "device.h"
 #include "host.h"
+#include "progress.h"
 #include "stereo/stages.h"
 
 #include <math.h>
@@ -271,9 +272,11 @@ static cusStatus matchSlices(const char *function, const cusMat *left, const cus
     const int count = left->rows / rows < SLICES ? left->rows / rows : SLICES;
     CUS_TRY(cusMatCreate(slice, rows, left->cols, CUS_16UC1, left->space));
     CUS_TRY(cusMatCreate(host, rows, left->cols, CUS_16UC1, CUS_HOST));
-    for (int k = 0; k < count; ++k) {
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, count);
+    for (int k = 0; k < count; ++k, cusi_step(progress, 1)) {
         const int y = (int)((int64_t)(left->rows - rows) * (2 * k + 1) / (2 * count));
-        CUS_TRY(matchSlice(function, left, right, y, rows, coarse, slice, host, stream));
+        CUS_TRY(CUSI_LONG(function, matchSlice(function, left, right, y, rows, coarse, slice, host, stream)));
         *counted += countShared(host->data, rows, left->cols, histogram);
         *seen += (size_t)rows * (size_t)left->cols;
     }
@@ -336,7 +339,7 @@ cusStatus cusStereoFindShifts(const cusMat *left, const cusMat *right, int *shif
     any.shifts = CUS_STEREO_AUTO;
     CUS_TRY(checkFeatures(function, left, right, &any));
     CUS_TRY(cusi_checkStream(function, left->space, stream));
-    return findShifts(function, left, right, shifts, &o, stream);
+    return CUSI_LONG(function, findShifts(function, left, right, shifts, &o, stream));
 }
 
 static cusStatus elevate(const char *function, const cusMat *left, const cusMat *right, cusMat *out, cusMat *confidence,
@@ -353,24 +356,29 @@ static cusStatus elevate(const char *function, const cusMat *left, const cusMat 
         CUS_TRY(cusi_checkNoOverlap(function, "confidence", confidence, "elevation", out));
     }
     CUS_TRY(cusi_checkStream(function, left->space, stream));
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 0.2, o.shifts == CUS_STEREO_AUTO);
     if (o.shifts == CUS_STEREO_AUTO)
-        CUS_TRY(findShifts(function, left, right, &o.shifts, &o, stream));
+        CUS_TRY(CUSI_LONG(function, findShifts(function, left, right, &o.shifts, &o, stream)));
+    cusi_part(progress, 1, 1);
     CUS_TRY(cusMatCreate(out, left->rows, left->cols, CUS_16UC1, left->space));
     if (confidence)
         CUS_TRY(cusMatCreate(confidence, left->rows, left->cols, CUS_8UC1, left->space));
-    return match(function, left, right, out, confidence, &o, stream);
+    return CUSI_LONG(function, match(function, left, right, out, confidence, &o, stream));
 }
 
 cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *out, const cusStereoOptions *options,
                              cusStream stream) {
     CUSI_TRACE;
-    return elevate("cusStereoElevation", left, right, out, NULL, options, stream);
+    static const char function[] = "cusStereoElevation";
+    return CUSI_LONG(function, elevate(function, left, right, out, NULL, options, stream));
 }
 
 cusStatus cusStereoElevationConfidence(const cusMat *left, const cusMat *right, cusMat *out, cusMat *confidence,
                                        const cusStereoOptions *options, cusStream stream) {
     CUSI_TRACE;
-    return elevate("cusStereoElevationConfidence", left, right, out, confidence, options, stream);
+    static const char function[] = "cusStereoElevationConfidence";
+    return CUSI_LONG(function, elevate(function, left, right, out, confidence, options, stream));
 }
 
 /* ---- Stages that follow ------------------------------------------------------------------------------------------------ */
@@ -405,7 +413,8 @@ cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereo
     CUS_TRY(cusMatCreate(filled, elevation->rows, elevation->cols, type, elevation->space));
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_FILL, elevation, &o, stream));
-    return giveScratch(&scratch, elevation->space, stream, STAGE(fill, elevation->space, elevation, filled, &o, &scratch));
+    return giveScratch(&scratch, elevation->space, stream,
+                       CUSI_LONG(function, STAGE(fill, elevation->space, elevation, filled, &o, &scratch)));
 }
 
 cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream) {
@@ -525,13 +534,17 @@ static cusStatus runStages(const char *function, cusContourMapper *m, const cusM
     cusMat *const unfiltered = o->median ? &m->unfiltered : elevation;
     cusMat *const holes = o->fill != CUS_FILL_NONE ? &m->holes : unfiltered;
     CUS_TRY(STAGE(features, m->space, images, features, 2, o->agreement == CUS_STEREO_CENSUS, o, scratch));
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 0.1, o->shifts == CUS_STEREO_AUTO);
     if (o->shifts == CUS_STEREO_AUTO)
-        CUS_TRY(findShifts(function, &m->left, &m->right, &m->options.shifts, o, stream));
-    CUS_TRY(STAGE(elevation, m->space, &m->left, &m->right, holes, confidence, o, scratch));
+        CUS_TRY(CUSI_LONG(function, findShifts(function, &m->left, &m->right, &m->options.shifts, o, stream)));
+    cusi_part(progress, 0.8, 1);
+    CUS_TRY(CUSI_LONG(function, STAGE(elevation, m->space, &m->left, &m->right, holes, confidence, o, scratch)));
+    cusi_part(progress, 1, 1);
     if (o->speckle_size > 0)
         CUS_TRY(STAGE(speckles, m->space, holes, holes, o, scratch));
     if (o->fill != CUS_FILL_NONE)
-        CUS_TRY(STAGE(fill, m->space, holes, unfiltered, o, scratch));
+        CUS_TRY(CUSI_LONG(function, STAGE(fill, m->space, holes, unfiltered, o, scratch)));
     if (o->median)
         CUS_TRY(STAGE(median, m->space, unfiltered, elevation, o->median));
     return contours ? STAGE(contours, m->space, elevation, contours, o, scratch) : CUS_OK;
@@ -592,12 +605,14 @@ cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusM
                         cusMat *contours, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusContourMap";
-    CUSI_GUARDED(function, mapper, stream, map(function, mapper, left, right, elevation, contours, NULL, stream));
+    CUSI_GUARDED(function, mapper, stream,
+                 CUSI_LONG(function, map(function, mapper, left, right, elevation, contours, NULL, stream)));
 }
 
 cusStatus cusContourMapConfidence(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
                                   cusMat *contours, cusMat *confidence, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusContourMapConfidence";
-    CUSI_GUARDED(function, mapper, stream, map(function, mapper, left, right, elevation, contours, confidence, stream));
+    CUSI_GUARDED(function, mapper, stream,
+                 CUSI_LONG(function, map(function, mapper, left, right, elevation, contours, confidence, stream)));
 }

@@ -29,6 +29,7 @@ from ._match import Matcher, match_dtype, match_template
 from ._motion import Motion, MotionBox, MotionDetector, MotionTrack
 from ._pipeline import EventPipeline, FrameBatch, PipelineCounts
 from ._pose import PoseMatcher, pose_dtype
+from ._progress import progress
 from ._stereo import (
     ContourMapper,
     StereoOptions,
@@ -89,6 +90,7 @@ __all__ = [
     "match_template",
     "noise_view",
     "pose_dtype",
+    "progress",
     "release_workspace",
     "remap",
     "stack_events",

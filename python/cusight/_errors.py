@@ -30,14 +30,15 @@ class Status(IntEnum):
     TRUNCATED = 13
     UNSUPPORTED = 14
     BUSY = 15
+    CANCELLED = 16
 
 
 class Error(Exception):
     """A call was rejected. The message names the function, the argument, its value and what was expected.
 
     Errors are also instances of the built-in class for their kind: TypeError (TYPE), ValueError (NULL, VALUE, SIZE, SPACE,
-    ALIAS, CAPACITY, FORMAT), MemoryError (NO_MEMORY), RuntimeError (NO_CUDA, CUDA, BUSY), OSError (IO), EOFError (TRUNCATED),
-    NotImplementedError (UNSUPPORTED).
+    ALIAS, CAPACITY, FORMAT), MemoryError (NO_MEMORY), RuntimeError (NO_CUDA, CUDA, BUSY, CANCELLED), OSError (IO), EOFError
+    (TRUNCATED), NotImplementedError (UNSUPPORTED).
     """
 
     status: Status
@@ -93,6 +94,10 @@ class BusyError(Error, RuntimeError):
     """Another call is using the object."""
 
 
+class CancelledError(Error, RuntimeError):
+    """The function of cusight.progress has returned False."""
+
+
 _CLASSES: dict[int, type[Error]] = {
     Status.TYPE: ArgumentTypeError,
     Status.NO_MEMORY: OutOfMemoryError,
@@ -103,6 +108,7 @@ _CLASSES: dict[int, type[Error]] = {
     Status.TRUNCATED: TruncatedError,
     Status.UNSUPPORTED: UnsupportedError,
     Status.BUSY: BusyError,
+    Status.CANCELLED: CancelledError,
 }
 
 

@@ -23,6 +23,7 @@ void fail(cusStatus status, const char *format, ...) {
 }
 
 void check(cusStatus status) {
+    raisePending();
     if (status != CUS_OK)
         raise(status, cusLastError());
 }

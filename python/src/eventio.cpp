@@ -12,9 +12,6 @@
 
 namespace cuspy {
 
-// Ctrl-C is checked after pieces of this many events.
-static constexpr size_t PIECE = size_t{1} << 20;
-
 static Reader *openReader(nb::handle source, int width, int height, const std::optional<std::string> &camera, int format,
                           bool skip_bad, int threads, size_t max_memory, size_t max_chunk, bool plugins) {
     cusEventReaderOptions options = cusEventReaderDefaults();
@@ -85,21 +82,12 @@ static nb::tuple read(Reader &self, size_t capacity) {
     const Array x = call.out(nb::none(), "x", {n}, U16), y = call.out(nb::none(), "y", {n}, U16),
                 p = call.out(nb::none(), "p", {n}, U8), t = call.out(nb::none(), "t", {n}, I64);
     size_t total = 0;
-    while (total < capacity) {
-        const size_t wanted = std::min(PIECE, capacity - total);
-        size_t got = 0;
-        cusStatus status = CUS_OK;
-        call.run([&] {
-            status = cusEventReaderRead(reader, wanted, static_cast<uint16_t *>(x.data) + total,
-                                        static_cast<uint16_t *>(y.data) + total, static_cast<uint8_t *>(p.data) + total,
-                                        static_cast<int64_t *>(t.data) + total, &got);
-            return got + total > 0 ? CUS_OK : status;
-        });
-        total += got;
-        if (got < wanted)
-            break;
-        checkSignals();
-    }
+    call.run([&] {
+        const cusStatus status =
+            cusEventReaderRead(reader, capacity, static_cast<uint16_t *>(x.data), static_cast<uint16_t *>(y.data),
+                               static_cast<uint8_t *>(p.data), static_cast<int64_t *>(t.data), &total);
+        return total > 0 && status != CUS_ERROR_CANCELLED ? CUS_OK : status;
+    });
     return nb::make_tuple(x.object, y.object, p.object, t.object, total);
 }
 
@@ -115,7 +103,6 @@ static nb::tuple triggers(Reader &self) {
         all.resize(before + SOME);
         call.run([&] { return cusEventReaderReadTriggers(reader, SOME, &all[before], &got); });
         all.resize(before + got);
-        checkSignals();
     }
     Call made("Recording.triggers");
     made.assume({CUS_HOST, -1}, Framework::NumPy);
@@ -130,42 +117,15 @@ static nb::tuple triggers(Reader &self) {
     return nb::make_tuple(t.object, id.object, value.object);
 }
 
-static bool isHdf5(cusEventFormat format) {
-    return format == CUS_EVENTS_M3ED || format == CUS_EVENTS_DSEC ||
-           (format >= CUS_EVENTS_METAVISION && format <= CUS_EVENTS_MVSEC);
-}
-
-// Formats without an index are decoded up to the place, in steps; Ctrl-C is checked after each.
 static void seekIndex(Reader &self, int64_t index) {
     const Use<cusEventReader> reader(self.handle);
     Call call("Recording.seek_index");
-    cusEventInfo fields = {};
-    check(cusEventReaderInfo(reader, &fields));
-    const bool indexed = isHdf5(fields.format);
-    for (auto step = static_cast<int64_t>(PIECE); !indexed && step < index; step += static_cast<int64_t>(PIECE)) {
-        call.run([&] { return cusEventReaderSeekIndex(reader, step); });
-        checkSignals();
-    }
     call.run([&] { return cusEventReaderSeekIndex(reader, index); });
 }
 
 static int64_t seekTime(Reader &self, int64_t time) {
     const Use<cusEventReader> reader(self.handle);
     Call call("Recording.seek_time");
-    cusEventInfo fields = {};
-    check(cusEventReaderInfo(reader, &fields));
-    const bool indexed = isHdf5(fields.format);
-    for (auto step = static_cast<int64_t>(PIECE); !indexed; step += static_cast<int64_t>(PIECE)) {
-        int64_t reached = 0;
-        size_t got = 0;
-        call.run([&]() -> cusStatus {
-            CUS_TRY(cusEventReaderSeekIndex(reader, step));
-            return cusEventReaderRead(reader, 1, nullptr, nullptr, nullptr, &reached, &got);
-        });
-        checkSignals();
-        if (!got || reached >= time)
-            break;
-    }
     int64_t index = 0;
     call.run([&] { return cusEventReaderSeekTime(reader, time, &index); });
     return index;
@@ -257,14 +217,10 @@ static void writeEvents(Writer &self, nb::handle x, nb::handle y, nb::handle p, 
     const EventsIn in = eventsIn(call, x, y, p, t, static_cast<TimeUnit>(unit));
     if (!in.events.t && in.events.count)
         fail(CUS_ERROR_NULL, "EventWriter.write: t is None, expected times");
-    for (size_t first = 0; first < in.events.count; first += PIECE) {
-        const size_t n = std::min(PIECE, in.events.count - first);
-        call.run([&] {
-            return cusEventWriterWrite(*static_cast<cusEventWriter **>(writer), n, in.events.x + first, in.events.y + first,
-                                       in.events.p + first, in.events.t + first);
-        });
-        checkSignals();
-    }
+    call.run([&] {
+        return cusEventWriterWrite(*static_cast<cusEventWriter **>(writer), in.events.count, in.events.x, in.events.y,
+                                   in.events.p, in.events.t);
+    });
 }
 
 static void finishEvents(Writer &self) {
@@ -316,13 +272,7 @@ static void writeFrames(FrameWriter &self, nb::handle object) {
     if (frames.shape[1] != self.rows)
         fail(CUS_ERROR_SIZE, "FrameWriter.write: frames have %lld rows, expected %d",
              static_cast<long long>(frames.shape[1]), self.rows);
-    for (int64_t i = 0; i < frames.shape[0]; ++i) {
-        cusMat one = mats;
-        one.data = static_cast<char *>(mats.data) + static_cast<size_t>(i) * static_cast<size_t>(self.rows) * mats.step;
-        one.rows = self.rows;
-        call.run([&] { return cusFrameWriterWrite(writer, &one); });
-        checkSignals();
-    }
+    call.run([&] { return cusFrameWriterWrite(writer, &mats); });
 }
 
 static void finishFrames(FrameWriter &self) {

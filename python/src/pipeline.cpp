@@ -146,24 +146,13 @@ static void runWithSink(Pipeline &self, Call &call, Work &&work) {
 }
 
 static void push(Pipeline &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit) {
-    constexpr size_t PIECE = size_t{4} << 20; // Ctrl-C is checked between pieces
     const Use<cusEventPipeline> pipeline(self.handle);
     Call host("EventPipeline.push");
     host.expect({CUS_HOST, -1}, "the pipeline, which takes events in host memory");
     const EventsIn in = eventsIn(host, x, y, p, t, static_cast<TimeUnit>(unit));
     Call call("EventPipeline.push");
     call.assume(self.compute, Framework::NumPy);
-    for (size_t first = 0; first < in.events.count; first += PIECE) {
-        cusEventArrays piece = in.events;
-        piece.x += first;
-        piece.y += first;
-        piece.p += first;
-        if (piece.t)
-            piece.t += first;
-        piece.count = std::min(PIECE, in.events.count - first);
-        runWithSink(self, call, [&] { return cusEventPipelinePush(pipeline, &piece); });
-        checkSignals();
-    }
+    runWithSink(self, call, [&] { return cusEventPipelinePush(pipeline, &in.events); });
 }
 
 // Decodes the next bytes of the recording, at most `count`; false: there was none.

@@ -14,14 +14,22 @@ namespace cuspy {
 
 [[noreturn]] void sleepForEver();
 
-// Releases the GIL while it exists.
+// Releases the GIL while it exists, for one call of the library. A long one asks whether a signal has come and what the function of
+// cusight.progress says: raisePending() then raises what ended it.
 class Released {
   public:
     Released();
     ~Released();
     Released(const Released &) = delete;
     Released &operator=(const Released &) = delete;
+
+  private:
+    const bool asks_;
 };
+void raisePending();
+
+// Sets this thread's function, or None; returns the one before.
+nanobind::object setProgress(nanobind::object function);
 
 // Has it again while it exists, in a function that the library calls on the thread of a Released.
 class Acquired {

@@ -184,6 +184,9 @@ class Dealer {
                 if (!worker.out.push(std::move(job)))
                     break;
             }
+        } catch (const Stop &stop) {
+            if (stop.code() != INTERRUPTED) // otherwise the jobs end here
+                worker.error = std::current_exception();
         } catch (...) {
             worker.error = std::current_exception();
         }

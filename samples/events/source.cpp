@@ -4,6 +4,7 @@
 
 #include "common/app.hpp"
 #include "common/terminal/files.hpp"
+#include "common/terminal/progress.hpp"
 #include "common/output.hpp"
 #include "common/video/standard_input.hpp"
 #include "events/video.hpp"
@@ -111,13 +112,18 @@ class RecordingSource final : public EventSource {
         return size > 0;
     }
     bool seek(uint64_t index) override {
-        return seekable_ && cusEventReaderSeekIndex(reader_, static_cast<int64_t>(index)) == CUS_OK;
+        return seekable_ &&
+               sample::longCalls([&] { return cusEventReaderSeekIndex(reader_, static_cast<int64_t>(index)); }) == CUS_OK;
     }
-    bool seekTime(int64_t time) override { return cusEventReaderSeekTime(reader_, time, nullptr) == CUS_OK; }
+    bool seekTime(int64_t time) override {
+        return sample::longCalls([&] { return cusEventReaderSeekTime(reader_, time, nullptr); }) == CUS_OK;
+    }
     std::vector<cusEventTrigger> triggers() override {
         std::vector<cusEventTrigger> some(4096);
         size_t got = 0;
-        if (cusEventReaderReadTriggers(reader_, some.size(), some.data(), &got) != CUS_OK && problem_.empty())
+        const sample::LongCalls calls;
+        const cusStatus status = cusEventReaderReadTriggers(reader_, some.size(), some.data(), &got);
+        if (status != CUS_OK && status != CUS_ERROR_CANCELLED && problem_.empty()) // interrupted: there are no more
             problem_ = path_ + ": " + sample::lastMessage();
         some.resize(got);
         return some;
@@ -198,7 +204,7 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
             return camera;
         path = input.spool();
     }
-    const cusStatus status = cusEventReaderOpen(&reader, path.c_str(), &options);
+    const cusStatus status = sample::longCalls([&] { return cusEventReaderOpen(&reader, path.c_str(), &options); });
     if (status == CUS_OK)
         return std::make_unique<RecordingSource>(reader, name, s.skip_bad, pinned);
     const std::string message = inOptions(sample::lastMessage());

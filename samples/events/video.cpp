@@ -1,6 +1,7 @@
 #include "events/video.hpp"
 
 #include "common/app.hpp"
+#include "common/terminal/progress.hpp"
 #include "common/video/source.hpp"
 
 #include <opencv2/imgproc.hpp>
@@ -104,7 +105,11 @@ class HostVideo final : public VideoSource {
             if (frames_->count() == 0)
                 return false;
             const cusMat frame = frames_->view();
-            check(cusEventGeneratorPush(generator_, &frame, frames_->times().front(), &events));
+            const sample::LongCalls calls;
+            const cusStatus status = cusEventGeneratorPush(generator_, &frame, frames_->times().front(), &events);
+            if (status == CUS_ERROR_CANCELLED) // interrupted: the video ends here
+                return false;
+            check(status);
         } while (events.count == 0);
         return true;
     }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 namespace match {
 
@@ -35,7 +36,7 @@ class PoseFinder : public Finder {
   public:
     PoseFinder(const PoseSettings &settings, const sample::Device &device, const std::vector<sample::Masked> &templates,
                cv::Size frame)
-        : method_(*settings.method), space_(device.space) {
+        : method_(*settings.method), space_(device.space), limit_(settings.limit) {
         if (space_ == CUS_DEVICE)
             stream_.emplace();
         for (size_t i = 0; i < templates.size(); ++i)
@@ -45,25 +46,55 @@ class PoseFinder : public Finder {
     std::vector<Found> find(const cv::Mat &frame) override {
         cv::cvtColor(frame, host_gray_, cv::COLOR_BGR2GRAY);
         send(host_gray_, gray_);
-        std::vector<Found> found;
-        for (cusight::PoseMatcher &matcher : matchers_) {
-            matcher.run(gray_, stream());
-            found.emplace_back();
-            for (const cusPoseMatch &m : matcher.matches()) {
-                Hit hit = {};
-                hit.x = m.col;
-                hit.y = m.row;
-                hit.score = method_.fromSum(m.score, 1);
-                hit.pixels = static_cast<uint32_t>(m.pixels);
-                hit.filled = -1;
-                hit.pose = Pose{m.x, m.y, m.angle, m.scale};
-                found.back().matches.push_back(hit);
+        std::vector<Found> found(searches_.size());
+        for (size_t i = 0; i < searches_.size(); ++i) {
+            Search &search = searches_[i];
+            if (search.best) {
+                found[i].matches = run(*search.best, i);
+                if (!found[i].matches.empty() && !method_.accepts(found[i].matches.front().score, limit_)) {
+                    found[i].best = found[i].matches.front();
+                    found[i].matches.clear();
+                }
             }
+            if (search.matches && !found[i].best)
+                found[i].matches = run(*search.matches, i);
         }
         return found;
     }
 
   private:
+    // Of one template: first the best without a limit, if it is to be named, then all that are wanted, unless that is the one.
+    struct Search {
+        std::optional<cusight::PoseMatcher> best, matches;
+    };
+
+    std::vector<Hit> run(cusight::PoseMatcher &matcher, size_t index) const {
+        try {
+            matcher.run(gray_, stream());
+        } catch (const cusight::Error &error) {
+            const std::vector<Hit> so_far = error.status() == CUS_ERROR_CANCELLED ? hitsOf(matcher) : std::vector<Hit>();
+            if (so_far.empty())
+                throw;
+            throw Interrupted(index, so_far.front());
+        }
+        return hitsOf(matcher);
+    }
+
+    std::vector<Hit> hitsOf(cusight::PoseMatcher &matcher) const {
+        std::vector<Hit> hits;
+        for (const cusPoseMatch &m : matcher.matches()) {
+            Hit hit = {};
+            hit.x = m.col;
+            hit.y = m.row;
+            hit.score = method_.fromSum(m.score, 1);
+            hit.pixels = static_cast<uint32_t>(m.pixels);
+            hit.filled = -1;
+            hit.pose = Pose{m.x, m.y, m.angle, m.scale};
+            hits.push_back(hit);
+        }
+        return hits;
+    }
+
     void add(const PoseSettings &settings, size_t index, const sample::Masked &given, cv::Size frame) {
         const cv::Mat &picture = given.picture;
         cusPoseOptions options = cusPoseDefaults();
@@ -91,8 +122,18 @@ class PoseFinder : public Finder {
             send(given.mask, mask);
             options.mask = &mask.get();
         }
+        cusPoseOptions best = options;
+        best.score_limit = cusPoseDefaults().score_limit;
+        best.max_matches = 1;
+        best.refine = 0;
+        const bool names_best = settings.names_best && settings.limit;
+        Search search;
         try {
-            matchers_.emplace_back(templ, frame.height, frame.width, options, stream());
+            if (names_best)
+                search.best.emplace(templ, frame.height, frame.width, best, stream());
+            if (!names_best || options.max_matches > 1 || options.refine)
+                search.matches.emplace(templ, frame.height, frame.width, options, stream());
+            searches_.push_back(std::move(search));
         } catch (const cusight::Error &error) {
             if (error.status() == CUS_ERROR_SIZE || error.status() == CUS_ERROR_VALUE)
                 throw sample::Stop(sample::USAGE, error.message());
@@ -116,7 +157,8 @@ class PoseFinder : public Finder {
     const Method &method_;
     const cusSpace space_;
     std::optional<cusight::Stream> stream_;
-    std::vector<cusight::PoseMatcher> matchers_;
+    const std::optional<double> limit_;
+    std::vector<Search> searches_;
     cv::Mat host_gray_;
     cusight::Matrix gray_;
 };

@@ -30,7 +30,15 @@ struct Hit : cusMatch {
 // The matches of a template in a frame.
 struct Found {
     std::vector<Hit> matches;
-    std::optional<cusMatch> best; // if no match is within the limit
+    std::optional<Hit> best; // if no match is within the limit
+};
+
+// Thrown by Finder::find() if the program is interrupted in a search that has something to show.
+class Interrupted : public sample::Stop {
+  public:
+    Interrupted(size_t template_index, const Hit &hit) : Stop(sample::INTERRUPTED, ""), index(template_index), best(hit) {}
+    const size_t index; // of the template
+    const Hit best;     // so far
 };
 
 // Finds all templates in one frame at a time.
@@ -50,6 +58,7 @@ struct PoseSettings {
     int top_k = 1, min_distance = 0;
     std::optional<double> limit; // in the units of the method
     bool refine = false;
+    bool names_best = false; // the best is wanted even if it is beyond the limit
 
     bool any() const { return angles || scales; }
 };

@@ -411,6 +411,64 @@ TEST(CppClasses, WritersRemoveWhatIsNotFinished) {
     EXPECT_EQ(std::remove(frames.c_str()), 0);
 }
 
+// Work that takes some tenths of a second, so that the library asks.
+class AskedWork {
+  public:
+    AskedWork() {
+        cusight::check(cusMatCreate(&holes_, 2000, 2000, CUS_16UC1, CUS_HOST));
+        cusight::check(cusMatSetZero(&holes_, nullptr));
+        *static_cast<uint16_t *>(holes_.data) = 60000;
+        options_.fill = CUS_FILL_RELAX, options_.iterations = 300, options_.tolerance = 0;
+    }
+    void run() { cusight::check(cusStereoFill(&holes_, &filled_, &options_, nullptr)); }
+
+  private:
+    support::Mat holes_, filled_;
+    cusStereoOptions options_ = cusStereoDefaults();
+};
+
+TEST(CppClasses, ProgressIsAskedAndCancels) {
+    AskedWork work;
+    std::vector<double> seen;
+    {
+        const cusight::Progress progress([&](double done, double) {
+            seen.push_back(done);
+            return true;
+        });
+        work.run();
+    }
+    ASSERT_GE(seen.size(), 2u) << "too short to be asked about";
+    EXPECT_EQ(seen.back(), 1);
+    const size_t asked = seen.size();
+    {
+        const cusight::Progress outer([&](double, double) { return false; });
+        {
+            const cusight::Progress inner([](double, double) -> bool { throw std::out_of_range("the function's own"); });
+            EXPECT_THROW(work.run(), std::out_of_range);
+        }
+        try {
+            work.run();
+            ADD_FAILURE() << "not cancelled";
+        } catch (const cusight::Error &error) {
+            EXPECT_EQ(error.status(), CUS_ERROR_CANCELLED);
+            EXPECT_EQ(error.message().rfind("cusStereoFill: cancelled at ", 0), 0u) << error.message();
+        }
+    }
+    work.run(); // nothing is asked any more
+    EXPECT_EQ(seen.size(), asked);
+}
+
+// At the end, too, when the work is done.
+TEST(CppClasses, WhatProgressThrowsIsNotLost) {
+    AskedWork work;
+    const cusight::Progress progress([&](double done, double) {
+        if (done == 1)
+            throw std::out_of_range("at the end");
+        return true;
+    });
+    EXPECT_THROW(work.run(), std::out_of_range);
+}
+
 TEST_P(Cpp, LiveVideo) {
     try {
         cusight::Viewer();

@@ -96,8 +96,13 @@ assert all(90 * 29 + x in green for x in range(32, 37)) and 90 * 29 + 42 not in 
 END
 match 0 "angle 90, scale 1, RMS 0" turned.ppm "${turns[@]}" --method sqdiff --limit 0
 for method in sqdiff-normed ccorr-normed; do match 0 "angle 90, scale 1, " turned.ppm "${turns[@]}" --method $method; done
-match 0 "no match: above 0.8" scene.ppm --template other.ppm --angles 0:90:10 --scales 0.9:1.1:0.1
-json "o['no_match'] == [{'template': 0}] and o['matches'] == 0 and o['angles'] == 10 and o['scales'] == 3" scene.ppm --template other.ppm --angles 0:90:10 --scales 0.9:1.1:0.1
+poses=(scene.ppm --template other.ppm --angles 0:90:10 --scales 0.9:1.1:0.1)
+match 0 "no match: above 0.8 (best 0." "${poses[@]}"
+grep -Eqx "no match: above 0.8 \(best 0\.[0-9]+ at x [0-9.]+, y [0-9.]+, angle [0-9]+, scale [0-9.]+\)" said || fail "the best pose is not named: $(cat said)"
+orange || fail "the best pose is not drawn"
+json "o['matches'] == 0 and o['angles'] == 10 and o['scales'] == 3 and 0 < o['no_match'][0]['score'] < 0.8 and o['no_match'][0]['angle'] in range(0, 91, 10)" "${poses[@]}"
+best=$(sed -n 's/.*(best \([^ ]*\) at \(.*\))/\2, \1/p' said)
+match 0 "first match: $best" "${poses[@]}" --limit -1 # which is the best of all
 json "o['matches'] == 2 and o['first_match'] == {'template': 0, 'rank': 0, 'x': 69.5, 'y': 12.5, 'angle': 0, 'scale': 1, 'score': 1}" both.ppm "${turns[@]}" --top-k 3 --save-matches found.csv
 [ "$(cat found.csv)" = "frame,template,rank,x,y,angle,scale,score
 0,0,0,69.5,12.5,0,1,1
@@ -185,6 +190,33 @@ match 0 "template: 20 x 16, method" scene.ppm --template opaque.png
 match 0 "mask of --mask (5 % of the pixels count)" scene.ppm --template half.png --mask mask.ppm --limit -1
 match 0 "angle 90, scale 1" turned.ppm --template half.png --angles 0:90:90
 match 3 "clear.png is transparent everywhere" scene.ppm --template clear.png
+
+echo "-- a long search that is interrupted"
+python3 - <<'END'
+import random
+for name, side in ("large.pgm", 1200), ("piece.pgm", 80):
+    with open(name, "wb") as f:
+        f.write(b"P5 %d %d 255\n" % (side, side) + random.Random(side).randbytes(side * side))
+END
+# SIGNAL SECONDS: after so many.
+interrupt() {
+    "$bin/cusight-match" large.pgm --template piece.pgm --angles -180:179:0.5 --device cpu --headless --output long.png --json >said 2>err &
+    pid=$!
+    ready $pid
+    sleep "$2"
+    begun=$SECONDS
+    end_with "$1" $pid
+    [ $code = 130 ] || fail "$1 within a search: exit code $code: $(cat said err)"
+    [ $((SECONDS - begun)) -le 10 ] || fail "$1 within a search took $((SECONDS - begun)) s" # 1 s, and what a busy machine adds
+    python3 -c "import json; o = json.load(open('said')); assert o['frames'] == 0 and o['exit_code'] == 130 and 'output' not in o" || fail "an interrupted search says $(cat said)"
+    [ ! -e long.png ] || fail "an interrupted search writes a picture"
+}
+interrupt TERM 1
+for wait in 3 10 30; do # until there is a best so far
+    interrupt INT $wait
+    ! grep -q '"best_so_far": {"template": 0' said || break
+done
+grep -q '"best_so_far": {"template": 0' said || fail "the best so far is not named: $(cat said)"
 
 echo "-- what cannot be"
 for angles in 5:1:2 5:9 400 0:9:0 0:9:-1 a: 0:9:1:2 nan; do

@@ -236,7 +236,10 @@ static size_t wholeBytes(const uint8_t *buffer, size_t n, size_t unit, int at_en
 static cusStatus scanBytes(const cusEventReader *reader, Part *part) {
     uint8_t *buffer = (uint8_t *)reader->scratch.t;
     const size_t capacity = EVENTIO_SCRATCH * sizeof *reader->scratch.t, unit = unitOf(reader->info.format);
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)(part->last - part->first));
     for (uint64_t at = part->first; at < part->last;) {
+        CUS_TRY(cusi_proceed(progress));
         const uint64_t left = part->last - at;
         const int64_t got = eventio_readAt(&reader->source, at, buffer, left < capacity ? (size_t)left : capacity);
         CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderScan: the file cannot be read at byte %llu",
@@ -257,6 +260,7 @@ static cusStatus scanBytes(const cusEventReader *reader, Part *part) {
         else
             scanText(part, buffer, n);
         at += n ? n : (uint64_t)got;
+        cusi_step(progress, got);
     }
     if (part->last_high < 0)
         part->early = part->events;
@@ -291,7 +295,7 @@ static cusStatus scan(cusEventReader *reader, uint64_t part, uint64_t parts, cus
 
 cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventReaderScan", reader, NULL, scan(reader, part, parts, summary));
+    CUSI_GUARDED("cusEventReaderScan", reader, NULL, CUSI_LONG("cusEventReaderScan", scan(reader, part, parts, summary)));
 }
 
 /* ---- Joining ------------------------------------------------------------------------------------------------------- */

@@ -51,7 +51,7 @@ static cusStatus decodePiece(const cusEventReader *reader, TriggerReader *trigge
     triggers->at += done.used;
     *count = (size_t)done.triggers;
     *is_end = got == 0;
-    if (status != CUS_OK && status != CUS_ERROR_CAPACITY)
+    if (status != CUS_OK && status != CUS_ERROR_CAPACITY && status != CUS_ERROR_CANCELLED)
         return cusi_renamed(function, status);
     cusEventDecoderState state;
     CUS_TRY(cusEventDecoderGetState(triggers->decoder, &state));
@@ -67,11 +67,15 @@ cusStatus eventio_readTriggers(const cusEventReader *reader, TriggerReader **tri
     *count = 0;
     if (!*triggers)
         CUS_TRY(openTriggers(reader, triggers));
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)(reader->source.size - (*triggers)->at));
     for (int is_end = 0; *count < n && !is_end;) {
         size_t got = 0;
         const cusStatus status = decodePiece(reader, *triggers, n - *count, out + *count, &got, &is_end);
         *count += got;
         CUS_TRY(status);
+        cusi_step(progress, PIECE);
+        CUS_TRY(cusi_proceed(progress));
     }
     return CUS_OK;
 }

@@ -80,7 +80,7 @@ static cusStatus decodeWords(cusEventReader *reader, WordReader *words, const ui
     addCounts(reader, words, &done.counts);
     *count = (size_t)done.count;
     *used = (size_t)done.used;
-    if (status != CUS_OK && status != CUS_ERROR_CAPACITY) {
+    if (status != CUS_OK && status != CUS_ERROR_CAPACITY && status != CUS_ERROR_CANCELLED) {
         words->lost = 1;
         words->state.index = done.index;
         return cusi_renamed("cusEventReaderRead", status);
@@ -106,6 +106,7 @@ static cusStatus decodeText(cusEventReader *reader, WordReader *words, const uin
 
 static cusStatus readWords(cusEventReader *reader, size_t n, CusiEvents out, size_t *count) {
     WordReader *words = reader->state;
+    CusiProgress *const progress = cusi_progress();
     *count = 0;
     while (*count < n) {
         const size_t skip = (size_t)(position(words) - words->start), have = words->filled - skip, left = n - *count;
@@ -117,11 +118,13 @@ static cusStatus readWords(cusEventReader *reader, size_t n, CusiEvents out, siz
             words->decoder ? decodeWords(reader, words, words->buffer + skip, have, to, capacity, &got, &used)
                            : decodeText(reader, words, words->buffer + skip, have, at_end, to, capacity, &got, &used);
         *count += got;
+        cusi_step(progress, (int64_t)got);
         if (status != CUS_OK) /* the decoder may look past the last event; it reports the damage again */
             return words->decoder && *count == n ? CUS_OK : status;
         const uint64_t last = words->checkpoint_count ? words->checkpoints[words->checkpoint_count - 1].index : 0;
         if (words->state.index >= last + CHECKPOINT_EVENTS)
             CUS_TRY(addCheckpoint(words));
+        CUS_TRY(cusi_proceed(progress));
         if (used || got)
             continue;
         if (at_end) {
@@ -171,26 +174,38 @@ cusStatus eventio_wordsRestore(cusEventReader *reader, const cusEventDecoderStat
     return CUS_OK;
 }
 
+/* After a cancel, goes back to where the reader was. */
+static cusStatus stay(WordReader *words, const WordReader *before, cusStatus status) {
+    if (status != CUS_ERROR_CANCELLED)
+        return status;
+    CUS_TRY(restore(words, &before->state));
+    words->place = before->place;
+    words->lost = before->lost;
+    return status;
+}
+
 /* Decodes forward from the nearest checkpoint, or from the current state if that is nearer. */
 static cusStatus seekWords(cusEventReader *reader, uint64_t index) {
     WordReader *words = reader->state;
+    const WordReader before = *words;
     words->place = words->checkpoints[0];
     size_t k = words->checkpoint_count - 1;
     while (k > 0 && words->checkpoints[k].index > index)
         --k;
     if (words->lost || words->state.index > index || words->checkpoints[k].index > words->state.index)
         CUS_TRY(restore(words, &words->checkpoints[k]));
-    return eventio_readOn(reader, &words->state.index, index);
+    return stay(words, &before, eventio_readOn(reader, &words->state.index, index));
 }
 
 static cusStatus findTimeInWords(cusEventReader *reader, int64_t time, uint64_t *index) {
     WordReader *words = reader->state;
+    const WordReader before = *words;
     words->place = words->checkpoints[0];
     size_t k = words->checkpoint_count - 1;
     while (k > 0 && words->checkpoints[k].time >= time)
         --k;
     CUS_TRY(restore(words, &words->checkpoints[k]));
-    return eventio_readToTime(reader, &words->state.index, time, index);
+    return stay(words, &before, eventio_readToTime(reader, &words->state.index, time, index));
 }
 
 static void closeWords(cusEventReader *reader) {

@@ -6,6 +6,7 @@
 #include "guard.h"
 #include "host.h"
 #include "lzf.h"
+#include "progress.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,18 +110,26 @@ static cusStatus frameWriterWrite(cusFrameWriter *writer, const cusMat *frames) 
                  "%s: frames is %d x %d (rows x cols), expected n * %d x %d", function, frames->rows, frames->cols,
                  w->shape.rows, w->shape.cols);
     const int count = frames->rows / w->shape.rows;
+    CusiProgress *const progress = cusi_progress();
+    const uint64_t before = w->count, end = w->end;
+    cusi_part(progress, 1, count);
     for (int first = 0; first < count; first += w->threads) {
         const int n = count - first < w->threads ? count - first : w->threads;
         packFrames(w, frames, first, n);
         w->failure = storeFrames(w, n, function);
         CUS_TRY(w->failure);
+        if (cusi_step(progress, n)) { /* the next frames overwrite these */
+            w->count = before;
+            w->end = end;
+            return cusi_proceed(progress);
+        }
     }
     return CUS_OK;
 }
 
 cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusFrameWriterWrite", writer, NULL, frameWriterWrite(writer, frames));
+    CUSI_GUARDED("cusFrameWriterWrite", writer, NULL, CUSI_LONG("cusFrameWriterWrite", frameWriterWrite(writer, frames)));
 }
 
 cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {

@@ -320,7 +320,10 @@ cusStatus eventio_readFrames(cusEventReader *reader, size_t capacity, uint8_t *b
     Hdf5Reader *h = reader->state;
     Hdf5Frames *f = h->frames;
     CUSI_REQUIRE(f, CUS_ERROR_VALUE, "%s: expected cusEventReaderDecoder before it", function);
+    CusiProgress *const progress = cusi_progress();
     while (*count < capacity) {
+        cusi_step(progress, 0); /* a frame is short: it is given whole */
+        CUS_TRY(cusi_proceed(progress));
         if (f->at == f->size)
             CUS_TRY(planFrame(h));
         if (f->size == 0)

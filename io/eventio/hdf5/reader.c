@@ -25,6 +25,8 @@ static cusStatus findSignature(const EventSource *source, int *found, uint64_t *
 
 enum { METADATA_BYTES = 32 << 20 }; /* the part of max_memory for the reader without its buffers */
 
+enum { ASKED_EVENTS = 1 << 20 }; /* read at once if cusSetProgress may cancel */
+
 static cusStatus readHdf5(cusEventReader *reader, size_t n, CusiEvents out, size_t *count) {
     Hdf5Reader *h = reader->state;
     *count = 0;
@@ -37,10 +39,20 @@ static cusStatus readHdf5(cusEventReader *reader, size_t n, CusiEvents out, size
     }
     if (n > h->count - h->index)
         n = (size_t)(h->count - h->index);
-    uint8_t *const columns[EVENTIO_COLUMNS] = {(uint8_t *)out.x, (uint8_t *)out.y, out.p, (uint8_t *)out.t};
-    const cusStatus status = eventio_readColumns(h, h->index, n, columns, count);
-    h->index += *count;
-    return status;
+    CusiProgress *const progress = cusi_progress();
+    while (*count < n) {
+        const CusiEvents to = cusi_eventsFrom(out, *count);
+        uint8_t *const columns[EVENTIO_COLUMNS] = {(uint8_t *)to.x, (uint8_t *)to.y, to.p, (uint8_t *)to.t};
+        const size_t left = n - *count, piece = progress->callback && left > ASKED_EVENTS ? ASKED_EVENTS : left;
+        size_t got = 0;
+        const cusStatus status = eventio_readColumns(h, h->index, piece, columns, &got);
+        h->index += got;
+        *count += got;
+        CUS_TRY(status);
+        cusi_step(progress, (int64_t)got);
+        CUS_TRY(cusi_proceed(progress));
+    }
+    return CUS_OK;
 }
 
 static cusStatus seekHdf5(cusEventReader *reader, uint64_t index) {
@@ -178,7 +190,10 @@ static cusStatus readTriggers(cusEventReader *reader, size_t n, cusEventTrigger 
         return CUS_OK;
     if (!h->triggers && !h->without_triggers)
         CUS_TRY(openTriggers(reader, h));
+    CusiProgress *const progress = cusi_progress();
     for (size_t got = 1; h->triggers && *count < n && got;) {
+        cusi_step(progress, 0);
+        CUS_TRY(cusi_proceed(progress));
         const cusStatus status = readPiece(h->triggers, n - *count, out + *count, &got);
         *count += got;
         CUS_TRY(status);

@@ -48,6 +48,9 @@ static size_t lastBefore(const PacketReader *p, uint64_t offset, uint64_t index)
 }
 
 cusStatus eventio_passBlock(PacketReader *p, uint64_t offset) {
+    CusiProgress *const progress = cusi_progress();
+    cusi_step(progress, 0);
+    CUS_TRY(cusi_proceed(progress));
     p->place.offset = offset;
     if (!p->complete) {
         const PacketPlace *last = p->checkpoint_count ? &p->checkpoints[p->checkpoint_count - 1] : NULL;
@@ -79,13 +82,32 @@ static int64_t latest(const int64_t *t, size_t n, int64_t time) {
     return time;
 }
 
+static cusStatus seekPackets(cusEventReader *reader, uint64_t index);
+
+/* After a cancel within a block or a message, goes to the event whose number is `index`. */
+static cusStatus goBack(cusEventReader *reader, uint64_t index, cusStatus status) {
+    PacketReader *p = reader->state;
+    if (status != CUS_ERROR_CANCELLED)
+        return status;
+    const cusEventCounts counts = reader->counts;
+    const int silent = cusi_setSilence(1);
+    p->lost = 1;
+    const cusStatus back = seekPackets(reader, index);
+    cusi_setSilence(silent);
+    reader->counts = counts;
+    return back == CUS_OK ? status : back;
+}
+
 static cusStatus readPackets(cusEventReader *reader, size_t n, CusiEvents out, size_t *count) {
     PacketReader *p = reader->state;
+    CusiProgress *const progress = cusi_progress();
     *count = 0;
     while (*count < n) {
         if (eventio_isMessageDone(p)) {
             int found = 0;
             const cusStatus status = p->format->next(reader, p, &found);
+            if (status == CUS_ERROR_CANCELLED)
+                return goBack(reader, p->place.index, status);
             if (status != CUS_OK) {
                 p->message = (Message){0};
                 p->lost = 1;
@@ -104,6 +126,8 @@ static cusStatus readPackets(cusEventReader *reader, size_t n, CusiEvents out, s
         p->place.time = latest(e.t, got, p->place.time);
         *count += got;
         CUS_TRY(status);
+        cusi_step(progress, (int64_t)got);
+        CUS_TRY(cusi_proceed(progress));
     }
     return CUS_OK;
 }
@@ -111,21 +135,23 @@ static cusStatus readPackets(cusEventReader *reader, size_t n, CusiEvents out, s
 /* Reads forward from the nearest checkpoint, or from the current place if that is nearer. */
 static cusStatus seekPackets(cusEventReader *reader, uint64_t index) {
     PacketReader *p = reader->state;
+    const uint64_t before = p->place.index;
     const PacketPlace *from = &p->checkpoints[lastBefore(p, UINT64_MAX, index)];
     if (p->lost || p->place.index > index || from->index > p->place.index)
         CUS_TRY(eventio_restorePlace(p, from));
-    return eventio_readOn(reader, &p->place.index, index);
+    return goBack(reader, before, eventio_readOn(reader, &p->place.index, index));
 }
 
 /* If the first event of the walk is late enough already, the one wanted may precede it: times in a file's own table may be wrong. */
 static cusStatus findTimeInPackets(cusEventReader *reader, int64_t time, uint64_t *index) {
     PacketReader *p = reader->state;
+    const uint64_t before = p->place.index;
     size_t k = p->checkpoint_count - 1;
     while (k > 0 && p->checkpoints[k].time >= time)
         --k;
     for (size_t step = 1;; step *= 2) {
         CUS_TRY(eventio_restorePlace(p, &p->checkpoints[k]));
-        CUS_TRY(eventio_readToTime(reader, &p->place.index, time, index));
+        CUS_TRY(goBack(reader, before, eventio_readToTime(reader, &p->place.index, time, index)));
         if (k == 0 || *index > p->checkpoints[k].index)
             return CUS_OK;
         k = k > step ? k - step : 0;
@@ -138,13 +164,16 @@ static cusStatus walkToEnd(cusEventReader *reader, PacketReader *p) {
     const cusEventCounts counts = reader->counts;
     cusStatus status = CUS_OK;
     size_t got = 1;
+    cusi_part(cusi_progress(), 1, eventio_likelyLeft(reader, index));
     while (status == CUS_OK && got)
         status = readPackets(reader, EVENTIO_SCRATCH, reader->scratch, &got);
     const uint64_t total = p->place.index;
+    const int silent = cusi_setSilence(1);
     const cusStatus back = seekPackets(reader, index);
+    cusi_setSilence(silent);
     reader->index = next;
     reader->counts = counts;
-    if (status == CUS_ERROR_IO || status == CUS_ERROR_NO_MEMORY)
+    if (status == CUS_ERROR_CANCELLED || status == CUS_ERROR_IO || status == CUS_ERROR_NO_MEMORY)
         return status;
     CUS_TRY(back);
     p->complete = 1;

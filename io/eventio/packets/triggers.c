@@ -40,12 +40,16 @@ static cusStatus takeEvt3(PacketReader *p, size_t n, cusEventTrigger *out, size_
     *count = (size_t)done.triggers;
     m->bytes += done.used;
     m->size -= (size_t)done.used;
-    return status == CUS_OK || status == CUS_ERROR_CAPACITY ? CUS_OK : eventio_describeEvt3(p, status);
+    const int goes_on = status == CUS_OK || status == CUS_ERROR_CAPACITY || status == CUS_ERROR_CANCELLED;
+    return goes_on ? CUS_OK : eventio_describeEvt3(p, status);
 }
 
 static cusStatus readTriggers(cusEventReader *reader, PacketReader *p, size_t n, cusEventTrigger *out, size_t *count) {
+    CusiProgress *const progress = cusi_progress();
     while (*count < n) {
         size_t got = 0;
+        cusi_step(progress, 0);
+        CUS_TRY(cusi_proceed(progress));
         if (eventio_isMessageDone(p)) {
             int found;
             CUS_TRY(p->format->next(reader, p, &found));
@@ -70,7 +74,7 @@ cusStatus eventio_readPacketTriggers(cusEventReader *reader, size_t n, cusEventT
     const cusEventCounts counts = reader->counts;
     const cusStatus status = readTriggers(reader, p->triggers, n, out, count);
     reader->counts = counts;
-    return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
+    return status == CUS_OK || status == CUS_ERROR_CANCELLED ? status : cusi_renamed(function, status);
 }
 
 void eventio_rewindPacketTriggers(cusEventReader *reader) {

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "eventgen/backend.h"
 #include "host.h"
+#include "progress.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,10 +16,10 @@ typedef struct Record {
 } Record;
 
 typedef struct HostState {
-    EventgenPixel *pixels;
-    uint8_t *values;     /* of the last frame */
-    uint64_t *starts;    /* by row: its first event */
-    EventgenWalk *walks; /* a row for each thread */
+    EventgenPixel *pixels, *next_pixels; /* next: the same, unless a run might have been cancelled */
+    uint8_t *values, *next_values;       /* of the last frame */
+    uint64_t *starts;                    /* by row: its first event */
+    EventgenWalk *walks;                 /* a row for each thread */
     int threads;
     Record *unsorted, *sorted;
     size_t capacity; /* of both */
@@ -33,6 +34,8 @@ cusStatus eventgen_host_create(const char *function, cusEventGenerator *generato
     state->threads = cusi_maxThreads();
     state->pixels = malloc(rows * cols * sizeof *state->pixels);
     state->values = malloc(rows * cols);
+    state->next_pixels = state->pixels;
+    state->next_values = state->values;
     state->starts = malloc((rows + 1) * sizeof *state->starts);
     state->walks = malloc((size_t)state->threads * cols * sizeof *state->walks);
     CUSI_REQUIRE(state->pixels && state->values && state->starts && state->walks, CUS_ERROR_NO_MEMORY,
@@ -52,6 +55,10 @@ void eventgen_host_destroy(cusEventGenerator *generator) {
     HostState *const state = generator->state;
     if (!state)
         return;
+    if (state->next_pixels != state->pixels) {
+        free(state->next_pixels);
+        free(state->next_values);
+    }
     free(state->pixels);
     free(state->values);
     free(state->starts);
@@ -100,10 +107,44 @@ static bool reserve(HostState *state, uint64_t count) {
     return state->capacity > 0;
 }
 
+enum { ROWS_AT_ONCE = 4, ASKED_PIXELS = 64, ASKED_EVENTS = 1 << 16 };
+
+/* Of a pass over the frames. */
+static int64_t stepsOf(const cusEventGenerator *g, const EventgenBatch *batch) {
+    return (int64_t)g->rows * g->cols * batch->count;
+}
+
+/* Where the pixels go: to memory of their own if the run may be cancelled, which leaves them as they are. */
+static bool chooseNext(const cusEventGenerator *g, bool apart) {
+    HostState *const state = g->state;
+    const size_t pixels = (size_t)g->rows * (size_t)g->cols;
+    if (apart && state->next_pixels == state->pixels) {
+        EventgenPixel *const next_pixels = malloc(pixels * sizeof *next_pixels);
+        uint8_t *const next_values = malloc(pixels);
+        if (!next_pixels || !next_values) {
+            free(next_pixels);
+            free(next_values);
+            return false;
+        }
+        state->next_pixels = next_pixels;
+        state->next_values = next_values;
+    }
+    return true;
+}
+
+static void swapNext(HostState *state) {
+    EventgenPixel *const pixels = state->pixels;
+    uint8_t *const values = state->values;
+    state->pixels = state->next_pixels;
+    state->values = state->next_values;
+    state->next_pixels = pixels;
+    state->next_values = values;
+}
+
 /* Runs the pixels of row y through the frames. Returns the number of events. records NULL: counts only, else also stores the
  * pixels. */
-static uint64_t runRow(const cusEventGenerator *g, const EventgenBatch *batch, int y, EventgenWalk *walks,
-                       Record *records) {
+static uint64_t runRow(const cusEventGenerator *g, const EventgenBatch *batch, int y, EventgenWalk *walks, Record *records,
+                       CusiProgress *progress) {
     const HostState *const state = g->state;
     const EventgenModel model = g->model;
     const size_t cols = (size_t)g->cols, first = (size_t)y * cols, step = batch->frames->step;
@@ -121,12 +162,14 @@ static uint64_t runRow(const cusEventGenerator *g, const EventgenBatch *batch, i
         for (size_t x = 0; x < cols; ++x)
             eventgenResume(&model, (uint32_t)(first + x), &state->pixels[first + x], &walks[x]);
     }
-    for (; frame < batch->count; ++frame) {
+    for (; frame < batch->count && !cusi_isCancelled(progress); ++frame) {
         row = (const uint8_t *)batch->frames->data + ((size_t)frame * (size_t)g->rows + (size_t)y) * step;
         for (size_t x = 0; x < cols; ++x) {
             const EventgenInterval interval = {time, batch->times[frame], g->tables.log_intensity[last[x]],
                                                g->tables.log_intensity[row[x]], g->tables.shot_rate[row[x]]};
             EventgenEvent event;
+            if (x % ASKED_PIXELS == 0 && cusi_step(progress, ASKED_PIXELS))
+                break;
             while (eventgenNext(&model, (uint32_t)(first + x), &interval, &walks[x], &event)) {
                 if (records)
                     records[n] = (Record){event.t, (uint32_t)(first + x), (uint32_t)event.positive};
@@ -138,8 +181,8 @@ static uint64_t runRow(const cusEventGenerator *g, const EventgenBatch *batch, i
     }
     if (records) {
         for (size_t x = 0; x < cols; ++x)
-            state->pixels[first + x] = walks[x].pixel;
-        memmove(state->values + first, last, cols);
+            state->next_pixels[first + x] = walks[x].pixel;
+        memmove(state->next_values + first, last, cols);
     }
     return n;
 }
@@ -154,12 +197,14 @@ uint64_t eventgen_host_count(cusEventGenerator *generator, const EventgenBatch *
     const cusEventGenerator *const g = generator;
     HostState *const state = g->state;
     const int threads = threadsFor(g, batch);
-    (void)threads; /* unused without OpenMP */
-#pragma omp parallel for num_threads(threads)
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 0.4, stepsOf(g, batch));
+#pragma omp parallel for schedule(dynamic, ROWS_AT_ONCE) num_threads(threads)
     for (int y = 0; y < g->rows; ++y)
-        state->starts[y] = runRow(g, batch, y, state->walks + (size_t)cusi_threadNumber() * (size_t)g->cols, NULL);
+        state->starts[y] =
+            runRow(g, batch, y, state->walks + (size_t)cusi_threadNumber() * (size_t)g->cols, NULL, progress);
     uint64_t count = 0;
-    for (int y = 0; y < g->rows; ++y) {
+    for (int y = 0; y < g->rows && !cusi_isCancelled(progress); ++y) {
         const uint64_t some = state->starts[y];
         state->starts[y] = count;
         count += some;
@@ -168,11 +213,15 @@ uint64_t eventgen_host_count(cusEventGenerator *generator, const EventgenBatch *
 }
 
 /* Sorts by the time since `origin`: a stable radix sort, 11 bits at a time. */
-static const Record *sortRecords(const HostState *state, size_t n, int64_t origin, int64_t span) {
+static const Record *sortRecords(const HostState *state, size_t n, int64_t origin, int64_t span, CusiProgress *progress) {
     enum { BITS = 11 };
+    int passes = 0;
+    while (BITS * passes < 63 && span >> BITS * passes)
+        ++passes;
+    cusi_part(progress, 1, (int64_t)n * (passes + 1));
     const Record *from = state->unsorted;
     Record *to = state->sorted, *other = state->unsorted;
-    for (int shift = 0; shift < 63 && span >> shift; shift += BITS) {
+    for (int shift = 0; shift < BITS * passes && !cusi_isCancelled(progress); shift += BITS) {
         size_t start[1 << BITS] = {0};
         for (size_t i = 0; i < n; ++i)
             ++start[(from[i].t - origin) >> shift & ((1 << BITS) - 1)];
@@ -181,8 +230,9 @@ static const Record *sortRecords(const HostState *state, size_t n, int64_t origi
             start[b] = sum;
             sum += size;
         }
-        for (size_t i = 0; i < n; ++i)
-            to[start[(from[i].t - origin) >> shift & ((1 << BITS) - 1)]++] = from[i];
+        for (size_t first = 0; first < n && !cusi_step(progress, ASKED_EVENTS); first += ASKED_EVENTS)
+            for (size_t i = first; i < n && i < first + ASKED_EVENTS; ++i)
+                to[start[(from[i].t - origin) >> shift & ((1 << BITS) - 1)]++] = from[i];
         Record *const filled = to;
         from = filled;
         to = other;
@@ -191,9 +241,12 @@ static const Record *sortRecords(const HostState *state, size_t n, int64_t origi
     return from;
 }
 
-static void writeEvents(const cusEventGenerator *g, const Record *records, const cusEventBuffers *out, size_t n) {
+static void writeEvents(const cusEventGenerator *g, const Record *records, const cusEventBuffers *out, size_t n,
+                        CusiProgress *progress) {
     const uint32_t cols = (uint32_t)g->cols;
     for (size_t i = 0; i < n; ++i) {
+        if (i % ASKED_EVENTS == 0 && cusi_step(progress, ASKED_EVENTS))
+            return;
         if (out->x)
             out->x[i] = (uint16_t)(records[i].pixel % cols);
         if (out->y)
@@ -212,13 +265,19 @@ cusStatus eventgen_host_make(const char *function, cusEventGenerator *generator,
     CUSI_REQUIRE(reserve(state, count + 1), CUS_ERROR_NO_MEMORY, "%s: out of host memory for %llu events", function,
                  (unsigned long long)count);
     const int threads = threadsFor(g, batch);
-    (void)threads; /* unused without OpenMP */
-#pragma omp parallel for num_threads(threads)
+    CusiProgress *const progress = cusi_progress();
+    CUSI_REQUIRE(chooseNext(g, progress->callback != NULL), CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    cusi_part(progress, 0.8, stepsOf(g, batch));
+#pragma omp parallel for schedule(dynamic, ROWS_AT_ONCE) num_threads(threads)
     for (int y = 0; y < g->rows; ++y)
         runRow(g, batch, y, state->walks + (size_t)cusi_threadNumber() * (size_t)g->cols,
-               state->unsorted + state->starts[y]);
+               state->unsorted + state->starts[y], progress);
+    CUS_TRY(cusi_proceed(progress));
     const int64_t origin = batch->before < 0 ? batch->times[0] : batch->before;
-    const Record *const sorted = sortRecords(state, (size_t)count, origin, batch->times[batch->count - 1] - origin);
-    writeEvents(g, sorted, events, (size_t)count);
+    const Record *const sorted =
+        sortRecords(state, (size_t)count, origin, batch->times[batch->count - 1] - origin, progress);
+    writeEvents(g, sorted, events, (size_t)count, progress);
+    CUS_TRY(cusi_proceed(progress));
+    swapNext(state);
     return CUS_OK;
 }

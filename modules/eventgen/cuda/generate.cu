@@ -250,7 +250,7 @@ cusStatus initialize(const char *function, const State *state, const EventgenTab
     const Control control = {0, 0, 0, -1, {0, 0, CUS_OK}};
     CUSI_CUDA(function, cudaMemcpy(state->control, &control, sizeof control, cudaMemcpyHostToDevice));
     CUSI_CUDA(function, cudaMemcpy(state->tables, tables, sizeof *tables, cudaMemcpyHostToDevice));
-    return cusStreamSynchronize(nullptr);
+    return cusi_deviceFinish(function, nullptr);
 }
 
 cusStatus setTimes(const char *function, const State *state, const int64_t *times, int count, cudaStream_t stream) {
@@ -359,6 +359,7 @@ cusStatus eventgen_cuda_check(const char *function, cusEventGenerator *generator
                               cusStream stream) {
     const State *const state = static_cast<const State *>(generator->state);
     Control control = {};
+    CUS_TRY(cusi_deviceWaitToDownload(function, &control, stream));
     CUSI_CUDA(function, cudaMemcpyAsync(&control, state->control, sizeof control, cudaMemcpyDeviceToHost, stream));
     CUSI_CUDA(function, cudaStreamSynchronize(stream));
     CUSI_CUDA(function, cudaMemsetAsync(&state->control->failed, 0, sizeof control.failed, stream));

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "events/backend.h"
 #include "host.h"
+#include "progress.h"
 
 #include <assert.h>
 #include <math.h>
@@ -18,7 +19,7 @@
  * Positions are computed for a few hundred events at once, which the compiler vectorizes; what remains per event is one
  * read-modify-write in a band that stays in the cache. The functions take some events and return how many lie in the band. */
 
-enum { EVENTS_AT_ONCE = 512 };
+enum { EVENTS_AT_ONCE = 512, REPORTED_AT_ONCE = 8192 };
 #define OUTSIDE UINT32_MAX
 
 /* The accumulators of a band of rows: element row * step + x * unit, plus one of two offsets by polarity. */
@@ -34,6 +35,7 @@ typedef struct Events {
     const uint8_t *p;
     const int64_t *t;
     uint32_t count;
+    CusiProgress *progress;
 } Events;
 
 /* A pixel's last event as a code, from which MDES and TENCODE follow: 0 if there is none, otherwise CODE_EVENT,
@@ -96,13 +98,19 @@ static void keepInside(uint32_t *position, uint32_t *index, uint32_t n) {
 
 /* Up to EVENTS_AT_ONCE events from `start` on, of which `inside` are inside the band. */
 typedef struct Block {
-    uint32_t start, n, inside;
+    uint32_t start, n, inside, unreported;
     uint32_t position[EVENTS_AT_ONCE], index[EVENTS_AT_ONCE]; /* the latter if some are outside */
 } Block;
 
-/* Moves on to the next events before `end`; returns 0 if there are none. */
+/* Moves on to the next events before `end`; returns 0 if there are none, or if the call is cancelled. */
 static int nextBlock(Block *block, const Events *events, uint32_t end, const Grid *grid) {
     block->start += block->n;
+    block->unreported += block->n;
+    if (block->unreported >= REPORTED_AT_ONCE || block->start == end) {
+        if (cusi_step(events->progress, block->unreported))
+            return 0;
+        block->unreported = 0;
+    }
     const uint32_t rest = end - block->start;
     block->n = rest < EVENTS_AT_ONCE ? rest : EVENTS_AT_ONCE;
     block->inside = locate(events, block->start, block->n, grid, block->position);
@@ -466,6 +474,8 @@ static uint64_t sumRectified(const Band *band, const cusMat *map, int bins, int6
         const size_t x = events->x[i], y = events->y[i];
         int row = 0, col = 0;
         double down = 0, right = 0;
+        if (i % REPORTED_AT_ONCE == 0 && cusi_step(events->progress, i > 0 ? REPORTED_AT_ONCE : 0))
+            break;
         if (x >= (size_t)cols || y >= (size_t)rows)
             continue;
         inside += y - band->row0 < band->rows;
@@ -687,6 +697,14 @@ static size_t bandsPerFrame(const cusEventStacker *stacker, size_t window_count,
     return bands < rows ? bands : rows;
 }
 
+/* How often the events of a window are read: MDES and TENCODE together read them once. */
+static int passesOf(const cusEventStacker *stacker) {
+    int passes = 0, last_events = 0;
+    for (int i = 0; i < stacker->count; ++i)
+        passes += !eventsUsesLastEvent(stacker->representations[i].kind) || last_events++ == 0;
+    return passes;
+}
+
 cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             const cusEventSpan *spans, size_t window_count, cusMat *frames) {
     HostState *state = stacker->state;
@@ -695,8 +713,12 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
     for (size_t w = 0; w < window_count; ++w)
         all += windows[w].last - windows[w].first;
     const int64_t tasks = (int64_t)(window_count * bands);
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)(all * bands) * passesOf(stacker) + tasks);
 #pragma omp parallel for schedule(dynamic) num_threads(state->threads) reduction(+ : inside)
     for (int64_t task = 0; task < tasks; ++task) {
+        if (cusi_step(progress, 1))
+            continue;
         const size_t w = (size_t)task / bands, part = (size_t)task % bands;
         const uint64_t first = windows[w].first;
         const size_t row0 = rows * part / bands;
@@ -706,7 +728,8 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
                        .y = events->y + first,
                        .p = events->p + first,
                        .t = events->t ? events->t + first : NULL,
-                       .count = (uint32_t)(windows[w].last - first)},
+                       .count = (uint32_t)(windows[w].last - first),
+                       .progress = progress},
             .span = spans ? &spans[w] : NULL,
             .row0 = row0,
             .rows = rows * (part + 1) / bands - row0,
@@ -727,6 +750,7 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
         if (bands == 1 && band.events.count > 0)
             normalizeWindow(stacker, frames, w, 1);
     }
+    CUS_TRY(cusi_proceed(progress));
     state->skipped += all - inside;
     if (bands > 1) /* moments are those of whole frames */
         for (size_t w = 0; w < window_count; ++w)

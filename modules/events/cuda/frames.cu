@@ -317,6 +317,7 @@ cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *even
 cusStatus events_cuda_skipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {
     const State *state = static_cast<const State *>(stacker->state);
     unsigned long long value = 0;
+    CUS_TRY(cusi_deviceWaitToDownload("cusEventStackerSkipped", &value, stream));
     CUSI_CUDA("cusEventStackerSkipped",
               cudaMemcpyAsync(&value, state->skipped, sizeof value, cudaMemcpyDeviceToHost, stream));
     CUSI_CUDA("cusEventStackerSkipped", cudaStreamSynchronize(stream));

@@ -154,6 +154,7 @@ using namespace cusi::events;
 
 cusStatus events_cuda_extent(const cusEventArrays *events, int64_t *origin, uint64_t *extent, cusStream stream) {
     int64_t last = 0;
+    CUS_TRY(cusi_deviceWaitToDownload(WINDOWS, &last, stream));
     CUSI_CUDA(WINDOWS, cudaMemcpyAsync(origin, events->t, sizeof *origin, cudaMemcpyDeviceToHost, stream));
     CUSI_CUDA(WINDOWS, cudaMemcpyAsync(&last, events->t + events->count - 1, sizeof last, cudaMemcpyDeviceToHost, stream));
     CUSI_CUDA(WINDOWS, cudaStreamSynchronize(stream));

@@ -81,11 +81,13 @@ static void loadTemplate(const MatchModel *m, MatchHost *host, int k) {
     const size_t spectrum = match_fft_spectrumSize(host->fft64);
     for (int p = 0; p < m->channels && host->loaded64 != k; ++p) {
         double *out = host->spectra64 + (size_t)p * spectrum;
+        if (cusi_step(host->progress, 0))
+            break;
         match_transformTemplate(m, host, k, p, out);
         for (size_t i = 0; i < spectrum; ++i)
             out[i] *= scale;
     }
-    host->loaded64 = k;
+    host->loaded64 = cusi_isCancelled(host->progress) ? -1 : k;
 }
 
 /* Stores the costs of row y of the block, times `range`. uncertain: error bound of the window sums; 0: all sums are integers. */
@@ -141,11 +143,13 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
     const double uncertain = integers ? 0 : error.energy + 1e-300;
     if (host->fft)
         loadTemplate(m, host, k);
-    for (int64_t i = 0; i < host->down * host->across; ++i) {
+    for (int64_t i = 0; i < host->down * host->across && !cusi_step(host->progress, 0); ++i) {
         const Block block = match_block(m, host, i);
         match_windowSums(m, host, frame, &block); /* first: with a mask it uses plane64, too */
         if (host->fft) {
+            cusi_step(host->progress, 0);
             match_transformBlock(m, host, host->fft64, frame, &block, host->plane64, host->planes64);
+            cusi_step(host->progress, 0);
             match_fft_correlateAll(host->fft64, host->planes64, host->spectra64, m->channels, host->planes64,
                                    host->plane64);
         } else {
@@ -153,6 +157,7 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
         }
 #pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block.rows; ++y)
-            storeCosts(m, host, &block, k, y, uncertain, error.range);
+            if (!cusi_step(host->progress, 0))
+                storeCosts(m, host, &block, k, y, uncertain, error.range);
     }
 }

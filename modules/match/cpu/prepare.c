@@ -141,7 +141,7 @@ static void transformTemplates(const MatchModel *m, MatchHost *host) {
     const size_t spectrum = match_fft_spectrumSize(host->fft);
     const double scale = 1.0 / ((double)host->fft_rows * (double)host->fft_cols);
     for (int k = 0; k < m->templates; ++k)
-        for (int p = 0; p < m->channels; ++p) {
+        for (int p = 0; p < m->channels && !cusi_step(host->progress, 1); ++p) {
             match_transformTemplate(m, host, k, p, host->planes64);
             match_fft_roundSpectrum(host->fft64, host->planes64, scale / host->sums[k].unit, host->fft,
                                     host->template_spectra + ((size_t)k * (size_t)m->channels + (size_t)p) * spectrum);
@@ -163,6 +163,7 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, MatchMa
     matcher->backend = host;
     host->template_bytes = (size_t)m->w * (size_t)m->h * (size_t)m->channels * (m->integer ? 1 : sizeof(float));
     host->threads = cusi_maxThreads();
+    host->progress = cusi_progress();
     if (matcher->algorithm == CUS_MATCH_FFT) {
         chooseBlocks(m, host);
         CUS_TRY(createFft(m, host, sizeof(float), &host->fft));
@@ -182,7 +183,9 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, MatchMa
                      "cusMatcherCreate: mask has %.0f pixels inside, expected fewer in frames of %d x %d (rows x cols): "
                      "their sums would not be exact",
                      m->n, m->rows, m->cols);
+        cusi_part(host->progress, 1, (int64_t)m->templates * m->channels);
         transformTemplates(m, host);
+        CUS_TRY(cusi_proceed(host->progress));
     }
     const int rows = m->frames * m->count;
     CUS_TRY(cusMatCreate(&matcher->results, rows, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));

@@ -36,11 +36,13 @@ static void runFrame(cusMatcher *matcher, const cusMat *frame, cusMat *scores) {
     for (int k = 0; k < m->count; ++k)
         errors[k] = match_error(m, &host->sums[k], host->shift, energy, host->unit);
 
-    for (int64_t i = 0; i < host->down * host->across; ++i) {
+    const int64_t blocks = host->down * host->across;
+    cusi_part(host->progress, 1, blocks * (m->count + 1) + 2 * m->count);
+    for (int64_t i = 0; i < blocks && !cusi_isCancelled(host->progress); ++i) {
         const Block block = match_block(m, host, i);
         match_scoreBlock(matcher, frame, scores, errors, &block);
     }
-    for (int k = 0; k < m->count; ++k)
+    for (int k = 0; k < m->count && !cusi_isCancelled(host->progress); ++k, cusi_step(host->progress, 2))
         match_findMatches(matcher, frame, k, errors[k]);
 }
 
@@ -62,14 +64,19 @@ cusStatus match_host_run(cusMatcher *matcher, int index, const cusMat *frame, cu
     if (m->templates > m->count)
         of_frame.loaded64 = -1;
     CUS_TRY(cusMatRegion(&matcher->results, 0, index * m->count, matcher->results.cols, m->count, &one.results));
+    of_frame.progress = cusi_progress();
     runFrame(&one, frame, scores);
     host->loaded64 = of_frame.loaded64;
-    return CUS_OK;
+    for (int k = 0; cusi_isCancelled(of_frame.progress) && k < m->frames * m->count; ++k)
+        match_clearMatches(matcher, k);
+    return cusi_proceed(of_frame.progress);
 }
 
 cusStatus match_host_inspect(cusMatcher *matcher, int index, const cusMat *frame, const cusHsvRange *range,
                              double min_fill) {
     const MatchModel *m = &matcher->model;
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)m->count * m->max_matches);
     for (int k = index * m->count; k < (index + 1) * m->count; ++k) {
         cusMatch *matches = (cusMatch *)((char *)matcher->results.data + (size_t)k * matcher->results.step);
         for (int i = 0; i < m->max_matches && matches[i].x >= 0; ++i) {
@@ -81,6 +88,8 @@ cusStatus match_host_inspect(cusMatcher *matcher, int index, const cusMat *frame
             CUS_TRY(cusHsvCount(&window, range, &count, NULL, NULL));
             matches[i].pixels = pixels;
             matches[i].filled = matches[i].pixels >= min_fill * m->w * m->h;
+            if (cusi_step(progress, 1))
+                return cusi_proceed(progress);
         }
     }
     return CUS_OK;

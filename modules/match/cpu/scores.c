@@ -68,14 +68,17 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
         match_transformBlock(m, host, host->fft, frame, block, host->plane, host->spectra);
     else
         match_packBlock(m, host, frame, block);
+    cusi_step(host->progress, 0);
     match_windowSums(m, host, frame, block);
-    for (int k = 0; k < m->count; ++k) {
+    for (int k = 0; k < m->count && !cusi_step(host->progress, 1); ++k) {
         if (host->fft)
             match_fft_correlateAll(host->fft, host->spectra,
                                    host->template_spectra + (size_t)(k * m->channels) * match_fft_spectrumSize(host->fft),
                                    m->channels, host->product, host->plane);
 #pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block->rows; ++y)
-            scoreRow(m, host, scores, errors[k], block, k, y);
+            if (!cusi_step(host->progress, 0))
+                scoreRow(m, host, scores, errors[k], block, k, y);
     }
+    cusi_step(host->progress, 1);
 }

@@ -144,7 +144,7 @@ static void refineTile(const Search *s, size_t i, double *bound) {
 #pragma omp atomic read
         known = *bound;
         if (!(s->map[position].lower <= known) || isKnown(s, tile, position) ||
-            (own->cost <= s->perfect && own->position < position))
+            (own->cost <= s->perfect && own->position < position) || cusi_step(host->progress, 0))
             continue;
         const double score = match_exactScore(s->m, host, s->frame, s->k, position / s->cols, position % s->cols);
         const double cost = s->sign * match_rank(s->m, &host->sums[s->k], score) * s->range;
@@ -250,7 +250,7 @@ void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k, Ma
     refreshTiles(&s, 0);
     for (int i = 0; i < m->max_matches; ++i) {
         const Best best = findBest(&s);
-        if (best.position == SIZE_MAX)
+        if (best.position == SIZE_MAX || cusi_step(host->progress, 0))
             return;
         const size_t y = best.position / s.cols, x = best.position % s.cols;
         double cost = best.cost;

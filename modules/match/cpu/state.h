@@ -7,6 +7,7 @@
 #include "match/dots/dots.h"
 #include "match/fft/fft.h"
 #include "match/model.h"
+#include "progress.h"
 #include "match/scores.h"
 
 /* Lost by threads that share a transform: a tenth of the time, and nanoseconds at the beginning and end of each stage. */
@@ -33,6 +34,7 @@ typedef struct Tile {
 
 typedef struct MatchHost {
     int threads;
+    CusiProgress *progress; /* of the run */
     MatchTemplate *sums;
     char *templates;   /* tight; masked-out pixels are 0 */
     MatchMask mask;    /* for each element */

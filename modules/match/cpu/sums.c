@@ -106,7 +106,7 @@ static void transformPlane(const MatchModel *m, const MatchHost *host, const Mat
 void match_transformBlock(const MatchModel *m, const MatchHost *host, const MatchFft *fft, const cusMat *frame,
                           const Block *block, void *plane, void *spectra) {
     const size_t bytes = match_fft_spectrumSize(fft) * fft->kernels->element;
-    for (int c = 0; c < m->channels; ++c)
+    for (int c = 0; c < m->channels && !cusi_step(host->progress, 0); ++c)
         transformPlane(m, host, fft, frame, block, c, plane, (char *)spectra + (size_t)c * bytes);
 }
 
@@ -211,7 +211,7 @@ static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *bloc
     const size_t left = block->x * cusTypeSize(frame->type);
     memset(column1, 0, n * (size_t)m->channels * sizeof(double));
     memset(column2, 0, n * sizeof(double));
-    for (size_t j = first; j < end + h - 1; ++j) {
+    for (size_t j = first; j < end + h - 1 && !cusi_step(host->progress, 0); ++j) {
         const char *in = match_row(frame, block->y + j) + left;
         const char *out = j >= first + h ? match_row(frame, block->y + j - h) + left : NULL;
         for (int c = 0; c < m->channels; ++c)
@@ -233,7 +233,7 @@ static void sumInsideMask(const MatchModel *m, const MatchHost *host, const cusM
     for (int p = m->needs_s1 ? 0 : m->channels; p < m->channels + m->needs_s2; ++p) {
         double *out = p < m->channels ? host->s1 + (size_t)p * rows * cols : host->s2;
         const int together = m->weighted ? m->channels : 1;
-        for (int c = 0; c < together; ++c)
+        for (int c = 0; c < together && !cusi_step(host->progress, 0); ++c)
             transformPlane(m, host, host->fft64, frame, block, p + c, host->plane64, host->planes64 + (size_t)c * spectrum);
         match_fft_correlateAll(host->fft64, host->planes64, host->mask_spectra64, together, host->planes64, host->plane64);
 #pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)

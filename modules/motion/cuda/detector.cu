@@ -73,7 +73,7 @@ cusStatus motion_cuda_create(const char *function, cusMotionDetector *detector) 
     detector->results.boxes = d->boxes;
     detector->results.tracks = d->tracks;
     CUS_TRY(watch(function, *d, 0, d->model.cameras, nullptr, nullptr));
-    return cusStreamSynchronize(nullptr);
+    return cusi_deviceFinish(function, nullptr);
 }
 
 void motion_cuda_destroy(cusMotionDetector *detector) {

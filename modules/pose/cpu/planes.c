@@ -40,12 +40,13 @@ static const uint8_t *rowOf(const cusMat *frame, int y) {
 }
 
 /* Rows of cells first..last - 1. */
-static void fillRows(const PoseLevel *p, const PosePlane *plane, const cusMat *frame, uint32_t *sums, int first, int last) {
+static void fillRows(const PoseLevel *p, const PosePlane *plane, const cusMat *frame, uint32_t *sums, int first, int last,
+                     CusiProgress *progress) {
     const int positions = frame->rows - p->block + 1;
     memset(sums, 0, (size_t)frame->cols * sizeof *sums);
     for (int y = first * p->cell; y < first * p->cell + p->block - 1; ++y)
         slide(sums, rowOf(frame, y), NULL, frame->cols);
-    for (int y = first * p->cell; y < last * p->cell && y < positions; ++y) {
+    for (int y = first * p->cell; y < last * p->cell && y < positions && !cusi_step(progress, 0); ++y) {
         slide(sums, rowOf(frame, y + p->block - 1), y > first * p->cell ? rowOf(frame, y - 1) : NULL, frame->cols);
         addRow(p, sums, frame->cols - p->block + 1, plane->low + (size_t)(y / p->cell) * p->step,
                plane->high ? plane->high + (size_t)(y / p->cell) * p->step : NULL);
@@ -59,10 +60,11 @@ void pose_fillPlane(const PoseLevel *p, const PosePlane *plane, const cusMat *fr
         plane->high[i] = 0;
     }
     const int share = p->rows / threads + 1;
+    CusiProgress *const progress = cusi_progress();
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int t = 0; t < threads; ++t) {
         const int first = t * share, last = first + share < p->rows ? first + share : p->rows;
         if (first < last)
-            fillRows(p, plane, frame, sums + (size_t)t * (size_t)frame->cols, first, last);
+            fillRows(p, plane, frame, sums + (size_t)t * (size_t)frame->cols, first, last, progress);
     }
 }

@@ -362,6 +362,8 @@ __device__ inline void takePart(const Field &f, SearchShared &s) {
     const unsigned strips = f.state->strips, cell = static_cast<unsigned>(f.level[0].cell);
     const unsigned parts = divUp(32 * cell * cell, unsigned{THREADS});
     s.first = -1;
+    if (isStopped(&f.state->stop))
+        return;
     for (unsigned i = 0; s.first < 0 && strips > 0 && (i = atomicAdd(&f.state->next_part, 1u)) / strips < parts;) {
         const unsigned first = i / strips * THREADS;
         s.strip = f.strips[i % strips];

@@ -265,8 +265,16 @@ static cusStatus run(const char *function, cusEventDecoder *decoder, const void 
         return CUS_OK;
     }
     *done = raw_nothing();
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)size);
+    size_t left = size;
     while (f->chunks ? takeChunk(decoder, f, &piece, events)
                      : takeHeader(raw_magicOf(decoder->options.format), f, &piece)) {
+        if (cusi_step(progress, (int64_t)(left - piece.left))) {
+            done->status = CUS_ERROR_CANCELLED;
+            break;
+        }
+        left = piece.left;
     }
     done->used = size - piece.left;
     done->index = f->place.index;

@@ -197,12 +197,15 @@ static void setStatus(const Run *run, RawStop stop) {
 static size_t runBytes(const Run *run, const uint8_t *bytes, size_t n) {
     cusEventDecoded *done = &run->host->last;
     size_t at = 0;
+    CusiProgress *const progress = cusi_progress();
     for (RawStop stop = STOP_FULL; stop != STOP_AT_END && done->status == CUS_OK;) {
         const uint64_t left = run->out->capacity - done->count;
         size_t kept = 0, used = 0;
         stop =
             runBlock(run, bytes + at, n - at, roomAt(run, done->count), left < BLOCK ? (size_t)left : BLOCK, &kept, &used);
         at += used;
+        if (cusi_step(progress, (int64_t)used) && done->status == CUS_OK)
+            done->status = CUS_ERROR_CANCELLED;
         if (done->status != CUS_OK || stop == STOP_AT_END || (stop == STOP_FULL && done->count < run->out->capacity))
             continue;
         if (stop == STOP_FULL && passBadEvent(run, bytes + at, n - at, &used))
@@ -249,6 +252,7 @@ static cusStatus run(const char *function, cusEventDecoder *decoder, const void 
     const Run run = {decoder, host, events};
     const uint8_t *from = size ? bytes : (const uint8_t *)""; /* bytes may be NULL then */
     const cusEventDecoded before = *done;
+    cusi_part(cusi_progress(), 1, (int64_t)size);
     *done = raw_nothing();
     if (before.status == CUS_ERROR_FORMAT) {
         *done = before;

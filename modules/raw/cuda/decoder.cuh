@@ -3,6 +3,7 @@
 #define CUSI_RAW_CUDA_DECODER_CUH
 
 #include "cuda.cuh"
+#include "device.h"
 #include "event_checks.h"
 #include "raw/backend.h"
 
@@ -12,6 +13,8 @@ namespace cusi::raw {
 
 inline cusStatus copy(const char *function, void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                       cudaStream_t stream) {
+    if (kind == cudaMemcpyDeviceToHost)
+        CUS_TRY(cusi_deviceWaitToDownload(function, to, stream));
     CUSI_CUDA(function, cudaMemcpyAsync(to, from, bytes, kind, stream));
     return cudaStatus(cudaStreamSynchronize(stream), function, "cudaStreamSynchronize");
 }

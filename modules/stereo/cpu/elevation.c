@@ -370,15 +370,17 @@ cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat 
     const int tile_rows = (rows + down - 1) / down, tile_cols = (cols + across - 1) / across;
     const int64_t count = (int64_t)down * across;
     const int threads = count < scratch->threads ? (int)count : scratch->threads;
-    /* One iteration per set of buffers, whichever thread runs it. */
-#pragma omp parallel for schedule(static, 1) num_threads(threads)
-    for (int t = 0; t < threads; ++t)
-        for (int64_t i = t; i < count; i += threads) {
-            const int64_t y = i / across * tile_rows, x = i % across * tile_cols;
-            if (y < rows && x < cols)
-                matchTile(&m, &tiles[t], (int)y, (int)x, rows - y < tile_rows ? (int)(rows - y) : tile_rows,
-                          cols - x < tile_cols ? (int)(cols - x) : tile_cols);
-        }
+    (void)threads; /* without OpenMP */
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, count);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t y = i / across * tile_rows, x = i % across * tile_cols;
+        if (!cusi_step(progress, 1) && y < rows && x < cols)
+            matchTile(&m, &tiles[cusi_threadNumber()], (int)y, (int)x, rows - y < tile_rows ? (int)(rows - y) : tile_rows,
+                      cols - x < tile_cols ? (int)(cols - x) : tile_cols);
+    }
+    CUS_TRY(cusi_proceed(progress));
     if (checked)
         leftRightCheck(elevation, confidence, scratch->right_elevation, options);
     return CUS_OK;

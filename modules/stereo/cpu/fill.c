@@ -122,8 +122,12 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
     memset(active[0], 1, (size_t)rows);
     int from = 0; /* of both */
     const int all_threads = stereo_host_threads(filled);
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, o->iterations);
     int any = rows; /* rows that changed: where few did, threads cost more than they gain */
     for (int i = 1; i <= o->iterations; ++i) {
+        if (cusi_step(progress, 1))
+            return cusi_proceed(progress);
         const int threads = any > rows / 4 ? all_threads : 1;
         (void)threads; /* without OpenMP */
         float largest = 0;

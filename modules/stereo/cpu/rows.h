@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "host.h"
+#include "progress.h"
 #include "stereo/stages.h"
 
 #include <string.h>

@@ -1,9 +1,12 @@
 // Progress on stderr: a bar with rate, time left and a note such as the changed share.
 #pragma once
 
+#include "cusight/matrix.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 
 namespace sample {
 
@@ -31,14 +34,48 @@ class Progress {
     // The line, without cursor movement.
     std::string line() const;
 
+    // A call of the library on any thread is so far, 0 to 1, with so many seconds left, below 0: unknown. Shown until the next update.
+    static void within(double done, double seconds_left);
+
   private:
     using Clock = std::chrono::steady_clock;
     void draw(const char *end) const;
-    std::string unit_, note_;
+    void drawIfDue();
+    std::string unit_, note_, within_;
     long long total_, done_ = 0;
     int lines_below_;
     bool terminal_, finished_ = false, drawn_ = false;
     Clock::time_point start_, last_;
 };
+
+// For longCalls().
+class LongCalls {
+  public:
+    LongCalls();
+    ~LongCalls();
+    LongCalls(const LongCalls &) = delete;
+    LongCalls &operator=(const LongCalls &) = delete;
+    // Throws Stop(INTERRUPTED) if the call of this status ended for that.
+    static void check(cusStatus status);
+};
+
+// Calls `work`, in which the library's long calls say how far they are, and end once the program is interrupted: by Stop(INTERRUPTED),
+// which is no failure. Not for what writes a file, which would be lost.
+template<class Work>
+auto longCalls(Work &&work) {
+    const LongCalls calls;
+    try {
+        if constexpr (std::is_same_v<decltype(work()), cusStatus>) {
+            const cusStatus status = work();
+            LongCalls::check(status);
+            return status;
+        } else {
+            return work();
+        }
+    } catch (const cusight::Error &error) {
+        LongCalls::check(error.status());
+        throw;
+    }
+}
 
 } // namespace sample

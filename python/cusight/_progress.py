@@ -1,0 +1,36 @@
+"""Progress of long calls, and ending them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Callable
+
+from . import _core
+from ._errors import wrong_type
+
+
+class progress:
+    """While the block runs, calls of this thread that take long call `function(done, seconds_left)` about every 50 ms, and once more at
+    their end. `done` is 0 to 1, `seconds_left` an estimate, or None while there is none.
+
+        with cusight.progress(lambda done, left: print(f"{100 * done:.0f} %")):
+            matcher.run(frame)
+
+    What the function raises ends the call, which raises it; if it returns False, the call raises CancelledError. Then objects are as
+    before the call, and arrays that it writes have unspecified contents; docs/progress.md has the table of calls and exceptions.
+    Ctrl-C ends calls of the main thread with KeyboardInterrupt, with or without this. Other threads are not asked.
+    """
+
+    def __init__(self, function: Callable[[float, float | None], object]) -> None:
+        if not callable(function):
+            raise wrong_type("progress", "function", function, "a function of what is done and the seconds that are left")
+        self._function = function
+
+    def __enter__(self) -> progress:
+        self._outer = _core.set_progress(self._function)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _core.set_progress(self._outer)
