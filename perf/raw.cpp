@@ -1,6 +1,7 @@
 // Rows of raw: bytes of event cameras in device memory to events, and the time from a camera's bytes on the host to a frame.
 #include "harness/frames.hpp"
 
+#include "cusight/eventframes.h"
 #include "cusight/eventio.h"
 
 #include <algorithm>
@@ -492,6 +493,27 @@ TEST(Raw, BytesToHistograms) {
             return cusEventPipelineFlush(pipeline);
         });
         row.report();
+    }
+    {
+        cusEventFramesOptions options = cusEventFramesDefaults();
+        options.compute = options.deliver = CUS_DEVICE;
+        const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+        cusEventFrames *frames = nullptr;
+        if (!perf::listing())
+            check(cusEventFramesOpenReader(&frames, reader, &histogram, 1, &options));
+        perf::Row row("frames/evt3/250M", CUS_DEVICE, static_cast<double>(size));
+        row.note(amount + " from a file in the page cache to histograms on the device, by cusEventFrames");
+        row.wallClock();
+        row.measure([&](cusStream, int) {
+            cusFrameBatch batch;
+            check(cusEventFramesRestart(frames));
+            do
+                check(cusEventFramesNext(frames, &batch));
+            while (batch.count > 0);
+            return CUS_OK;
+        });
+        row.report();
+        cusEventFramesClose(frames);
     }
     cusEventReaderClose(reader);
     std::remove(path.c_str());

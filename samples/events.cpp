@@ -18,6 +18,7 @@
 #include "events/settings.hpp"
 #include "events/source.hpp"
 
+#include "cusight/eventframes.h"
 #include "cusight/events.h"
 
 #include <algorithm>
@@ -355,8 +356,13 @@ class Run {
         file_ = std::make_unique<events::EventFile>(s.events_file, selection_.grid, s.events_format, "own");
         triggers_ = std::make_unique<events::TriggerFile>(s.triggers_file);
         createPipeline();
+        if (pipeline_ && s.to < 0)
+            source.quiet = [this](int64_t time) { return advance(time); };
     }
-    ~Run() { cusEventPipelineDestroy(pipeline_); }
+    ~Run() {
+        cusEventFramesClose(frames_);
+        cusEventPipelineDestroy(pipeline_);
+    }
     Run(const Run &) = delete;
     Run &operator=(const Run &) = delete;
 
@@ -369,11 +375,7 @@ class Run {
         output_->rethrow();
         if (!output_->closed())
             check(status);
-        cusEventPipelineCounts counts = {};
-        if (dealer_)
-            counts.skipped = dealer_->skipped();
-        else
-            check(cusEventPipelineQuery(pipeline_, &counts));
+        const uint64_t outside = skipped();
         requireFrames();
         output_->finish();
         saving_([this] {
@@ -383,13 +385,22 @@ class Run {
             triggers_->finish();
         });
         overall_ = progress.seconds();
-        report(counts.skipped);
+        report(outside);
         output_->hold();
         if (!source_.problem().empty())
             throw Stop(sample::INPUT, source_.problem());
     }
 
   private:
+    uint64_t skipped() {
+        if (dealer_)
+            return dealer_->skipped();
+        cusEventFramesCounts of_frames = {};
+        cusEventPipelineCounts of_pipeline = {};
+        check(frames_ ? cusEventFramesQuery(frames_, &of_frames) : cusEventPipelineQuery(pipeline_, &of_pipeline));
+        return of_frames.skipped + of_pipeline.skipped;
+    }
+
     // Whether nothing but the pipeline needs the events: it decodes the source's bytes then, on a GPU many times faster.
     bool takesBytes() const {
         return devices_.size() == 1 && selection_.whole() && selection_.grid == source_.sensor && !output_->paced() &&
@@ -400,19 +411,27 @@ class Run {
     void createPipeline() {
         const int rows = selection_.grid.height, cols = selection_.grid.width;
         cusEventPipelineDestroy(std::exchange(pipeline_, nullptr));
-        cusEventDecoderOptions decoder = {};
-        cusEventDecoderState state = {};
-        bytes_ = takesBytes() && source_.decoder(decoder, state);
-        options_.decoder = bytes_ ? &decoder : nullptr;
+        cusEventFramesClose(std::exchange(frames_, nullptr));
+        cusEventReader *const reader = takesBytes() ? source_.bytes() : nullptr;
         if (devices_.size() > 1)
             dealer_ = std::make_unique<sample::EventDealer>(devices_, rows, cols, kind_, options_,
                                                             events::FrameOutput::receive, output_.get());
+        else if (reader)
+            openFrames(reader);
         else
             check(cusEventPipelineCreate(&pipeline_, rows, cols, &kind_, 1, &options_, events::FrameOutput::receive,
                                          output_.get()));
-        options_.decoder = nullptr;
-        if (bytes_)
-            check(cusEventDecoderSetState(cusEventPipelineDecoder(pipeline_), &state));
+    }
+
+    void openFrames(cusEventReader *reader) {
+        cusEventFramesOptions options = cusEventFramesDefaults();
+        options.windowing = options_.windowing;
+        options.rows = selection_.grid.height;
+        options.cols = selection_.grid.width;
+        options.compute = options_.compute;
+        options.max_gap = options_.max_gap;
+        options.batch_windows = options_.batch_windows;
+        check(cusEventFramesOpenReader(&frames_, reader, &kind_, 1, &options));
     }
 
     // Fails if frames were wanted and there are none. A shard may be empty, if its part of a file is.
@@ -439,47 +458,46 @@ class Run {
                          pushed_ ? sample::text(" in %llu events", static_cast<unsigned long long>(pushed_)).c_str() : ""));
     }
 
-    // Pushes all bytes, and lets the pipeline finish.
-    cusStatus pushBytes(sample::Progress &progress) {
-        // Damage ends the recording; what is complete is delivered.
-        const auto pushed = [&](cusStatus status) {
-            if (status != CUS_ERROR_FORMAT && status != CUS_ERROR_TRUNCATED)
-                return status;
-            source_.damaged(settings_.input + ": " + sample::lastMessage());
-            return CUS_OK;
-        };
-        cusEventPipelineCounts counts = {};
-        auto asked = std::chrono::steady_clock::now(); // the query waits for the device
+    // All frames of the recording. Damage ends it; what is complete is delivered.
+    cusStatus takeFrames(sample::Progress &progress) {
         cusStatus status = CUS_OK;
-        const void *bytes = nullptr;
-        size_t size = 0;
-        while (status == CUS_OK && source_.problem().empty() && !sample::interrupted() &&
-               decoding_([&] { return source_.nextBytes(bytes, size); })) {
-            status = pushed(pushing_([&] { return cusEventPipelinePushBytes(pipeline_, bytes, size); }));
-            if (std::chrono::steady_clock::now() - asked < std::chrono::milliseconds(100))
-                continue;
-            check(cusEventPipelineQuery(pipeline_, &counts));
+        cusEventFramesCounts counts = {};
+        for (cusFrameBatch batch = {}; status == CUS_OK && !sample::interrupted();) {
+            status = pushing_([&] { return cusEventFramesNext(frames_, &batch); });
+            if (status == CUS_OK && batch.count == 0)
+                break;
+            if (status == CUS_ERROR_FORMAT || status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_IO) {
+                source_.damaged(settings_.input + ": " + events::inOptions(sample::lastMessage()));
+                status = CUS_OK;
+                break;
+            }
+            if (status == CUS_OK)
+                status = events::FrameOutput::receive(output_.get(), &batch);
+            check(cusEventFramesQuery(frames_, &counts));
             progress.update(static_cast<long long>(counts.events),
                             sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
-            asked = std::chrono::steady_clock::now();
         }
-        if (status == CUS_OK) {
-            check(cusEventPipelineQuery(pipeline_, &counts));
-            if (counts.last_time >= 0 && source_.first_time >= 0)
-                extent_ = static_cast<uint64_t>(counts.last_time - source_.first_time) + 1;
-            status = pushed(pushing_([this] { return cusEventPipelineFlush(pipeline_); }));
-        }
-        check(cusEventPipelineQuery(pipeline_, &counts));
+        check(cusEventFramesQuery(frames_, &counts));
+        if (counts.last_time >= 0 && source_.first_time >= 0)
+            extent_ = static_cast<uint64_t>(counts.last_time - source_.first_time) + 1;
         pushed_ = counts.events;
-        decoded_ = counts.decoded;
+        decoded_ = counts.read;
         progress.update(static_cast<long long>(pushed_));
         return status;
     }
 
+    // The scene is still: makes the windows that end by `time`.
+    bool advance(int64_t time) {
+        output_->still = true;
+        quiet_ = pushing_([&] { return cusEventPipelineAdvance(pipeline_, time); });
+        output_->still = false;
+        return quiet_ == CUS_OK;
+    }
+
     // Pushes all events, and lets the pipeline finish.
     cusStatus push(sample::Progress &progress) {
-        if (bytes_)
-            return pushBytes(progress);
+        if (frames_)
+            return takeFrames(progress);
         const uint64_t needed = eventsNeeded(options_);
         cusStatus status = CUS_OK;
         cusEventArrays e;
@@ -500,6 +518,7 @@ class Run {
                                 sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
             }
         }
+        status = status == CUS_OK ? quiet_ : status;
         saveCameraTriggers(); // those after the last event
         if (status == CUS_OK)
             status = pushing_([this] { return dealer_ ? dealer_->flush() : cusEventPipelineFlush(pipeline_); });
@@ -575,7 +594,8 @@ class Run {
 
     // A pipeline calls the output during a push; several devices work meanwhile.
     void reportStages() const {
-        const double computing = dealer_ ? dealer_->computingSeconds() : pushing_.seconds - output_->receivingSeconds();
+        const double within = frames_ ? 0 : output_->receivingSeconds();
+        const double computing = dealer_ ? dealer_->computingSeconds() : pushing_.seconds - within;
         sample::figureStages({{"decode", decoding_.seconds},
                               {devices_.front().space == CUS_DEVICE ? "queue" : "compute", computing},
                               {"draw", output_->drawingSeconds()},
@@ -590,15 +610,16 @@ class Run {
     cusEventPipelineOptions options_ = cusEventPipelineDefaults();
     const cusRepresentation kind_ = representation(settings_);
     bool nonempty_ = true;     // the shard has windows
-    bool bytes_ = false;       // the pipeline decodes
     uint64_t all_windows_ = 0; // in all shards, if there are several
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
     std::unique_ptr<events::TriggerFile> triggers_;
-    cusEventPipeline *pipeline_ = nullptr;        // on one device
+    cusEventFrames *frames_ = nullptr;            // on one device: of a recording's bytes,
+    cusEventPipeline *pipeline_ = nullptr;        // or of events
     std::unique_ptr<sample::EventDealer> dealer_; // on several
     uint64_t pushed_ = 0, extent_ = 0;            // events, and microseconds if they have been seen
     int64_t first_time_ = 0;
+    cusStatus quiet_ = CUS_OK;    // of advance()
     cusEventCounts decoded_ = {}; // by the pipeline
     sample::Stopwatch decoding_, pushing_, saving_;
     double seconds_ = 0, overall_ = 0;

@@ -67,7 +67,7 @@ typedef enum cusStatus {
     CUS_ERROR_TRUNCATED = 13,   /* the input ends early; everything before that was delivered */
     CUS_ERROR_UNSUPPORTED = 14, /* valid, but not supported: a missing library, or a stream that is being captured */
     CUS_ERROR_BUSY = 15,        /* another call is using the object */
-    CUS_ERROR_CANCELLED = 16    /* the callback of cusSetProgress asked for it */
+    CUS_ERROR_CANCELLED = 16    /* the callback of cusSetProgress asked for it, or cusEventFramesCancel */
 } cusStatus;
 
 /* "CUS_ERROR_TYPE" and so on; never NULL. */

@@ -3,6 +3,7 @@
 #define CUSIGHT_H
 
 #include "core.h"
+#include "eventframes.h"
 #include "eventgen.h"
 #include "eventio.h"
 #include "events.h"

@@ -239,7 +239,10 @@ typedef struct cusEventPipelineOptions {
     /* NULL (default): events are pushed. Otherwise the recording comes as raw bytes (cusEventPipelinePushBytes), which a decoder
      * with these options decodes where the pipeline computes; its space and max_bytes are ignored. Read by Create only. */
     const cusEventDecoderOptions *decoder;
-    uint64_t reserved[8]; /* 0: for later options */
+    /* 1: the sink gets batches of exactly batch_windows windows, but for the last of a recording, which the flush delivers. Default 0:
+     * what a push has completed is made without waiting for more. */
+    int whole_batches;
+    uint64_t reserved[7]; /* 0: for later options */
 } cusEventPipelineOptions;
 
 /* The defaults named above. */
@@ -279,9 +282,16 @@ CUS_API cusStatus cusEventPipelinePushBytes(cusEventPipeline *pipeline, const vo
 /* The pipeline's decoder, to continue from a state before the first push (cusEventDecoderSetState); NULL: it has none. */
 CUS_API cusEventDecoder *cusEventPipelineDecoder(cusEventPipeline *pipeline);
 
+/* Says that no event before `time` will come, so that windows by duration which end at or before it are made and delivered although the
+ * scene is still: a live view keeps its rate. Events that are pushed later must not be earlier. Does nothing before the first event, for
+ * windows by count, and for a time that is already past. Errors: those of cusEventPipelinePush: CAPACITY if more than max_gap windows
+ * end between the last event, or the time of the last call, and `time`. */
+CUS_API cusStatus cusEventPipelineAdvance(cusEventPipeline *pipeline, int64_t time);
+
 /* Ends the recording: makes the last windows and delivers all frames. The next push starts a new recording; the counts
  * continue.
- * Errors: as for cusEventPipelinePush; TRUNCATED: the bytes ended within a word, and all frames have been delivered. */
+ * Errors: as for cusEventPipelinePush, after the frames of the windows that were complete before it have been delivered; TRUNCATED: the
+ * bytes ended within a word, and all frames have been delivered. */
 CUS_API cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline);
 
 /* What has passed through a pipeline. */
@@ -291,7 +301,8 @@ typedef struct cusEventPipelineCounts {
     uint64_t skipped;       /* as cusEventStackerSkipped, over all windows delivered or queued */
     cusEventCounts decoded; /* with a decoder: of this recording, or the last one after a flush */
     int64_t last_time;      /* windows by duration: of the last event pushed; -1: none, or after a flush */
-    uint64_t reserved[8];   /* 0: for later fields */
+    int complete;           /* 1: all windows up to end_window are in the making; more events change nothing */
+    uint64_t reserved[7];   /* 0: for later fields */
 } cusEventPipelineCounts;
 
 /* Counts since creation. On the device waits for queued work. Errors: NULL, CUDA. */

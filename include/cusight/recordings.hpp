@@ -1,7 +1,8 @@
-// cusight/recordings.hpp: the objects of events.h and eventio.h as C++ classes; see algorithms.hpp for what they share.
+// cusight/recordings.hpp: the objects of events.h, eventio.h and eventframes.h as C++ classes; see algorithms.hpp for what they share.
 #ifndef CUSIGHT_RECORDINGS_HPP
 #define CUSIGHT_RECORDINGS_HPP
 
+#include "eventframes.h"
 #include "eventio.h"
 #include "events.h"
 #include "matrix.hpp"
@@ -106,6 +107,8 @@ class EventPipeline {
     void start(const cusEventDecoderState &state) {
         check(cusEventDecoderSetState(cusEventPipelineDecoder(get()), &state));
     }
+    // No event before `time` will come.
+    void advance(int64_t time) { checkDelivery(cusEventPipelineAdvance(get(), time)); }
     // Makes the last windows and delivers all frames.
     void flush() { checkDelivery(cusEventPipelineFlush(get())); }
     // Counts since creation.
@@ -220,6 +223,60 @@ class EventReader {
 
   private:
     detail::Handle<cusEventReader, &cusEventReaderClose> handle_;
+};
+
+// See cusEventFrames: frames of a whole recording.
+//
+//   cusight::EventFrames frames("run.raw", {cusRepresentationDefaults(CUS_REPR_HISTOGRAM)});
+//   while (const cusFrameBatch *batch = frames.next())
+//       use(*batch);
+class EventFrames {
+  public:
+    // Of a file.
+    EventFrames(const std::string &path, const std::vector<cusRepresentation> &representations,
+                const cusEventFramesOptions &options = cusEventFramesDefaults(),
+                const cusEventReaderOptions &reader = cusEventReaderDefaults()) {
+        cusEventFrames *made = nullptr;
+        check(cusEventFramesOpen(&made, path.c_str(), &reader, representations.data(),
+                                 static_cast<int>(representations.size()), &options));
+        handle_.reset(made);
+    }
+    // Of an open reader, from its place on. The reader must outlive the object, and nothing else may use it meanwhile.
+    EventFrames(const EventReader &reader, const std::vector<cusRepresentation> &representations,
+                const cusEventFramesOptions &options = cusEventFramesDefaults()) {
+        cusEventFrames *made = nullptr;
+        check(cusEventFramesOpenReader(&made, reader.get(), representations.data(),
+                                       static_cast<int>(representations.size()), &options));
+        handle_.reset(made);
+    }
+    // The next batch, valid until the next call and only as long as the object is not moved; null at the end. Throws after the
+    // frames before the damage.
+    const cusFrameBatch *next() {
+        check(cusEventFramesNext(get(), &batch_));
+        return batch_.count > 0 ? &batch_ : nullptr;
+    }
+    // The next batch will be the first again.
+    void restart() { check(cusEventFramesRestart(get())); }
+    // Ends a next() that waits in another thread.
+    void cancel() const noexcept { cusEventFramesCancel(get()); }
+    // What the recording says.
+    cusEventInfo info() const {
+        cusEventInfo info = {};
+        check(cusEventFramesInfo(get(), &info));
+        return info;
+    }
+    // What has passed.
+    cusEventFramesCounts counts() const {
+        cusEventFramesCounts counts = {};
+        check(cusEventFramesQuery(get(), &counts));
+        return counts;
+    }
+    // The object of the C interface.
+    cusEventFrames *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusEventFrames, &cusEventFramesClose> handle_;
+    cusFrameBatch batch_ = {};
 };
 
 // See cusEventWriter: writes a recording. Without finish(), the unfinished file is removed.

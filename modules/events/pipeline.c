@@ -1,6 +1,6 @@
 /* Recordings of any length: pieces are cut into windows as they arrive, and frames are made batch by batch in fixed
- * buffers. On the device three slots rotate: one batch is uploaded while the previous one is computed and the one before
- * that downloaded. A slot's frames are delivered when it is reused. */
+ * buffers. On the device three slots for events and three batches of frames rotate: one is uploaded while the previous one is
+ * computed and the one before that downloaded. A batch is delivered when its room is needed again. */
 #include "check.h"
 #include "device.h"
 #include "events/pipeline.h"
@@ -30,8 +30,6 @@ cusEventPipelineOptions cusEventPipelineDefaults(void) {
 
 static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
     const int on_device = s->options.compute == CUS_DEVICE;
-    slot->windows = malloc(s->batch * sizeof *slot->windows);
-    CUSI_REQUIRE(slot->windows, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
     const int room = (int)s->capacity + (s->resident ? EVENTS_ROOM + EVENTS_ALIGN : 0);
     for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k) {
         if (!s->resident)
@@ -40,16 +38,26 @@ static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
         if (on_device)
             CUS_TRY(cusMatCreate(&slot->events[k], 1, room, events_array_types[k], CUS_DEVICE));
     }
-    for (int i = 0; i < s->representations; ++i) {
-        const int rows = (int)s->batch * s->rows, type = s->stacker->types[i];
-        CUS_TRY(cusMatCreate(&slot->frames[i], rows, s->cols, type, s->options.compute));
-        if (on_device && s->options.deliver == CUS_HOST)
-            CUS_TRY(cusMatCreatePinned(&slot->host_frames[i], rows, s->cols, type));
-    }
     if (on_device) {
         CUS_TRY(cusStreamEventCreate(&slot->uploaded));
-        CUS_TRY(cusStreamEventCreate(&slot->computed));
-        CUS_TRY(cusStreamEventCreate(&slot->downloaded));
+        CUS_TRY(cusStreamEventCreate(&slot->used));
+    }
+    return CUS_OK;
+}
+
+static cusStatus createBatch(cusEventPipeline *s, Batch *batch) {
+    const int on_device = s->options.compute == CUS_DEVICE;
+    batch->windows = malloc(s->batch * sizeof *batch->windows);
+    CUSI_REQUIRE(batch->windows, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
+    for (int i = 0; i < s->representations; ++i) {
+        const int rows = (int)s->batch * s->rows, type = s->stacker->types[i];
+        CUS_TRY(cusMatCreate(&batch->frames[i], rows, s->cols, type, s->options.compute));
+        if (on_device && s->options.deliver == CUS_HOST)
+            CUS_TRY(cusMatCreatePinned(&batch->host_frames[i], rows, s->cols, type));
+    }
+    if (on_device) {
+        CUS_TRY(cusStreamEventCreate(&batch->computed));
+        CUS_TRY(cusStreamEventCreate(&batch->downloaded));
     }
     return CUS_OK;
 }
@@ -81,8 +89,10 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
         CUS_TRY(cusStreamCreate(&s->down));
     }
     s->slot_count = s->options.compute == CUS_DEVICE ? EVENTS_SLOTS : 1;
-    for (int k = 0; k < s->slot_count; ++k)
+    for (int k = 0; k < s->slot_count; ++k) {
         CUS_TRY(createSlot(s, &s->slots[k]));
+        CUS_TRY(createBatch(s, &s->batches[k]));
+    }
     return s->options.decoder ? eventsBytesCreate(s) : CUS_OK;
 }
 
@@ -90,6 +100,7 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
 static void restart(cusEventPipeline *s) {
     s->pushed = s->options.first_event;
     s->origin = s->newest = s->options.origin; /* the first event's unless it has a number */
+    s->advanced = INT64_MIN;
     s->held = s->begin = 0;
     s->next = s->options.first_window;
 }
@@ -159,18 +170,18 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
             (void)cusi_deviceFinish("cusEventPipelineDestroy", streams[i]);
     for (int k = 0; k < EVENTS_SLOTS; ++k) {
         Slot *slot = &pipeline->slots[k];
+        Batch *batch = &pipeline->batches[k];
         for (int i = 0; i < EVENTS_ARRAYS; ++i) {
             cusMatRelease(&slot->staging[i]);
             cusMatRelease(&slot->events[i]);
         }
         for (int i = 0; i < EVENTS_MAX_REPRESENTATIONS; ++i) {
-            cusMatRelease(&slot->frames[i]);
-            cusMatRelease(&slot->host_frames[i]);
+            cusMatRelease(&batch->frames[i]);
+            cusMatRelease(&batch->host_frames[i]);
         }
-        free(slot->windows);
-        cusStreamEventDestroy(slot->uploaded);
-        cusStreamEventDestroy(slot->computed);
-        cusStreamEventDestroy(slot->downloaded);
+        free(batch->windows);
+        for (int i = 0; i < 4; ++i)
+            cusStreamEventDestroy((cusStreamEvent[]){slot->uploaded, slot->used, batch->computed, batch->downloaded}[i]);
     }
     for (int i = 0; i < 3; ++i)
         cusStreamDestroy(streams[i]);
@@ -231,23 +242,31 @@ cusStatus eventsCheckGap(const cusEventPipeline *s, int64_t t) {
     return CUS_OK;
 }
 
+/* How many more windows the current batch takes. */
+static size_t roomFor(const cusEventPipeline *s) {
+    return s->batch - s->batches[s->filling].count;
+}
+
 /* Lists in s->planned, by index in the view, the next complete windows, and the incomplete one if the view ends the
- * recording: at most a batch of windows and s->capacity events. Returns their number. */
+ * recording: at most as many as the batch has room for, and s->capacity events. Returns their number. */
 static size_t plan(cusEventPipeline *s, const View *view, int final) {
     cusWindowing windowing = s->options.windowing;
     windowing.keep_incomplete = final && windowing.keep_incomplete;
-    if (view->count == 0)
+    const int advanced = s->advanced != INT64_MIN;
+    if (view->count == 0 && !advanced)
         return 0;
     uint64_t extent = view->start + view->count;
     if (eventsByDuration(s)) { /* an event with the newest time may still follow */
-        const int64_t newest = s->resident ? s->newest : ((const int64_t *)view->array[3])[view->count - 1];
+        int64_t newest = s->advanced;
+        if (view->count > 0 && !advanced)
+            newest = s->resident ? s->newest : ((const int64_t *)view->array[3])[view->count - 1];
         extent = (uint64_t)newest - (uint64_t)s->origin + (final ? 1 : 0);
     }
     uint64_t end = eventsWindowCount(&windowing, extent);
     if (s->options.end_window && end > s->options.end_window)
         end = s->options.end_window;
     size_t count = 0;
-    for (uint64_t w = s->next; w < end && count < s->batch; ++w, ++count) {
+    for (uint64_t w = s->next; w < end && count < roomFor(s); ++w, ++count) {
         const size_t first = startOf(s, view, w), last = endOf(s, view, w);
         if (last - (count ? s->planned[0].first : first) > s->capacity)
             break;
@@ -259,38 +278,57 @@ static size_t plan(cusEventPipeline *s, const View *view, int final) {
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
-/* Makes views of the frames of the first `count` windows. */
-static cusStatus view(const cusEventPipeline *s, const cusMat *frames, size_t count, cusMat *views) {
+/* Makes views of the frames of `count` windows of a batch. */
+static cusStatus view(const cusEventPipeline *s, const cusMat *frames, size_t first, size_t count, cusMat *views) {
     memset(views, 0, EVENTS_MAX_REPRESENTATIONS * sizeof *views);
     for (int i = 0; i < s->representations; ++i)
-        CUS_TRY(cusMatRegion(&frames[i], 0, 0, s->cols, (int)count * s->rows, &views[i]));
+        CUS_TRY(cusMatRegion(&frames[i], 0, (int)first * s->rows, s->cols, (int)count * s->rows, &views[i]));
     return CUS_OK;
 }
 
-/* Gives a slot's frames, if any, to the sink and frees the slot. */
-static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
-    if (slot->count == 0)
+/* Gives a batch, if it has frames, to the sink and frees it. */
+static cusStatus deliver(cusEventPipeline *s, Batch *batch) {
+    if (batch->count == 0)
         return CUS_OK;
-    const int on_device = s->options.deliver == CUS_DEVICE;
     if (s->options.compute != s->options.deliver)
-        CUS_TRY(cusStreamEventSynchronize(slot->downloaded));
+        CUS_TRY(cusStreamEventSynchronize(batch->downloaded));
     cusMat frames[EVENTS_MAX_REPRESENTATIONS];
-    CUS_TRY(view(s, s->options.compute == s->options.deliver ? slot->frames : slot->host_frames, slot->count, frames));
-    const cusFrameBatch batch = {.frames = frames,
+    CUS_TRY(
+        view(s, s->options.compute == s->options.deliver ? batch->frames : batch->host_frames, 0, batch->count, frames));
+    const cusFrameBatch given = {.frames = frames,
                                  .representations = s->representations,
-                                 .first = slot->first,
-                                 .count = slot->count,
-                                 .windows = slot->windows,
-                                 .stream = on_device ? s->compute : NULL};
-    const cusStatus status = s->sink(s->user, &batch);
-    if (status != CUS_OK)
+                                 .first = batch->first,
+                                 .count = batch->count,
+                                 .windows = batch->windows,
+                                 .stream = s->options.deliver == CUS_DEVICE ? s->compute : NULL};
+    batch->count = 0;
+    const cusStatus status = s->sink(s->user, &given);
+    s->stopped = status != CUS_OK;
+    if (s->stopped)
         return cusi_fail(status, "cusEventPipeline: the sink stopped at window %llu with %s",
-                         (unsigned long long)slot->first, cusStatusName(status));
-    s->counts.windows += slot->count;
-    slot->count = 0;
-    if (on_device && !s->resident) /* the host reuses the event buffers */
-        CUS_TRY(cusStreamEventSynchronize(slot->computed));
+                         (unsigned long long)given.first, cusStatusName(status));
+    s->counts.windows += given.count;
     return CUS_OK;
+}
+
+/* The current batch takes no more windows. Makes the next one current, and delivers what it had. */
+static cusStatus endBatch(cusEventPipeline *s) {
+    Batch *batch = &s->batches[s->filling];
+    if (batch->count > 0 && s->up)
+        CUS_TRY(cusStreamEventRecord(batch->computed, s->compute));
+    if (batch->count > 0 && s->options.compute != s->options.deliver) {
+        cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
+        CUS_TRY(cusStreamWaitEvent(s->down, batch->computed));
+        CUS_TRY(view(s, batch->frames, 0, batch->count, frames));
+        CUS_TRY(view(s, batch->host_frames, 0, batch->count, host_frames));
+        for (int i = 0; i < s->representations; ++i)
+            CUS_TRY(cusMatDownload(&frames[i], &host_frames[i], s->down));
+        CUS_TRY(cusStreamEventRecord(batch->downloaded, s->down));
+    } else {
+        CUS_TRY(deliver(s, batch));
+    }
+    s->filling = (s->filling + 1) % s->slot_count;
+    return deliver(s, &s->batches[s->filling]);
 }
 
 /* The bounds of window w by duration. */
@@ -302,14 +340,15 @@ static cusEventSpan spanOf(const cusEventPipeline *s, uint64_t w) {
                           (int64_t)((uint64_t)s->origin + (end < room ? end : room))};
 }
 
-/* Queues the `count` planned windows in the current slot, which is free. */
+/* Queues the `count` planned windows, for which the current slot and batch have room. */
 static cusStatus submit(cusEventPipeline *s, const View *events_view, size_t count) {
     Slot *slot = &s->slots[s->current];
+    Batch *batch = &s->batches[s->filling];
     const size_t first = s->planned[0].first, events_count = s->planned[count - 1].last - first;
-    const int on_device = s->options.compute == CUS_DEVICE, with_spans = eventsNeedsSpans(s->stacker);
+    const int uploads = s->options.compute == CUS_DEVICE && !s->resident, with_spans = eventsNeedsSpans(s->stacker);
     for (size_t w = 0; w < count; ++w) {
-        slot->windows[w].first = events_view->start + s->planned[w].first;
-        slot->windows[w].last = events_view->start + s->planned[w].last;
+        batch->windows[batch->count + w].first = events_view->start + s->planned[w].first;
+        batch->windows[batch->count + w].last = events_view->start + s->planned[w].last;
         s->planned[w].first -= first;
         s->planned[w].last -= first;
         if (with_spans)
@@ -319,42 +358,33 @@ static cusStatus submit(cusEventPipeline *s, const View *events_view, size_t cou
     for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k) {
         const size_t bytes = events_count * array_bytes[k];
         array[k] = (const char *)events_view->array[k] + first * array_bytes[k];
-        if (s->resident)
-            continue;
-        if (on_device && bytes > 0)
+        if (uploads && bytes > 0)
             CUS_TRY(cusi_deviceCopy("cusEventPipelinePush", slot->events[k].data, bytes, array[k], bytes, bytes, 1, s->up));
-        array[k] = on_device ? slot->events[k].data : array[k];
+        array[k] = uploads ? slot->events[k].data : array[k];
     }
     const cusEventArrays events = {
         .x = array[0], .y = array[1], .p = array[2], .t = array[3], .count = events_count, .space = s->options.compute};
-    if (on_device && !s->resident) {
+    if (uploads) {
         CUS_TRY(cusStreamEventRecord(slot->uploaded, s->up));
         CUS_TRY(cusStreamWaitEvent(s->compute, slot->uploaded));
     }
-    cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
-    CUS_TRY(view(s, slot->frames, count, frames));
+    cusMat frames[EVENTS_MAX_REPRESENTATIONS];
+    CUS_TRY(view(s, batch->frames, batch->count, count, frames));
     CUS_TRY(with_spans ? cusEventStackSpans(s->stacker, &events, s->planned, s->spans, count, frames, s->compute)
                        : cusEventStack(s->stacker, &events, s->planned, count, frames, s->compute));
-    slot->first = s->next;
-    slot->count = count;
+    if (uploads)
+        CUS_TRY(cusStreamEventRecord(slot->used, s->compute));
+    if (batch->count == 0)
+        batch->first = s->next;
+    batch->count += count;
     s->next += count;
-    if (on_device)
-        CUS_TRY(cusStreamEventRecord(slot->computed, s->compute));
-    if (on_device && s->options.deliver == CUS_HOST) {
-        CUS_TRY(cusStreamWaitEvent(s->down, slot->computed));
-        CUS_TRY(view(s, slot->host_frames, count, host_frames));
-        for (int i = 0; i < s->representations; ++i)
-            CUS_TRY(cusMatDownload(&frames[i], &host_frames[i], s->down));
-        CUS_TRY(cusStreamEventRecord(slot->downloaded, s->down));
-        return CUS_OK;
-    }
-    return deliver(s, slot);
+    return roomFor(s) == 0 || !s->options.whole_batches ? endBatch(s) : CUS_OK;
 }
 
-/* Makes the next slot current, and delivers its frames. */
+/* Makes the next slot current. The host may write to it once its last events have been used. */
 static cusStatus nextSlot(cusEventPipeline *s) {
     s->current = (s->current + 1) % s->slot_count;
-    return deliver(s, &s->slots[s->current]);
+    return s->up && !s->resident ? cusStreamEventSynchronize(s->slots[s->current].used) : CUS_OK;
 }
 
 /* The staged events; the recording has `end` so far. */
@@ -467,7 +497,7 @@ static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
         reported = at > reported ? at : reported;
         if (s->held == 0) {
             const size_t ready = direct ? plan(s, &rest, 0) : 0;
-            if (ready > 0 && (ready == s->batch || s->options.compute == CUS_HOST ||
+            if (ready > 0 && (ready == roomFor(s) || s->options.compute == CUS_HOST ||
                               s->planned[ready - 1].last - s->planned[0].first >= DIRECT_EVENTS)) {
                 CUS_TRY(submit(s, &rest, ready));
                 CUS_TRY(nextSlot(s));
@@ -493,7 +523,7 @@ static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
             CUSI_REQUIRE(ready > 0 || !full, CUS_ERROR_CAPACITY,
                          "cusEventPipelinePush: window %llu has more than max_events = %zu events",
                          (unsigned long long)s->next, s->capacity);
-            if (ready == 0 || !(ready == s->batch || full || (direct && at < events->count)))
+            if (ready == 0 || !(ready == roomFor(s) || full || (direct && at < events->count)))
                 break;
             CUS_TRY(submitStaged(s, &view, ready));
         }
@@ -566,10 +596,44 @@ cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays 
     CUSI_GUARDED("cusEventPipelinePush", pipeline, NULL, CUSI_LONG("cusEventPipelinePush", checkedPush(pipeline, events)));
 }
 
+static cusStatus drain(cusEventPipeline *s);
+
+static cusStatus advance(cusEventPipeline *s, int64_t time) {
+    const int any = s->pushed > s->options.first_event;
+    if (!eventsByDuration(s) || !any || time <= s->newest)
+        return CUS_OK;
+    CUS_TRY(eventsCheckGap(s, time));
+    s->newest = s->advanced = time;
+    const cusStatus status = eventsSubmitStaged(s, 0);
+    s->advanced = INT64_MIN; /* the next events are later */
+    CUS_TRY(status);
+    return s->options.whole_batches ? CUS_OK : drain(s);
+}
+
+static cusStatus checkedAdvance(cusEventPipeline *s, int64_t time) {
+    static const char function[] = "cusEventPipelineAdvance";
+    if (s->failed)
+        return cusi_fail(s->failed, "%s", s->message);
+    const cusStatus status = advance(s, time);
+    return eventsRemember(s, status == CUS_OK ? CUS_OK : cusi_renamed(function, status));
+}
+
+cusStatus cusEventPipelineAdvance(cusEventPipeline *pipeline, int64_t time) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusEventPipelineAdvance", pipeline, NULL, checkedAdvance(pipeline, time));
+}
+
+/* Delivers all frames that are made. */
+static cusStatus drain(cusEventPipeline *s) {
+    CUS_TRY(endBatch(s));
+    for (int k = 0; k < s->slot_count; ++k)
+        CUS_TRY(deliver(s, &s->batches[(s->filling + k) % s->slot_count]));
+    return CUS_OK;
+}
+
 static cusStatus flush(cusEventPipeline *s) {
     CUS_TRY(eventsSubmitStaged(s, 1));
-    for (int k = 0; k < s->slot_count; ++k)
-        CUS_TRY(nextSlot(s));
+    CUS_TRY(drain(s));
     if (s->resident) /* frames on the device are complete, too */
         CUS_TRY(cusStreamSynchronize(s->compute));
     restart(s);
@@ -577,6 +641,8 @@ static cusStatus flush(cusEventPipeline *s) {
 }
 
 static cusStatus checkedFlush(cusEventPipeline *s) {
+    if (s->failed && !s->stopped && eventsSubmitStaged(s, 0) == CUS_OK) /* what came before the failure */
+        (void)drain(s);
     if (s->failed)
         return cusi_fail(s->failed, "%s", s->message);
     CUS_TRY(eventsRemember(s, flush(s)));
@@ -594,6 +660,7 @@ static cusStatus query(cusEventPipeline *pipeline, cusEventPipelineCounts *count
     *counts = pipeline->counts;
     const int any = eventsByDuration(pipeline) && pipeline->pushed > pipeline->options.first_event;
     counts->last_time = any ? pipeline->newest : -1;
+    counts->complete = pipeline->options.end_window && pipeline->next >= pipeline->options.end_window;
     return CUS_OK;
 }
 

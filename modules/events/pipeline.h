@@ -15,15 +15,21 @@ enum { EVENTS_ALIGN = 16 };
 
 static const int events_array_types[EVENTS_ARRAYS] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
 
+/* Room for events. */
 typedef struct Slot {
     cusMat staging[EVENTS_ARRAYS]; /* x, y, p, t: 1 x capacity, host; none if the events are decoded on the device */
     cusMat events[EVENTS_ARRAYS];  /* the same on the device */
-    cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
-    cusEventWindow *windows; /* of the batch; indices count from the first event pushed */
-    uint64_t first;          /* its first window */
-    size_t count;            /* 0: the slot is free */
-    cusStreamEvent uploaded, computed, downloaded;
+    cusStreamEvent uploaded, used;
 } Slot;
+
+/* Room for a batch of frames. */
+typedef struct Batch {
+    cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
+    cusEventWindow *windows; /* indices count from the first event pushed */
+    uint64_t first;          /* its first window */
+    size_t count;            /* 0: it is free */
+    cusStreamEvent computed, downloaded;
+} Batch;
 
 struct cusEventPipeline {
     CusiGuard guard;
@@ -34,8 +40,10 @@ struct cusEventPipeline {
     void *user;
     cusStream up, compute, down;
     Slot slots[EVENTS_SLOTS];
-    int slot_count, current;
-    int with_times;
+    Batch batches[EVENTS_SLOTS];
+    int slot_count, current; /* of both; the slot in use, */
+    int filling;             /* and the batch */
+    int with_times, stopped; /* by the sink */
     size_t capacity, batch;
     cusEventWindow *planned;
     cusEventSpan *spans;       /* theirs, if a representation uses them */
@@ -49,6 +57,7 @@ struct cusEventPipeline {
     uint64_t next;   /* the next window to make */
     size_t held;     /* events in the current slot's staging: the last ones pushed */
     int64_t origin, newest;
+    int64_t advanced; /* by cusEventPipelineAdvance, during it; otherwise INT64_MIN */
 
     cusEventPipelineCounts counts;
     cusStatus failed;

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Generic, Literal, Sequence, TypedDict, overload
 
 from . import _core
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from ._events import ByteKind, FloatKind, SeveralKinds, SignedKind
     from ._types import F32, I8, U8, U64, Numbers
-    from .events import Recording
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,13 +58,11 @@ class ReaderCounts:
 
 @dataclass(frozen=True)
 class PipelineCounts:
-    """Events pushed, windows delivered, events skipped because they lie outside the frame, and of a pipeline with a recording what
-    its decoder has read."""
+    """Events pushed, windows delivered, and events skipped because they lie outside the frame."""
 
     events: int
     windows: int
     skipped: int
-    decoded: ReaderCounts | None = field(default=None, repr=False)
 
 
 class PipelineOptions(TypedDict, total=False):
@@ -78,7 +75,6 @@ class PipelineOptions(TypedDict, total=False):
     max_events: int
     batch_windows: int
     max_gap: int
-    recording: Recording | None
 
 
 class EventPipeline(Closeable):
@@ -93,12 +89,9 @@ class EventPipeline(Closeable):
     max_events: largest number of events in a window; 0: 4 Mi, or the length of windows by count. batch_windows: at most so many
         windows per batch; 0: 16 MiB of frames.
     max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
-    recording: of EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision (compressed by ECF) or M3ED (LZF): `push_recording` instead of `push`. Its
-        raw bytes are decoded from the beginning, where frames are made: a GPU is sent 2 to 4 bytes an event (LZF: about 8), not 13.
-        `Recording.frames` does so by itself.
 
     Raises ValueError (status CAPACITY) if a window by duration has more than max_events events, or if more than max_gap in a row
-    have none; NotImplementedError for a recording of another format.
+    have none.
     """
 
     @overload
@@ -189,7 +182,6 @@ class EventPipeline(Closeable):
         max_events: int = 0,
         batch_windows: int = 0,
         max_gap: int = 0,
-        recording: Recording | None = None,
     ) -> None:
         numbers, many = representations("EventPipeline", representation, bins)
         if not callable(sink):
@@ -205,12 +197,8 @@ class EventPipeline(Closeable):
         for name, value in counts.items():
             integer("EventPipeline", name, value, 0, LONG)
 
-        reader = getattr(recording, "_core", None)
-        if recording is not None and not isinstance(reader, _core.EventReader):
-            raise wrong_type("EventPipeline", "recording", recording, "a Recording")
         if framework is not None:
             choice("EventPipeline", "framework", framework, {"numpy": 0, "torch": 1, "cupy": 2})
-        self._decodes = recording is not None
         self._stacked = 0  # events, once in each window
 
         def receive(first: int, rows: bytearray, frames: list[Any]) -> None:
@@ -237,7 +225,6 @@ class EventPipeline(Closeable):
             max_events,
             batch_windows,
             max_gap,
-            reader,
         )
 
     def push(
@@ -253,21 +240,12 @@ class EventPipeline(Closeable):
         """Adds the next events, in host memory, as `stack_events` takes them. The arrays may be reused afterwards."""
         self._core.push(*four_columns("EventPipeline.push", x, y, p, t, columns), unit_number("EventPipeline.push", time_unit))
 
-    def push_recording(self, count: Integer = 1 << 22) -> bool:
-        """Decodes the next bytes of the recording, at most `count` of them (2^25 at once), and returns whether there were any. Raises
-        ValueError that names the file's byte if it is damaged there; the events before it have been pushed, and `flush` delivers them.
-        """
-        integer("EventPipeline.push_recording", "count", count, 1)
-        return self._core.push_recording(count)  # type: ignore[no-any-return]
-
     def flush(self) -> None:
-        """Ends the recording and delivers its last frames. Raises EOFError, after that, if a recording's bytes end within a word. Warns
-        if more than half of the events so far lie outside the frame."""
+        """Ends the recording and delivers its last frames. Warns if more than half of the events so far lie outside the frame."""
         self._core.flush()
         if 2 * self.counts().skipped > self._stacked:
             warn_outside("EventPipeline", self._size)
 
     def counts(self) -> PipelineCounts:
         """What was pushed, delivered and skipped since creation."""
-        events, windows, skipped, decoded = self._core.counts()
-        return PipelineCounts(events, windows, skipped, ReaderCounts(*decoded) if self._decodes else None)
+        return PipelineCounts(*self._core.counts())

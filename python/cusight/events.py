@@ -191,7 +191,7 @@ class Recording(Closeable):
         self.last_time: int | None = int(last) if last >= 0 else None
         self._start = 0
         self._triggers: Triggers | None = None
-        self._counted: ReaderCounts | None = None  # by the decoder of the last iteration of frames, if there was one
+        self._counted: ReaderCounts | None = None  # by the last iteration of frames
         place = repr(self._source) if isinstance(self._source, str) else f"{memoryview(self._source).nbytes:,} bytes in memory"
         size = f"{height} x {width} pixels" if height else "pixels not known"
         self._about = f"{place}, {self.format}, {size}"
@@ -355,6 +355,13 @@ class Recording(Closeable):
         if self.count is None:
             raise TypeError("the number of events is known only after reading all of the recording")
         return self.count
+
+    def _reader_at(self, index: int) -> Any:
+        """Another reader of the same, at event `index`."""
+        self._core.info()  # raises if the recording is closed
+        reader = _core.EventReader(self._source, *_reader_numbers(**self._options))
+        reader.seek_index(index)
+        return reader
 
     def __reduce__(self) -> Any:
         source = self._source if isinstance(self._source, str) else bytes(self._source)

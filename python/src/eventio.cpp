@@ -55,16 +55,6 @@ nb::tuple countsOf(const cusEventCounts &c) {
 }
 
 // Whether a pipeline decodes the recording's bytes; a pipeline that does so starts again.
-static bool hasBytes(Reader &self) {
-    const Use<cusEventReader> reader(self.handle);
-    cusEventDecoderOptions options = {};
-    cusEventDecoderState state = {};
-    const cusStatus status = cusEventReaderDecoder(reader, &options, &state);
-    if (status != CUS_ERROR_UNSUPPORTED)
-        check(status);
-    return status == CUS_OK;
-}
-
 static nb::tuple counts(Reader &self) {
     const Use<cusEventReader> reader(self.handle);
     cusEventCounts c = {};
@@ -392,7 +382,6 @@ void addEventio(nb::module_ &module) {
         .def_prop_ro("closed", [](Reader &self) { return self.handle.closed(); })
         .def("info", &info)
         .def("counts", &counts)
-        .def("has_bytes", &hasBytes)
         .def("read", &read, nb::arg("capacity"))
         .def("triggers", &triggers)
         .def("seek_index", &seekIndex, nb::arg("index"))

@@ -49,7 +49,6 @@ int typeOf(const cusRepresentation &representation);
 struct Reader {
     Array memory; // of a recording in memory
     Handle<cusEventReader> handle;
-    uint64_t pipelines = 0; // that have been given its bytes; the last one reads them
 };
 // Numbers as Python's ReaderCounts has them.
 nb::tuple countsOf(const cusEventCounts &counts);

@@ -1,36 +1,43 @@
-// Recordings of any length, pushed in pieces, as events or as a file's raw bytes; frames go to a Python function.
+// Frames of recordings of any length: pushed in pieces, and then given to a Python function; or of a file, batch by batch.
 #include "events.hpp"
 #include "modules.hpp"
+
+#include "cusight/eventframes.h"
 
 #include <exception>
 
 namespace cuspy {
 
+// Where frames go, and their size.
+struct Delivery {
+    Framework framework = Framework::NumPy;
+    Device device;
+    int rows = 0, cols = 0;
+};
+
 struct Pipeline {
     // State of the sink, which is called on the thread of push and flush, without the GIL.
     struct State {
         nb::object sink;
-        Framework framework = Framework::NumPy;
-        Device deliver;
-        int rows = 0, cols = 0;
+        Delivery to;
         std::exception_ptr error;
     };
     std::unique_ptr<State> state; // before the handle, so that the pipeline dies first
     Representations representations;
     Handle<cusEventPipeline> handle;
     Device compute;
-    // A recording whose bytes the pipeline decodes, or None.
-    nb::object recording;
-    uint64_t number = 0; // among the recording's pipelines
-    std::shared_ptr<cusMat> bytes;
 };
 
-static constexpr int PIECE_BYTES = 32 << 20; // of a recording, at most
+struct Frames {
+    nb::object reader; // before the handle, which reads from it
+    Representations representations;
+    Delivery to;
+    Handle<cusEventFrames> handle;
+};
 
 // Frames of a batch as a new array of the framework. The consumer's stream and the batch's wait for each other.
-static nb::object copyOf(Call &call, const cusMat &mat, int64_t count, const Pipeline::State &state, cusStream source) {
-    const Array array =
-        call.out(nb::none(), "frames", {count, state.rows, state.cols, CUS_CHANNELS(mat.type)}, CUS_DEPTH(mat.type));
+static nb::object copyOf(Call &call, const cusMat &mat, int64_t count, const Delivery &to, cusStream source) {
+    const Array array = call.out(nb::none(), "frames", {count, to.rows, to.cols, CUS_CHANNELS(mat.type)}, CUS_DEPTH(mat.type));
     cusMat target = array.stack();
     if (mat.space == CUS_HOST) {
         call.run([&] { return cusMatCopy(&mat, &target, nullptr); });
@@ -54,16 +61,21 @@ static nb::object copyOf(Call &call, const cusMat &mat, int64_t count, const Pip
     return array.object;
 }
 
+static nb::list copiesOf(Call &call, const cusFrameBatch &batch, const Delivery &to) {
+    call.assume(to.device, to.framework);
+    nb::list frames;
+    for (int i = 0; i < batch.representations; ++i)
+        frames.append(copyOf(call, batch.frames[i], static_cast<int64_t>(batch.count), to, batch.stream));
+    return frames;
+}
+
 static cusStatus deliver(void *user, const cusFrameBatch *batch) {
     auto *state = static_cast<Pipeline::State *>(user);
     const Acquired acquired;
     try {
         checkSignals();
         Call call("EventPipeline");
-        call.assume(state->deliver, state->framework);
-        nb::list frames;
-        for (int i = 0; i < batch->representations; ++i)
-            frames.append(copyOf(call, batch->frames[i], static_cast<int64_t>(batch->count), *state, batch->stream));
+        const nb::list frames = copiesOf(call, *batch, state->to);
         callPython(state->sink, batch->first, bytesOf(batch->windows, batch->count), frames);
         return CUS_OK;
     } catch (...) {
@@ -74,60 +86,31 @@ static cusStatus deliver(void *user, const cusFrameBatch *batch) {
 
 static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sink, const nb::tuple &windowing,
                         uint64_t first_window, uint64_t end_window, const char *device, const char *deliver_to,
-                        nb::handle framework, size_t max_events, size_t batch_windows, uint64_t max_gap,
-                        nb::object recording) {
+                        nb::handle framework, size_t max_events, size_t batch_windows, uint64_t max_gap) {
     Call call("EventPipeline");
     call.assume(parseDevice("EventPipeline", device), Framework::NumPy);
     Representations representations = representationsOf(call, list);
     auto state = std::make_unique<Pipeline::State>();
     state->sink = std::move(sink);
-    state->deliver = parseDevice("EventPipeline", deliver_to);
-    state->framework = frameworkFor(deliver_to, framework);
-    state->rows = rows;
-    state->cols = cols;
+    state->to = {frameworkFor(deliver_to, framework), parseDevice("EventPipeline", deliver_to), rows, cols};
     cusEventPipelineOptions options = cusEventPipelineDefaults();
     options.windowing = windowingOf(windowing);
     options.first_window = first_window;
     options.end_window = end_window;
     options.compute = call.space();
-    options.deliver = state->deliver.space;
+    options.deliver = state->to.device.space;
     options.max_events = max_events;
     options.batch_windows = batch_windows;
     options.max_gap = max_gap;
-    cusEventDecoderOptions decoder = {};
-    cusEventDecoderState start = {};
-    Reader *const reader = recording.is_none() ? nullptr : nb::cast<Reader *>(recording);
-    std::shared_ptr<cusMat> bytes;
-    if (reader) {
-        const Use<cusEventReader> use(reader->handle);
-        options.decoder = &decoder;
-        bytes.reset(new cusMat(CUS_MAT_INIT), [](cusMat *mat) {
-            cusMatRelease(mat);
-            delete mat;
-        });
-        call.run([&]() -> cusStatus {
-            CUS_TRY(cusEventReaderDecoder(use, &decoder, &start));
-            return call.space() == CUS_DEVICE ? cusMatCreatePinned(bytes.get(), 1, PIECE_BYTES, CUS_8UC1)
-                                              : cusMatCreate(bytes.get(), 1, PIECE_BYTES, CUS_8UC1, CUS_HOST);
-        });
-    }
     cusEventPipeline *pipeline = nullptr;
     call.run([&] {
         return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(), representations.count(), &options,
                                       deliver, state.get());
     });
-    std::unique_ptr<Pipeline> made(new Pipeline{std::move(state),
-                                                std::move(representations),
-                                                {"EventPipeline", pipeline, cusEventPipelineDestroy},
-                                                call.device(),
-                                                std::move(recording),
-                                                0,
-                                                bytes});
-    if (reader) {
-        made->number = ++reader->pipelines;
-        call.run([&] { return cusEventDecoderSetState(cusEventPipelineDecoder(pipeline), &start); });
-    }
-    return made.release();
+    return new Pipeline{std::move(state),
+                        std::move(representations),
+                        {"EventPipeline", pipeline, cusEventPipelineDestroy},
+                        call.device()};
 }
 
 // Runs `work`; an exception of the sink is passed on unchanged.
@@ -155,35 +138,6 @@ static void push(Pipeline &self, nb::handle x, nb::handle y, nb::handle p, nb::h
     runWithSink(self, call, [&] { return cusEventPipelinePush(pipeline, &in.events); });
 }
 
-// Decodes the next bytes of the recording, at most `count`; false: there was none.
-static bool pushRecording(Pipeline &self, size_t count) {
-    const Use<cusEventPipeline> pipeline(self.handle);
-    if (self.recording.is_none())
-        fail(CUS_ERROR_VALUE, "EventPipeline.push_recording: the pipeline takes events, expected one with a recording");
-    Reader &recording = *nb::cast<Reader *>(self.recording);
-    const Use<cusEventReader> reader(recording.handle);
-    if (self.number != recording.pipelines)
-        fail(CUS_ERROR_VALUE,
-             "EventPipeline.push_recording: a later pipeline or iteration has started the recording again, "
-             "expected one at a time");
-    Call call("EventPipeline.push_recording");
-    call.assume(self.compute, Framework::NumPy);
-    size_t got = 0;
-    std::exception_ptr damage; // comes after the bytes before it
-    try {
-        call.run(
-            [&] { return cusEventReaderReadBytes(reader, std::min<size_t>(count, PIECE_BYTES), self.bytes->data, &got); });
-    } catch (...) {
-        damage = std::current_exception();
-    }
-    if (got)
-        runWithSink(self, call, [&] { return cusEventPipelinePushBytes(pipeline, self.bytes->data, got); });
-    if (damage)
-        std::rethrow_exception(damage);
-    checkSignals();
-    return got > 0;
-}
-
 static void flush(Pipeline &self) {
     const Use<cusEventPipeline> pipeline(self.handle);
     Call call("EventPipeline.flush");
@@ -197,7 +151,7 @@ static nb::tuple counts(Pipeline &self) {
     call.assume(self.compute, Framework::NumPy);
     cusEventPipelineCounts counts = {};
     call.run([&] { return cusEventPipelineQuery(pipeline, &counts); });
-    return nb::make_tuple(counts.events, counts.windows, counts.skipped, countsOf(counts.decoded));
+    return nb::make_tuple(counts.events, counts.windows, counts.skipped);
 }
 
 // The sink may refer back to the object, so Python's collector must see it.
@@ -206,17 +160,66 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
     if (nb::inst_ready(self)) {
         Pipeline *pipeline = nb::inst_ptr<Pipeline>(self);
         Py_VISIT(pipeline->state->sink.ptr());
-        Py_VISIT(pipeline->recording.ptr());
     }
     return 0;
 }
 
 static int clear(PyObject *self) {
-    if (nb::inst_ready(self)) {
+    if (nb::inst_ready(self))
         nb::inst_ptr<Pipeline>(self)->state->sink.reset();
-        nb::inst_ptr<Pipeline>(self)->recording = nb::none();
-    }
     return 0;
+}
+
+// ---- Frames of a recording -----------------------------------------------------------------------------------------------
+
+// `reader`: nothing else may use it.
+static Frames *openFrames(nb::object reader, int rows, int cols, const nb::list &list, const nb::tuple &windowing,
+                          uint64_t first_window, uint64_t end_window, const char *device, nb::handle framework,
+                          size_t max_events, size_t batch_windows, uint64_t max_gap) {
+    static constexpr char name[] = "Recording.frames";
+    Call call(name);
+    call.assume(parseDevice(name, device), Framework::NumPy);
+    Representations representations = representationsOf(call, list);
+    cusEventFramesOptions options = cusEventFramesDefaults();
+    options.windowing = windowingOf(windowing);
+    options.rows = rows;
+    options.cols = cols;
+    options.compute = options.deliver = call.space();
+    options.batch_windows = batch_windows;
+    options.first_window = first_window;
+    options.end_window = end_window;
+    options.max_events = max_events;
+    options.max_gap = max_gap;
+    cusEventFrames *frames = nullptr;
+    const Use<cusEventReader> use(nb::cast<Reader *>(reader)->handle);
+    call.run([&] {
+        return cusEventFramesOpenReader(&frames, use, representations.data(), representations.count(), &options);
+    });
+    return new Frames{std::move(reader),
+                      std::move(representations),
+                      {frameworkFor(device, framework), call.device(), rows, cols},
+                      {name, frames, cusEventFramesClose}};
+}
+
+// (first window, windows, frames), or None at the end.
+static nb::object next(Frames &self) {
+    const Use<cusEventFrames> frames(self.handle);
+    Call call("Recording.frames");
+    call.assume(self.to.device, Framework::NumPy);
+    cusFrameBatch batch = {};
+    call.run([&] { return cusEventFramesNext(frames, &batch); });
+    checkSignals();
+    if (!batch.count)
+        return nb::none();
+    Call copying("Recording.frames");
+    return nb::make_tuple(batch.first, bytesOf(batch.windows, batch.count), copiesOf(copying, batch, self.to));
+}
+
+static nb::tuple countsOfFrames(Frames &self) {
+    const Use<cusEventFrames> frames(self.handle);
+    cusEventFramesCounts counts = {};
+    check(cusEventFramesQuery(frames, &counts));
+    return nb::make_tuple(counts.skipped, countsOf(counts.read));
 }
 
 void addPipeline(nb::module_ &module) {
@@ -226,13 +229,19 @@ void addPipeline(nb::module_ &module) {
     nb::class_<Pipeline>(module, "EventPipeline", nb::type_slots(slots))
         .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("sink"),
              nb::arg("windowing"), nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), nb::arg("deliver"),
-             none("framework"), nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"), none("recording"))
+             none("framework"), nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"))
         .def("close", [](Pipeline &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Pipeline &self) { return self.handle.closed(); })
         .def("push", &push, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))
-        .def("push_recording", &pushRecording, nb::arg("count"))
         .def("flush", &flush)
         .def("counts", &counts);
+    nb::class_<Frames>(module, "EventFrames")
+        .def(nb::new_(&openFrames), nb::arg("reader"), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"),
+             nb::arg("windowing"), nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), none("framework"),
+             nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"))
+        .def("close", [](Frames &self) { self.handle.close(); })
+        .def("next", &next)
+        .def("counts", &countsOfFrames);
 }
 
 } // namespace cuspy

@@ -51,13 +51,16 @@ def recording(request, events, tmp_path):
         yield opened, clean, data
 
 
-def by_events(recording, **options):
+def by_events(recording, shape=SHAPE, **options):
     """Its frames through a pipeline that takes events."""
     batches = []
     recording.seek_index(0)
-    with cusight.EventPipeline(recording.shape, sink=batches.append, **options) as pipeline:
-        for piece in recording:
-            pipeline.push(piece)
+    with cusight.EventPipeline(shape, sink=batches.append, **options) as pipeline:
+        try:
+            for piece in recording:
+                pipeline.push(piece)
+        except (ValueError, EOFError):  # what came before the damage
+            pass
         pipeline.flush()
     return np.concatenate([b.frames for b in batches]), np.concatenate([b.windows for b in batches])
 
@@ -82,20 +85,24 @@ def test_frames_are_those_of_the_events(recording, monkeypatch, windows):
     assert np.array_equal(shard, whole[2:5])
 
 
-@pytest.mark.parametrize("count", [1, 7, 1000, 1 << 30])
-def test_pieces_of_any_size(recording, count):
+def test_iterations_do_not_disturb_each_other(recording):
     opened, clean, _ = recording
-    batches = []
-    with cusight.EventPipeline(SHAPE, "mdes", batches.append, windows=1000, recording=opened) as pipeline:
-        while pipeline.push_recording(count):
-            pass
-        assert not pipeline.push_recording()
-        pipeline.flush()
-        counts = pipeline.counts()
     whole = cusight.stack_events(clean, SHAPE, windows=1000, representation="mdes")
-    assert np.array_equal(np.concatenate([b.frames for b in batches]), whole)
-    assert (counts.events, counts.windows, counts.skipped) == (len(clean.t), len(whole), 0)
-    assert counts.decoded is not None and counts.decoded.events == len(clean.t)
+    frames = opened.frames(windows=1000, representation="mdes", batch=2)
+    first, second = iter(frames), iter(frames)
+    got = [[], []]
+    for _ in range(-(-len(whole) // 2)):
+        got[0].append(next(first))
+        assert len(opened.read(7).t) == 7  # reading goes on where it was
+        got[1].append(next(second))
+    for batches in got:
+        assert np.array_equal(np.concatenate(batches), whole)
+    later = iter(frames)
+    assert np.array_equal(next(later), whole[:2])
+    later.close()  # in the middle
+    opened.close()
+    with pytest.raises(ValueError, match="Recording is closed"):
+        next(iter(frames))
 
 
 def test_on_a_device(recording, space):
@@ -113,7 +120,7 @@ def narrower(data, cols):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_damage_comes_after_the_frames_before_it(events, tmp_path, monkeypatch, format):
+def test_damage_comes_after_the_frames_before_it(events, tmp_path, format):
     """An event outside the sensor in the middle, and an end within a word: by bytes as by events."""
     keep = (events.x < 60) & (events.y < 48)
     clean = cusight.events.Events(*(column[keep] for column in events))
@@ -123,56 +130,28 @@ def test_damage_comes_after_the_frames_before_it(events, tmp_path, monkeypatch, 
     cut = cusight.Windowing(10, keep_incomplete=True)
     whole = cusight.stack_events(clean, SHAPE, windows=cut)
     for damaged, error, least in ((narrower(data, 60), ValueError, -(-middle // 10)), (data[:-1], EOFError, len(whole) - 4)):
-        results = []
-        for formats in (cusight._frames._WORDS, ()):  # none: all are read by events
-            monkeypatch.setattr(cusight._frames, "_WORDS", formats)
-            got = []
-            with pytest.raises(error, match="byte|event [0-9]"):
-                for batch in cusight.events.open(damaged).frames(windows=cut, batch=4, shape=SHAPE).batches():
-                    got.append(batch)
-            assert [len(batch) for batch in got[:-1]] == [4] * (len(got) - 1)
-            results.append(np.concatenate([batch.frames for batch in got]))
-        assert np.array_equal(*results)
-        assert least <= len(results[0]) <= (least if error is ValueError else len(whole))
-        assert np.array_equal(results[0][:-1], whole[: len(results[0]) - 1])
-        monkeypatch.undo()
+        opened = cusight.events.open(damaged)
+        got = []
+        with pytest.raises(error, match="byte|event [0-9]"):
+            for batch in opened.frames(windows=cut, batch=4, shape=SHAPE).batches():
+                got.append(batch)
+        assert [len(batch) for batch in got[:-1]] == [4] * (len(got) - 1)
+        frames = np.concatenate([batch.frames for batch in got])
+        assert np.array_equal(frames, by_events(opened, representation="histogram", windows=cut)[0])
+        assert least <= len(frames) <= (least if error is ValueError else len(whole))
+        assert np.array_equal(frames[:-1], whole[: len(frames) - 1])
 
 
 def test_bad_events_are_skipped_and_counted(recording):
     opened, clean, data = recording
     small = cusight.events.open(narrower(data, 32), skip_bad=True)
     options = {"windows": 100, "representation": "histogram"}
-    frames, _ = by_events(small, **options)
+    frames, _ = by_events(small, small.shape, **options)
     counts = small.counts()
     small.seek_index(0)
     assert np.array_equal(np.concatenate(list(small.frames(**options))), frames)
     assert small.counts() == counts and counts.bad_coordinates == np.count_nonzero(clean.x >= 32)
     assert counts.events == np.count_nonzero(clean.x < 32)
-
-
-def test_refusals(recording, tmp_path):
-    opened, _, _ = recording
-    pipeline = cusight.EventPipeline(SHAPE, "mdes", print, recording=opened)
-    with pytest.raises(ValueError, match="cusEventPipelinePush: the pipeline takes bytes, expected one without a decoder"):
-        pipeline.push([1], [1], [1], [1])
-    with pytest.raises(ValueError, match="EventPipeline.push_recording: count is 0, expected at least 1"):
-        pipeline.push_recording(0)
-    later = cusight.EventPipeline(SHAPE, "mdes", print, recording=opened)
-    with pytest.raises(ValueError, match="a later pipeline or iteration has started the recording again, expected one at a time"):
-        pipeline.push_recording()
-    assert later.push_recording(8)
-    opened.close()
-    with pytest.raises(ValueError, match="Recording is closed"):
-        later.push_recording()
-    of_events = cusight.EventPipeline(SHAPE, "mdes", print)
-    with pytest.raises(ValueError, match="the pipeline takes events, expected one with a recording"):
-        of_events.push_recording()
-    assert of_events.counts().decoded is None
-    with pytest.raises(TypeError, match="EventPipeline: recording is 'a.raw', expected a Recording"):
-        cusight.EventPipeline(SHAPE, "mdes", print, recording="a.raw")
-    text = cusight.events.open(b"64 48\n10 1 1 1\n")
-    with pytest.raises(NotImplementedError, match="the file is text, expected EVT2, EVT2.1, EVT3, EVT4, DAT, Metavision in chunks"):
-        cusight.EventPipeline(SHAPE, "mdes", print, recording=text)
 
 
 @pytest.fixture(params=["Metavision", "M3ED"])
@@ -186,24 +165,8 @@ def chunks(request, events, tmp_path):
         yield opened, clean
 
 
-@pytest.mark.parametrize("count", [7, 1000, 1 << 30])
-def test_chunks_as_they_are_compressed(chunks, count):
+def test_chunks_on_a_device(chunks, space):
     opened, clean = chunks
-    batches = []
-    with cusight.EventPipeline(SHAPE, "mdes", batches.append, windows=700, recording=opened) as pipeline:
-        while pipeline.push_recording(count):
-            pass
-        pipeline.flush()
-        assert pipeline.counts().decoded.events == len(clean.t)
-    whole = cusight.stack_events(clean, SHAPE, windows=700, representation="mdes")
-    assert np.array_equal(np.concatenate([b.frames for b in batches]), whole)
-
-
-def test_chunks_on_a_device(chunks, space, monkeypatch):
-    opened, clean = chunks
-    if space.device != "cpu":
-        monkeypatch.setattr(cusight.events.Recording, "read", None)  # no event is read
-        monkeypatch.setattr(cusight.events.Recording, "__iter__", None)
     frames = opened.frames(windows="7ms", device=space.device, framework=space.framework)
     whole = cusight.stack_events(clean, SHAPE, windows="7ms")
     assert np.array_equal(np.concatenate([space.get(batch) for batch in frames]), whole)
@@ -219,12 +182,8 @@ def test_damage_in_the_file_comes_after_the_chunks_before_it(events, tmp_path):
     assert int.from_bytes(data[third : third + 4], "little") >> 2 == 1024
     data[third : third + 4] = b"\xff" * 4
     batches = []
-    with cusight.events.open(bytes(data)) as opened:
-        pipeline = cusight.EventPipeline(SHAPE, "mdes", batches.append, windows=8, recording=opened)
-        with pytest.raises(ValueError, match="chunk that is not what ECF defines"):
-            while pipeline.push_recording():
-                pass
-        pipeline.flush()
-        pipeline.close()
+    with pytest.raises(ValueError, match="chunk of /CD/events that starts at event 2048 is damaged"):
+        for frames in cusight.events.open(bytes(data)).frames(windows=8, representation="mdes"):
+            batches.append(frames)
     whole = cusight.stack_events(clean, SHAPE, windows=8, representation="mdes")
-    assert np.array_equal(np.concatenate([b.frames for b in batches]), whole[: 2048 // 8])
+    assert np.array_equal(np.concatenate(batches), whole[: 2048 // 8])

@@ -198,7 +198,7 @@ VALID = [
     (
         cusight.EventPipeline,
         {"shape": (48, 64), "representation": "mdes", "sink": print, "windows": 5, "first_window": 0, "end_window": 0, "device": "cpu"}
-        | {"deliver": None, "framework": None, "max_events": 0, "batch_windows": 0, "max_gap": 0, "recording": None},
+        | {"deliver": None, "framework": None, "max_events": 0, "batch_windows": 0, "max_gap": 0},
     ),
     (events.open, {"source": TEXT, "shape": (48, 64), "camera": None, "format": "any", "threads": 0, "max_memory": 0, "max_chunk": 0}),
     (recording().read, {"count": 3}),

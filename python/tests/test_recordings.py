@@ -339,7 +339,7 @@ def test_rows_and_columns_exchanged(path, clean, recwarn):
     recwarn.clear()
     written = path.parent / "narrow.txt"
     written.write_bytes(text_of(narrow).replace(b"64 48\n", b""))
-    assert said(lambda: list(cusight.events.open(written).frames(shape=wrong))) == "EventPipeline: " + text
+    assert said(lambda: list(cusight.events.open(written).frames(shape=wrong))) == "Recording.frames: " + text
     skipping = cusight.events.open(written, width=48, height=10, skip_bad=True)
     assert said(lambda: list(skipping.frames())).startswith("Recording.frames: more than half of the events lie outside the sensor")
     recwarn.clear()

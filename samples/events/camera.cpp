@@ -39,8 +39,11 @@ class CameraSource final : public EventSource {
 
     bool next(cusEventArrays &events) override {
         size_t got = 0;
-        while (!got && problem_.empty() && (at_ < piece_.size() || read()))
+        while (!got && problem_.empty()) {
+            if (at_ >= piece_.size() && (!quiet(timeSoFar()) || !read()))
+                break;
             got = decode();
+        }
         events = columns_.view(got);
         return got > 0;
     }
@@ -107,6 +110,15 @@ class CameraSource final : public EventSource {
         else
             kept_.insert(kept_.end(), piece_.begin(), piece_.end());
         replayed_ = kept_.size();
+    }
+
+    // No event before this time will come: the camera's time words say so, also while nothing moves.
+    int64_t timeSoFar() const {
+        cusEventDecoderState state = {};
+        check(cusEventDecoderGetState(decoder_, &state));
+        if (info_.format == CUS_EVENTS_DAT || state.time_high < 0) // each event has its own time
+            return INT64_MIN;
+        return state.time_high << (info_.format == CUS_EVENTS_EVT3 ? 12 : 6); // without the lower bits, which come later
     }
 
     size_t decode() {

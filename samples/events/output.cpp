@@ -251,7 +251,8 @@ void FrameOutput::take(const cusFrameBatch &batch) {
     if (raw_ && raw_->inPlace()) // whoever reads them gets them now
         raw_->flush();
     const size_t shown = sink_ ? show(batch) : batch.count;
-    addLatencies(batch);
+    if (!still)
+        addLatencies(batch);
     frames_ += raw_ || hdf5_ || settings_.checksum ? batch.count : shown;
 }
 

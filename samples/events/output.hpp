@@ -112,6 +112,7 @@ class FrameOutput {
     double drawingSeconds() const { return drawing_.seconds; }
     double writingSeconds() const { return receiving_.seconds - drawing_.seconds + finishing_.seconds; }
     PlaybackClock clock;
+    bool still = false; // windows end because of the time, not of an event: nothing arrives for them
 
   private:
     void open(double fps);

@@ -61,8 +61,6 @@ namespace {
 class RecordingSource final : public EventSource {
   public:
     static constexpr size_t PIECE = 800000; // whole chunks of M3ED and DSEC; four frames of the default size
-    // A GPU decodes the chunks of a piece side by side; those of LZF are long.
-    static int pieceBytes(cusEventFormat format) { return format == CUS_EVENTS_HDF5 ? 64 << 20 : 32 << 20; }
 
     RecordingSource(cusEventReader *reader, const std::string &path, bool skip_bad, bool pinned)
         : reader_(reader), path_(path), seekable_(!skip_bad), pinned_(pinned), columns_(PIECE, pinned) {
@@ -72,10 +70,7 @@ class RecordingSource final : public EventSource {
         first_time = info_.first_time;
         last_time = skip_bad ? -1 : info_.last_time;
     }
-    ~RecordingSource() override {
-        cusMatRelease(&bytes_);
-        cusEventReaderClose(reader_);
-    }
+    ~RecordingSource() override { cusEventReaderClose(reader_); }
 
     bool next(cusEventArrays &events) override {
         if (!problem_.empty())
@@ -91,25 +86,14 @@ class RecordingSource final : public EventSource {
         if (cusEventReaderSeekIndex(reader_, 0) != CUS_OK)
             throw Stop(sample::INPUT, path_ + ": " + sample::lastMessage());
     }
-    bool decoder(cusEventDecoderOptions &options, cusEventDecoderState &state) override {
+    cusEventReader *bytes() override {
+        cusEventDecoderOptions options = {};
+        cusEventDecoderState state = {};
         if (cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
-            return false;
+            return nullptr;
         // The reader decodes the chunks of HDF5 on all cores, the host's decoder on one.
         const bool framed = options.format == CUS_EVENTS_METAVISION || options.format == CUS_EVENTS_HDF5;
-        if (framed && !pinned_)
-            return false;
-        if (!bytes_.data)
-            check(pinned_ ? cusMatCreatePinned(&bytes_, 1, pieceBytes(options.format), CUS_8UC1)
-                          : cusMatCreate(&bytes_, 1, pieceBytes(options.format), CUS_8UC1, CUS_HOST));
-        return true;
-    }
-    bool nextBytes(const void *&bytes, size_t &size) override {
-        bytes = bytes_.data;
-        size = 0;
-        if (problem_.empty() &&
-            cusEventReaderReadBytes(reader_, static_cast<size_t>(bytes_.cols), bytes_.data, &size) != CUS_OK)
-            problem_ = path_ + ": " + inOptions(sample::lastMessage());
-        return size > 0;
+        return framed && !pinned_ ? nullptr : reader_;
     }
     bool seek(uint64_t index) override {
         return seekable_ &&
@@ -142,7 +126,6 @@ class RecordingSource final : public EventSource {
     std::string path_;
     const bool seekable_; // reading skips no events, so indices are those of the file
     const bool pinned_;
-    cusMat bytes_ = {};
     EventColumns columns_;
 };
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,13 +34,13 @@ class EventSource {
     virtual bool live() const { return false; } // its events do not come again
     // When the bytes of the events that came last arrived, if the source waits for them: a camera on stdin.
     virtual const std::chrono::steady_clock::time_point *arrival() const { return nullptr; }
+    // Called within next() by a source that waits, with a time before which no more events will come, while there are none. Returns false
+    // if next() shall end.
+    std::function<bool(int64_t)> quiet = [](int64_t) { return true; };
 
-    // The source's bytes instead, from the first event on, for a decoder with these options that starts from the state. Returns
-    // false if it has none.
-    virtual bool decoder(cusEventDecoderOptions &, cusEventDecoderState &) { return false; }
-    // The next ones, valid until the next call; returns false at the end.
-    virtual bool nextBytes(const void *&, size_t &) { return false; }
-    // What the decoder said of them.
+    // Its reader, if the bytes of the recording are better decoded where frames are made than read as events.
+    virtual cusEventReader *bytes() { return nullptr; }
+    // What was said of them.
     void damaged(const std::string &problem) { problem_ = problem; }
 
     // Continues at event `index`, or at the first event at or after `time`. Returns false, without moving, if this source

@@ -39,6 +39,7 @@ TEST(CppClasses, CanBeMovedNotCopied) {
     static_assert(movesOnly<PoseMatcher>() && movesOnly<MotionDetector>());
     static_assert(movesOnly<DiffEncoder>() && movesOnly<DiffDecoder>() && movesOnly<ContourMapper>());
     static_assert(movesOnly<EventStacker>() && movesOnly<EventPipeline>() && movesOnly<EventReader>());
+    static_assert(movesOnly<EventFrames>());
     static_assert(movesOnly<EventWriter>() && movesOnly<FrameWriter>() && movesOnly<EventGenerator>());
     static_assert(movesOnly<Sender>() && movesOnly<Peer>() && movesOnly<Viewer>());
 }
@@ -324,6 +325,25 @@ TEST_P(Cpp, EventsThereAndBack) {
     EXPECT_EQ(delivered, support::elements(frames[0].get()));
     EXPECT_EQ(of_bytes.counts().decoded.events, events.size());
     options.decoder = nullptr;
+
+    cusEventFramesOptions of_recording = cusEventFramesDefaults();
+    of_recording.windowing = windowing;
+    of_recording.compute = space();
+    cusight::EventFrames all(reader, kinds, of_recording);
+    for (int round = 0; round < 2; ++round) {
+        delivered.clear();
+        while (const cusFrameBatch *batch = all.next()) {
+            const auto bytes = support::elements(batch->frames[0]);
+            delivered.insert(delivered.end(), bytes.begin(), bytes.end());
+        }
+        EXPECT_EQ(delivered, support::elements(frames[0].get()));
+        EXPECT_EQ(all.counts().events, events.size());
+        all.restart();
+    }
+    EXPECT_EQ(all.info().width, 24);
+    all.cancel();
+    EXPECT_THROW(all.next(), cusight::Error);
+    EXPECT_THROW(cusight::EventFrames("/nowhere/at-all", kinds), cusight::Error);
 
     cusight::EventPipeline failing(
         16, 24, kinds, [](const cusFrameBatch &) { throw std::out_of_range("the sink's own"); }, options);

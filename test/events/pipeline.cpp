@@ -77,6 +77,107 @@ TEST_P(EventPipeline, PiecesEqualTheWhole) {
     }
 }
 
+// Advancing between pushes changes no frame; windows that end by that time are there at once, also those without events.
+TEST_P(EventPipeline, AdvanceMakesWindowsThatHaveEnded) {
+    std::mt19937_64 random = support::generator();
+    const int rows = 12, cols = 17;
+    const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_MDES)};
+    for (int round = 0; round < 60 / support::fewer(); ++round) {
+        const Events events = randomEvents(1 + random() % 500, rows, cols, 10, random, round % 2 ? 3 : 100);
+        cusWindowing w = cusWindowingDefaults();
+        w.unit = CUS_WINDOW_DURATION;
+        w.length = 50 + random() % 700;
+        w.stride = random() % 3 ? 0 : 50 + random() % (2 * w.length);
+        cusEventPipelineOptions o = options(w);
+        o.batch_windows = 1 + random() % 5;
+        const uint64_t stride = w.stride ? w.stride : w.length;
+        Collected got;
+        const Pipeline pipeline(rows, cols, r, o, &got);
+        CUS_ASSERT_OK(cusEventPipelineAdvance(pipeline.object, 1 << 30)); // there is no first event yet
+        for (size_t at = 0; at < events.size();) {
+            const size_t n = std::min<size_t>(events.size() - at, 1 + random() % 60);
+            const cusEventArrays piece = slice(events, at, n);
+            CUS_ASSERT_OK(cusEventPipelinePush(pipeline.object, &piece));
+            at += n;
+            const int64_t last = events.t[at - 1], next = at < events.size() ? events.t[at] : last + 2000;
+            const int64_t time = last + static_cast<int64_t>(random() % static_cast<uint64_t>(next - last + 1));
+            CUS_ASSERT_OK(cusEventPipelineAdvance(pipeline.object, time));
+            const auto extent = static_cast<uint64_t>(time - events.t[0]);
+            const uint64_t ended = extent >= w.length ? (extent - w.length) / stride + 1 : 0;
+            if (time > last)
+                ASSERT_EQ(got.windows.size(), ended) << "at " << time;
+            CUS_ASSERT_OK(cusEventPipelineAdvance(pipeline.object, time - 5)); // nothing new
+        }
+        const int64_t end = events.t.back() + 2000;
+        CUS_ASSERT_OK(cusEventPipelineAdvance(pipeline.object, end));
+        CUS_ASSERT_OK(cusEventPipelineFlush(pipeline.object));
+        for (size_t k = 0; k < got.windows.size(); ++k)
+            for (size_t i = 0; i < r.size(); ++i) {
+                const auto begin = events.t[0] + static_cast<int64_t>(k * stride);
+                cusEventWindow expected = {};
+                expected.first =
+                    static_cast<uint64_t>(std::lower_bound(events.t.begin(), events.t.end(), begin) - events.t.begin());
+                expected.last = static_cast<uint64_t>(
+                    std::lower_bound(events.t.begin(), events.t.end(), begin + static_cast<int64_t>(w.length)) -
+                    events.t.begin());
+                ASSERT_EQ(got.windows[k].first, expected.first) << "window " << k;
+                ASSERT_EQ(got.windows[k].last, expected.last) << "window " << k;
+                const std::vector<double> frame = reference::frame(events, expected, rows, cols, r[i]);
+                ASSERT_TRUE(std::equal(frame.begin(), frame.end(),
+                                       got.values[i].begin() + static_cast<std::ptrdiff_t>(k * frame.size())));
+            }
+        EXPECT_GE(got.windows.size(), (2000 - std::min<uint64_t>(2000, w.length)) / stride);
+    }
+    // An earlier event is an error, and so is a step of too many windows.
+    cusEventPipelineOptions o = options(cusWindowingDefaults());
+    o.windowing.unit = CUS_WINDOW_DURATION;
+    o.windowing.length = 100;
+    Events events;
+    events.add(5, 1, 1, 1);
+    const cusEventArrays one = slice(events, 0, 1);
+    Collected got;
+    const Pipeline late(rows, cols, r, o, &got), far(rows, cols, r, o, &got);
+    CUS_ASSERT_OK(cusEventPipelinePush(late.object, &one));
+    CUS_ASSERT_OK(cusEventPipelineAdvance(late.object, 1000));
+    CUS_REJECTS(cusEventPipelinePush(late.object, &one), VALUE, "times decrease from 1000 to 5");
+    CUS_ASSERT_OK(cusEventPipelinePush(far.object, &one));
+    CUS_REJECTS(cusEventPipelineAdvance(far.object, int64_t{1} << 40), CAPACITY, "cusEventPipelineAdvance: ");
+    CUS_REJECTS(cusEventPipelineAdvance(nullptr, 0), NULL, "pipeline is NULL");
+}
+
+// Whole batches: the same frames, in batches of exactly as many windows.
+TEST_P(EventPipeline, WholeBatches) {
+    std::mt19937_64 random = support::generator();
+    const int rows = 12, cols = 17;
+    const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_MDES)};
+    for (int round = 0; round < 60 / support::fewer(); ++round) {
+        const Events events = randomEvents(random() % 5000, rows, cols, 10, random, round % 2 ? 3 : 40);
+        cusEventPipelineOptions o = options(randomWindowing(random));
+        o.max_events = o.windowing.unit == CUS_WINDOW_COUNT ? o.windowing.length + random() % 300 : 5000;
+        o.batch_windows = 1 + random() % 9;
+        o.deliver = random() % 2 ? space() : CUS_HOST;
+        Collected expected;
+        const Pipeline plain(rows, cols, r, o, &expected);
+        pushInPieces(plain.object, events, 700, random);
+        o.whole_batches = 1;
+        struct Sized {
+            Collected got;
+            std::vector<size_t> sizes;
+            static cusStatus sink(void *user, const cusFrameBatch *batch) {
+                Sized &s = *static_cast<Sized *>(user);
+                s.sizes.push_back(batch->count);
+                return Collected::sink(&s.got, batch);
+            }
+        } sized;
+        support::Owned<cusEventPipelineDestroy> whole;
+        CUS_ASSERT_OK(cusEventPipelineCreate(&whole, rows, cols, r.data(), 2, &o, Sized::sink, &sized));
+        pushInPieces(whole, events, 700, random);
+        EXPECT_TRUE(sized.got.values == expected.values);
+        for (size_t k = 0; k + 1 < sized.sizes.size(); ++k)
+            EXPECT_EQ(sized.sizes[k], o.batch_windows);
+    }
+}
+
 // Page-locked pieces large enough for direct upload, with overlapping windows that span them.
 TEST_P(EventPipeline, LargePieces) {
     std::mt19937_64 random = support::generator();

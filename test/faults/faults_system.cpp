@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <new>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -55,6 +56,11 @@ void faulty_free(void *p) {
     if (p)
         give(BLOCK, reinterpret_cast<uintptr_t>(p));
     std::free(p);
+}
+
+// A thread takes memory for its stack.
+int faulty_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
+    return strikes(MEMORY, "pthread_create") ? EAGAIN : pthread_create(thread, attributes, run, argument);
 }
 
 // C++: new, new (nothrow), delete

@@ -3,6 +3,8 @@
 
 #include "eventio/hdf5_files.hpp"
 
+#include "cusight/eventframes.h"
+
 using namespace faults;
 using eventio_test::Folder;
 
@@ -46,6 +48,45 @@ class Recording {
         return reader;
     }
 };
+
+// All frames to the end, twice, by cusEventFrames.
+void walkFrames(const std::string &name, const Recording &recording) {
+    const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+    cusEventFramesOptions options = cusEventFramesDefaults();
+    options.windowing.length = 900;
+    options.batch_windows = 2;
+    cusEventFilterOptions filter = cusEventFilterDefaults();
+    filter.width = filter.height = 64;
+    filter.activity = 100;
+    for (const bool filtered : {false, true}) {
+        options.rows = options.cols = 64;
+        options.filter = filtered ? &filter : nullptr;
+        walk("cusEventFramesOpen, Next, Restart, " + name + (filtered ? ", filtered" : ""), [&](Trial &t) {
+            std::vector<uint8_t> bytes;
+            const auto all = [&] {
+                bytes.clear();
+                support::Owned<cusEventFramesClose> frames;
+                CUS_TRY(cusEventFramesOpen(&frames, recording.path.c_str(), &recording.options, &r, 1, &options));
+                for (int round = 0; round < 2; ++round) {
+                    cusFrameBatch batch;
+                    do {
+                        CUS_TRY(cusEventFramesNext(frames, &batch));
+                        for (int y = 0; batch.count && y < batch.frames[0].rows; ++y) {
+                            const auto *row = static_cast<const uint8_t *>(batch.frames[0].data) +
+                                              static_cast<size_t>(y) * batch.frames[0].step;
+                            bytes.insert(bytes.end(), row, row + 64 * 2);
+                        }
+                    } while (batch.count);
+                    CUS_TRY(cusEventFramesRestart(frames));
+                }
+                cusEventFramesCancel(frames);
+                return CUS_OK;
+            };
+            t.call(all);
+            t.result(bytes);
+        });
+    }
+}
 
 void walkReader(const std::string &name, const Recording &recording, int64_t time) {
     walk("cusEventReaderOpen, " + name, [&](Trial &t) {
@@ -174,8 +215,11 @@ TEST(FaultsOfEventio, Readers) {
     Folder folder;
     std::mt19937_64 random(1);
     const auto events = eventio_test::randomEvents(5000, random);
-    for (const auto &[name, bytes] : eventio_test::files(events))
-        walkReader(name, Recording(folder, name, bytes), events.t[3000]);
+    for (const auto &[name, bytes] : eventio_test::files(events)) {
+        const Recording recording(folder, name, bytes);
+        walkReader(name, recording, events.t[3000]);
+        walkFrames(name, recording);
+    }
 }
 
 // Its chunks are for a decoder elsewhere, too, as are those of M3ED above.
@@ -193,6 +237,7 @@ TEST(FaultsOfEventio, ReaderOfMetavision) {
     CUS_ASSERT_OK(cusEventWriterWrite(writer, e.size(), e.x.data(), e.y.data(), e.p.data(), e.t.data()));
     CUS_ASSERT_OK(cusEventWriterFinish(writer));
     walkReader("m.hdf5", Recording(folder / "m.hdf5"), e.t[3000]);
+    walkFrames("m.hdf5", Recording(folder / "m.hdf5"));
 }
 
 TEST(FaultsOfEventio, Parts) {

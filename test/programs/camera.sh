@@ -132,4 +132,30 @@ END
 for how in stop end; do
     python3 live.py "$program" $how >py.txt 2>&1 || fail "live, $how: $(cat py.txt live.txt)"
 done
+
+# A still scene: the camera sends only its time, and frames of equal time keep their rate.
+cat >still.py <<'END'
+import os, struct, subprocess, sys, time
+size = 320 * 240 * 2
+p = subprocess.Popen([sys.argv[1], "-", "--device", "cpu", "--headless", "--us-per-frame", "10000", "--output", "-.raw", "--json"],
+                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open("still.txt", "w"))
+words = [8 << 28 | 10, 1 << 28 | 5 << 11 | 7] # an event at 640 us
+words += [8 << 28 | 10 + high for high in range(1, 1600)] # 102 ms
+p.stdin.write(b"% evt 2.0\n% geometry 320x240\n% end\n" + struct.pack("<%dI" % len(words), *words))
+p.stdin.flush()
+got, end = 0, time.monotonic() + 30
+os.set_blocking(p.stdout.fileno(), False)
+while got < 10 * size and time.monotonic() < end:
+    got += len(p.stdout.read() or b"")
+    time.sleep(0.01)
+assert got == 10 * size, f"{got / size} frames of a still scene, expected 10"
+p.stdin.write(struct.pack("<I", 1 << 28 | 63 << 22 | 9 << 11 | 9)) # and moves again
+p.stdin.close()
+os.set_blocking(p.stdout.fileno(), True)
+got += len(p.stdout.read())
+assert p.wait() == 0 and got == 11 * size, (p.returncode, got / size)
+END
+python3 still.py "$program" >py.txt 2>&1 || fail "still: $(cat py.txt still.txt)"
+python3 -c 'import json; o = json.loads(open("still.txt").read().splitlines()[-1]); assert o["events"] == 2 and o["frames"] == 11, o' ||
+    fail "still: $(cat still.txt)"
 finish

@@ -1,0 +1,106 @@
+/* Frames of a whole recording: open, next, close. The library reads ahead on threads of its own, decodes where that is fastest, and makes
+ * the frames of cusight/events.h, batch by batch, in memory that does not grow with the recording.
+ *
+ *   cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+ *   cusEventFrames *frames;
+ *   cusFrameBatch batch;
+ *   CUS_TRY(cusEventFramesOpen(&frames, "run.raw", NULL, &histogram, 1, NULL));
+ *   cusStatus status;
+ *   while ((status = cusEventFramesNext(frames, &batch)) == CUS_OK && batch.count)
+ *       use(&batch);
+ *   cusEventFramesClose(frames);
+ *
+ * For live data, which come in pieces, see cusEventPipeline; for external triggers, a cusEventReader of their own. */
+#ifndef CUSIGHT_EVENTFRAMES_H
+#define CUSIGHT_EVENTFRAMES_H
+
+#include "eventio.h"
+#include "events.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Which frames to make. */
+typedef struct cusEventFramesOptions {
+    cusWindowing windowing; /* default cusWindowingDefaults() */
+    int rows, cols;         /* of a frame, 1..65536; 0, 0 (default): the sensor's */
+    cusSpace compute;       /* CUS_HOST (default) or CUS_DEVICE: the calling thread's current device */
+    cusSpace deliver;       /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
+    size_t batch_windows;   /* windows of a batch, 1..4096; the last has what is left. 0 (default): 16 MiB of frames */
+    uint64_t
+        first_window; /* default 0. Only windows first_window .. end_window - 1 are made, counted from the first event read */
+    uint64_t end_window; /* default 0: no end */
+    /* Only events with from <= t < to, in microseconds; windows count from the first of them. Default INT64_MIN and INT64_MAX: all. */
+    int64_t from, to;
+    const cusEventFilterOptions
+        *filter;          /* NULL (default), or what decides which events stay and moves them; read by Open only */
+    size_t max_events;    /* as for cusEventPipelineOptions, default 0 */
+    uint64_t max_gap;     /* likewise, default 0 */
+    uint64_t reserved[8]; /* 0: for later options */
+} cusEventFramesOptions;
+
+/* The defaults named above. */
+CUS_API cusEventFramesOptions cusEventFramesDefaults(void);
+
+/* The frames of one recording. */
+typedef struct cusEventFrames cusEventFrames;
+
+/* Opens the recording at `path` (`reader`: how to read it; NULL: defaults) for frames in `count` (1..8) representations. Reading starts at
+ * once, on two threads. options NULL: defaults. All memory is allocated here: that of a cusEventPipeline and three pieces of the recording,
+ * of 32 MiB each if they are bytes (EVT2, EVT2.1, EVT3, EVT4 and DAT without a filter, from and to; HDF5 likewise on a device, where a
+ * cusEventDecoder can decode it), otherwise of 2^18 events.
+ * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; SIZE: the recording does not have the sensor's size, and neither do the
+ * options. */
+CUS_API cusStatus cusEventFramesOpen(cusEventFrames **frames, const char *path, const cusEventReaderOptions *reader,
+                                     const cusRepresentation *representations, int count,
+                                     const cusEventFramesOptions *options);
+/* The same of an open reader, from the event on that it would read next. Until cusEventFramesClose nothing else may use the reader. */
+CUS_API cusStatus cusEventFramesOpenReader(cusEventFrames **frames, cusEventReader *reader,
+                                           const cusRepresentation *representations, int count,
+                                           const cusEventFramesOptions *options);
+
+/* Waits for the next batch, in window order; batch->count 0: there are no more. A batch is valid until the next call for the same object;
+ * frames on a device are ready in the order of batch->stream, where the library waits for work that the caller has queued there before it
+ * uses their memory again. One call at a time may use an object (else BUSY), from any thread; different objects, two on one device too,
+ * are independent.
+ * If the recording is damaged, all windows that are complete before the damage come first; then this and every further call returns
+ * the error. Errors: NULL, BUSY; those of cusEventReaderRead, cusEventPipelinePush and ...PushBytes; CANCELLED; VALUE: called in a child
+ * process, where fork() leaves the object without its threads. */
+CUS_API cusStatus cusEventFramesNext(cusEventFrames *frames, cusFrameBatch *batch);
+
+/* Begins again with the first window, in the memory that is there; an end and damage are forgotten, counts start at 0. Errors: NULL, BUSY,
+ * CANCELLED, those of cusEventReaderOpen; VALUE in a child process; and those of the pipeline that cusEventFramesNext has returned, such
+ * as CAPACITY, which stay. */
+CUS_API cusStatus cusEventFramesRestart(cusEventFrames *frames);
+
+/* Ends a cusEventFramesNext that waits in another thread, which returns CANCELLED, as all further ones do. Within a piece of the
+ * recording: milliseconds. May be called at any time before cusEventFramesClose. NULL is ignored. */
+CUS_API void cusEventFramesCancel(cusEventFrames *frames);
+
+/* What the recording says. Errors: NULL. */
+CUS_API cusStatus cusEventFramesInfo(const cusEventFrames *frames, cusEventInfo *info);
+
+/* What has passed. */
+typedef struct cusEventFramesCounts {
+    uint64_t windows; /* given by cusEventFramesNext so far */
+    uint64_t events;  /* up to the end of the last of them; after the end: all of from .. to that the filter has kept */
+    uint64_t bytes,
+        size;            /* of the recording: read so far, ahead of the windows, and in all; 0, 0 if it is read as events */
+    uint64_t skipped;    /* after the end, otherwise 0: events outside the frame, as cusEventStackerSkipped */
+    cusEventCounts read; /* events: read so far, ahead of the windows. Bytes: after the end, otherwise 0 */
+    int64_t last_time;   /* after the end, windows by duration: of the last event; otherwise -1 */
+    uint64_t reserved[8]; /* 0: for later fields */
+} cusEventFramesCounts;
+
+/* May be called beside cusEventFramesNext, whose return of count 0 or an error is the end. Errors: NULL. */
+CUS_API cusStatus cusEventFramesQuery(cusEventFrames *frames, cusEventFramesCounts *counts);
+
+/* Ends the threads and frees what Open allocated; the last batch is gone. Safe on NULL. In a child process of fork() it does nothing. */
+CUS_API void cusEventFramesClose(cusEventFrames *frames);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CUSIGHT_EVENTFRAMES_H */

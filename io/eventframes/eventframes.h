@@ -1,0 +1,62 @@
+/* Frames of a recording: one thread reads ahead (ahead.c), another makes frames of what it has read and waits with each batch until the
+ * caller asks for it (eventframes.c). */
+#ifndef CUSI_EVENTFRAMES_H
+#define CUSI_EVENTFRAMES_H
+
+#include "cusight/eventframes.h"
+#include "guard.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+enum { EVENTFRAMES_PIECES = 3 };
+
+/* A piece of the recording. */
+typedef struct Piece {
+    cusMat bytes;
+    cusMat column[4]; /* x, y, p, t instead */
+    size_t count;     /* bytes, or events */
+    int last;
+    cusStatus damage; /* which comes after the piece */
+    char message[512];
+} Piece;
+
+/* Where a batch is. */
+typedef enum Offer { NOTHING, OFFERED, GIVEN } Offer;
+
+struct cusEventFrames {
+    CusiGuard guard;
+    pid_t process;
+    int device; /* -1: none */
+    cusEventFramesOptions options;
+    cusEventReader *reader, *owned; /* owned: NULL if it is the caller's */
+    uint64_t place;                 /* the event from which the reader starts */
+    cusEventInfo info;
+    cusEventFilter *filter; /* with these options, or NULL: */
+    cusEventFilterOptions filter_options;
+    cusEventPipeline *pipeline;
+    int decodes;          /* the pipeline does; pieces are bytes */
+    uint64_t first_event; /* number of the first that is read, from where reading starts */
+    pthread_t ahead, maker;
+    int threads; /* that have been started */
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    Piece pieces[EVENTFRAMES_PIECES];
+    uint64_t filled, taken; /* pieces so far: number n is pieces[n % EVENTFRAMES_PIECES] */
+    int cancelled, stopping, ended;
+    Offer offer;
+    cusFrameBatch batch;
+    cusStatus status; /* once it has ended */
+    char message[512];
+    cusEventFramesCounts counts;
+};
+
+/* Reads the recording into pieces until it ends, or is damaged, or nobody wants more. */
+void *eventframes_readAhead(void *frames);
+
+/* Allocates a piece; `pinned`: page-locked. */
+cusStatus eventframes_createPiece(const cusEventFrames *f, Piece *piece, int pinned);
+void eventframes_releasePiece(Piece *piece);
+
+#endif
