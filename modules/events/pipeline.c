@@ -118,6 +118,7 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
     if (chosen.decoder)
         CUS_TRY(cusi_checkReserved(function, "options->decoder->", chosen.decoder->reserved));
     CUS_TRY(eventsCheckWindowing(function, windowing));
+    CUS_TRY(cusi_checkSwitch(function, "options->whole_batches", chosen.whole_batches));
     CUSI_REQUIRE(chosen.end_window == 0 || chosen.end_window >= chosen.first_window, CUS_ERROR_VALUE,
                  "%s: end_window is %llu, expected 0 or at least first_window = %llu", function,
                  (unsigned long long)chosen.end_window, (unsigned long long)chosen.first_window);

@@ -333,6 +333,28 @@ class Interface : public testing::Test {
                 },
                 cusEventReaderClose);
         });
+        for (const char *const function : {"cusEventFramesOpen", "cusEventFramesOpenReader"}) {
+            const bool of_reader = std::string(function) == "cusEventFramesOpenReader";
+            use("cusEventFramesOptions", function, cusEventFramesDefaults(), [=](const cusEventFramesOptions *o) {
+                return frames(of_reader, o, nullptr, nullptr, [](cusEventFrames *) { return CUS_OK; });
+            });
+            use(
+                "cusRepresentation", function, cusRepresentationDefaults(CUS_REPR_HISTOGRAM),
+                [=](const cusRepresentation *r) {
+                    return frames(of_reader, nullptr, r, nullptr, [](cusEventFrames *) { return CUS_OK; });
+                },
+                "representations[0].");
+        }
+        use("cusEventReaderOptions", "cusEventFramesOpen", cusEventReaderDefaults(), [](const cusEventReaderOptions *o) {
+            return frames(false, nullptr, nullptr, o, [](cusEventFrames *) { return CUS_OK; });
+        });
+        fills("cusEventInfo", "cusEventFramesInfo", cusEventInfo(), [](cusEventInfo *info) {
+            return frames(false, nullptr, nullptr, nullptr, [=](cusEventFrames *f) { return cusEventFramesInfo(f, info); });
+        });
+        fills("cusEventFramesCounts", "cusEventFramesQuery", cusEventFramesCounts(), [](cusEventFramesCounts *counts) {
+            return frames(false, nullptr, nullptr, nullptr,
+                          [=](cusEventFrames *f) { return cusEventFramesQuery(f, counts); });
+        });
         cusEventWriterOptions writing = cusEventWriterDefaults();
         writing.width = 24, writing.height = 16;
         static const std::string path = testing::TempDir() + "cusight_interface_" + std::to_string(getpid());
@@ -353,6 +375,23 @@ class Interface : public testing::Test {
             std::remove(path.c_str());
             return status;
         });
+    }
+
+    static cusStatus frames(bool of_reader, const cusEventFramesOptions *options, const cusRepresentation *representation,
+                            const cusEventReaderOptions *reading, const std::function<cusStatus(cusEventFrames *)> &then) {
+        static const std::string recording = CUSIGHT_SOURCE_DIR "/test/data/m3ed_contiguous.h5";
+        const cusRepresentation usual = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+        const cusRepresentation *const r = representation ? representation : &usual;
+        support::Owned<cusEventReaderClose> reader;
+        if (of_reader)
+            CUS_TRY(cusEventReaderOpen(&reader, recording.c_str(), nullptr));
+        return created<cusEventFrames>(
+            [&](auto f) {
+                CUS_TRY(of_reader ? cusEventFramesOpenReader(f, reader, r, 1, options)
+                                  : cusEventFramesOpen(f, recording.c_str(), reading, r, 1, options));
+                return then(*f);
+            },
+            cusEventFramesClose);
     }
 
     void live() {
@@ -474,6 +513,8 @@ const std::map<std::string, std::set<std::string>> ACCEPTED = {
     {"cusEventFilterOptions.end", {"max", "min"}},            // likewise
     {"cusEventFilterOptions.hot_period", {"max"}},            // at least 1
     {"cusEventFilterOptions.activity", {"max"}},              // at least 0
+    {"cusEventFramesOptions.from", {"min", "max"}},           // the default
+    {"cusEventFramesOptions.to", {"max", "min"}},             // likewise
     {"cusEventPipelineOptions.origin", {"max", "min"}},       // any time
     {"cusMatcherOptions.min_distance", {"max"}},              // at least 1
     {"cusMatcherOptions.score_limit", {"nan", "max", "min"}}, // NaN: no limit
