@@ -146,9 +146,9 @@ TEST(Team, ForkAndLackOfThreads) {
             if (limited && setrlimit(RLIMIT_AS, &limit))
                 _exit(99);
             std::atomic<int> ran{0};
-            region(4, [&] { ++ran; });
+            region(20, [&] { ++ran; });
             int size = 0;
-            region(4, [&] {
+            region(20, [&] {
                 if (cusi_teamNumber() == 0)
                     size = cusi_teamSize();
             });
@@ -158,8 +158,8 @@ TEST(Team, ForkAndLackOfThreads) {
         EXPECT_EQ(waitpid(child, &status, 0), child);
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     };
-    EXPECT_EQ(size_in_child(false), 4);
-    EXPECT_EQ(size_in_child(true), 1);
+    EXPECT_EQ(size_in_child(false), 20);
+    EXPECT_LT(size_in_child(true), 10) << "the C library keeps some stacks";
     std::atomic<int> ran{0};
     region(4, [&] { ++ran; });
     EXPECT_EQ(ran, 4) << "in the parent, afterwards";
