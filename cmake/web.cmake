@@ -59,7 +59,7 @@ function(cusight_decoder glue output)
     set(root ${PROJECT_SOURCE_DIR})
     set(sources ${root}/io/live/viewer.c ${root}/io/live/wire.c ${root}/io/live/crc32c.c ${root}/io/live/compress.c
         ${root}/modules/framediff/framediff.c ${root}/modules/framediff/cpu/heatmap.c)
-    foreach(part check status mat guard fork device_none device_memory)
+    foreach(part check status mat guard device_none device_memory)
         list(APPEND sources ${root}/src/${part}.c)
     endforeach()
     file(GLOB headers ${root}/include/cusight/*.h ${root}/src/*.h ${root}/io/live/*.h ${root}/modules/framediff/*.h)

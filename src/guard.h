@@ -41,12 +41,14 @@ cusStatus cusi_enter(const char *function, const char *object, CusiGuard *guard,
 /* Ends the call; returns `status`, or the error of recording its end. */
 cusStatus cusi_leave(const char *function, CusiGuard *guard, cusStream stream, cusStatus status);
 
-/* Returns the status of `call`, made between enter and leave. The argument `object` is named as it is written. */
-#define CUSI_GUARDED(function, object, stream, call)                          \
-    do {                                                                      \
-        CUSI_NOT_NULL(function, object);                                      \
-        CUS_TRY(cusi_enter((function), #object, &(object)->guard, (stream))); \
-        return cusi_leave((function), &(object)->guard, (stream), (call));    \
+/* Returns the status of `call`, made between enter and leave. The argument `object` is named as it is written; its guard is written
+ * even where the call only reads. */
+#define CUSI_GUARDED(function, object, stream, call)                         \
+    do {                                                                     \
+        CUSI_NOT_NULL(function, object);                                     \
+        CusiGuard *const guard_of_object = (CusiGuard *)&(object)->guard;    \
+        CUS_TRY(cusi_enter((function), #object, guard_of_object, (stream))); \
+        return cusi_leave((function), guard_of_object, (stream), (call));    \
     } while (0)
 
 /* CUS_ERROR_UNSUPPORTED if `stream` is being captured, with a message that says why: "the call waits for it". */

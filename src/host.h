@@ -2,6 +2,8 @@
 #ifndef CUSI_HOST_H
 #define CUSI_HOST_H
 
+#include "team.h"
+
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -34,12 +36,16 @@ static inline void cusi_prefetchToWrite(const void *address) {
 /* 64-byte aligned; release with free(). NULL if out of memory. */
 void *cusi_hostAllocate(size_t bytes);
 
+/* ---- Threads ------------------------------------------------------------------------------------------------------------ */
+
+/* The quota of a process's control groups (/proc/self/cgroup, in the file `list`) below `root`, in processors, rounded up; 0: none. */
+int cusi_quotaOf(const char *list, const char *root);
+
 #ifdef _OPENMP
 #include <omp.h>
-#define CUSI_PRAGMA(x) _Pragma(#x)
-static inline int cusi_maxThreads(void) {
-    return omp_get_max_threads();
-}
+/* As many as the calling thread may use: what the program or OMP_NUM_THREADS says, or the processors that it may run on, less if a
+ * control group has a quota of fewer. */
+int cusi_maxThreads(void);
 /* Number in the team; 0 is the calling thread. */
 static inline int cusi_threadNumber(void) {
     return omp_get_thread_num();
@@ -53,10 +59,14 @@ static inline int cusi_threadNumber(void) {
 }
 #endif
 
-/* The number of threads worth starting: one for each `share` of the work, up to the maximum. */
+/* The number of threads worth starting: one for each `share` of the work, up to the maximum. A share should take 20 us or more,
+ * since a thread that sleeps needs 5 to 50 us to begin. */
 static inline int cusi_threadsFor(size_t work, size_t share) {
     const size_t useful = work / share + 1;
-    return useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
+    if (useful == 1)
+        return 1;
+    const int most = cusi_maxThreads();
+    return useful < (size_t)most ? (int)useful : most;
 }
 
 #ifdef __cplusplus

@@ -5,10 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* fork.c has nothing to call; this keeps it in a program that links the static library. */
-extern const char cusi_forkHandler;
-__attribute__((used)) static const char *const fork_handler = &cusi_forkHandler;
-
 static _Thread_local char message[512];
 
 /* The length of the printable character at `s`, in UTF-8; 0: a control character, or no character. */

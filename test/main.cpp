@@ -33,6 +33,6 @@ int main(int argc, char **argv) {
     testing::InitGoogleTest(&argc, argv);
     testing::AddGlobalTestEnvironment(new DeviceContext);
     testing::UnitTest::GetInstance()->listeners().Append(new EndTest);
-    std::printf("seed %llu (set CUSIGHT_TEST_SEED to repeat)\n", static_cast<unsigned long long>(support::seed()));
+    std::printf("CUSIGHT_TEST_SEED=%llu\n", static_cast<unsigned long long>(support::seed()));
     return RUN_ALL_TESTS();
 }

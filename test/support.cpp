@@ -13,6 +13,24 @@ testing::AssertionResult support::gives(cusStatus got, cusStatus expected, std::
     return wrong << "; message: " << message;
 }
 
+uint64_t support::seed() {
+    static const uint64_t value = [] {
+        const char *text = std::getenv("CUSIGHT_TEST_SEED");
+        if (!text || !*text)
+            return uint64_t{1};
+        if (std::string_view(text) == "random")
+            return uint64_t{std::random_device{}()};
+        char *end = nullptr;
+        const uint64_t number = std::strtoull(text, &end, 0);
+        if (*end) {
+            std::fprintf(stderr, "CUSIGHT_TEST_SEED is '%s', expected a number or \"random\"\n", text);
+            std::exit(2);
+        }
+        return number;
+    }();
+    return value;
+}
+
 int support::fewer() {
 #ifdef CUSI_SANITIZE
     return 7;

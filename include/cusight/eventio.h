@@ -127,7 +127,7 @@ CUS_API void cusEventReaderClose(cusEventReader *reader);
 
 /* What the file says. Errors: NULL. */
 CUS_API cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info);
-/* What has been read. Errors: NULL. */
+/* What has been read. Errors: NULL, BUSY. */
 CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts);
 
 /* Reads the next events, up to `capacity`, into the arrays, and sets *count. It is less than capacity only at the end of the
@@ -335,10 +335,11 @@ typedef struct cusFrameWriter cusFrameWriter;
 CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type);
 
 /* Appends n frames, given as one host matrix of n * rows rows. After IO or NO_MEMORY the file cannot be finished. Errors:
- * NULL, TYPE, SIZE, SPACE, NO_MEMORY, IO. */
+ * NULL, TYPE, SIZE, SPACE, NO_MEMORY, IO, BUSY. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
-/* Gives /frames the attribute `part`: 1 to 63 bytes, once; cusFrameReaderOpen returns it. Errors: NULL, VALUE, IO. */
+/* Gives /frames the attribute `part`: 1 to 63 bytes, once; cusFrameReaderOpen returns it. Errors: NULL, VALUE, IO,
+ * BUSY. */
 CUS_API cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label);
 
 /* Both free the writer. Finish completes the file; Discard (safe on NULL) removes it. */
@@ -378,7 +379,7 @@ typedef struct cusFrameReader cusFrameReader;
  * UNSUPPORTED (HDF5 that recordings do not use), NO_MEMORY. */
 CUS_API cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info);
 /* Sets *bytes to the size of a frame as it is stored, and copies it to `stored`, which has room for a frame; NULL: the size only.
- * Errors: NULL, VALUE, IO, FORMAT, TRUNCATED. */
+ * Errors: NULL, VALUE, IO, FORMAT, TRUNCATED, BUSY. */
 CUS_API cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes);
 /* Safe on NULL. */
 CUS_API void cusFrameReaderClose(cusFrameReader *reader);

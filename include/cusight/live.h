@@ -176,7 +176,7 @@ typedef struct cusPeerInfo {
     uint64_t reserved[8]; /* 0: for later fields */
 } cusPeerInfo;
 
-/* Errors: NULL. */
+/* Errors: NULL, BUSY. */
 CUS_API cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info);
 
 /* ---- Viewer: bytes in, frames out ---------------------------------------------------------------------------------- */
@@ -241,10 +241,10 @@ CUS_API cusStatus cusViewerSent(cusViewer *viewer, size_t bytes);
 /* Queues a bye. */
 CUS_API cusStatus cusViewerFinish(cusViewer *viewer);
 
-/* A view of the current frame, in host memory: valid until the next input; unspecified before the first frame. Errors: NULL;
- * VALUE before a connection. */
+/* A view of the current frame, in host memory: valid until the next input; unspecified before the first frame. Errors: NULL,
+ * BUSY; VALUE before a connection. */
 CUS_API cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view);
-/* Errors: NULL. */
+/* Errors: NULL, BUSY. */
 CUS_API cusStatus cusViewerQuery(const cusViewer *viewer, cusViewerInfo *info);
 
 #ifdef __cplusplus

@@ -177,10 +177,12 @@ static cusStatus createPipeline(cusEventFrames *f, const cusRepresentation *repr
 
 /* Starts the threads. Signals are for the program's own. */
 static cusStatus start(cusEventFrames *f) {
+    pthread_mutex_lock(&f->lock); /* other threads may ask for the counts, or cancel */
     f->filled = f->taken = 0;
     f->stopping = f->ended = 0;
     f->offer = NOTHING;
     f->counts = (cusEventFramesCounts){.last_time = -1, .size = f->decodes ? f->reader->source.size - f->info.start : 0};
+    pthread_mutex_unlock(&f->lock);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -351,7 +353,10 @@ static cusStatus restart(cusEventFrames *f) {
     static const char function[] = "cusEventFramesRestart";
     CUS_TRY(requireOwner(f, function));
     stop(f);
-    CUSI_REQUIRE(!f->cancelled, CUS_ERROR_CANCELLED, "%s: cancelled by cusEventFramesCancel", function);
+    pthread_mutex_lock(&f->lock);
+    const int cancelled = f->cancelled;
+    pthread_mutex_unlock(&f->lock);
+    CUSI_REQUIRE(!cancelled, CUS_ERROR_CANCELLED, "%s: cancelled by cusEventFramesCancel", function);
     cusStatus status = cusEventPipelineFlush(f->pipeline); /* its sink does not wait now */
     if (status != CUS_OK && status != CUS_ERROR_TRUNCATED)
         return cusi_renamed(function, status);

@@ -102,12 +102,15 @@ cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info) {
     return CUS_OK;
 }
 
-cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts) {
-    CUSI_TRACE;
-    CUSI_NOT_NULL("cusEventReaderCounts", reader);
+static cusStatus countsOf(const cusEventReader *reader, cusEventCounts *counts) {
     CUSI_NOT_NULL("cusEventReaderCounts", counts);
     *counts = reader->counts;
     return CUS_OK;
+}
+
+cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusEventReaderCounts", reader, NULL, countsOf(reader, counts));
 }
 
 /* ---- Reading ------------------------------------------------------------------------------------------------------- */

@@ -354,9 +354,7 @@ cusStatus cusPeerFinish(cusPeer *peer) {
     CUSI_GUARDED("cusPeerFinish", peer, NULL, peerFinish(peer));
 }
 
-cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info) {
-    CUSI_TRACE;
-    CUSI_NOT_NULL("cusPeerQuery", peer);
+static cusStatus peerQuery(const cusPeer *peer, cusPeerInfo *info) {
     CUSI_NOT_NULL("cusPeerQuery", info);
     *info = (cusPeerInfo){.connected = peer->connected,
                           .wants_key_frame = peer->wants_key_frame,
@@ -365,4 +363,9 @@ cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info) {
                           .sequence = peer->sequence,
                           .coalesced = peer->coalesced};
     return CUS_OK;
+}
+
+cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusPeerQuery", peer, NULL, peerQuery(peer, info));
 }

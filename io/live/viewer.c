@@ -335,18 +335,24 @@ cusStatus cusViewerFinish(cusViewer *viewer) {
     CUSI_GUARDED("cusViewerFinish", viewer, NULL, viewerFinish(viewer));
 }
 
-cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view) {
-    CUSI_TRACE;
-    CUSI_NOT_NULL("cusViewerFrame", viewer);
+static cusStatus viewerFrame(const cusViewer *viewer, cusMat *view) {
     CUSI_NOT_NULL("cusViewerFrame", view);
     CUSI_REQUIRE(viewer->frame.data, CUS_ERROR_VALUE, "cusViewerFrame: not connected yet");
     return cusMatRegion(&viewer->frame, 0, 0, viewer->shape.cols, viewer->shape.rows, view);
 }
 
-cusStatus cusViewerQuery(const cusViewer *viewer, cusViewerInfo *info) {
+cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view) {
     CUSI_TRACE;
-    CUSI_NOT_NULL("cusViewerQuery", viewer);
+    CUSI_GUARDED("cusViewerFrame", viewer, NULL, viewerFrame(viewer, view));
+}
+
+static cusStatus viewerQuery(const cusViewer *viewer, cusViewerInfo *info) {
     CUSI_NOT_NULL("cusViewerQuery", info);
     *info = viewer->info;
     return CUS_OK;
+}
+
+cusStatus cusViewerQuery(const cusViewer *viewer, cusViewerInfo *info) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusViewerQuery", viewer, NULL, viewerQuery(viewer, info));
 }

@@ -30,7 +30,7 @@ Options randomOptions(std::mt19937_64 &random) {
 TEST_P(EventGeneration, IsTheReference) {
     auto random = support::generator();
     size_t all = 0;
-    for (int round = 0; round < 40; ++round) {
+    for (int round = 0; round < 40 || all <= 1000; ++round) { // until there was something to compare
         const int rows = 1 + static_cast<int>(random() % 9), cols = 1 + static_cast<int>(random() % 11);
         const Video video = randomVideo(rows, cols, 1 + static_cast<int>(random() % 14), round % 2 ? 3000 : 40, random);
         const Options options = randomOptions(random);
@@ -42,7 +42,6 @@ TEST_P(EventGeneration, IsTheReference) {
             << " a run";
         all += expected.size();
     }
-    EXPECT_GT(all, 1000u);
 }
 
 // However frames are divided among runs, also one by one through Push, with sizes on both sides of a block.
@@ -52,6 +51,7 @@ TEST_P(EventGeneration, AnyDivisionGivesTheSameEvents) {
         const Video video = randomVideo(rows, cols, 20, 30000, random);
         Options options = randomOptions(random);
         options.shot_rate = 20;
+        options.positive = std::min(options.positive, 0.1); // so that there are events
         Events pushed;
         support::Owned<cusEventGeneratorDestroy> generator;
         CUS_ASSERT_OK(cusEventGeneratorCreate(&generator, rows, cols, &options));

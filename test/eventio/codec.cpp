@@ -38,7 +38,7 @@ TEST(EventCodec, LzfRoundTrip) {
 TEST(EventCodec, LzfOfArbitraryDataMatchesTheReference) {
     auto random = support::generator();
     int good = 0;
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < 3000 || good <= 1000; ++round) {
         // Valid data with short literals and near matches; half of it has one bit changed.
         Bytes in;
         size_t made = 0;
@@ -71,7 +71,6 @@ TEST(EventCodec, LzfOfArbitraryDataMatchesTheReference) {
             ASSERT_EQ(fast, plain);
         good += expected;
     }
-    EXPECT_GT(good, 1000);
 }
 
 } // namespace

@@ -52,7 +52,7 @@ Events run(const Events &events, const cusEventFilterOptions &options, std::mt19
 TEST(EventFilter, EqualsTheReference) {
     auto random = support::generator();
     size_t some = 0;
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < 60 || some <= 20; ++round) {
         const int width = 1 + static_cast<int>(random() % 12), height = 1 + static_cast<int>(random() % 9);
         Events events;
         int64_t t = static_cast<int64_t>(random() % 1000000);
@@ -64,7 +64,6 @@ TEST(EventFilter, EqualsTheReference) {
         ASSERT_TRUE(run(events, options, random) == expected) << "round " << round;
         some += expected.size() > 0;
     }
-    EXPECT_GT(some, 20u);
 }
 
 // Times of both signs and the whole range of 64 bits.

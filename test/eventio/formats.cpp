@@ -326,7 +326,7 @@ TEST(EventFormat, Errors) {
 TEST(EventFormat, EcfChunks) {
     auto random = support::generator();
     int ways[4] = {0};
-    for (int round = 0; round < 400; ++round) {
+    for (int round = 0; round < 400 || !ways[0] || !ways[1] || !ways[2]; ++round) {
         const size_t n = round == 0 ? 65535 : random() % (round % 50 ? 600 : 65536);
         Events e = round == 0 ? Events() : stream(n, random, 2048, 2048);
         for (size_t i = 0; round == 0 && i < n; ++i)
@@ -345,9 +345,6 @@ TEST(EventFormat, EcfChunks) {
         ASSERT_TRUE(eventio_ecfDecode(packed.data(), size, back.data(), back.size())) << n;
         ASSERT_TRUE(back == rows) << n;
     }
-    EXPECT_GT(ways[0], 0);
-    EXPECT_GT(ways[1], 0);
-    EXPECT_GT(ways[2], 0);
 }
 
 } // namespace

@@ -125,7 +125,7 @@ TEST_P(EventBytes, GiveTheFramesOfTheirChunks) {
     auto random = support::generator();
     const std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES)};
     int some = 0;
-    for (int round = 0; round < 60 / support::fewer(); ++round) {
+    for (int round = 0; round < 60 / support::fewer() || some <= 5 / support::fewer(); ++round) {
         const auto format = round % 4 < 2 ? CUS_EVENTS_METAVISION : CUS_EVENTS_HDF5;
         auto decoder =
             raw_test::optionsOf({format, 0, cusEventFormatName(format)}, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
@@ -157,14 +157,13 @@ TEST_P(EventBytes, GiveTheFramesOfTheirChunks) {
         CUS_EXPECT_OK(cusEventPipelineQuery(pipeline.object, &counts));
         EXPECT_TRUE(raw_test::sameCounts(counts.decoded, stream.counts)) << raw_test::text(counts.decoded);
     }
-    EXPECT_GT(some, 5 / support::fewer());
 }
 
 // A rank of many continues from the state that another decoder left, with the numbers of the whole recording.
 TEST_P(EventBytes, FromAPlaceWithinARecording) {
     auto random = support::generator();
     int some = 0;
-    for (int round = 0; round < 60 / support::fewer(); ++round) {
+    for (int round = 0; round < 60 / support::fewer() || some <= 3 / support::fewer(); ++round) {
         const Kind &kind = KINDS[size_t(round) % std::size(KINDS)];
         const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
         const Bytes bytes = raw_test::randomStream(kind, 1 + random() % 2000, {}, random, COLS, ROWS);
@@ -208,7 +207,6 @@ TEST_P(EventBytes, FromAPlaceWithinARecording) {
         ASSERT_NO_FATAL_FAILURE(expectSame(got, expected)) << kind.name << ", round " << round;
         some += n > 0 && !got.windows.empty();
     }
-    EXPECT_GT(some, 3 / support::fewer());
 }
 
 TEST_P(EventBytes, DamageStopsThemAndWhatIsCompleteIsDelivered) {

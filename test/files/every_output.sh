@@ -61,7 +61,7 @@ END
 "$bin/cusight-heatmap" f%02d.ppm --headless --device cpu --view side --no-legend --output given.avi >log 2>&1 || die "$(cat log)"
 "$bin/cusight-diffstream" send given.avi --bind 127.0.0.1:0 --key given.key --loop --device cpu >/dev/null 2>sender &
 server=$!
-for ((i = 0; i < 100; ++i)); do grep -q "^listening on" sender && break; sleep 0.1; done
+awaited grep -q "^listening on" sender
 sender=$(sed -n 's/^listening on \([^,]*\).*/\1/p' sender)
 
 # What each attempt begins with: the inputs, and links to them. The user's files are in ../given.

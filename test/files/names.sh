@@ -97,13 +97,7 @@ stop() { # SIGNAL
     kill -9 $sender 2>/dev/null
     wait $sender 2>/dev/null
 }
-growing() { # FILE
-    for ((i = 0; i < 600; ++i)); do
-        [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -gt 100000 ] && return
-        sleep 0.1
-    done
-    fail "$1 does not grow: $(cat recorded)"
-}
+growing() { awaited is_begun "$1" 100k || fail "$1 does not grow: $(cat recorded)"; } # FILE
 for case in mp4:mkv mkv:mkv webm:mkv avi:avi y4m:y4m; do
     type=${case%:*} part=cam.part.${case#*:} again=cam.part-2.${case#*:}
     rm -f cam.*
@@ -129,7 +123,7 @@ done
 "$bin/cusight-heatmap" - --device cpu --headless --output fromfile.mp4 <v.avi >said 2>&1 || fail "stdin that is a file: $(cat said)"
 "$bin/cusight-heatmap" synthetic:160x120@1000000 --device cpu --headless --output file.mp4 >/dev/null 2>&1 &
 recorder=$!
-for ((i = 0; i < 100; ++i)); do [ -n "$(find . -name '.cusight-*' -size +50k)" ] && break; sleep 0.1; done
+awaited is_begun '.cusight-*' 50k
 [ -z "$(find . -name 'file.part*')" ] || fail "a file is recorded as if it were live"
 kill -KILL $recorder
 wait $recorder 2>/dev/null

@@ -79,10 +79,9 @@ size_t compare(int rows, int cols, int cameras, int steps, cusSpace space, std::
 TEST_P(MotionSteps, AreTheReference) {
     auto random = support::generator();
     size_t boxes = 0;
-    for (int round = 0; round < 40; ++round)
+    for (int round = 0; round < 40 || boxes <= 50; ++round) // until there was something to compare
         boxes += compare(1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 100),
                          1 + static_cast<int>(random() % 3), 12, space(), random);
-    EXPECT_GT(boxes, 50u);
 }
 
 TEST_P(MotionSteps, AreTheReferenceForAllSizes) {

@@ -23,6 +23,11 @@ node=$(sed -n 's/^\(CUSIGHT_[0-9.]*\) {$/\1/p' "$source/cmake/exports.map")
 [ "$(option CUSIGHT_HDF5_PLUGINS)" = ON ] || ! readelf -dW "$library" | grep 'NEEDED.*hdf5' || fail "libcusight.so needs libhdf5"
 [ "$(option CUSIGHT_HDF5_PLUGINS)" = ON ] || ! nm "$build/libcusight.a" 2>/dev/null | grep ' U H5' || fail "libcusight.a refers to libhdf5"
 
+# ---- Threads: with GCC, the library's own answer what its parallel regions call (src/team.h)
+if grep -q '^CMAKE_C_COMPILER_ID.*GNU\|"GNU"' "$build"/CMakeFiles/*/CMakeCCompiler.cmake; then
+    ! nm -D --undefined-only "$library" | grep ' GOMP_' || fail "libcusight.so calls libgomp's threads: src/team.h lacks a function"
+fi
+
 # ---- RUNPATH: absolute folders and $ORIGIN only; an empty element is the current directory
 programs=$(find "$build" -maxdepth 3 -type f -perm -u+x \( -name 'cusight-*' -o -name 'cusight_*' -o -name 'fuzz_*' \) ! -name '*.*')
 [ -n "$programs" ] || fail "no programs found in $build"

@@ -64,7 +64,7 @@ print(server.server_port, file=open("port.new", "w"))
 import os; os.rename("port.new", "port")
 server.serve_forever()' 2>/dev/null &
 server=$!
-for ((i = 0; i < 100; ++i)); do [ -s port ] && break; sleep 0.1; done
+awaited test -s port
 expect 3 "cannot be opened: Server returned 404 Not Found" "http://127.0.0.1:$(cat port)/none.mp4" --headless
 expect 3 "cannot be opened: it is not recognized as a video" "http://127.0.0.1:$(cat port)/port" --headless
 # A file that comes from a server ends as a file does, and one that is cut off as such a file.
@@ -98,7 +98,7 @@ server=$!
 for video in large.mp4 large.mkv; do
     expect 0 "frames: 50" synthetic:640x480@50 --device cpu --headless --codec mpeg4 --crf 2 --output $video
 done
-for ((i = 0; i < 100; ++i)); do [ -s ranges.port ] && break; sleep 0.1; done
+awaited test -s ranges.port
 for kind in ignores claims refuses; do
     for video in large.mp4 large.mkv; do
         expect 0 "frames: 50" "http://127.0.0.1:$(cat ranges.port)/$kind/$video" --device cpu --headless

@@ -32,7 +32,7 @@ start_sender() {
     timeout 300 "$program" send "$@" --bind 127.0.0.1:0 > "$name.out" 2> "$name.err" &
     sender=$!
     started+=("$sender")
-    until_ 20 grep -qs listening "$name.err" || { fail "$name does not listen"; cat "$name.err"; exit 1; }
+    until_ 120 grep -qs listening "$name.err" || { fail "$name does not listen"; cat "$name.err"; exit 1; }
     port=$(sed -n 's/^listening on 127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
 }
 

@@ -261,11 +261,7 @@ if ! grep -q "not available" err.txt; then
     [ $code = 0 ] && grep -q "^in a browser: http://127.0.0.1:" err.txt && grep -q "^frames: 4 " out.txt || fail "--no-wait: $code, $(cat out.txt err.txt)"
     "$program" r.txt --device cpu --headless --events-per-frame 5000 --web 0 >out.txt 2>err.txt &
     waits=$!
-    for ((i = 0; i < 100; ++i)); do
-        grep -q "^waiting for a browser at http://127.0.0.1:[0-9]*/$" err.txt && break
-        sleep 0.1
-    done
-    [ $i -lt 100 ] || fail "--web does not say that it waits: $(cat err.txt)"
+    awaited grep -q "^waiting for a browser at http://127.0.0.1:[0-9]*/$" err.txt || fail "--web does not say that it waits: $(cat err.txt)"
     end_with INT $waits
     [ $code = 130 ] || fail "--web waits, Ctrl-C: $code, $(cat err.txt)"
 fi

@@ -105,11 +105,7 @@ for program in heatmap "match --roi 3,3,9,9" "contour --shifts 8" "events --even
     # shellcheck disable=SC2086
     "$bin/cusight-${program%% *}" synthetic:160x120@1000000 ${program#${program%% *}} --device cpu:3 --headless --output stopped.avi >said 2>&1 &
     pid=$!
-    for ((i = 0; i < 300; ++i)); do
-        ls .cusight-*.avi >/dev/null 2>&1 && break
-        sleep 0.1
-    done
-    sleep 0.4
+    awaited is_begun '.cusight-*.avi' 20k
     end_with INT $pid
     [ $code = 130 ] || fail "$program: after Ctrl-C the exit code is $code: $(cat said)"
     written=$(sed -n 's/^frames: \([0-9]*\).*/\1/p' said)

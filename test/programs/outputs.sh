@@ -231,7 +231,7 @@ mkdir a_folder.h5
 expect 4 "cannot be written: Is a directory" events a.raw --device cpu --events-per-frame 1000 --output a_folder.h5
 
 echo "-- one signal ends a program that waits"
-# waits SIGNAL COMMAND...: the command, in the background, ends within a second (and a margin for a busy machine).
+# waits SIGNAL COMMAND...: the command, in the background, ends within a second (and a margin).
 waits() {
     local signal=$1 pid start
     shift
@@ -243,7 +243,7 @@ waits() {
     start=$(date +%s%N)
     end_with $signal $pid
     local took=$((($(date +%s%N) - start) / 1000000))
-    [ $took -lt 2000 ] || fail "$* took $took ms to end"
+    [ $took -lt "$(patience 2000)" ] || fail "$* took $took ms to end"
     [ $code = 130 ] || fail "$* ended with $code: $(cat said)"
 }
 waits TERM "$bin/cusight-diffstream" send a.avi --bind 127.0.0.1:0 --min-viewers 1
@@ -254,7 +254,7 @@ if command -v python3 >/dev/null; then # a URL that accepts and never answers
     python3 -c 'import socket, time
 s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); open("port", "w").write(str(s.getsockname()[1])); time.sleep(120)' &
     server=$!
-    for ((i = 0; i < 50; ++i)); do [ -s port ] && break; sleep 0.1; done
+    awaited test -s port
     waits TERM "$bin/cusight-heatmap" "http://127.0.0.1:$(cat port)/x.mp4" --headless --device cpu --output y.avi
     kill $server
     wait $server 2>/dev/null

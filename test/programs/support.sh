@@ -50,6 +50,19 @@ made_events() {
             print t, int(rand() * w), int(rand() * h), int(rand() * 2)
         } }'
 }
+# awaited COMMAND...: waits until it succeeds, for two minutes at most: enough for a machine that does other things, too.
+awaited() {
+    local end=$((SECONDS + 120))
+    until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done
+}
+is_begun() { find . -name "$1" -size +"${2:-0}" 2>/dev/null | grep -q .; } # NAME [SIZE]: a file with more than that
+# The milliseconds MS, and more where even a small program takes long.
+patience() { # MS
+    local start
+    start=$(date +%s%N)
+    "$bin/cusight-heatmap" --version >/dev/null 2>&1
+    echo $(($1 + ($(date +%s%N) - start) / 50000)) # 20 times as long
+}
 # Waits until the program PID has installed its handlers of SIGINT and SIGTERM: before, a signal is not its own to handle, and the shell
 # has it ignore SIGINT.
 ready() { # PID
@@ -64,15 +77,11 @@ ready() { # PID
 }
 # The signal SIGNAL to the process PID, once it is ready for it, which is killed if it has not ended within 60 s; sets code to its exit code.
 end_with() { # SIGNAL PID
-    local watch
     ready "$2"
     kill -"$1" "$2"
-    # Its sleep ends with it: ctest waits for every process that has the test's output.
-    (sleep=; trap 'kill $sleep' TERM; sleep 60 & sleep=$!; wait $sleep && kill -KILL "$2") >/dev/null 2>&1 &
-    watch=$!
+    timeout 60 tail -s 0.1 --pid="$2" -f /dev/null || kill -KILL "$2"
     code=0
     wait "$2" 2>/dev/null || code=$?
-    kill $watch 2>/dev/null
 }
 finish() {
     [ $failed = 0 ] && echo "all as expected"

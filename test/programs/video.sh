@@ -67,7 +67,7 @@ echo "-- ended while it encodes"
 printf precious >k.mp4
 "$bin/cusight-heatmap" synthetic:640x480@1000000 --device cpu --headless --output k.mp4 >said 2>&1 &
 pid=$!
-sleep 1
+awaited is_begun '.cusight-*' 50k
 end_with INT $pid
 [ $code = 130 ] || fail "Ctrl-C: exit code $code: $(cat said)"
 [ "$(frames_in k.mp4)" = "$(sed -n 's/^frames: //p' said)" ] || fail "after Ctrl-C there are $(frames_in k.mp4) frames: $(cat said)"

@@ -85,7 +85,8 @@ TEST_P(RawFrames, InPiecesEqualTheReference) {
     auto random = support::generator();
     Bench bench(space(), 1 << 21, 1 << 18);
     size_t bad_chunks = 0, bad_events = 0;
-    for (int round = 0; round < 400 / support::fewer(); ++round) {
+    const size_t enough = 5 / size_t(support::fewer()); // of each kind of damage, found by the reference
+    for (int round = 0; round < 400 / support::fewer() || bad_chunks <= enough || bad_events <= enough; ++round) {
         const auto bad = cusBadEvents(round % 2);
         const Damage &damage = DAMAGES[size_t(round / 2) % std::size(DAMAGES)];
         const size_t n = random() % (round % 20 == 0 ? 100000 : 5000);
@@ -106,8 +107,6 @@ TEST_P(RawFrames, InPiecesEqualTheReference) {
         ASSERT_NO_FATAL_FAILURE(check(bench, decoder, options, stream, random, 9000, 0, 3000));
         ASSERT_NO_FATAL_FAILURE(check(bench, decoder, options, stream, random, 1 + random() % 100000, 0, 70000));
     }
-    EXPECT_GT(bad_chunks, 5u / unsigned(support::fewer()));
-    EXPECT_GT(bad_events, 5u / unsigned(support::fewer()));
 }
 
 // Bytes of streams changed anywhere: no access outside, and the reference's errors.
@@ -564,7 +563,9 @@ TEST_P(RawColumns, FramesOfLongChunks) {
 TEST(Raw, ColumnsOfTheReference) {
     auto random = support::generator();
     size_t near = 0, far = 0, longest = 0, shortest = 0;
-    for (int round = 0; round < 300 / support::fewer(); ++round) {
+    const size_t few = 100 / size_t(support::fewer()), many = 10 * few;
+    for (int round = 0; round < 300 / support::fewer() || near <= many || far <= few || longest <= many || shortest <= many;
+         ++round) {
         const size_t taken = random() % 3000, behind = random() % 3 ? 0 : random() % 20;
         Events e = columnsEvents(taken, random, 1280, 720, int64_t(random() >> 3)), got;
         const Events first = e;
@@ -590,10 +591,6 @@ TEST(Raw, ColumnsOfTheReference) {
                 at += 2 + is_long;
             }
     }
-    EXPECT_GT(near, 1000u / unsigned(support::fewer()));
-    EXPECT_GT(far, 100u / unsigned(support::fewer()));
-    EXPECT_GT(longest, 1000u / unsigned(support::fewer()));
-    EXPECT_GT(shortest, 1000u / unsigned(support::fewer()));
 }
 
 // A state continues in another decoder, of the same space and of the host, from the frame on.

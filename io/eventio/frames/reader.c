@@ -4,6 +4,7 @@
 #include "eventio/frames/layout.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/store/store.h"
+#include "guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 enum { RANK = 4 };
 
 struct cusFrameReader {
+    CusiGuard guard;
     cusFrameFileInfo info;
     size_t frame_bytes;
     EventSource source;
@@ -122,10 +124,8 @@ static cusStatus findFrame(cusFrameReader *r, uint64_t frame, Hdf5Chunk *chunk) 
     return CUS_OK;
 }
 
-cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes) {
-    CUSI_TRACE;
+static cusStatus readStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes) {
     static const char function[] = "cusFrameReaderStored";
-    CUSI_NOT_NULL(function, reader);
     CUSI_NOT_NULL(function, bytes);
     CUSI_REQUIRE(frame < reader->info.frames, CUS_ERROR_VALUE, "%s: frame is %llu, expected less than %llu", function,
                  (unsigned long long)frame, (unsigned long long)reader->info.frames);
@@ -139,6 +139,11 @@ cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *sto
     CUSI_REQUIRE(got == (int64_t)*bytes, got < 0 ? CUS_ERROR_IO : CUS_ERROR_TRUNCATED, "%s: frame %llu cannot be read",
                  function, (unsigned long long)frame);
     return CUS_OK;
+}
+
+cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusFrameReaderStored", reader, NULL, readStored(reader, frame, stored, bytes));
 }
 
 static void closeReader(cusFrameReader *r) {

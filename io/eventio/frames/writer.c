@@ -132,10 +132,8 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     CUSI_GUARDED("cusFrameWriterWrite", writer, NULL, CUSI_LONG("cusFrameWriterWrite", frameWriterWrite(writer, frames)));
 }
 
-cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
-    CUSI_TRACE;
+static cusStatus frameWriterLabel(cusFrameWriter *writer, const char *label) {
     static const char function[] = "cusFrameWriterLabel";
-    CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, label);
     CUSI_REQUIRE(writer->failure == CUS_OK, writer->failure, "%s: %s could not be written earlier", function,
                  writer->output.path);
@@ -143,6 +141,11 @@ cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
     CUSI_REQUIRE(!writer->label[0], CUS_ERROR_IO, "%s: %s cannot be labeled twice", function, writer->output.path);
     strncpy(writer->label, label, sizeof writer->label - 1);
     return CUS_OK;
+}
+
+cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusFrameWriterLabel", writer, NULL, frameWriterLabel(writer, label));
 }
 
 static void freeWriter(cusFrameWriter *w) {

@@ -40,22 +40,19 @@ cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *di
         return CUS_OK;
     const int parts = cusi_threadsFor(count, ENTRIES_PER_THREAD);
     int bad = positions[count - 1] >= bytes;
-#pragma omp parallel num_threads(parts)
-    {
-        /* Check the whole list before applying any of it. */
-#pragma omp for schedule(static, 1) reduction(| : bad)
-        for (int part = 0; part < parts; ++part) {
-            const size_t first = partStart(count, part, parts), overlap = part > 0;
-            bad |= !ascending(positions + first - overlap, partStart(count, part + 1, parts) - first + overlap);
-        }
-        /* Positions ascend, so the parts change different bytes. */
-#pragma omp for schedule(static, 1)
-        for (int part = 0; part < parts; ++part) {
-            const size_t first = partStart(count, part, parts);
-            if (!bad)
-                framediff_addEntries(decoder->frame.data, positions + first, (const uint8_t *)diff->values.data + first,
-                                     partStart(count, part + 1, parts) - first, 1);
-        }
+    /* Check the whole list before applying any of it. */
+#pragma omp parallel for schedule(static, 1) reduction(| : bad) num_threads(parts)
+    for (int part = 0; part < parts; ++part) {
+        const size_t first = partStart(count, part, parts), overlap = part > 0;
+        bad |= !ascending(positions + first - overlap, partStart(count, part + 1, parts) - first + overlap);
+    }
+    /* Positions ascend, so the parts change different bytes. */
+#pragma omp parallel for schedule(static, 1) num_threads(parts)
+    for (int part = 0; part < parts; ++part) {
+        const size_t first = partStart(count, part, parts);
+        if (!bad)
+            framediff_addEntries(decoder->frame.data, positions + first, (const uint8_t *)diff->values.data + first,
+                                 partStart(count, part + 1, parts) - first, 1);
     }
     for (uint32_t k = 0; bad && k < count; ++k)
         CUSI_REQUIRE(positions[k] < bytes && (k == 0 || positions[k] > positions[k - 1]), CUS_ERROR_VALUE,

@@ -122,21 +122,18 @@ void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int thre
     const size_t tile = share < INTEGRAL_MAX_TOTAL_COLS ? share : INTEGRAL_MAX_TOTAL_COLS;
     const int tiles = (int)((cols + tile - 1) / tile);
     cusMat *const tables[2] = {args->sum, args->sqsum};
-#pragma omp parallel num_threads(count)
-    {
-#pragma omp for schedule(static)
-        for (int unit = 0; unit < (count - 1) * tiles; ++unit) {
-            const size_t x = (size_t)(unit % tiles) * tile;
-            sumBand(args, &bands, unit / tiles, x, cols - x < tile ? cols - x : tile);
-        }
-#pragma omp for schedule(static)
-        for (int band = 0; band < count; ++band) {
-            const int start = bandStart(&bands, band), end = bandStart(&bands, band + 1);
-            void *above[2] = {bands.above[0] + (size_t)band * bands.cols, bands.above[1] + (size_t)band * bands.cols};
-            for (int k = 0; k < 2; ++k)
-                if (tables[k])
-                    rowAboveBand(bands.totals[k], band, cols, tables[k]->type == CUS_64FC1, above[k]);
-            writeBand(src, start, end, path, above, tables);
-        }
+#pragma omp parallel for schedule(static) num_threads(count)
+    for (int unit = 0; unit < (count - 1) * tiles; ++unit) {
+        const size_t x = (size_t)(unit % tiles) * tile;
+        sumBand(args, &bands, unit / tiles, x, cols - x < tile ? cols - x : tile);
+    }
+#pragma omp parallel for schedule(static) num_threads(count)
+    for (int band = 0; band < count; ++band) {
+        const int start = bandStart(&bands, band), end = bandStart(&bands, band + 1);
+        void *above[2] = {bands.above[0] + (size_t)band * bands.cols, bands.above[1] + (size_t)band * bands.cols};
+        for (int k = 0; k < 2; ++k)
+            if (tables[k])
+                rowAboveBand(bands.totals[k], band, cols, tables[k]->type == CUS_64FC1, above[k]);
+        writeBand(src, start, end, path, above, tables);
     }
 }

@@ -197,21 +197,18 @@ void integral_runChannels(const IntegralArgs *args, int threads) {
     const cusMat *const src = args->src;
     cusMat *const tables[2] = {args->sum, args->sqsum};
     const int channels = CUS_CHANNELS(src->type), count = threads < src->cols ? threads : src->cols;
-#pragma omp parallel num_threads(count)
-    {
-#pragma omp for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(count)
+    for (int y = 0; y < src->rows; ++y)
+        for (int i = 0; i < 2; ++i)
+            if (tables[i])
+                sumLeftOfStripes(src, tables[i], i, count, y);
+#pragma omp parallel for schedule(static) num_threads(count)
+    for (int k = 0; k < count; ++k) {
+        const size_t start = stripeStart(src, count, k), n = stripeStart(src, count, k + 1) - start;
         for (int y = 0; y < src->rows; ++y)
             for (int i = 0; i < 2; ++i)
                 if (tables[i])
-                    sumLeftOfStripes(src, tables[i], i, count, y);
-#pragma omp for schedule(static)
-        for (int k = 0; k < count; ++k) {
-            const size_t start = stripeStart(src, count, k), n = stripeStart(src, count, k + 1) - start;
-            for (int y = 0; y < src->rows; ++y)
-                for (int i = 0; i < 2; ++i)
-                    if (tables[i])
-                        writeRow(kindOf(src, tables[i]), channels, i, pixelAt(src, y, start), n,
-                                 entryAt(tables[i], y - 1, start), entryAt(tables[i], y, start));
-        }
+                    writeRow(kindOf(src, tables[i]), channels, i, pixelAt(src, y, start), n,
+                             entryAt(tables[i], y - 1, start), entryAt(tables[i], y, start));
     }
 }

@@ -235,28 +235,25 @@ void integral_runFloats(const IntegralArgs *args, IntegralHostPath path, int thr
     cusMat *const tables[2] = {args->sum, args->sqsum};
     const int rows = args->src->rows;
     const int count = threads < args->src->cols ? threads : args->src->cols;
-#pragma omp parallel num_threads(count)
-    {
-#pragma omp for schedule(static)
-        for (int group = 0; group < (rows + 7) / 8; ++group) {
-            const int y = 8 * group, group_rows = rows - y < 8 ? rows - y : 8;
-            sumLeftOfStripes(args, path, count, y, group_rows);
+#pragma omp parallel for schedule(static) num_threads(count)
+    for (int group = 0; group < (rows + 7) / 8; ++group) {
+        const int y = 8 * group, group_rows = rows - y < 8 ? rows - y : 8;
+        sumLeftOfStripes(args, path, count, y, group_rows);
+        for (int i = 0; i < 2; ++i)
+            for (int r = 0; tables[i] && r < group_rows; ++r)
+                INTEGRAL_ROW(double, tables[i], y + r + 1)[0] = 0;
+    }
+#pragma omp parallel for schedule(static) num_threads(count)
+    for (int k = 0; k < count; ++k) {
+        const Stripe stripe = stripeAt(args, count, k);
+        for (int i = 0; i < 2; ++i)
+            memset(stripe.above[i], 0, (stripe.end - stripe.start) * sizeof(double));
+        for (int y = 0; y < rows; y += 8)
             for (int i = 0; i < 2; ++i)
-                for (int r = 0; tables[i] && r < group_rows; ++r)
-                    INTEGRAL_ROW(double, tables[i], y + r + 1)[0] = 0;
-        }
-#pragma omp for schedule(static)
-        for (int k = 0; k < count; ++k) {
-            const Stripe stripe = stripeAt(args, count, k);
-            for (int i = 0; i < 2; ++i)
-                memset(stripe.above[i], 0, (stripe.end - stripe.start) * sizeof(double));
-            for (int y = 0; y < rows; y += 8)
-                for (int i = 0; i < 2; ++i)
-                    if (tables[i])
-                        writeStripe(args, path, &stripe, y, rows - y < 8 ? rows - y : 8, i);
+                if (tables[i])
+                    writeStripe(args, path, &stripe, y, rows - y < 8 ? rows - y : 8, i);
 #ifdef INTEGRAL_X86
-            _mm_sfence(); /* streamed stores complete before the parallel region ends */
+        _mm_sfence(); /* streamed stores complete before the parallel region ends */
 #endif
-        }
     }
 }

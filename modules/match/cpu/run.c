@@ -52,9 +52,7 @@ cusStatus match_host_run(cusMatcher *matcher, int index, const cusMat *frame, cu
     MatchHost *host = matcher->backend;
     const size_t first = m->templates > m->count ? (size_t)index : 0; /* template */
     MatchHost of_frame = *host;
-    cusMatcher one = *matcher;
-    one.backend = &of_frame;
-    one.results = (cusMat)CUS_MAT_INIT;
+    cusMatcher one = {.model = *m, .space = CUS_HOST, .backend = &of_frame}; /* not the guard, which other threads write */
     of_frame.sums += first;
     of_frame.templates += first * host->template_bytes;
     if (host->fft)

@@ -100,45 +100,38 @@ void match_fft_forward(const MatchFft *fft, void *plane, void *spectrum) {
     const MatchFftKernels *kernels = fft->kernels;
     const size_t filled = (size_t)fft->filled, panels = panelsOf(fft), panel = match_fft_panelSize(fft);
     CusiProgress *const progress = cusi_progress(); /* after a cancel, results are unspecified */
-#pragma omp parallel num_threads(fft->threads) if (fft->threads > 1)
-    {
-#pragma omp for schedule(static)
-        for (size_t y = 0; y < filled; y += kernels->lanes)
-            if (!cusi_step(progress, 0))
-                kernels->forwardRows(&fft->half, fft->split, at(fft, plane, y * (size_t)fft->cols),
-                                     groupRows(fft, y, filled), (size_t)fft->rows,
-                                     at(fft, spectrum, y * 2 * kernels->lanes), threadWork(fft));
-#pragma omp for schedule(static)
-        for (size_t i = 0; i < panels; ++i)
-            if (!cusi_step(progress, 0))
-                kernels->forwardColumns(&fft->column, filled, at(fft, spectrum, i * panel));
-    }
+#pragma omp parallel for schedule(static) num_threads(fft->threads) if (fft->threads > 1)
+    for (size_t y = 0; y < filled; y += kernels->lanes)
+        if (!cusi_step(progress, 0))
+            kernels->forwardRows(&fft->half, fft->split, at(fft, plane, y * (size_t)fft->cols), groupRows(fft, y, filled),
+                                 (size_t)fft->rows, at(fft, spectrum, y * 2 * kernels->lanes), threadWork(fft));
+#pragma omp parallel for schedule(static) num_threads(fft->threads) if (fft->threads > 1)
+    for (size_t i = 0; i < panels; ++i)
+        if (!cusi_step(progress, 0))
+            kernels->forwardColumns(&fft->column, filled, at(fft, spectrum, i * panel));
 }
 
 void match_fft_correlateAll(const MatchFft *fft, const void *a, const void *b, int planes, void *product, void *plane) {
     const MatchFftKernels *kernels = fft->kernels;
     const size_t wanted = (size_t)fft->wanted, panels = panelsOf(fft), panel = match_fft_panelSize(fft);
     CusiProgress *const progress = cusi_progress();
-#pragma omp parallel num_threads(fft->threads) if (fft->threads > 1)
-    {
-#pragma omp for schedule(static)
-        for (size_t i = 0; i < panels; ++i) {
-            if (cusi_step(progress, 0))
-                continue;
-            void *const sum = at(fft, product, i * panel);
-            for (size_t p = 0; p < (size_t)planes; ++p) {
-                const size_t from = (p * panels + i) * panel;
-                kernels->correlate(&fft->column, at(fft, a, from), at(fft, b, from), sum, p > 0, i ? NULL : fft->edge);
-            }
-            kernels->inverseColumns(&fft->column, sum);
+#pragma omp parallel for schedule(static) num_threads(fft->threads) if (fft->threads > 1)
+    for (size_t i = 0; i < panels; ++i) {
+        if (cusi_step(progress, 0))
+            continue;
+        void *const sum = at(fft, product, i * panel);
+        for (size_t p = 0; p < (size_t)planes; ++p) {
+            const size_t from = (p * panels + i) * panel;
+            kernels->correlate(&fft->column, at(fft, a, from), at(fft, b, from), sum, p > 0, i ? NULL : fft->edge);
         }
-#pragma omp for schedule(static)
-        for (size_t y = 0; y < wanted; y += kernels->lanes)
-            if (!cusi_step(progress, 0))
-                kernels->inverseRows(&fft->half, fft->split, at(fft, product, y * 2 * kernels->lanes),
-                                     groupRows(fft, y, wanted), (size_t)fft->rows, at(fft, plane, y * (size_t)fft->cols),
-                                     threadWork(fft));
+        kernels->inverseColumns(&fft->column, sum);
     }
+#pragma omp parallel for schedule(static) num_threads(fft->threads) if (fft->threads > 1)
+    for (size_t y = 0; y < wanted; y += kernels->lanes)
+        if (!cusi_step(progress, 0))
+            kernels->inverseRows(&fft->half, fft->split, at(fft, product, y * 2 * kernels->lanes),
+                                 groupRows(fft, y, wanted), (size_t)fft->rows, at(fft, plane, y * (size_t)fft->cols),
+                                 threadWork(fft));
 }
 
 /* ---- In double, with vectors of 16 bytes, which every processor has: SSE2, NEON */

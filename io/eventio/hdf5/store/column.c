@@ -2,6 +2,7 @@
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/store/store.h"
+#include "host.h"
 #include "lzf.h"
 
 #include <stdlib.h>
