@@ -119,6 +119,10 @@ __device__ inline void waitForEarlierWork() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+// What cusi_deviceWait() sets.
+__device__ __forceinline__ bool isStopped(const int *stop) {
+    return *static_cast<const volatile int *>(stop) != 0;
+}
 // The first line of most such kernels.
 __device__ inline void startInOrder() {
     letNextKernelStart();

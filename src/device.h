@@ -27,6 +27,10 @@ cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, cons
 cusStatus cusi_deviceCopyWithin(const char *function, const cusMat *src, cusMat *dst, cusStream stream);
 cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream);
 
+/* Waits for the stream, and asks what cusSetProgress says (progress.h). After a cancel, *stop, in device memory, is 1 until the work
+ * ends: kernels that read it (cusi::isStopped) return early. If `stop` is NULL, the work goes on and is not waited for. */
+cusStatus cusi_deviceWait(const char *function, cusStream stream, int *stop);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,9 +2,12 @@
 #include "cuda.cuh"
 #include "device.h"
 #include "guard.h"
+#include "progress.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 namespace cusi {
 
@@ -57,6 +60,36 @@ cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t r
                       "set to zero");
 }
 
+// Ends the stream's work. A copy from host memory needs no multiprocessor, all of which that work may fill.
+static cusStatus stopWork(const char *function, cusStream stream, int *stop) {
+    const int one = 1;
+    cudaStream_t beside = nullptr;
+    CUSI_CUDA(function, cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+    const cudaError_t error = cudaMemcpyAsync(stop, &one, sizeof one, cudaMemcpyHostToDevice, beside);
+    CUSI_CUDA(function, cudaStreamDestroy(beside));
+    CUS_TRY(cudaStatus(error, function, "copy"));
+    CUSI_CUDA(function, cudaStreamSynchronize(stream));
+    return cudaStatus(cudaMemset(stop, 0, sizeof *stop), function, "set to zero");
+}
+
+cusStatus cusi_deviceWait(const char *function, cusStream stream, int *stop) {
+    using namespace std::chrono;
+    CusiProgress *const progress = cusi_progress();
+    if (!progress->callback)
+        return cudaStatus(cudaStreamSynchronize(stream), function, "queued work");
+    const auto begin = steady_clock::now();
+    while (!cusi_step(progress, 0)) {
+        const cudaError_t error = cudaStreamQuery(stream);
+        if (error != cudaErrorNotReady)
+            return cudaStatus(error, function, "queued work");
+        if (steady_clock::now() - begin > milliseconds(1)) // work that takes longer does not mind the delay
+            std::this_thread::sleep_for(microseconds(50));
+    }
+    if (stop)
+        CUS_TRY(stopWork(function, stream, stop));
+    return cusi_proceed(progress);
+}
+
 cusStatus cusStreamCreate(cusStream *stream) {
     CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamCreate", stream);
@@ -72,7 +105,7 @@ void cusStreamDestroy(cusStream stream) {
 cusStatus cusStreamSynchronize(cusStream stream) {
     CUSI_TRACE;
     CUS_TRY(cusi_refuseCapture("cusStreamSynchronize", stream, "the call waits for it"));
-    return cudaStatus(cudaStreamSynchronize(stream), "cusStreamSynchronize", "queued work");
+    return CUSI_LONG("cusStreamSynchronize", cusi_deviceWait("cusStreamSynchronize", stream, nullptr));
 }
 
 cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event) {

@@ -79,6 +79,7 @@ const char *cusStatusName(cusStatus status) {
         NAME(CUS_ERROR_TRUNCATED)
         NAME(CUS_ERROR_UNSUPPORTED)
         NAME(CUS_ERROR_BUSY)
+        NAME(CUS_ERROR_CANCELLED)
 #undef NAME
     }
     return "unknown status";

@@ -66,7 +66,8 @@ typedef enum cusStatus {
     CUS_ERROR_FORMAT = 12,      /* the input is malformed or not in the expected format */
     CUS_ERROR_TRUNCATED = 13,   /* the input ends early; everything before that was delivered */
     CUS_ERROR_UNSUPPORTED = 14, /* valid, but not supported: a missing library, or a stream that is being captured */
-    CUS_ERROR_BUSY = 15         /* another call is using the object */
+    CUS_ERROR_BUSY = 15,        /* another call is using the object */
+    CUS_ERROR_CANCELLED = 16    /* the callback of cusSetProgress asked for it */
 } cusStatus;
 
 /* "CUS_ERROR_TYPE" and so on; never NULL. */
@@ -82,6 +83,20 @@ CUS_API const char *cusVersion(void);
 /* What this build contains, one line each: "cusight 0.3.0", then "  NAME: VALUE" for HDF5 plugins, Blosc, zstd, CUDA, OpenMP,
  * compiler, processor and so on ("no" where a part is missing). For people and bug reports; names may change. Never NULL. */
 CUS_API const char *cusBuildInformation(void);
+
+/* ---- Progress and cancelling ----------------------------------------------------------------------------------------- */
+
+/* What a long call asks while it works: `done` of it, 0 to 1, never less than before, and an estimate of the seconds that are left,
+ * below 0 while there is none. Returns 0 to go on; anything else makes the call end soon with CUS_ERROR_CANCELLED. At 1 the work is
+ * done, and the result is ignored. Must not throw or jump out. It may call this library, but not with an object that the
+ * call uses. */
+typedef int (*cusProgressCallback)(void *user, double done, double seconds_left);
+
+/* From now on the calling thread's calls that can take more than a second (docs/progress.md lists them) call `callback` about every
+ * 50 ms, on this thread, and once more when they have succeeded; shorter calls never do. NULL: no more. After a cancel, objects
+ * are as before the call and can be used again, and matrices that the call writes have unspecified contents; docs/progress.md
+ * names the exceptions. Costs nothing measurable. Errors: BUSY (within another call of this thread). */
+CUS_API cusStatus cusSetProgress(cusProgressCallback callback, void *user);
 
 /* ---- Element types: OpenCV's numbers --------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "host.h"
 #include "pose/backend.h"
+#include "progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -223,24 +224,27 @@ static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
     if (m->space == CUS_DEVICE)
         CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
     m->found = 0;
-    int count = 0;
-    for (; count < m->options.max_matches; ++count) {
-        PoseBest *const best = &m->picks[count];
-        CUS_TRY(CUSI_BACKEND(f, m->space, pose_host_search(m, frame, m->picks, count, best),
-                             pose_cuda_search(m, frame, m->picks, count, best, stream)));
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, m->options.max_matches);
+    for (int i = 0; i < m->options.max_matches; ++i, cusi_step(progress, 1)) {
+        PoseBest *const best = &m->picks[i];
+        best->pose = -1;
+        const cusStatus status = CUSI_LONG(f, CUSI_BACKEND(f, m->space, pose_host_search(m, frame, m->picks, i, best),
+                                                           pose_cuda_search(m, frame, m->picks, i, best, stream)));
+        if (best->pose >= 0) /* after a cancel, the best so far */
+            m->matches[m->found++] = matchOf(m, best);
+        CUS_TRY(status);
         if (best->pose < 0)
             break;
-        m->matches[count] = matchOf(m, best);
         if (m->options.refine)
-            CUS_TRY(pose_refine(m, frame, &m->matches[count], stream));
+            CUS_TRY(pose_refine(m, frame, &m->matches[i], stream));
     }
-    m->found = count;
     return CUS_OK;
 }
 
 cusStatus cusPoseMatcherRun(cusPoseMatcher *matcher, const cusMat *frame, cusStream stream) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusPoseMatcherRun", matcher, stream, run(matcher, frame, stream));
+    CUSI_GUARDED("cusPoseMatcherRun", matcher, stream, CUSI_LONG("cusPoseMatcherRun", run(matcher, frame, stream)));
 }
 
 static cusStatus get(const cusPoseMatcher *matcher, cusPoseMatch *matches, int capacity, int *found) {

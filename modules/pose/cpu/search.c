@@ -1,6 +1,7 @@
 /* The search for the best position of all poses: a first guess, then branch and bound. */
 #include "check.h"
 #include "pose/cpu/state.h"
+#include "progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@ typedef struct Search {
     PoseHost *host;
     double limit_cost;
     PosePicks picks;
+    CusiProgress *progress;
     int version; /* counts changes of best */
     PoseBest best;
 } Search;
@@ -61,7 +63,7 @@ static void tryPosition(Worker *w, int row, int col) {
     const PoseBest here = {w->best.ssd, w->best.n, w->best.cost, w->pose, row, col};
     if (pose_isPerfect(s->m->options.method, &w->best) && !pose_isBetter(&here, &w->best))
         return; /* at best a later tie */
-    if (pose_isSuppressed(&s->picks, w->pose, row, col))
+    if (pose_isSuppressed(&s->picks, w->pose, row, col) || cusi_step(s->progress, 0))
         return;
     if (w->scratch->pose != w->pose)
         pose_load(s->m, w->scratch, w->pose);
@@ -115,14 +117,14 @@ static void searchRows(Search *s, int pose, int first, int last) {
     const int cell = s->m->level[0].cell;
     const int cells = (pose_positionCols(s->m, &s->m->poses[pose]) + cell - 1) / cell;
     Worker w = workerOf(s, pose);
-    for (int y = first; y < last; ++y)
+    for (int y = first; y < last; ++y, cusi_step(s->progress, 1))
         for (int x = 0; x < cells; x += POSE_STRIP) {
             const int lanes = cells - x < POSE_STRIP ? cells - x : POSE_STRIP;
             uint8_t alive[POSE_STRIP];
             for (int i = 0; i < lanes; ++i)
                 alive[i] = 1;
             refresh(&w);
-            if (pose_isPerfect(s->m->options.method, &w.best) && w.best.pose < pose)
+            if ((pose_isPerfect(s->m->options.method, &w.best) && w.best.pose < pose) || cusi_step(s->progress, 0))
                 return;
             if (pose_bound(s->m, pose, 0, w.tests, y, x, lanes, alive) > 0)
                 searchCells(&w, 0, y, x, lanes, alive);
@@ -152,8 +154,12 @@ static int byCost(const void *a, const void *b) {
 static void guessAll(const Search *s) {
     PoseHost *const host = s->host;
     const int cell = s->m->level[0].cell;
+    cusi_part(s->progress, 0.2, pose_count(s->m));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < pose_count(s->m); ++i) {
+        host->guesses[i] = (PoseGuess){.row = -1};
+        if (cusi_step(s->progress, 1))
+            continue;
         const Pose *const p = &s->m->poses[i];
         const About about = {s, i, cell};
         host->guesses[i] = pose_guess(s->m, i, 0, 0, (pose_positionRows(s->m, p) + cell - 1) / cell, 0,
@@ -205,9 +211,14 @@ static void climb(Search *s) {
 
 /* ---- Matches ------------------------------------------------------------------------------------------------------------- */
 
+/* Rows of cells of a pose. */
+static int rowsOf(const cusPoseMatcher *m, int pose) {
+    return (pose_positionRows(m, &m->poses[pose]) + m->level[0].cell - 1) / m->level[0].cell;
+}
+
 static void findBest(Search *s) {
     PoseHost *const host = s->host;
-    const int poses = pose_count(s->m), cell = s->m->level[0].cell;
+    const int poses = pose_count(s->m);
     const int parts = 4 * host->threads / poses + 1;
     s->best = (PoseBest){.n = 1, .pose = -1};
     s->version = 0;
@@ -217,10 +228,14 @@ static void findBest(Search *s) {
         if (host->guesses[i].row >= 0)
             tryGuess(s, &host->guesses[i]);
     climb(s);
+    int64_t rows_of_all = 0;
+    for (int i = 0; i < poses; ++i)
+        rows_of_all += rowsOf(s->m, i);
+    cusi_part(s->progress, 1, rows_of_all);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < poses * parts; ++i) {
         const int pose = host->guesses[i / parts].pose, part = i % parts;
-        const int rows = (pose_positionRows(s->m, &s->m->poses[pose]) + cell - 1) / cell;
+        const int rows = rowsOf(s->m, pose);
         if (rows > 0)
             searchRows(s, pose, (int)((int64_t)rows * part / parts), (int)((int64_t)rows * (part + 1) / parts));
     }
@@ -232,10 +247,14 @@ cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBes
     for (int l = 0; l < m->levels && count == 0; ++l)
         if (m->level[l].rows > 0 && m->level[l].cols > 0)
             pose_fillPlane(&m->level[l], &host->planes[l], frame, host->sums, host->threads);
-    Search s = {.m = m, .host = host, .limit_cost = pose_limitCost(m), .picks = pose_picks(m, picks, count)};
+    Search s = {.m = m,
+                .host = host,
+                .limit_cost = pose_limitCost(m),
+                .picks = pose_picks(m, picks, count),
+                .progress = cusi_progress()};
     findBest(&s);
-    *best = s.best;
-    return CUS_OK;
+    *best = s.best; /* of a cancelled search, the best so far */
+    return cusi_proceed(s.progress);
 }
 
 cusStatus pose_host_values(cusPoseMatcher *m, const cusMat *frame, PoseBest *values, int count) {

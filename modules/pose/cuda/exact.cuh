@@ -205,7 +205,8 @@ __global__ void __launch_bounds__(THREADS, 3) exactKernel(const __grid_constant_
         clear(s.sums);
         if (threadIdx.x == 0) {
             const unsigned i = atomicAdd(&state.next_slice, 1u);
-            s.is_done = i / max(groups, 1u) >= static_cast<unsigned>(f.most_slices) || groups == 0;
+            s.is_done =
+                i / max(groups, 1u) >= static_cast<unsigned>(f.most_slices) || groups == 0 || isStopped(&state.stop);
             s.slot = s.is_done ? 0 : i % groups;
             s.first = s.is_done ? 0 : static_cast<int>(i / groups) * SLICE;
         }

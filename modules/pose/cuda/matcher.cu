@@ -3,6 +3,7 @@
 
 #include "device.h"
 #include "pose/backend.h"
+#include "progress.h"
 
 #include "cusight/integral.h"
 
@@ -194,6 +195,8 @@ cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) 
         CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
     }
     const unsigned step = gridSide(m.strips / m.strips_of_pose), cells = static_cast<unsigned>(f.level[0].cell);
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, poses);
     for (unsigned first = 0; first < poses; first += step) {
         CUS_TRY(launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f));
         const dim3 grid(gridSide(divUp(divUp(static_cast<unsigned>(f.frame_cols), cells), 32u)),
@@ -202,6 +205,9 @@ cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) 
         CUS_TRY(launch(function, boundKernel<DIFFERS>, grid, THREADS, 0, stream, f, static_cast<int>(first)));
         CUS_TRY(launch(function, searchKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
         CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
+        if (progress->callback) // which is asked while this waits
+            CUS_TRY(cusi_deviceWait(function, stream, &f.state->stop));
+        cusi_step(progress, std::min(step, poses - first));
     }
     return CUS_OK;
 }
@@ -243,9 +249,13 @@ cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const P
     else
         CUSI_CUDA(function,
                   cudaMemcpyAsync(m.picks + count - 1, picks + count - 1, sizeof *picks, cudaMemcpyHostToDevice, stream));
-    CUS_TRY(f.method == CUS_MATCH_SQDIFF ? findBest<true>(function, m, stream) : findBest<false>(function, m, stream));
+    const cusStatus status =
+        f.method == CUS_MATCH_SQDIFF ? findBest<true>(function, m, stream) : findBest<false>(function, m, stream);
+    if (status != CUS_OK && status != CUS_ERROR_CANCELLED)
+        return status;
     CUSI_CUDA(function, cudaMemcpyAsync(best, &f.state->best, sizeof *best, cudaMemcpyDeviceToHost, stream));
-    return cusStreamSynchronize(stream);
+    CUSI_CUDA(function, cudaStreamSynchronize(stream));
+    return status;
 }
 
 cusStatus pose_cuda_values(cusPoseMatcher *matcher, const cusMat *, PoseBest *values, int count, cusStream stream) {

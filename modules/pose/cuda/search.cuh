@@ -119,7 +119,7 @@ constexpr unsigned long long NO_GUESS = ~0ull;
 template<bool DIFFERS>
 __global__ void __launch_bounds__(THREADS) guessKernel(const __grid_constant__ Field f) {
     __shared__ Guides guides;
-    for (int pose = blockIdx.y; pose < f.pose_count; pose += gridDim.y) {
+    for (int pose = blockIdx.y; pose < f.pose_count && !isStopped(&f.state->stop); pose += gridDim.y) {
         const Lists &lists = f.lists[pose];
         loadGuides(f, pose, 0, guides);
         const int cell = f.level[0].cell, cols = divUp(lists.cols, cell);
@@ -277,7 +277,8 @@ __global__ void __launch_bounds__(THREADS) boundKernel(const __grid_constant__ F
     const int pose = first_pose + static_cast<int>(blockIdx.z), cell = f.level[0].cell, lane = threadIdx.x % 32;
     const Lists &lists = f.lists[pose];
     const int rows = divUp(lists.rows, cell), cols = divUp(lists.cols, cell), words = divUp(cols, 32);
-    for (int row = blockIdx.y * WARPS + threadIdx.x / 32; row < rows; row += gridDim.y * WARPS)
+    for (int row = blockIdx.y * WARPS + threadIdx.x / 32; row < rows && !isStopped(&f.state->stop);
+         row += gridDim.y * WARPS)
         for (int word = blockIdx.x; word < words; word += gridDim.x) {
             const int col = 32 * word + lane;
             const bool is_left = isLeft<DIFFERS>(f, lists, 0, col < cols, CellMeans(f, row, col));
@@ -362,6 +363,8 @@ __device__ inline void takePart(const Field &f, SearchShared &s) {
     const unsigned strips = f.state->strips, cell = static_cast<unsigned>(f.level[0].cell);
     const unsigned parts = divUp(32 * cell * cell, unsigned{THREADS});
     s.first = -1;
+    if (isStopped(&f.state->stop))
+        return;
     for (unsigned i = 0; s.first < 0 && strips > 0 && (i = atomicAdd(&f.state->next_part, 1u)) / strips < parts;) {
         const unsigned first = i / strips * THREADS;
         s.strip = f.strips[i % strips];
