@@ -60,16 +60,16 @@ static void refresh(Worker *w) {
 }
 
 static void offer(Search *s, const PoseBest *value) {
-    const cusMatchMethod method = s->m->options.method;
-    const double score = pose_score(method, value);
-    if ((pose_wantsSmallest(method) ? score : -score) > s->limit_cost)
-        return;
 #pragma omp critical(cusi_pose_best)
     if (pose_isBetter(value, &s->best)) {
         s->best = *value;
 #pragma omp atomic write
         s->version = s->version + 1;
     }
+}
+
+static double exactCost(const Pose *p) {
+    return POSE_PIXEL_COST * (double)p->n + POSE_ROW_COST * p->rows;
 }
 
 static void tryPosition(Worker *w, int row, int col) {
@@ -81,8 +81,7 @@ static void tryPosition(Worker *w, int row, int col) {
         return;
     if (w->scratch->pose != w->pose)
         pose_load(s->m, w->scratch, w->pose);
-    const Pose *const p = &s->m->poses[w->pose];
-    w->spent += POSE_PIXEL_COST * (double)p->n + POSE_ROW_COST * p->rows;
+    w->spent += exactCost(&s->m->poses[w->pose]);
     PoseBest value;
     if (pose_exact(s->m, w->scratch, row, col, &w->best, &value)) {
         offer(s, &value);
@@ -135,13 +134,19 @@ static Worker workerOf(Search *s, int pose) {
     return w;
 }
 
-/* Rows of cells first..last - 1 of a pose. Gives up once that takes more than `most`. Returns what it took; both are estimated times. */
+/* Rows of cells first..last - 1 of a pose. Gives up once that takes more than `most`. Returns what it took, or infinity for giving up at once; all
+ * are estimated times. */
 static double searchRows(Search *s, int pose, int first, int last, double most) {
     const cusPoseMatcher *const m = s->m;
     const int cell = m->level[0].cell;
     const int cells = (pose_positionCols(m, &m->poses[pose]) + cell - 1) / cell;
     Worker w = workerOf(s, pose);
     w.most = most;
+    int useful = 0;
+    for (int l = 0; l < m->levels; ++l)
+        useful |= w.useful[l];
+    if (!useful && exactCost(&m->poses[pose]) * (last - first) * cells * cell * cell > most)
+        return INFINITY;
     for (int y = first; y < last; ++y)
         for (int x = 0; x < cells; x += POSE_STRIP) {
             const int lanes = cells - x < POSE_STRIP ? cells - x : POSE_STRIP;
@@ -289,7 +294,7 @@ static void searchPart(Search *s, int nth, int part, int parts) {
 #pragma omp atomic write
             host->left[pose] = 1;
         }
-        if (isfinite(cost)) {
+        if (isfinite(cost) && isfinite(spent)) {
 #pragma omp atomic
             s->credit += spent > most ? 0 - spent : cost - spent;
         }
@@ -299,7 +304,7 @@ static void searchPart(Search *s, int nth, int part, int parts) {
         finish(s, pose);
 }
 
-static void findBest(Search *s) {
+static void findBest(Search *s, PoseBest *seen) {
     PoseHost *const host = s->host;
     const int poses = pose_count(s->m), shared = pose_sharesTransforms(host->transforms);
     s->best = (PoseBest){.n = 1, .pose = -1};
@@ -311,6 +316,7 @@ static void findBest(Search *s) {
         if (host->guesses[i].row >= 0)
             tryGuess(s, &host->guesses[i]);
     climb(s);
+    *seen = s->best;
     memset(host->left, 0, (size_t)poses);
     int64_t rows = 0;
     for (int i = 0; i < poses; ++i)
@@ -343,7 +349,10 @@ cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBes
                 .limit_cost = pose_limitCost(m),
                 .picks = pose_picks(m, picks, count),
                 .progress = cusi_progress()};
-    findBest(&s);
+    PoseBest seen;
+    findBest(&s, &seen);
+    if (count == 0)
+        m->seen = seen;
     *best = s.best; /* of a cancelled search, the best so far */
     return cusi_proceed(s.progress);
 }

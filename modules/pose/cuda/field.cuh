@@ -55,7 +55,7 @@ struct State {
     unsigned lock, version, strips, next_part, groups, next_slice;
     int stop; // 1: the search is cancelled
     int given_up;
-    PoseBest best;
+    PoseBest best, seen; // seen: what was best before branch and bound
 };
 
 struct Field {

@@ -28,7 +28,7 @@ struct Matcher {
     PoseBest *picks = nullptr, *values = nullptr;
     std::unique_ptr<Transforms> transforms;
     size_t strips_of_pose = 1, strips = 0;
-    void *memory[16] = {}; // everything allocated
+    void *memory[20] = {}; // everything allocated
     int allocations = 0;
 };
 
@@ -190,6 +190,12 @@ cusStatus fillPlanes(const char *function, Matcher &m, const cusMat &frame, cuda
     return launch(function, planeKernel, grid, dim3(PLANE_COLS, PLANE_ROWS), 0, stream, f);
 }
 
+cusStatus readState(const char *function, const Field &f, State *state, cudaStream_t stream) {
+    CUSI_CUDA(function, cudaMemcpyAsync(state, f.state, sizeof *state, cudaMemcpyDeviceToHost, stream));
+    CUSI_CUDA(function, cudaStreamSynchronize(stream));
+    return CUS_OK;
+}
+
 // All poses by bounds, from the best value so far.
 template<bool DIFFERS>
 cusStatus searchAll(const char *function, const Matcher &m, unsigned count, cudaStream_t stream) {
@@ -199,7 +205,8 @@ cusStatus searchAll(const char *function, const Matcher &m, unsigned count, cuda
     CusiProgress *const progress = cusi_progress();
     CUSI_CUDA(function, cudaMemsetAsync(f.loads, 0, poses * sizeof *f.loads, stream));
     for (unsigned first = 0; first < poses; first += step) {
-        CUS_TRY(launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f));
+        CUS_TRY(
+            launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f, first == 0));
         const dim3 grid(gridSide(divUp(divUp(static_cast<unsigned>(f.frame_cols), cells), 32u)),
                         gridSide(divUp(divUp(static_cast<unsigned>(f.frame_rows), cells), unsigned{WARPS})),
                         std::min(step, poses - first));
@@ -229,7 +236,7 @@ cusStatus transformLeft(const char *function, Matcher &m, int count, unsigned mu
 }
 
 template<bool DIFFERS>
-cusStatus findBest(const char *function, Matcher &m, PoseBest *best, cudaStream_t stream) {
+cusStatus findBest(const char *function, Matcher &m, State *state, cudaStream_t stream) {
     const Field &f = m.field;
     int multiprocessors = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
@@ -249,16 +256,11 @@ cusStatus findBest(const char *function, Matcher &m, PoseBest *best, cudaStream_
     CUS_TRY(searchAll<DIFFERS>(function, m, count, stream));
     CUSI_CUDA(function, cudaMemsetAsync(&f.state->given_up, 0, sizeof f.state->given_up, stream));
     CUS_TRY(launch(function, givenUpKernel, divUp(poses, unsigned{THREADS}), THREADS, 0, stream, f));
-    State state;
-    CUSI_CUDA(function, cudaMemcpyAsync(&state, f.state, sizeof state, cudaMemcpyDeviceToHost, stream));
-    CUSI_CUDA(function, cudaStreamSynchronize(stream));
-    *best = state.best;
-    if (state.given_up == 0)
+    CUS_TRY(readState(function, f, state, stream));
+    if (state->given_up == 0)
         return CUS_OK;
-    CUS_TRY(transformLeft<DIFFERS>(function, m, state.given_up, count, stream));
-    CUSI_CUDA(function, cudaMemcpyAsync(best, &f.state->best, sizeof *best, cudaMemcpyDeviceToHost, stream));
-    CUSI_CUDA(function, cudaStreamSynchronize(stream));
-    return CUS_OK;
+    CUS_TRY(transformLeft<DIFFERS>(function, m, state->given_up, count, stream));
+    return readState(function, f, state, stream);
 }
 
 Matcher &matcherOf(const cusPoseMatcher *matcher) {
@@ -300,12 +302,16 @@ cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const P
         CUSI_CUDA(function,
                   cudaMemcpyAsync(m.picks + count - 1, picks + count - 1, sizeof *picks, cudaMemcpyHostToDevice, stream));
     }
-    const cusStatus status = f.method == CUS_MATCH_SQDIFF ? findBest<true>(function, m, best, stream)
-                                                          : findBest<false>(function, m, best, stream);
-    if (status != CUS_ERROR_CANCELLED)
+    State state;
+    const cusStatus status = f.method == CUS_MATCH_SQDIFF ? findBest<true>(function, m, &state, stream)
+                                                          : findBest<false>(function, m, &state, stream);
+    if (status == CUS_ERROR_CANCELLED)
+        CUS_TRY(readState(function, f, &state, stream));
+    else if (status != CUS_OK)
         return status;
-    CUSI_CUDA(function, cudaMemcpyAsync(best, &f.state->best, sizeof *best, cudaMemcpyDeviceToHost, stream));
-    CUSI_CUDA(function, cudaStreamSynchronize(stream));
+    *best = state.best;
+    if (count == 0)
+        matcher->seen = state.seen;
     return status;
 }
 
