@@ -130,11 +130,11 @@ CUS_API cusStatus cusPoseMatcherRun(cusPoseMatcher *matcher, const cusMat *frame
  * max_matches. CAPACITY if they do not all fit; then none is copied. Errors: NULL, VALUE, CAPACITY, BUSY. */
 CUS_API cusStatus cusPoseMatcherGet(cusPoseMatcher *matcher, cusPoseMatch *matches, int capacity, int *found);
 
-/* How near the last run came where nothing reaches score_limit: *best becomes the best match, or without matches the best of
+/* How near the last run came where nothing reaches score_limit: *nearest becomes the best match, or without matches the best of
  * the positions that the search tried first, 16 poses or more, whether within the limit or not. It is an exact score, but others that
  * were ruled out may be better, and the device may name another than the host. *found becomes 1, or 0 if no position was tried: then
  * no pose fits, or there was no run. Errors: NULL, BUSY. */
-CUS_API cusStatus cusPoseMatcherBest(cusPoseMatcher *matcher, cusPoseMatch *best, int *found);
+CUS_API cusStatus cusPoseMatcherNearest(cusPoseMatcher *matcher, cusPoseMatch *nearest, int *found);
 
 /* The window of a pose as it is compared: templ becomes the resampled template, 0 where no pixel counts, and mask 255 where one
  * counts and 0 elsewhere. Both are 8UC1 in host memory, created as needed. Either may be NULL, and they must not overlap.

@@ -264,13 +264,13 @@ static cusStatus get(const cusPoseMatcher *matcher, cusPoseMatch *matches, int c
     return CUS_OK;
 }
 
-static cusStatus getBest(const cusPoseMatcher *matcher, cusPoseMatch *best, int *found) {
-    const char *const f = "cusPoseMatcherBest";
-    CUSI_NOT_NULL(f, best);
+static cusStatus getNearest(const cusPoseMatcher *matcher, cusPoseMatch *nearest, int *found) {
+    const char *const f = "cusPoseMatcherNearest";
+    CUSI_NOT_NULL(f, nearest);
     CUSI_NOT_NULL(f, found);
     *found = matcher->found > 0 || matcher->seen.pose >= 0;
     if (*found)
-        *best = matcher->found > 0 ? matcher->matches[0] : matchOf(matcher, &matcher->seen);
+        *nearest = matcher->found > 0 ? matcher->matches[0] : matchOf(matcher, &matcher->seen);
     return CUS_OK;
 }
 
@@ -279,9 +279,9 @@ cusStatus cusPoseMatcherGet(cusPoseMatcher *matcher, cusPoseMatch *matches, int 
     CUSI_GUARDED("cusPoseMatcherGet", matcher, NULL, get(matcher, matches, capacity, found));
 }
 
-cusStatus cusPoseMatcherBest(cusPoseMatcher *matcher, cusPoseMatch *best, int *found) {
+cusStatus cusPoseMatcherNearest(cusPoseMatcher *matcher, cusPoseMatch *nearest, int *found) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusPoseMatcherBest", matcher, NULL, getBest(matcher, best, found));
+    CUSI_GUARDED("cusPoseMatcherNearest", matcher, NULL, getNearest(matcher, nearest, found));
 }
 
 static void copyOut(cusMat *to, const uint8_t *from) {

@@ -21,6 +21,7 @@ typedef struct Search {
     CusiProgress *progress;
     int version; /* counts changes of best */
     PoseBest best;
+    double work;   /* estimated time */
     double credit; /* what bounds have saved, less what they have wasted on poses that were transformed after all */
 } Search;
 
@@ -65,6 +66,13 @@ static void offer(Search *s, const PoseBest *value) {
         s->best = *value;
 #pragma omp atomic write
         s->version = s->version + 1;
+    }
+}
+
+static void addWork(Search *s, double spent) {
+    if (isfinite(spent)) {
+#pragma omp atomic
+        s->work += spent;
     }
 }
 
@@ -189,9 +197,10 @@ static int rowStep(const cusPoseMatcher *m) {
 }
 
 /* Where each pose fits best by its first blocks, the best pose first. */
-static void guessAll(const Search *s) {
+static void guessAll(Search *s) {
     PoseHost *const host = s->host;
     const int cell = s->m->level[0].cell, step = rowStep(s->m);
+    const int guides = step > 1 ? POSE_GUIDES / 2 : POSE_GUIDES;
     cusi_part(s->progress, 0.1, pose_count(s->m));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < pose_count(s->m); ++i) {
@@ -200,8 +209,10 @@ static void guessAll(const Search *s) {
             continue;
         const Pose *const p = &s->m->poses[i];
         const About about = {s, i, cell};
-        const PoseArea all = {0, cellRows(s->m, i), step, 0, (pose_positionCols(s->m, p) + cell - 1) / cell};
-        host->guesses[i] = pose_guess(s->m, i, 0, all, step > 1 ? POSE_GUIDES / 2 : POSE_GUIDES, skips, &about);
+        const int cols = (pose_positionCols(s->m, p) + cell - 1) / cell;
+        const PoseArea all = {0, cellRows(s->m, i), step, 0, cols};
+        addWork(s, POSE_GUESS_COST * guides * (all.bottom / step) * ((cols + POSE_STRIP - 1) / POSE_STRIP));
+        host->guesses[i] = pose_guess(s->m, i, 0, all, guides, skips, &about);
     }
     qsort(host->guesses, (size_t)pose_count(s->m), sizeof *host->guesses, byCost);
 }
@@ -219,6 +230,7 @@ static void tryGuess(Search *s, const PoseGuess *guess) {
         return;
     Worker w = workerOf(s, guess->pose);
     tryPosition(&w, fine.row, fine.col);
+    addWork(s, w.spent);
 }
 
 /* Moves from the best guess to the best position and pose around it, so that less is left to search. */
@@ -241,6 +253,7 @@ static void climb(Search *s) {
                 if (y >= 0 && x >= 0 && y < pose_positionRows(s->m, p) && x < pose_positionCols(s->m, p))
                     tryPosition(&w, y, x);
             }
+            addWork(s, w.spent);
         }
     }
 }
@@ -261,6 +274,7 @@ static int isKnown(Search *s, int pose) {
 static void transform(Search *s, int pose) {
     PoseHost *const host = s->host;
     PoseBest *const known = &host->known[pose];
+    addWork(s, pose_transformCost(s->m, pose));
     if (!pose_bestByTransforms(s->m, &host->scratch[cusi_threadNumber()], pose, &s->picks, s->progress, known))
         searchRows(s, pose, 0, cellRows(s->m, pose), INFINITY);
     else if (known->pose >= 0)
@@ -290,6 +304,7 @@ static void searchPart(Search *s, int nth, int part, int parts) {
     if (rows > 0 && !isKnown(s, pose)) {
         const double cost = pose_transformCost(s->m, pose) / parts, most = shareOf(s, nth) * cost;
         const double spent = searchRows(s, pose, first, last, most);
+        addWork(s, spent);
         if (spent > most) {
 #pragma omp atomic write
             host->left[pose] = 1;
@@ -342,6 +357,7 @@ cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBes
             pose_fillPlane(&m->level[l], &host->planes[l], frame, host->sums, host->threads);
     if (count == 0) {
         pose_newFrame(host->transforms);
+        host->work = 0;
         memset(host->known, 0, (size_t)pose_count(m) * sizeof *host->known);
     }
     Search s = {.m = m,
@@ -353,6 +369,7 @@ cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBes
     findBest(&s, &seen);
     if (count == 0)
         m->seen = seen;
+    host->work += s.work;
     *best = s.best; /* of a cancelled search, the best so far */
     return cusi_proceed(s.progress);
 }

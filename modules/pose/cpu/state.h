@@ -39,11 +39,13 @@ typedef struct PoseHost {
     PoseTransforms *transforms; /* NULL: none */
     PoseBest *known;            /* of poses that were transformed in this frame, the best position; n is 0 for others */
     uint8_t *left;              /* poses that bounds did not finish */
+    double work;                /* estimated time of the last run; tests read it */
 } PoseHost;
 
-/* Estimated times on one core, in ns: of a block's bound at POSE_GROUP cells; of a pixel and a row of an exact value; of a point of
+/* Estimated times on one core, in ns: of a block's bound at POSE_GROUP cells, and in a guess at POSE_STRIP; of a pixel and a row of an exact value; of a point of
  * a transform, for each bit of their number, and of a score. Only their ratios matter, and no result depends on them. */
 #define POSE_BOUND_COST     5.0
+#define POSE_GUESS_COST     13.0
 #define POSE_PIXEL_COST     0.08
 #define POSE_ROW_COST       10.0
 #define POSE_TRANSFORM_COST 0.07
