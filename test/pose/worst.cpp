@@ -9,7 +9,7 @@ namespace {
 
 using reference::PosePicture;
 
-constexpr int POSES = 60;
+constexpr int POSES = 120;
 
 PosePicture noise(std::mt19937_64 &random, int rows, int cols) {
     PosePicture p{rows, cols, {}};
@@ -55,7 +55,7 @@ class PoseWorst : public testing::Test {
         const cusMat mat = view(templ);
         cusPoseOptions options = cusPoseDefaults();
         options.method = method;
-        options.angles = {-180, 174, 360.0 / POSES, nullptr, 0};
+        options.angles = {-180, 180 - 360.0 / POSES, 360.0 / POSES, nullptr, 0};
         options.score_limit = limit;
         options.max_matches = matches;
         options.min_distance = 8;
@@ -119,8 +119,7 @@ TEST_F(PoseWorst, TakesNoLongerThanTransforms) {
                  {"blocks without the part", of_blocks, blocks(random, 90, 70)},
                  {"blocks", of_blocks, cut(of_blocks, 30, 41, 90, 70)}};
     for (const auto &c : cases)
-        for (const cusMatchMethod method :
-             {CUS_MATCH_SQDIFF, CUS_MATCH_SQDIFF_NORMED, CUS_MATCH_CCORR_NORMED, CUS_MATCH_CCOEFF_NORMED}) {
+        for (const cusMatchMethod method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR_NORMED, CUS_MATCH_CCOEFF_NORMED}) {
             SCOPED_TRACE(testing::Message() << c.name << ", method " << method);
             create(c.picture, c.templ, method);
             const cusPoseMatch match = run();

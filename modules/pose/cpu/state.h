@@ -7,6 +7,10 @@
 #include "pose/backend.h"
 #include "progress.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     POSE_STRIP = POSE_PADDING / 2, /* cells that are bounded together */
     POSE_GROUP = 16                /* lanes of a vector loop */
@@ -85,5 +89,9 @@ double pose_transformCost(const cusPoseMatcher *m, int pose);
  * without transforms or memory for them; then best->n is 0. */
 int pose_bestByTransforms(const cusPoseMatcher *m, PoseScratch *s, int pose, const PosePicks *picks, CusiProgress *progress,
                           PoseBest *best);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,12 +12,15 @@ enum { ELEMENT = sizeof(double), SUMS = 3 };
 #define MOST_BYTES ((size_t)1 << 30)
 /* More points take too much memory, 64 bytes each, and time between two questions whether to go on. */
 #define MOST_POINTS ((size_t)1 << 26)
+/* Fewer are not worth a team. */
+#define LEAST_POINTS ((size_t)1 << 16)
 
 /* What a pose needs at a time. */
 typedef struct Place {
     MatchFft *fft;
     double *templ;      /* spectra: of the mask, then of the pixels */
-    double *product;    /* a spectrum; then the costs of rows */
+    double *product;    /* a spectrum */
+    double *costs;      /* of a row of positions, for each thread of the team; behind product */
     double *sums[SUMS]; /* planes: of I T (for SQDIFF of I^2 - 2 I T), I^2 and I over the window of each position */
 } Place;
 
@@ -72,7 +75,8 @@ PoseTransforms *pose_createTransforms(const cusPoseMatcher *m, int threads) {
     PoseTransforms *const t = all <= MOST_POINTS && isExact(m, (double)all) ? calloc(1, sizeof *t) : NULL;
     if (!t)
         return NULL;
-    const int share = pose_count(m) < 4 * threads || 6 * ELEMENT * all * (size_t)threads > MOST_BYTES;
+    const int few = pose_count(m) < 4 * threads && all >= LEAST_POINTS;
+    const int share = few || 6 * ELEMENT * all * (size_t)threads > MOST_BYTES;
     *t = (PoseTransforms){.kernels = match_fft_kernels(ELEMENT, 0),
                           .rows = rows,
                           .cols = cols,
@@ -110,8 +114,9 @@ static int makePlace(const PoseTransforms *t, int planes, Place *p) {
         return 1;
     p->fft = match_fft_createFor(t->kernels, t->rows, t->cols, t->rows, t->rows, t->team);
     p->templ = cusi_hostAllocate(2 * t->spectrum * ELEMENT);
-    p->product = cusi_hostAllocate(t->spectrum * ELEMENT);
+    p->product = cusi_hostAllocate((t->spectrum + (size_t)t->team * (size_t)t->cols) * ELEMENT);
     int ok = p->fft && p->templ && p->product;
+    p->costs = ok ? p->product + t->spectrum : NULL;
     for (int i = 0; i < planes; ++i)
         ok &= (p->sums[i] = cusi_hostAllocate(points(t) * ELEMENT)) != NULL;
     if (!ok)
@@ -239,7 +244,7 @@ static PoseBest bestPosition(const cusPoseMatcher *m, const PosePicks *picks, in
     for (int i = 0; i < team; ++i) {
         const int first = (int)((int64_t)rows * i / team), last = (int)((int64_t)rows * (i + 1) / team);
         const PoseBest own =
-            bestOfRows(m, picks, pose, place, first, last, place->product + (size_t)i * (size_t)place->fft->cols);
+            bestOfRows(m, picks, pose, place, first, last, place->costs + (size_t)i * (size_t)place->fft->cols);
 #pragma omp critical(cusi_pose_rows)
         if (own.pose >= 0 && pose_isBetter(&own, &best))
             best = own;

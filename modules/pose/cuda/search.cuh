@@ -285,11 +285,8 @@ __global__ void __launch_bounds__(THREADS) boundKernel(const __grid_constant__ F
             const int col = 32 * word + lane;
             const bool is_left = isLeft<DIFFERS>(f, lists, 0, col < cols, CellMeans(f, row, col));
             const uint32_t mask = __ballot_sync(FULL_WARP, is_left);
-            if (lane == 0 && mask != 0) {
+            if (lane == 0 && mask != 0)
                 f.strips[atomicAdd(&f.state->strips, 1u)] = {pose, row, word, mask};
-                if (f.levels > 1)
-                    atomicAdd(&f.loads[pose], 4ull * __popc(mask) * cell * cell * lists.count[1]);
-            }
         }
 }
 
@@ -348,10 +345,6 @@ __device__ void searchPositions(const Field &f, const Lists &lists, SearchShared
     if (is_left && isCandidate(f, s.best, pose, at))
         s.left_at[atomicAdd(&s.left, 1)] = at;
     __syncthreads();
-    const unsigned long long pixels = static_cast<unsigned long long>(f.poses[pose].n);
-    if (threadIdx.x == 0 && s.left > 0 && isTooMuch(f, pose, s.left * (f.levels == 1 ? pixels : 4ull * lists.count[2])))
-        s.left = 0;
-    __syncthreads();
     if (f.levels == 1)
         return listGroups<DIFFERS>(f, pose, s.left_at, s.left, s.exact);
     if (s.left >= 32) { // neighbors, whose loads coalesce
@@ -363,9 +356,6 @@ __device__ void searchPositions(const Field &f, const Lists &lists, SearchShared
             if (isLeftByWarp<DIFFERS>(f, lists, 2, s.left_at[i]) && threadIdx.x % 32 == 0)
                 s.last_at[atomicAdd(&s.last, 1)] = s.left_at[i];
     }
-    __syncthreads();
-    if (threadIdx.x == 0 && s.last > 0 && isTooMuch(f, pose, s.last * pixels))
-        s.last = 0;
     __syncthreads();
     listGroups<DIFFERS>(f, pose, s.last_at, s.last, s.exact);
 }
@@ -380,7 +370,7 @@ __device__ inline void takePart(const Field &f, SearchShared &s) {
     for (unsigned i = 0; s.first < 0 && strips > 0 && (i = atomicAdd(&f.state->next_part, 1u)) / strips < parts;) {
         const unsigned first = i / strips * THREADS;
         s.strip = f.strips[i % strips];
-        if (first < __popc(s.strip.mask) * cell * cell && !isGivenUp(f, s.strip.pose))
+        if (first < __popc(s.strip.mask) * cell * cell)
             s.first = static_cast<int>(first);
     }
 }
@@ -400,13 +390,6 @@ __global__ void __launch_bounds__(THREADS, 3) searchKernel(const __grid_constant
             return;
         searchPositions<DIFFERS>(f, f.lists[s.strip.pose], s);
     }
-}
-
-// Lists the poses that are given up.
-__global__ void __launch_bounds__(THREADS) givenUpKernel(const __grid_constant__ Field f) {
-    const int pose = static_cast<int>(blockIdx.x * THREADS + threadIdx.x);
-    if (pose < f.pose_count && isGivenUp(f, pose))
-        f.given_up[atomicAdd(&f.state->given_up, 1)] = pose;
 }
 
 // ---- Values of given positions, for refinement ----------------------------------------------------------------------
