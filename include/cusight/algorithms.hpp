@@ -180,6 +180,13 @@ class PoseMatcher {
         none.row = none.col = none.angle_index = none.scale_index = -1;
         return none;
     }
+    // The best match or, where nothing reaches the limit, the best that was tried: see cusPoseMatcherNearest. As best() if there is none.
+    cusPoseMatch nearest() {
+        cusPoseMatch found = {};
+        int count = 0;
+        check(cusPoseMatcherNearest(get(), &found, &count));
+        return count > 0 ? found : best();
+    }
     // The resampled template of a pose, in host memory: see cusPoseMatcherTemplate.
     Window window(int angle_index, int scale_index) {
         Window made;

@@ -95,7 +95,8 @@ typedef struct cusPoseMatcher cusPoseMatcher;
  * Limits: template sides, also when scaled, are at most 8192 pixels, the scaled template has at most 2^24 pixels, frames have at
  * most 2^30 pixels; 65536 poses.
  * Memory: about 3 bytes for each pixel of the frame on the host, 6 on the device; 8 for each block of pixels of a pose; on the host 3 for
- * each pixel of the largest pose and thread, on the device 4 or, with a mask, 8 for each pixel of the template and up to 26 MB.
+ * each pixel of the largest pose and thread, and when the first pose is transformed 64 for each pixel of the frame and thread, together
+ * at most 1 GiB or those of one thread (none for frames of more than 2^26 pixels), on the device 4 or, with a mask, 8 for each pixel of the template and up to 26 MB.
  * One call at a time may use a matcher (else BUSY); others are independent.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE (the mask), NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED (capture). */
 CUS_API cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, int rows, int cols,
@@ -121,14 +122,21 @@ CUS_API void cusPoseMatcherDestroy(cusPoseMatcher *matcher);
  * with a mask without the outer two pixels of the template. Without that mask larger poses take in ground and edge pixels,
  * and scales come out too small: by 0.01 to 0.02 for a part of 61 x 41 pixels.
  * Cost: a pass over the frame for its block means, then a search for each match wanted, whose time depends on the picture: a search
- * is short where the best match stands out. At worst (nothing stands out: flat or periodic pictures, or a template that is not
- * there) every window is computed.
+ * is short where the best match stands out. On the host, a pose that bounds do not finish soon is computed at all positions by
+ * Fourier transforms, and known for further matches: at worst (nothing stands out: flat or periodic pictures, or a template that is not
+ * there) a search takes 1.5 times as long as transforms of all poses. On the device every window may be computed.
  * Errors: NULL, TYPE, SIZE, SPACE, BUSY, CUDA, UNSUPPORTED (capture). After an error there are no matches. */
 CUS_API cusStatus cusPoseMatcherRun(cusPoseMatcher *matcher, const cusMat *frame, cusStream stream);
 
 /* Copies the matches of the last run, best first, to `matches`, which has room for `capacity`; *found becomes their number, at most
  * max_matches. CAPACITY if they do not all fit; then none is copied. Errors: NULL, VALUE, CAPACITY, BUSY. */
 CUS_API cusStatus cusPoseMatcherGet(cusPoseMatcher *matcher, cusPoseMatch *matches, int capacity, int *found);
+
+/* How near the last run came where nothing reaches score_limit: *nearest becomes the best match, or without matches the best of
+ * the positions that the search tried first, 16 poses or more, whether within the limit or not. It is an exact score, but others that
+ * were ruled out may be better, and the device may name another than the host. *found becomes 1, or 0 if no position was tried: then
+ * no pose fits, or there was no run. Errors: NULL, BUSY. */
+CUS_API cusStatus cusPoseMatcherNearest(cusPoseMatcher *matcher, cusPoseMatch *nearest, int *found);
 
 /* The window of a pose as it is compared: templ becomes the resampled template, 0 where no pixel counts, and mask 255 where one
  * counts and 0 elsewhere. Both are 8UC1 in host memory, created as needed. Either may be NULL, and they must not overlap.

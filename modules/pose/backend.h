@@ -24,6 +24,7 @@ struct cusPoseMatcher {
     PoseLevel level[POSE_LEVELS];
     PoseBlocks *blocks; /* [pose][level], those of highest contrast first */
     PoseBest *picks;    /* the matches of the last run */
+    PoseBest seen;      /* the best of the guesses of the last run, within the limit or not */
     cusPoseMatch *matches;
     int found;
     void *state; /* owned by the backend */
@@ -81,8 +82,8 @@ cusStatus pose_host_create(const char *function, cusPoseMatcher *matcher);
 cusStatus pose_cuda_create(const char *function, cusPoseMatcher *matcher);
 void pose_host_destroy(cusPoseMatcher *matcher);
 void pose_cuda_destroy(cusPoseMatcher *matcher);
-/* Sets `best` to the best value that is not near one of `count` picks; best->pose is -1 if there is none. The first search in a
- * frame has no picks. */
+/* Sets `best` to the best value that is not near one of `count` picks, if one within the limit exists; otherwise to any value, or its
+ * pose to -1. The first search in a frame has no picks, and sets `seen`. */
 cusStatus pose_host_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best);
 cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best,
                            cusStream stream);

@@ -56,6 +56,11 @@ POSE_FN double pose_score(cusMatchMethod method, const PoseBest *v) {
     return method == CUS_MATCH_SQDIFF_NORMED ? v->cost : 0 - v->cost;
 }
 
+/* The score, negated where the largest is best. */
+POSE_FN double pose_cost(cusMatchMethod method, const PoseBest *v) {
+    return method == CUS_MATCH_SQDIFF ? (double)v->ssd / (double)v->n : v->cost;
+}
+
 /* The cost of a normed method from a window's sums of I, I^2 and I T. */
 POSE_FN double pose_normed(cusMatchMethod method, const Pose *p, uint64_t s1, uint64_t s2, uint64_t c) {
     if (method == CUS_MATCH_CCOEFF_NORMED) {

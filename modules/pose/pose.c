@@ -2,6 +2,7 @@
 #include "check.h"
 #include "host.h"
 #include "pose/backend.h"
+#include "progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -149,6 +150,7 @@ cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, in
     cusPoseMatcher *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     made->options = o;
+    made->seen.pose = -1;
     made->options.mask = NULL;
     made->options.angles.list = made->options.scales.list = NULL;
     made->angle_count = angles;
@@ -156,7 +158,7 @@ cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, in
     made->space = templ->space;
     made->rows = rows;
     made->cols = cols;
-    const cusStatus status = CUSI_LONG(f, fill(f, made, templ, &o, stream));
+    const cusStatus status = fill(f, made, templ, &o, stream);
     if (status != CUS_OK) {
         cusPoseMatcherDestroy(made);
         return status;
@@ -223,6 +225,7 @@ static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
     if (m->space == CUS_DEVICE)
         CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
     m->found = 0;
+    m->seen.pose = -1;
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, m->options.max_matches);
     for (int i = 0; i < m->options.max_matches; ++i, cusi_step(progress, 1)) {
@@ -230,6 +233,8 @@ static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
         best->pose = -1;
         const cusStatus status = CUSI_LONG(f, CUSI_BACKEND(f, m->space, pose_host_search(m, frame, m->picks, i, best),
                                                            pose_cuda_search(m, frame, m->picks, i, best, stream)));
+        if (best->pose >= 0 && pose_cost(m->options.method, best) > pose_limitCost(m))
+            best->pose = -1;
         if (best->pose >= 0) /* after a cancel, the best so far */
             m->matches[m->found++] = matchOf(m, best);
         CUS_TRY(status);
@@ -259,9 +264,24 @@ static cusStatus get(const cusPoseMatcher *matcher, cusPoseMatch *matches, int c
     return CUS_OK;
 }
 
+static cusStatus getNearest(const cusPoseMatcher *matcher, cusPoseMatch *nearest, int *found) {
+    const char *const f = "cusPoseMatcherNearest";
+    CUSI_NOT_NULL(f, nearest);
+    CUSI_NOT_NULL(f, found);
+    *found = matcher->found > 0 || matcher->seen.pose >= 0;
+    if (*found)
+        *nearest = matcher->found > 0 ? matcher->matches[0] : matchOf(matcher, &matcher->seen);
+    return CUS_OK;
+}
+
 cusStatus cusPoseMatcherGet(cusPoseMatcher *matcher, cusPoseMatch *matches, int capacity, int *found) {
     CUSI_TRACE;
     CUSI_GUARDED("cusPoseMatcherGet", matcher, NULL, get(matcher, matches, capacity, found));
+}
+
+cusStatus cusPoseMatcherNearest(cusPoseMatcher *matcher, cusPoseMatch *nearest, int *found) {
+    CUSI_TRACE;
+    CUSI_GUARDED("cusPoseMatcherNearest", matcher, NULL, getNearest(matcher, nearest, found));
 }
 
 static void copyOut(cusMat *to, const uint8_t *from) {

@@ -12,10 +12,10 @@
 /* Narrows columns *first..*last - 1 of a row of the canvas to those whose sources lie in the template. They are an interval, since
  * coordinates never turn along a row. */
 static void narrow(const PoseTransform *t, int row, int *first, int *last) {
-    while (*first < *last && !pose_isInside(t, pose_source(t, *first, row)))
-        ++*first;
-    while (*first < *last && !pose_isInside(t, pose_source(t, *last - 1, row)))
-        --*last;
+    for (PosePlace at = pose_place(t, *first, row); *first < *last && !pose_isInside(t, pose_sourceAt(at)); ++*first)
+        at = pose_placeAfter(t, at, 1);
+    for (PosePlace at = pose_place(t, *last - 1, row); *first < *last && !pose_isInside(t, pose_sourceAt(at)); --*last)
+        at = pose_placeAfter(t, at, -1);
 }
 
 /* The same to the first and the last that count. Returns how many do. */
@@ -62,8 +62,9 @@ void pose_resample(const cusPoseMatcher *m, const Pose *p, uint8_t *pixels, uint
     for (int y = 0; y < p->rows; ++y, pixels += p->cols, mask += p->cols) {
         int first = p->left, last = p->left + p->cols;
         narrow(&p->transform, p->top + y, &first, &last);
-        for (int x = first; x < last; ++x) {
-            const int v = pose_pixel(&p->transform, m->templ, m->mask, x, p->top + y);
+        PosePlace at = pose_place(&p->transform, first, p->top + y);
+        for (int x = first; x < last; ++x, at = pose_placeAfter(&p->transform, at, 1)) {
+            const int v = pose_sample(&p->transform, m->templ, m->mask, pose_sourceAt(at));
             pixels[x - p->left] = (uint8_t)(v < 0 ? 0 : v);
             mask[x - p->left] = v < 0 ? 0 : 255;
         }

@@ -43,6 +43,12 @@ POSE_FN PosePlace pose_place(const PoseTransform *t, int32_t col, int32_t row) {
     return place;
 }
 
+/* `columns` further along the row. */
+POSE_FN PosePlace pose_placeAfter(const PoseTransform *t, PosePlace at, int columns) {
+    const PosePlace place = {at.u + 2 * columns * t->cosine, at.v + 2 * columns * t->sine};
+    return place;
+}
+
 POSE_FN PoseSource pose_sourceAt(PosePlace place) {
     const int64_t u = pose_round(place.u), v = pose_round(place.v);
     const PoseSource source = {u >> 5, v >> 5, (int32_t)(u & 31), (int32_t)(v & 31)};

@@ -138,6 +138,13 @@ class PoseMatcher(Closeable):
 
         return numpy.frombuffer(self._core.get(), pose_dtype())
 
+    def nearest(self) -> NDArray[Any]:
+        """The best match of the last run or, where nothing reaches `score_limit`, the best of the positions that were tried first: an
+        array as `matches` returns it, of one element, or of none if nothing was tried."""
+        import numpy
+
+        return numpy.frombuffer(self._core.nearest(), pose_dtype())
+
     def template(self, angle_index: int, scale_index: int) -> tuple[Any, Any]:
         """The window of a pose as it is compared: the resampled template, and its mask, 255 where a pixel counts and 0 elsewhere. Both
         are (rows, cols) uint8 on the host."""

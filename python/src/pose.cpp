@@ -59,6 +59,14 @@ static nb::bytearray getPoses(Poses &self) {
     return bytesOf(matches.data(), static_cast<size_t>(found));
 }
 
+static nb::bytearray getNearest(Poses &self) {
+    const Use<cusPoseMatcher> matcher(self.handle);
+    cusPoseMatch nearest;
+    int found = 0;
+    check(cusPoseMatcherNearest(matcher, &nearest, &found));
+    return bytesOf(&nearest, static_cast<size_t>(found));
+}
+
 // (pixels, mask) of a pose, in host memory.
 static nb::tuple templateOf(Poses &self, int angle_index, int scale_index) {
     const Use<cusPoseMatcher> matcher(self.handle);
@@ -93,6 +101,7 @@ void addPose(nb::module_ &module) {
         .def_prop_ro("closed", [](Poses &self) { return self.handle.closed(); })
         .def("run", &runPoses, nb::arg("frame"), none("stream"))
         .def("get", &getPoses)
+        .def("nearest", &getNearest)
         .def("template", &templateOf, nb::arg("angle_index"), nb::arg("scale_index"));
 }
 

@@ -121,6 +121,7 @@ TEST_P(FaultsOf, Pose) {
         t.call([&] {
             CUS_TRY(cusPoseMatcherRun(matcher, &frame.mat, nullptr));
             CUS_TRY(cusPoseMatcherGrid(matcher, &angles, nullptr));
+            CUS_TRY(cusPoseMatcherNearest(matcher, matches, &found));
             return cusPoseMatcherGet(matcher, matches, 2, &found);
         });
         t.value(matches[0].score);

@@ -540,6 +540,10 @@ TEST_F(PoseErrors, Use) {
                 "cusPoseMatcherGet: capacity is 0, expected at least 1");
     EXPECT_EQ(found, 1);
 
+    CUS_REJECTS(cusPoseMatcherNearest(nullptr, &match, &found), NULL, "cusPoseMatcherNearest: matcher is NULL");
+    CUS_REJECTS(cusPoseMatcherNearest(matcher, nullptr, &found), NULL, "cusPoseMatcherNearest: nearest is NULL");
+    CUS_REJECTS(cusPoseMatcherNearest(matcher, &match, nullptr), NULL, "cusPoseMatcherNearest: found is NULL");
+
     const auto window = [&](int angle, int scale, cusMat *pixels, cusMat *mask) {
         return cusPoseMatcherTemplate(matcher, angle, scale, pixels, mask);
     };

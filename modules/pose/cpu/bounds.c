@@ -51,9 +51,11 @@ static void addMoments(const int16_t *low, const int16_t *high, const PoseBlock 
 
 /* ---- Tests --------------------------------------------------------------------------------------------------------------- */
 
-void pose_tests(const cusPoseMatcher *m, int pose, int level, const PoseBest *best, double limit_cost, PoseTest *tests) {
+int pose_tests(const cusPoseMatcher *m, int pose, int level, const PoseBest *best, double limit_cost, PoseTest *tests) {
     const PoseBlocks *const blocks = &m->blocks[pose * m->levels + level];
     const PoseGoal goal = pose_goal(m->options.method, best, limit_cost);
+    const int differs = m->options.method == CUS_MATCH_SQDIFF;
+    int any = 0;
     double t1 = 0, t2 = 0;
     for (int k = 0; k < blocks->count; ++tests) {
         const int end = k + POSE_CHUNK < blocks->count ? k + POSE_CHUNK : blocks->count;
@@ -64,7 +66,9 @@ void pose_tests(const cusPoseMatcher *m, int pose, int level, const PoseBest *be
         }
         *tests = (PoseTest){.count = end};
         pose_test(m->options.method, &m->poses[pose], m->level[level].block, &goal, t1, t2, tests);
+        any |= differs ? isfinite(tests->most) : tests->cosine > 0;
     }
+    return any;
 }
 
 /* Sums of all chunks so far. */
@@ -103,7 +107,7 @@ static int countAlive(const uint8_t *alive, int lanes) {
 }
 
 int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tests, int row, int col, int lanes,
-               uint8_t *alive) {
+               uint8_t *alive, double *spent) {
     const PoseHost *const host = m->state;
     const PoseBlocks *const blocks = &m->blocks[pose * m->levels + level];
     const PosePlane *const plane = &host->planes[level];
@@ -112,8 +116,8 @@ int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tes
     const int differs = m->options.method == CUS_MATCH_SQDIFF, centered = m->options.method == CUS_MATCH_CCOEFF_NORMED;
     Totals totals;
     memset(&totals, 0, sizeof totals);
-    int left = countAlive(alive, lanes);
-    for (int k = 0, chunk = 0; k < blocks->count && left > 0; ++chunk) {
+    int left = countAlive(alive, lanes), k = 0;
+    for (int chunk = 0; k < blocks->count && left > 0; ++chunk) {
         const int count = tests[chunk].count - k;
         if (differs) {
             int32_t sums[POSE_STRIP] = {0}; /* up to 2^26 */
@@ -133,43 +137,78 @@ int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tes
         left = countAlive(alive, lanes);
         k += count;
     }
+    *spent += POSE_BOUND_COST * k * ((lanes + POSE_GROUP - 1) / POSE_GROUP);
     return left;
 }
 
 /* ---- Guesses ------------------------------------------------------------------------------------------------------------- */
 
-PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, int row0, int row1, int col0, int col1,
+/* Sums for lanes of c, c^2 and c t: rounded, which is enough for a guess. */
+typedef struct Guides {
+    float s1[POSE_STRIP], s2[POSE_STRIP], st[POSE_STRIP];
+} Guides;
+
+CUSI_MULTIVERSION
+static void addGuides(const int16_t *low, const int16_t *high, const PoseBlock *blocks, int count, Guides *restrict sums) {
+    memset(sums, 0, sizeof *sums);
+    for (int k = 0; k < count; ++k) {
+        const int16_t *const l = low + blocks[k].offset, *const h = high ? high + blocks[k].offset : l;
+        const int16_t t = blocks[k].value, more = high ? 0 : 1;
+        for (int x = 0; x < POSE_STRIP; x += POSE_GROUP)
+            for (int i = x; i < x + POSE_GROUP; ++i) {
+                const float c = (float)(l[i] + h[i] + more), v = (float)t;
+                sums->s1[i] += c;
+                sums->s2[i] += c * c;
+                sums->st[i] += c * v;
+            }
+    }
+}
+
+/* What a template's values add to. */
+typedef struct GuideTotals {
+    float count, t1, t2;
+} GuideTotals;
+
+CUSI_MULTIVERSION
+static void guideCosts(cusMatchMethod method, const Guides *restrict sums, GuideTotals t, float *restrict costs) {
+    const float mean = method == CUS_MATCH_CCOEFF_NORMED ? 1 / t.count : 0;
+    if (method == CUS_MATCH_SQDIFF)
+        for (int i = 0; i < POSE_STRIP; ++i)
+            costs[i] = (sums->s2[i] - 2 * sums->st[i] + t.t2) / t.count;
+    else
+        for (int i = 0; i < POSE_STRIP; ++i) {
+            const float energy = sums->s2[i] - sums->s1[i] * sums->s1[i] * mean,
+                        product = sums->st[i] - sums->s1[i] * t.t1 * mean;
+            costs[i] = energy > 0 ? 0 - product * fabsf(product) / energy : 0;
+        }
+}
+
+PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, PoseArea area, int most,
                      int (*skip)(const void *about, int row, int col), const void *about) {
     const PoseHost *const host = m->state;
     const PoseBlocks *const blocks = &m->blocks[pose * m->levels + level];
     const PosePlane *const plane = &host->planes[level];
-    const int count = blocks->count < POSE_GUIDES ? blocks->count : POSE_GUIDES;
+    const int count = blocks->count < most ? blocks->count : most;
+    const cusMatchMethod method = m->options.method;
     PoseGuess guess = {INFINITY, pose, -1, -1};
-    double t1 = 0, t2 = 0, constant = 0;
+    GuideTotals t = {(float)count, 0, 0};
     for (int k = 0; k < count; ++k) {
-        t1 += blocks->at[k].value;
-        t2 += (double)blocks->at[k].value * blocks->at[k].value;
+        t.t1 += blocks->at[k].value;
+        t.t2 += (float)blocks->at[k].value * blocks->at[k].value;
     }
-    constant = count > 0 ? t1 / count : 0;
-    const int centered = m->options.method == CUS_MATCH_CCOEFF_NORMED, differs = m->options.method == CUS_MATCH_SQDIFF;
-    for (int y = row0; y < row1 && count > 0; ++y)
-        for (int x0 = col0; x0 < col1; x0 += POSE_STRIP) {
-            const size_t at = (size_t)y * m->level[level].step + (size_t)x0;
-            Moments sums;
-            memset(&sums, 0, sizeof sums);
-            addMoments(plane->low + at, plane->high ? plane->high + at : NULL, blocks->at, count, POSE_STRIP, &sums);
-            const int lanes = col1 - x0 < POSE_STRIP ? col1 - x0 : POSE_STRIP;
-            for (int i = 0; i < lanes; ++i) {
-                const double s1 = sums.s1[i], s2 = sums.s2[i], st = sums.st[i];
-                const double energy = centered ? s2 - s1 * s1 / count : s2, product = centered ? st - s1 * constant : st;
-                const double cost = differs      ? (s2 - 2 * st + t2) / count
-                                    : energy > 0 ? 0 - product * fabs(product) / energy
-                                                 : 0;
-                if (cost < guess.cost && !skip(about, y, x0 + i))
-                    guess = (PoseGuess){cost, pose, y, x0 + i};
-            }
+    for (int y = area.row; y < area.bottom && count > 0; y += area.step)
+        for (int x = area.col; x < area.right; x += POSE_STRIP) {
+            const size_t at = (size_t)y * m->level[level].step + (size_t)x;
+            Guides sums;
+            float costs[POSE_STRIP];
+            addGuides(plane->low + at, plane->high ? plane->high + at : NULL, blocks->at, count, &sums);
+            guideCosts(method, &sums, t, costs);
+            const int lanes = area.right - x < POSE_STRIP ? area.right - x : POSE_STRIP;
+            for (int i = 0; i < lanes; ++i)
+                if (costs[i] < guess.cost && !skip(about, y, x + i))
+                    guess = (PoseGuess){costs[i], pose, y, x + i};
         }
-    if (!differs && t2 > 0) /* so that poses compare */
-        guess.cost /= centered ? t2 - t1 * constant + 1 : t2;
+    if (method != CUS_MATCH_SQDIFF && t.t2 > 0) /* so that poses compare */
+        guess.cost /= method == CUS_MATCH_CCOEFF_NORMED ? t.t2 - t.t1 * t.t1 / t.count + 1 : t.t2;
     return guess;
 }

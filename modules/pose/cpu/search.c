@@ -4,8 +4,14 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { TRIALS = 16 }; /* guesses that are computed */
+enum {
+    TRIALS = 16, /* guesses that are computed */
+    PROBES = 16, /* one pose of so many */
+    BOUND_STEPS = 1,
+    TRANSFORM_STEPS = 4 /* what progress counts for a row of cells */
+};
 
 typedef struct Search {
     const cusPoseMatcher *m;
@@ -15,6 +21,8 @@ typedef struct Search {
     CusiProgress *progress;
     int version; /* counts changes of best */
     PoseBest best;
+    double work;   /* estimated time */
+    double credit; /* what bounds have saved, less what they have wasted on poses that were transformed after all */
 } Search;
 
 /* A thread's work on a pose. */
@@ -22,9 +30,17 @@ typedef struct Worker {
     Search *search;
     PoseScratch *scratch;
     PoseTest *tests;
+    int useful[POSE_LEVELS]; /* whether the tests of a level can rule anything out */
     int pose, version;
-    PoseBest best; /* as of version */
+    double spent, most; /* estimated times: what bounds have taken and what they may take */
+    PoseBest best;      /* as of version */
 } Worker;
+
+/* Rows of the largest cells. */
+static int cellRows(const cusPoseMatcher *m, int pose) {
+    const int cell = m->level[0].cell;
+    return (pose_positionRows(m, &m->poses[pose]) + cell - 1) / cell;
+}
 
 /* ---- Candidates ---------------------------------------------------------------------------------------------------------- */
 
@@ -41,20 +57,27 @@ static void refresh(Worker *w) {
         w->version = s->version;
     }
     for (int l = 0; l < s->m->levels; ++l)
-        pose_tests(s->m, w->pose, l, &w->best, s->limit_cost, w->tests + (size_t)l * s->host->chunks);
+        w->useful[l] = pose_tests(s->m, w->pose, l, &w->best, s->limit_cost, w->tests + (size_t)l * s->host->chunks);
 }
 
 static void offer(Search *s, const PoseBest *value) {
-    const cusMatchMethod method = s->m->options.method;
-    const double score = pose_score(method, value);
-    if ((pose_wantsSmallest(method) ? score : -score) > s->limit_cost)
-        return;
 #pragma omp critical(cusi_pose_best)
     if (pose_isBetter(value, &s->best)) {
         s->best = *value;
 #pragma omp atomic write
         s->version = s->version + 1;
     }
+}
+
+static void addWork(Search *s, double spent) {
+    if (isfinite(spent)) {
+#pragma omp atomic
+        s->work += spent;
+    }
+}
+
+static double exactCost(const Pose *p) {
+    return POSE_PIXEL_COST * (double)p->n + POSE_ROW_COST * p->rows;
 }
 
 static void tryPosition(Worker *w, int row, int col) {
@@ -66,6 +89,7 @@ static void tryPosition(Worker *w, int row, int col) {
         return;
     if (w->scratch->pose != w->pose)
         pose_load(s->m, w->scratch, w->pose);
+    w->spent += exactCost(&s->m->poses[w->pose]);
     PoseBest value;
     if (pose_exact(s->m, w->scratch, row, col, &w->best, &value)) {
         offer(s, &value);
@@ -73,12 +97,18 @@ static void tryPosition(Worker *w, int row, int col) {
     }
 }
 
+/* Clears what a level rules out. Returns whether anything is left. */
+static int isLeft(Worker *w, int level, int row, int col, int lanes, uint8_t *alive) {
+    const PoseTest *const tests = w->tests + (size_t)level * w->search->host->chunks;
+    return !w->useful[level] || pose_bound(w->search->m, w->pose, level, tests, row, col, lanes, alive, &w->spent) > 0;
+}
+
 /* What the finer levels leave of neighboring cells, those that are alive: their cells at the next level, in groups. */
 static void searchCells(Worker *w, int level, int row, int col, int lanes, const uint8_t *alive) {
     const cusPoseMatcher *const m = w->search->m;
     const int next = level + 1;
     if (next >= m->levels || next >= POSE_LEVELS) { /* cells are positions */
-        for (int i = 0; i < lanes; ++i)
+        for (int i = 0; i < lanes && w->spent <= w->most; ++i)
             if (alive[i])
                 tryPosition(w, row, col + i);
         return;
@@ -89,13 +119,13 @@ static void searchCells(Worker *w, int level, int row, int col, int lanes, const
     const int bottom = (row + 1) * ratio < rows ? (row + 1) * ratio : rows;
     const int right = (col + lanes) * ratio < cols ? (col + lanes) * ratio : cols;
     for (int y = row * ratio; y < bottom; ++y)
-        for (int x = col * ratio; x < right; x += POSE_GROUP) {
+        for (int x = col * ratio; x < right && w->spent <= w->most; x += POSE_GROUP) {
             const int n = right - x < POSE_GROUP ? right - x : POSE_GROUP;
             uint8_t inside[POSE_GROUP];
             int any = 0;
             for (int i = 0; i < n; ++i)
                 any |= inside[i] = alive[(x + i) / ratio - col];
-            if (any && pose_bound(m, w->pose, next, w->tests + (size_t)next * w->search->host->chunks, y, x, n, inside) > 0)
+            if (any && isLeft(w, next, y, x, n, inside))
                 searchCells(w, next, y, x, n, inside);
         }
 }
@@ -106,28 +136,40 @@ static Worker workerOf(Search *s, int pose) {
                 .scratch = &s->host->scratch[thread],
                 .tests = s->host->tests + (size_t)thread * (size_t)s->m->levels * s->host->chunks,
                 .pose = pose,
-                .version = -1};
+                .version = -1,
+                .most = INFINITY};
     refresh(&w);
     return w;
 }
 
-/* Rows of cells first..last - 1 of a pose. */
-static void searchRows(Search *s, int pose, int first, int last) {
-    const int cell = s->m->level[0].cell;
-    const int cells = (pose_positionCols(s->m, &s->m->poses[pose]) + cell - 1) / cell;
+/* Rows of cells first..last - 1 of a pose. Gives up once that takes more than `most`. Returns what it took, or infinity for giving up at once; all
+ * are estimated times. */
+static double searchRows(Search *s, int pose, int first, int last, double most) {
+    const cusPoseMatcher *const m = s->m;
+    const int cell = m->level[0].cell;
+    const int cells = (pose_positionCols(m, &m->poses[pose]) + cell - 1) / cell;
     Worker w = workerOf(s, pose);
-    for (int y = first; y < last; ++y, cusi_step(s->progress, 1))
+    w.most = most;
+    int useful = 0;
+    for (int l = 0; l < m->levels; ++l)
+        useful |= w.useful[l];
+    if (!useful && exactCost(&m->poses[pose]) * (last - first) * cells * cell * cell > most)
+        return INFINITY;
+    for (int y = first; y < last; ++y)
         for (int x = 0; x < cells; x += POSE_STRIP) {
             const int lanes = cells - x < POSE_STRIP ? cells - x : POSE_STRIP;
             uint8_t alive[POSE_STRIP];
             for (int i = 0; i < lanes; ++i)
                 alive[i] = 1;
             refresh(&w);
-            if ((pose_isPerfect(s->m->options.method, &w.best) && w.best.pose < pose) || cusi_step(s->progress, 0))
-                return;
-            if (pose_bound(s->m, pose, 0, w.tests, y, x, lanes, alive) > 0)
+            if ((pose_isPerfect(m->options.method, &w.best) && w.best.pose < pose) || cusi_step(s->progress, 0))
+                return w.spent;
+            if (isLeft(&w, 0, y, x, lanes, alive))
                 searchCells(&w, 0, y, x, lanes, alive);
+            if (w.spent > w.most)
+                return w.spent;
         }
+    return w.spent;
 }
 
 /* ---- Guesses ------------------------------------------------------------------------------------------------------------- */
@@ -149,11 +191,17 @@ static int byCost(const void *a, const void *b) {
     return (x->pose > y->pose) - (x->pose < y->pose);
 }
 
+/* Rows between two that guesses look at. Where cells are single positions, all of them would take as long as transforms. */
+static int rowStep(const cusPoseMatcher *m) {
+    return m->levels > 1 ? 1 : 3;
+}
+
 /* Where each pose fits best by its first blocks, the best pose first. */
-static void guessAll(const Search *s) {
+static void guessAll(Search *s) {
     PoseHost *const host = s->host;
-    const int cell = s->m->level[0].cell;
-    cusi_part(s->progress, 0.2, pose_count(s->m));
+    const int cell = s->m->level[0].cell, step = rowStep(s->m);
+    const int guides = step > 1 ? POSE_GUIDES / 2 : POSE_GUIDES;
+    cusi_part(s->progress, 0.1, pose_count(s->m));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < pose_count(s->m); ++i) {
         host->guesses[i] = (PoseGuess){.row = -1};
@@ -161,8 +209,10 @@ static void guessAll(const Search *s) {
             continue;
         const Pose *const p = &s->m->poses[i];
         const About about = {s, i, cell};
-        host->guesses[i] = pose_guess(s->m, i, 0, 0, (pose_positionRows(s->m, p) + cell - 1) / cell, 0,
-                                      (pose_positionCols(s->m, p) + cell - 1) / cell, skips, &about);
+        const int cols = (pose_positionCols(s->m, p) + cell - 1) / cell;
+        const PoseArea all = {0, cellRows(s->m, i), step, 0, cols};
+        addWork(s, POSE_GUESS_COST * guides * (all.bottom / step) * ((cols + POSE_STRIP - 1) / POSE_STRIP));
+        host->guesses[i] = pose_guess(s->m, i, 0, all, guides, skips, &about);
     }
     qsort(host->guesses, (size_t)pose_count(s->m), sizeof *host->guesses, byCost);
 }
@@ -171,17 +221,16 @@ static void guessAll(const Search *s) {
 static void tryGuess(Search *s, const PoseGuess *guess) {
     const Pose *const p = &s->m->poses[guess->pose];
     const int cell = s->m->level[0].cell, rows = pose_positionRows(s->m, p), cols = pose_positionCols(s->m, p);
-    const int row0 = guess->row * cell - cell, col0 = guess->col * cell - cell;
-    const int row1 = row0 + 3 * cell, col1 = col0 + 3 * cell;
+    const int reach = cell * rowStep(s->m), row = guess->row * cell, col = guess->col * cell;
+    const PoseArea near = {row > reach ? row - reach : 0, row + cell + reach < rows ? row + cell + reach : rows, 1,
+                           col > reach ? col - reach : 0, col + cell + reach < cols ? col + cell + reach : cols};
     const About about = {s, guess->pose, 1};
-    const PoseGuess fine =
-        s->m->levels > 1 ? pose_guess(s->m, guess->pose, s->m->levels - 1, row0 > 0 ? row0 : 0, row1 < rows ? row1 : rows,
-                                      col0 > 0 ? col0 : 0, col1 < cols ? col1 : cols, skips, &about)
-                         : *guess;
+    const PoseGuess fine = pose_guess(s->m, guess->pose, s->m->levels - 1, near, POSE_GUIDES, skips, &about);
     if (fine.row < 0)
         return;
     Worker w = workerOf(s, guess->pose);
     tryPosition(&w, fine.row, fine.col);
+    addWork(s, w.spent);
 }
 
 /* Moves from the best guess to the best position and pose around it, so that less is left to search. */
@@ -204,39 +253,99 @@ static void climb(Search *s) {
                 if (y >= 0 && x >= 0 && y < pose_positionRows(s->m, p) && x < pose_positionCols(s->m, p))
                     tryPosition(&w, y, x);
             }
+            addWork(s, w.spent);
         }
     }
 }
 
 /* ---- Matches ------------------------------------------------------------------------------------------------------------- */
 
-/* Rows of cells of a pose. */
-static int rowsOf(const cusPoseMatcher *m, int pose) {
-    return (pose_positionRows(m, &m->poses[pose]) + m->level[0].cell - 1) / m->level[0].cell;
+/* Whether the best position of a pose is known and offered. */
+static int isKnown(Search *s, int pose) {
+    const PoseBest *const known = &s->host->known[pose];
+    if (known->n == 0 || (known->pose >= 0 && pose_isSuppressed(&s->picks, pose, known->row, known->col)))
+        return 0;
+    if (known->pose >= 0)
+        offer(s, known);
+    return 1;
 }
 
-static void findBest(Search *s) {
+/* Transforms a pose, or searches it to the end where there is no memory for that. */
+static void transform(Search *s, int pose) {
     PoseHost *const host = s->host;
-    const int poses = pose_count(s->m);
-    const int parts = 4 * host->threads / poses + 1;
+    PoseBest *const known = &host->known[pose];
+    addWork(s, pose_transformCost(s->m, pose));
+    if (!pose_bestByTransforms(s->m, &host->scratch[cusi_threadNumber()], pose, &s->picks, s->progress, known))
+        searchRows(s, pose, 0, cellRows(s->m, pose), INFINITY);
+    else if (known->pose >= 0)
+        offer(s, known);
+}
+
+/* What bounds have left. */
+static void finish(Search *s, int pose) {
+    if (s->host->left[pose] && !cusi_step(s->progress, 0))
+        transform(s, pose);
+    cusi_step(s->progress, TRANSFORM_STEPS * cellRows(s->m, pose));
+}
+
+/* What bounds may take of a pose's transforms: less where they have not paid, but for some poses, which may show that they do again. */
+static double shareOf(Search *s, int nth) {
+    double credit;
+#pragma omp atomic read
+    credit = s->credit;
+    return credit > 0 || nth % PROBES == 0 ? POSE_BOUND_SHARE : POSE_BOUND_SHARE / 8;
+}
+
+/* Part `part` of `parts` of the `nth` pose. */
+static void searchPart(Search *s, int nth, int part, int parts) {
+    PoseHost *const host = s->host;
+    const int pose = host->guesses[nth].pose, rows = cellRows(s->m, pose);
+    const int first = (int)((int64_t)rows * part / parts), last = (int)((int64_t)rows * (part + 1) / parts);
+    if (rows > 0 && !isKnown(s, pose)) {
+        const double cost = pose_transformCost(s->m, pose) / parts, most = shareOf(s, nth) * cost;
+        const double spent = searchRows(s, pose, first, last, most);
+        addWork(s, spent);
+        if (spent > most) {
+#pragma omp atomic write
+            host->left[pose] = 1;
+        }
+        if (isfinite(cost) && isfinite(spent)) {
+#pragma omp atomic
+            s->credit += spent > most ? 0 - spent : cost - spent;
+        }
+    }
+    cusi_step(s->progress, BOUND_STEPS * (last - first));
+    if (parts == 1 && !pose_sharesTransforms(host->transforms))
+        finish(s, pose);
+}
+
+static void findBest(Search *s, PoseBest *seen) {
+    PoseHost *const host = s->host;
+    const int poses = pose_count(s->m), shared = pose_sharesTransforms(host->transforms);
     s->best = (PoseBest){.n = 1, .pose = -1};
     s->version = 0;
+    s->credit = poses > 0 ? TRIALS * POSE_BOUND_SHARE * pose_transformCost(s->m, 0) : 0;
     guessAll(s);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < (poses < TRIALS ? poses : TRIALS); ++i)
         if (host->guesses[i].row >= 0)
             tryGuess(s, &host->guesses[i]);
     climb(s);
-    int64_t rows_of_all = 0;
+    *seen = s->best;
+    memset(host->left, 0, (size_t)poses);
+    int64_t rows = 0;
     for (int i = 0; i < poses; ++i)
-        rows_of_all += rowsOf(s->m, i);
-    cusi_part(s->progress, 1, rows_of_all);
+        rows += cellRows(s->m, i);
+    cusi_part(s->progress, 1, rows * (BOUND_STEPS + TRANSFORM_STEPS));
+    /* more and more poses at a time, so that those that all threads transform help to rule out others */
+    for (int first = 0, count = shared ? host->threads : poses; first < poses; first += count, count *= 2) {
+        count = count < poses - first ? count : poses - first;
+        const int parts = shared ? 4 * host->threads / count + 1 : 1;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
-    for (int i = 0; i < poses * parts; ++i) {
-        const int pose = host->guesses[i / parts].pose, part = i % parts;
-        const int rows = rowsOf(s->m, pose);
-        if (rows > 0)
-            searchRows(s, pose, (int)((int64_t)rows * part / parts), (int)((int64_t)rows * (part + 1) / parts));
+        for (int i = 0; i < count * parts; ++i)
+            searchPart(s, first + i / parts, i % parts, parts);
+        for (int i = first; shared && i < first + count; ++i)
+            finish(s, host->guesses[i].pose);
     }
 }
 
@@ -246,12 +355,21 @@ cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBes
     for (int l = 0; l < m->levels && count == 0; ++l)
         if (m->level[l].rows > 0 && m->level[l].cols > 0)
             pose_fillPlane(&m->level[l], &host->planes[l], frame, host->sums, host->threads);
+    if (count == 0) {
+        pose_newFrame(host->transforms);
+        host->work = 0;
+        memset(host->known, 0, (size_t)pose_count(m) * sizeof *host->known);
+    }
     Search s = {.m = m,
                 .host = host,
                 .limit_cost = pose_limitCost(m),
                 .picks = pose_picks(m, picks, count),
                 .progress = cusi_progress()};
-    findBest(&s);
+    PoseBest seen;
+    findBest(&s, &seen);
+    if (count == 0)
+        m->seen = seen;
+    host->work += s.work;
     *best = s.best; /* of a cancelled search, the best so far */
     return cusi_proceed(s.progress);
 }
@@ -305,7 +423,11 @@ cusStatus pose_host_create(const char *function, cusPoseMatcher *m) {
     host->guesses = malloc((size_t)pose_count(m) * sizeof *host->guesses);
     host->sums = malloc((size_t)host->threads * (size_t)m->cols * sizeof *host->sums);
     host->scratch = pose_createScratch(m, host->threads);
-    const int ok = host->guesses && host->sums && host->scratch && allocatePlanes(m, host) && allocateTests(m, host);
+    host->known = malloc((size_t)pose_count(m) * sizeof *host->known);
+    host->left = malloc((size_t)pose_count(m));
+    host->transforms = pose_createTransforms(m, host->threads);
+    const int ok = host->guesses && host->sums && host->scratch && host->known && host->left && allocatePlanes(m, host) &&
+                   allocateTests(m, host);
     CUSI_REQUIRE(ok, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     return CUS_OK;
 }
@@ -322,5 +444,8 @@ void pose_host_destroy(cusPoseMatcher *m) {
     free(host->guesses);
     free(host->sums);
     free(host->tests);
+    free(host->known);
+    free(host->left);
+    pose_destroyTransforms(host->transforms);
     free(host);
 }

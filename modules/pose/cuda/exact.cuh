@@ -26,9 +26,8 @@ __device__ inline PoseBest loadBest(const State *state) {
 }
 __device__ inline void offer(const Field &f, const PoseBest &value) {
     State *const state = f.state;
-    const double score = pose_score(f.method, &value);
     PoseBest best = loadBest(state);
-    if ((pose_wantsSmallest(f.method) ? score : -score) > f.limit_cost || !pose_isBetter(&value, &best))
+    if (!pose_isBetter(&value, &best))
         return;
     while (atomicCAS(&state->lock, 0u, 1u) != 0)
         __nanosleep(100);

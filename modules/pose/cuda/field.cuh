@@ -53,8 +53,8 @@ struct Group {
 // Set and read by the kernels. The lock is for writers of `best`, and the version odd while one writes.
 struct State {
     unsigned lock, version, strips, next_part, groups, next_slice;
-    int stop; // 1: the search is cancelled
-    PoseBest best;
+    int stop;            // 1: the search is cancelled
+    PoseBest best, seen; // seen: what was best before branch and bound
 };
 
 struct Field {

@@ -3,6 +3,7 @@
 
 #include "device.h"
 #include "pose/backend.h"
+#include "progress.h"
 
 #include "cusight/integral.h"
 
@@ -197,7 +198,8 @@ cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) 
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, poses);
     for (unsigned first = 0; first < poses; first += step) {
-        CUS_TRY(launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f));
+        CUS_TRY(
+            launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f, first == 0));
         const dim3 grid(gridSide(divUp(divUp(static_cast<unsigned>(f.frame_cols), cells), 32u)),
                         gridSide(divUp(divUp(static_cast<unsigned>(f.frame_rows), cells), unsigned{WARPS})),
                         std::min(step, poses - first));
@@ -252,8 +254,12 @@ cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const P
         f.method == CUS_MATCH_SQDIFF ? findBest<true>(function, m, stream) : findBest<false>(function, m, stream);
     if (status != CUS_OK && status != CUS_ERROR_CANCELLED)
         return status;
-    CUSI_CUDA(function, cudaMemcpyAsync(best, &f.state->best, sizeof *best, cudaMemcpyDeviceToHost, stream));
+    State state;
+    CUSI_CUDA(function, cudaMemcpyAsync(&state, f.state, sizeof state, cudaMemcpyDeviceToHost, stream));
     CUSI_CUDA(function, cudaStreamSynchronize(stream));
+    *best = state.best;
+    if (count == 0)
+        matcher->seen = state.seen;
     return status;
 }
 

@@ -229,8 +229,10 @@ __global__ void __launch_bounds__(THREADS) climbKernel(const __grid_constant__ F
 // ---- Branch and bound -----------------------------------------------------------------------------------------------
 
 // What every chunk of blocks must reach, by the best value so far. Empties the lists.
-__global__ void __launch_bounds__(THREADS) testKernel(const __grid_constant__ Field f) {
+__global__ void __launch_bounds__(THREADS) testKernel(const __grid_constant__ Field f, bool is_first) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i == 0 && is_first)
+        f.state->seen = f.state->best;
     if (i == 0)
         f.state->strips = f.state->next_part = f.state->groups = f.state->next_slice = 0;
     if (i >= f.chunk_count || f.chunks[i].count == 0)
