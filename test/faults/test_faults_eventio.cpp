@@ -61,12 +61,18 @@ void walkFrames(const std::string &name, const Recording &recording) {
     for (const bool filtered : {false, true}) {
         options.rows = options.cols = 64;
         options.filter = filtered ? &filter : nullptr;
-        walk("cusEventFramesOpen, Next, Restart, " + name + (filtered ? ", filtered" : ""), [&](Trial &t) {
+        walk("cusEventFramesOpen, OpenReader, Next, Restart, " + name + (filtered ? ", filtered" : ""), [&](Trial &t) {
             std::vector<uint8_t> bytes;
             const auto all = [&] {
                 bytes.clear();
+                support::Owned<cusEventReaderClose> reader;
                 support::Owned<cusEventFramesClose> frames;
-                CUS_TRY(cusEventFramesOpen(&frames, recording.path.c_str(), &recording.options, &r, 1, &options));
+                if (filtered) {
+                    CUS_TRY(cusEventReaderOpen(&reader, recording.path.c_str(), &recording.options));
+                    CUS_TRY(cusEventFramesOpenReader(&frames, reader, &r, 1, &options));
+                } else {
+                    CUS_TRY(cusEventFramesOpen(&frames, recording.path.c_str(), &recording.options, &r, 1, &options));
+                }
                 for (int round = 0; round < 2; ++round) {
                     cusFrameBatch batch;
                     do {

@@ -335,6 +335,7 @@ TEST_P(FaultsWith, PipelineOfBytes) {
         CUS_ASSERT_OK(create(&p, &sink));
         t.attempt([&] {
             CUS_TRY(cusEventPipelinePushBytes(p, words.data(), size));
+            CUS_TRY(cusEventPipelineAdvance(p, 64 * 3000 + 20000));
             return cusEventPipelineFlush(p);
         });
         EXPECT_NE(cusEventPipelineDecoder(p), nullptr);
@@ -343,6 +344,7 @@ TEST_P(FaultsWith, PipelineOfBytes) {
             sink.bytes.clear();
             CUS_ASSERT_OK(create(&p, &sink));
             CUS_EXPECT_OK(cusEventPipelinePushBytes(p, words.data(), size));
+            CUS_EXPECT_OK(cusEventPipelineAdvance(p, 64 * 3000 + 20000));
             CUS_EXPECT_OK(cusEventPipelineFlush(p));
             cusEventPipelineDestroy(p);
         }
