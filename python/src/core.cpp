@@ -60,7 +60,8 @@ void addCore(nb::module_ &module) {
         return count;
     });
     module.def("device_info", &deviceInfo, nb::arg("device"), nb::sig("def device_info(device: int) -> dict[str, object]"));
-    module.def("set_progress", &setProgress, nb::arg("function").none(), nb::sig("def set_progress(function: object) -> object"));
+    module.def("set_progress", &setProgress, nb::arg("function").none(),
+               nb::sig("def set_progress(function: object) -> object"));
     module.def("built_with", [] { return BUILT_WITH; });
     module.def("cuda_built_for", [] { return CUDA_BUILT_FOR; });
     module.def("cuda_missing", [] { return CUDA_MISSING; }); // why, in a build without CUDA

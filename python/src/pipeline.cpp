@@ -37,7 +37,8 @@ struct Frames {
 
 // Frames of a batch as a new array of the framework. The consumer's stream and the batch's wait for each other.
 static nb::object copyOf(Call &call, const cusMat &mat, int64_t count, const Delivery &to, cusStream source) {
-    const Array array = call.out(nb::none(), "frames", {count, to.rows, to.cols, CUS_CHANNELS(mat.type)}, CUS_DEPTH(mat.type));
+    const Array array =
+        call.out(nb::none(), "frames", {count, to.rows, to.cols, CUS_CHANNELS(mat.type)}, CUS_DEPTH(mat.type));
     cusMat target = array.stack();
     if (mat.space == CUS_HOST) {
         call.run([&] { return cusMatCopy(&mat, &target, nullptr); });
@@ -107,10 +108,8 @@ static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sin
         return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(), representations.count(), &options,
                                       deliver, state.get());
     });
-    return new Pipeline{std::move(state),
-                        std::move(representations),
-                        {"EventPipeline", pipeline, cusEventPipelineDestroy},
-                        call.device()};
+    return new Pipeline{
+        std::move(state), std::move(representations), {"EventPipeline", pipeline, cusEventPipelineDestroy}, call.device()};
 }
 
 // Runs `work`; an exception of the sink is passed on unchanged.
@@ -192,9 +191,8 @@ static Frames *openFrames(nb::object reader, int rows, int cols, const nb::list 
     options.max_gap = max_gap;
     cusEventFrames *frames = nullptr;
     const Use<cusEventReader> use(nb::cast<Reader *>(reader)->handle);
-    call.run([&] {
-        return cusEventFramesOpenReader(&frames, use, representations.data(), representations.count(), &options);
-    });
+    call.run(
+        [&] { return cusEventFramesOpenReader(&frames, use, representations.data(), representations.count(), &options); });
     return new Frames{std::move(reader),
                       std::move(representations),
                       {frameworkFor(device, framework), call.device(), rows, cols},
