@@ -83,13 +83,13 @@ CUS_API cusStatus cusEventFramesInfo(const cusEventFrames *frames, cusEventInfo 
 
 /* What has passed. */
 typedef struct cusEventFramesCounts {
-    uint64_t windows; /* given by cusEventFramesNext so far */
-    uint64_t events;  /* up to the end of the last of them; after the end: all of from .. to that the filter has kept */
-    uint64_t bytes,
-        size;            /* of the recording: read so far, ahead of the windows, and in all; 0, 0 if it is read as events */
-    uint64_t skipped;    /* after the end, otherwise 0: events outside the frame, as cusEventStackerSkipped */
-    cusEventCounts read; /* events: read so far, ahead of the windows. Bytes: after the end, otherwise 0 */
-    int64_t last_time;   /* after the end, windows by duration: of the last event; otherwise -1 */
+    uint64_t windows;     /* given by cusEventFramesNext so far */
+    uint64_t events;      /* up to the end of the last of them; after the end: all of from .. to that the filter has kept */
+    uint64_t bytes;       /* of the recording, read so far, ahead of the windows; 0 if it is read as events */
+    uint64_t size;        /* of the recording in all; 0 if it is read as events */
+    uint64_t skipped;     /* after the end, otherwise 0: events outside the frame, as cusEventStackerSkipped */
+    cusEventCounts read;  /* events: read so far, ahead of the windows. Bytes: after the end, otherwise 0 */
+    int64_t last_time;    /* after the end, windows by duration: of the last event; otherwise -1 */
     uint64_t reserved[8]; /* 0: for later fields */
 } cusEventFramesCounts;
 
