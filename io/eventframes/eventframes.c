@@ -61,7 +61,8 @@ static void keep(cusEventFrames *f, cusStatus status, const char *message) {
 static void makeFrames(cusEventFrames *f) {
     if (f->device >= 0)
         keep(f, cusDeviceSet(f->device), NULL);
-    cusEventPipelineCounts counts = {0};
+    cusEventPipelineCounts counts = {0}, before = {0}; /* a pipeline counts on when it begins again */
+    keep(f, cusEventPipelineQuery(f->pipeline, &before), NULL);
     for (int last = f->status != CUS_OK; !last;) {
         Piece *piece = nextPiece(f);
         if (!piece)
@@ -84,8 +85,8 @@ static void makeFrames(cusEventFrames *f) {
     keep(f, cusEventPipelineQuery(f->pipeline, &counts), NULL);
     pthread_mutex_lock(&f->lock);
     f->counts.last_time = last_time;
-    f->counts.events = counts.events;
-    f->counts.skipped = counts.skipped;
+    f->counts.events = counts.events - before.events;
+    f->counts.skipped = counts.skipped - before.skipped;
     f->counts.read = f->decodes ? counts.decoded : f->counts.read;
     pthread_mutex_unlock(&f->lock);
 }

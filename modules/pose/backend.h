@@ -85,6 +85,8 @@ void pose_cuda_destroy(cusPoseMatcher *matcher);
 /* Sets `best` to the best value that is not near one of `count` picks, if one within the limit exists; otherwise to any value, or its
  * pose to -1. The first search in a frame has no picks, and sets `seen`. */
 cusStatus pose_host_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best);
+/* After the last search of a frame. */
+void pose_host_end(cusPoseMatcher *matcher);
 cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best,
                            cusStream stream);
 /* Computes the values of `count` given positions of the frame that was searched last, 1..POSE_MOST_VALUES, grouped by pose: pose,

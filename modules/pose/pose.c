@@ -158,7 +158,7 @@ cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, in
     made->space = templ->space;
     made->rows = rows;
     made->cols = cols;
-    const cusStatus status = fill(f, made, templ, &o, stream);
+    const cusStatus status = CUSI_LONG(f, fill(f, made, templ, &o, stream));
     if (status != CUS_OK) {
         cusPoseMatcherDestroy(made);
         return status;
@@ -213,17 +213,8 @@ cusStatus pose_values(cusPoseMatcher *m, const cusMat *frame, PoseBest *values, 
                         pose_cuda_values(m, frame, values, count, stream));
 }
 
-static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
+static cusStatus search(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
     const char *const f = "cusPoseMatcherRun";
-    CUS_TRY(cusi_checkFields(f, "frame", frame));
-    CUSI_REQUIRE(frame->space == m->space, CUS_ERROR_SPACE, "%s: frame is in %s memory, expected %s like the matcher", f,
-                 frame->space == CUS_DEVICE ? "device" : "host", m->space == CUS_DEVICE ? "device" : "host");
-    CUS_TRY(cusi_checkInput(f, "frame", frame, CUSI_TYPES(CUS_8UC1)));
-    CUSI_REQUIRE(frame->rows == m->rows && frame->cols == m->cols, CUS_ERROR_SIZE,
-                 "%s: frame is %d x %d (rows x cols), expected %d x %d like the matcher", f, frame->rows, frame->cols,
-                 m->rows, m->cols);
-    if (m->space == CUS_DEVICE)
-        CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
     m->found = 0;
     m->seen.pose = -1;
     CusiProgress *const progress = cusi_progress();
@@ -244,6 +235,23 @@ static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
             CUS_TRY(pose_refine(m, frame, &m->matches[i], stream));
     }
     return CUS_OK;
+}
+
+static cusStatus run(cusPoseMatcher *m, const cusMat *frame, cusStream stream) {
+    const char *const f = "cusPoseMatcherRun";
+    CUS_TRY(cusi_checkFields(f, "frame", frame));
+    CUSI_REQUIRE(frame->space == m->space, CUS_ERROR_SPACE, "%s: frame is in %s memory, expected %s like the matcher", f,
+                 frame->space == CUS_DEVICE ? "device" : "host", m->space == CUS_DEVICE ? "device" : "host");
+    CUS_TRY(cusi_checkInput(f, "frame", frame, CUSI_TYPES(CUS_8UC1)));
+    CUSI_REQUIRE(frame->rows == m->rows && frame->cols == m->cols, CUS_ERROR_SIZE,
+                 "%s: frame is %d x %d (rows x cols), expected %d x %d like the matcher", f, frame->rows, frame->cols,
+                 m->rows, m->cols);
+    if (m->space == CUS_DEVICE)
+        CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
+    const cusStatus status = search(m, frame, stream);
+    if (m->space == CUS_HOST)
+        pose_host_end(m);
+    return status;
 }
 
 cusStatus cusPoseMatcherRun(cusPoseMatcher *matcher, const cusMat *frame, cusStream stream) {

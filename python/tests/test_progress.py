@@ -19,7 +19,7 @@ import cusight
 class Slow:
     """A call that takes a few tenths of a second, or as many seconds as wanted."""
 
-    def __init__(self, iterations: int = 300) -> None:
+    def __init__(self, iterations: int = 3000) -> None:
         self.holes = numpy.zeros((2000, 2000), numpy.uint16)
         self.holes[0, 0] = 60000
         self.iterations = iterations

@@ -438,7 +438,7 @@ class AskedWork {
         cusight::check(cusMatCreate(&holes_, 2000, 2000, CUS_16UC1, CUS_HOST));
         cusight::check(cusMatSetZero(&holes_, nullptr));
         *static_cast<uint16_t *>(holes_.data) = 60000;
-        options_.fill = CUS_FILL_RELAX, options_.iterations = 300, options_.tolerance = 0;
+        options_.fill = CUS_FILL_RELAX, options_.iterations = 3000, options_.tolerance = 0;
     }
     void run() { cusight::check(cusStereoFill(&holes_, &filled_, &options_, nullptr)); }
 

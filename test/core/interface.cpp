@@ -345,6 +345,15 @@ class Interface : public testing::Test {
                 },
                 "representations[0].");
         }
+        cusEventFilterOptions moving = cusEventFilterDefaults();
+        moving.width = 24, moving.height = 16, moving.region_width = moving.region_height = 4;
+        for (const char *const function : {"cusEventFramesOpen", "cusEventFramesOpenReader"})
+            use("cusEventFilterOptions", function, moving, [=](const cusEventFilterOptions *filter) {
+                cusEventFramesOptions o = cusEventFramesDefaults();
+                o.filter = filter;
+                const bool of_reader = std::string(function) == "cusEventFramesOpenReader";
+                return frames(of_reader, &o, nullptr, nullptr, [](cusEventFrames *) { return CUS_OK; });
+            });
         use("cusEventReaderOptions", "cusEventFramesOpen", cusEventReaderDefaults(), [](const cusEventReaderOptions *o) {
             return frames(false, nullptr, nullptr, o, [](cusEventFrames *) { return CUS_OK; });
         });

@@ -152,6 +152,12 @@ std::vector<Call> poseMatcher(Kept &k) {
                  int found = 0;
                  return cusPoseMatcherGet(o, &match, 1, &found);
              }},
+            {"cusPoseMatcherNearest",
+             [=] {
+                 cusPoseMatch match;
+                 int found = 0;
+                 return cusPoseMatcherNearest(o, &match, &found);
+             }},
             {"cusPoseMatcherTemplate", [=, &window, &mask] { return cusPoseMatcherTemplate(o, 1, 0, &window, &mask); }},
             {"cusPoseMatcherGrid", [=] {
                  int angles = 0, scales = 0;

@@ -240,9 +240,11 @@ CUDA_CALL(cudaStreamGetId, (cudaStream_t s, unsigned long long *id), (s, id), *i
 CUDA_CALL(cudaStreamGetDevice, (cudaStream_t s, int *device), (s, device), *device = 0)
 #endif
 CUDA_CALL(cudaStreamSynchronize, (cudaStream_t s), (s), )
+CUDA_CALL(cudaStreamQuery, (cudaStream_t s), (s), )
 CUDA_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned flags), (s, e, flags), )
 CUDA_CALL(cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s), )
 CUDA_CALL(cudaEventSynchronize, (cudaEvent_t e), (e), )
+CUDA_CALL(cudaEventQuery, (cudaEvent_t e), (e), )
 CUDA_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t a, cudaEvent_t b), (ms, a, b), *ms = 1)
 CUDA_CALL(cudaDeviceSynchronize, (void), (), )
 CUDA_CALL(cudaStreamIsCapturing, (cudaStream_t s, cudaStreamCaptureStatus *status), (s, status),

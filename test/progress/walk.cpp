@@ -5,31 +5,28 @@
 #include "cusight/pose.h"
 #include "cusight/stereo.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 #include <cmath>
 #include <thread>
+
+extern "C" __attribute__((weak)) void omp_set_num_threads(int); // libgomp is not linked to all builds
+extern "C" __attribute__((weak)) int omp_get_max_threads();
 
 namespace progress_test {
 
 namespace {
 
-// Sets the number of OpenMP threads while it exists.
+// Sets the number of threads while it exists.
 class Threads {
   public:
     explicit Threads(int n) {
-#ifdef _OPENMP
-        before_ = omp_get_max_threads();
-        omp_set_num_threads(n);
-#else
-        (void)n;
-#endif
+        if (omp_set_num_threads) {
+            before_ = omp_get_max_threads();
+            omp_set_num_threads(n);
+        }
     }
     ~Threads() {
-#ifdef _OPENMP
-        omp_set_num_threads(before_);
-#endif
+        if (omp_set_num_threads)
+            omp_set_num_threads(before_);
     }
 
   private:

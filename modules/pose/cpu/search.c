@@ -356,7 +356,6 @@ cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBes
         if (m->level[l].rows > 0 && m->level[l].cols > 0)
             pose_fillPlane(&m->level[l], &host->planes[l], frame, host->sums, host->threads);
     if (count == 0) {
-        pose_newFrame(host->transforms);
         host->work = 0;
         memset(host->known, 0, (size_t)pose_count(m) * sizeof *host->known);
     }
@@ -430,6 +429,10 @@ cusStatus pose_host_create(const char *function, cusPoseMatcher *m) {
                    allocateTests(m, host);
     CUSI_REQUIRE(ok, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     return CUS_OK;
+}
+
+void pose_host_end(cusPoseMatcher *m) {
+    pose_endFrame(((PoseHost *)m->state)->transforms);
 }
 
 void pose_host_destroy(cusPoseMatcher *m) {

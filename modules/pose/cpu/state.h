@@ -79,8 +79,8 @@ PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, PoseArea area
 /* transforms.c: all positions of a pose at once. NULL if rounding could reach one half, or out of memory. */
 PoseTransforms *pose_createTransforms(const cusPoseMatcher *m, int threads);
 void pose_destroyTransforms(PoseTransforms *transforms);
-/* Forgets the last frame. */
-void pose_newFrame(PoseTransforms *transforms);
+/* Forgets the frame, and frees the memory that it has taken. */
+void pose_endFrame(PoseTransforms *transforms);
 /* Whether all threads transform one pose, called from none of them, instead of each its own. Also without transforms. */
 int pose_sharesTransforms(const PoseTransforms *transforms);
 /* The estimated time of a pose; infinite without transforms. */

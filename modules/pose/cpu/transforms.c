@@ -99,13 +99,7 @@ static void releasePlace(Place *p) {
 }
 
 void pose_destroyTransforms(PoseTransforms *t) {
-    for (int i = 0; t && t->places && i < t->count; ++i)
-        releasePlace(&t->places[i]);
-    if (!t)
-        return;
-    free(t->places);
-    match_fft_destroy(t->fft);
-    free(t->frame);
+    pose_endFrame(t);
     free(t);
 }
 
@@ -165,9 +159,18 @@ static int fillFrame(const cusPoseMatcher *m, PoseTransforms *t) {
     return t->is_filled = 1;
 }
 
-void pose_newFrame(PoseTransforms *t) {
-    if (t)
-        t->is_filled = 0;
+void pose_endFrame(PoseTransforms *t) {
+    for (int i = 0; t && t->places && i < t->count; ++i)
+        releasePlace(&t->places[i]);
+    if (!t)
+        return;
+    free(t->places);
+    match_fft_destroy(t->fft);
+    free(t->frame);
+    t->places = NULL;
+    t->fft = NULL;
+    t->frame = NULL;
+    t->is_filled = 0;
 }
 
 /* ---- Poses --------------------------------------------------------------------------------------------------------------- */
