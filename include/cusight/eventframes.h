@@ -28,13 +28,13 @@ typedef struct cusEventFramesOptions {
     cusSpace compute;       /* CUS_HOST (default) or CUS_DEVICE: the calling thread's current device */
     cusSpace deliver;       /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
     size_t batch_windows;   /* windows of a batch, 1..4096; the last has what is left. 0 (default): 16 MiB of frames */
-    uint64_t
-        first_window; /* default 0. Only windows first_window .. end_window - 1 are made, counted from the first event read */
+    /* Only windows first_window .. end_window - 1 are made, counted from the first event that is read. Default 0 */
+    uint64_t first_window;
     uint64_t end_window; /* default 0: no end */
-    /* Only events with from <= t < to, in microseconds; windows count from the first of them. Default INT64_MIN and INT64_MAX: all. */
-    int64_t from, to;
-    const cusEventFilterOptions
-        *filter;          /* NULL (default), or what decides which events stay and moves them; read by Open only */
+    int64_t from;        /* only events with t >= from, microseconds; windows count from the first. Default INT64_MIN */
+    int64_t to;          /* only events with t < to, microseconds. Default INT64_MAX */
+    /* NULL (default), or what decides which events stay and moves them; read by Open only */
+    const cusEventFilterOptions *filter;
     size_t max_events;    /* as for cusEventPipelineOptions, default 0 */
     uint64_t max_gap;     /* likewise, default 0 */
     uint64_t reserved[8]; /* 0: for later options */

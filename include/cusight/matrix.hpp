@@ -41,6 +41,7 @@ class Progress {
     // call throws Error with CUS_ERROR_CANCELLED. What it throws ends the call too, which throws it.
     using Function = std::function<bool(double done, double seconds_left)>;
 
+    // Sets it for the calling thread.
     explicit Progress(Function function) : function_(std::move(function)), outer_(current()) {
         set(this);
         current() = this;

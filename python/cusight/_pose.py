@@ -138,7 +138,7 @@ class PoseMatcher(Closeable):
 
         return numpy.frombuffer(self._core.get(), pose_dtype())
 
-    def nearest(self) -> NDArray[Any]:
+    def nearest(self) -> Hits:
         """The best match of the last run or, where nothing reaches `score_limit`, the best of the positions that were tried first: an
         array as `matches` returns it, of one element, or of none if nothing was tried."""
         import numpy
