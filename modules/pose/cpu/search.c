@@ -204,7 +204,7 @@ static void guessAll(Search *s) {
     cusi_part(s->progress, 0.1, pose_count(s->m));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < pose_count(s->m); ++i) {
-        host->guesses[i] = (PoseGuess){.row = -1};
+        host->guesses[i] = (PoseGuess){.pose = i, .row = -1};
         if (cusi_step(s->progress, 1))
             continue;
         const Pose *const p = &s->m->poses[i];
