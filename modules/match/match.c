@@ -7,6 +7,7 @@
 #include "match/fft/fft.h"
 #include "progress.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,7 @@ void match_chooseSamples(const MatchModel *m, MatchMask mask, uint32_t *samples)
 
 /* Prepares everything from a tight host copy of the templates. */
 static cusStatus prepare(const char *f, cusMatcher *made, const void *data, MatchMask mask, cusStream stream) {
+    assert(data);
     MatchModel *m = &made->model;
     const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels;
     MatchTemplate *sums = calloc((size_t)m->templates, sizeof *sums);
@@ -161,8 +163,8 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, Matc
     for (int k = 0; k < m->templates && status == CUS_OK; ++k, cusi_step(progress, 1)) {
         const char *one = (const char *)data + (size_t)k * bytes;
         int finite = 1;
-        for (size_t i = 0; i < elements; ++i)
-            finite &= isfinite(match_element(one, m->integer, i)) != 0;
+        for (size_t i = 0; i < elements && !m->integer; ++i)
+            finite &= isfinite(match_element(one, 0, i)) != 0;
         if (!finite) {
             status = cusi_fail(CUS_ERROR_VALUE, "%s: templates[%d] holds NaN or infinity, expected finite values", f, k);
             break;

@@ -211,7 +211,8 @@ static void guessAll(Search *s) {
         const About about = {s, i, cell};
         const int cols = (pose_positionCols(s->m, p) + cell - 1) / cell;
         const PoseArea all = {0, cellRows(s->m, i), step, 0, cols};
-        addWork(s, POSE_GUESS_COST * guides * (all.bottom / step) * ((cols + POSE_STRIP - 1) / POSE_STRIP));
+        const int64_t strips = (int64_t)(all.bottom / step) * ((cols + POSE_STRIP - 1) / POSE_STRIP);
+        addWork(s, POSE_GUESS_COST * guides * (double)strips);
         host->guesses[i] = pose_guess(s->m, i, 0, all, guides, skips, &about);
     }
     qsort(host->guesses, (size_t)pose_count(s->m), sizeof *host->guesses, byCost);
