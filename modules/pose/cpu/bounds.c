@@ -137,7 +137,8 @@ int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tes
         left = countAlive(alive, lanes);
         k += count;
     }
-    *spent += POSE_BOUND_COST * k * ((lanes + POSE_GROUP - 1) / POSE_GROUP);
+    const int groups = (lanes + POSE_GROUP - 1) / POSE_GROUP;
+    *spent += POSE_BOUND_COST * k * groups;
     return left;
 }
 
