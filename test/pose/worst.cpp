@@ -51,7 +51,8 @@ class PoseWorst : public testing::Test {
   protected:
     void create(const PosePicture &picture, const PosePicture &templ, cusMatchMethod method, double limit = NAN,
                 int matches = 1) {
-        frame_ = view(picture);
+        picture_ = picture;
+        frame_ = view(picture_);
         const cusMat mat = view(templ);
         cusPoseOptions options = cusPoseDefaults();
         options.method = method;
@@ -59,6 +60,7 @@ class PoseWorst : public testing::Test {
         options.score_limit = limit;
         options.max_matches = matches;
         options.min_distance = 8;
+        cusPoseMatcherDestroy(matcher); // that of an earlier picture
         CUS_ASSERT_OK(cusPoseMatcherCreate(&matcher, &mat, picture.rows, picture.cols, &options, nullptr));
         host = static_cast<PoseHost *>(static_cast<cusPoseMatcher *>(matcher)->state);
     }
@@ -100,6 +102,7 @@ class PoseWorst : public testing::Test {
     PoseHost *host = nullptr;
 
   private:
+    PosePicture picture_{0, 0, {}}; // frame_ is a view of it
     cusMat frame_ = CUS_MAT_INIT;
 };
 

@@ -7,6 +7,7 @@
 #include "cusight/events.h"
 
 #include <memory>
+#include <utility>
 
 using namespace progress_test;
 using eventio_test::Events;
@@ -418,12 +419,15 @@ TEST(Cancelling, FrameWriterWrite) {
         std::mt19937_64 random(13);
         frames->set(support::randomBytes(6 * 40 * 50, random).data());
         const std::string path = *folder / "f.h5";
-        const auto writer = std::make_shared<cusFrameWriter *>();
+        const std::shared_ptr<cusFrameWriter *> writer(new cusFrameWriter *(nullptr), [](cusFrameWriter **w) {
+            cusFrameWriterDiscard(*w);
+            delete w;
+        });
         CUS_EXPECT_OK(cusFrameWriterCreate(writer.get(), path.c_str(), 40, 50, CUS_8UC1));
         CUS_EXPECT_OK(cusFrameWriterWrite(*writer, &frames->mat));
         return Work{[=] { return cusFrameWriterWrite(*writer, &frames->mat); },
                     [=, keep = folder] {
-                        CUS_EXPECT_OK(cusFrameWriterFinish(*writer));
+                        CUS_EXPECT_OK(cusFrameWriterFinish(std::exchange(*writer, nullptr)));
                         return eventio_test::load(path);
                     }};
     });
