@@ -79,8 +79,8 @@ cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *wind
     int64_t origin = 0; /* device, by duration */
     if (by_duration && events->count > 0) {
         if (events->space == CUS_DEVICE)
-            CUS_TRY(CUSI_BACKEND(function, CUS_DEVICE, CUS_OK,
-                                 CUSI_LONG(function, events_cuda_extent(events, &origin, &extent, stream))));
+            CUS_TRY(CUSI_LONG(function, CUSI_BACKEND(function, CUS_DEVICE, CUS_OK,
+                                                     events_cuda_extent(events, &origin, &extent, stream))));
         else
             extent = (uint64_t)events->t[events->count - 1] - (uint64_t)events->t[0] + 1;
         CUSI_REQUIRE(extent - 1 <= INT64_MAX, CUS_ERROR_VALUE,
