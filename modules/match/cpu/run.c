@@ -43,8 +43,8 @@ static void runFrame(cusMatcher *matcher, const cusMat *frame, cusMat *scores) {
         match_scoreBlock(matcher, frame, scores, errors, &block);
     }
     for (int k = 0; k < m->count && !cusi_isCancelled(host->progress); ++k, cusi_step(host->progress, 2))
-        match_findMatches(matcher, frame, k,
-                          errors[k]); /* NOLINT(clang-analyzer-core.CallAndMessage): m->count of them are set */
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): all are set */
+        match_findMatches(matcher, frame, k, errors[k]);
 }
 
 /* The matcher of one frame of a batch: its templates, its rows of the results. */
