@@ -47,9 +47,9 @@ CUS_API cusEventFramesOptions cusEventFramesDefaults(void);
 typedef struct cusEventFrames cusEventFrames;
 
 /* Opens the recording at `path` (`reader`: how to read it; NULL: defaults) for frames in `count` (1..8) representations. Reading starts at
- * once, on two threads. options NULL: defaults. All memory is allocated here: that of a cusEventPipeline and three pieces of the recording,
- * of 32 MiB each if they are bytes (EVT2, EVT2.1, EVT3, EVT4 and DAT without a filter, from and to; HDF5 likewise on a device, where a
- * cusEventDecoder can decode it), otherwise of 2^18 events.
+ * once, on two threads. options NULL: defaults. All memory is allocated here: that of a cusEventPipeline and three pieces of the recording.
+ * A piece has 32 MiB if the pipeline decodes the recording's bytes: EVT2, EVT2.1, EVT3, EVT4 and DAT without a filter, from and to, and on a
+ * device also HDF5 that a cusEventDecoder can decode. Otherwise it has 2^18 events.
  * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; SIZE: the recording does not have the sensor's size, and neither do the
  * options. */
 CUS_API cusStatus cusEventFramesOpen(cusEventFrames **frames, const char *path, const cusEventReaderOptions *reader,

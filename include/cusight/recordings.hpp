@@ -232,7 +232,7 @@ class EventReader {
 //       use(*batch);
 class EventFrames {
   public:
-    // Of a file.
+    // Makes those of the file at `path`.
     EventFrames(const std::string &path, const std::vector<cusRepresentation> &representations,
                 const cusEventFramesOptions &options = cusEventFramesDefaults(),
                 const cusEventReaderOptions &reader = cusEventReaderDefaults()) {
@@ -241,7 +241,7 @@ class EventFrames {
                                  static_cast<int>(representations.size()), &options));
         handle_.reset(made);
     }
-    // Of an open reader, from its place on. The reader must outlive the object, and nothing else may use it meanwhile.
+    // Makes those of an open reader, from its place on. The reader must outlive the object, and nothing else may use it meanwhile.
     EventFrames(const EventReader &reader, const std::vector<cusRepresentation> &representations,
                 const cusEventFramesOptions &options = cusEventFramesDefaults()) {
         cusEventFrames *made = nullptr;

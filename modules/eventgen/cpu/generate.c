@@ -109,7 +109,7 @@ static bool reserve(HostState *state, uint64_t count) {
 
 enum { ROWS_AT_ONCE = 4, ASKED_PIXELS = 64, ASKED_EVENTS = 1 << 16 };
 
-/* Of a pass over the frames. */
+/* How many steps a pass over the frames has. */
 static int64_t stepsOf(const cusEventGenerator *g, const EventgenBatch *batch) {
     return (int64_t)g->rows * g->cols * batch->count;
 }
