@@ -252,6 +252,8 @@ void events_host_destroy(cusEventStacker *stacker);
 /* spans: NULL unless a representation uses them. */
 cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             const cusEventSpan *spans, size_t window_count, cusMat *frames);
+/* Normalizes the frames of a window that has events, on so many threads. cpu/normalize.c */
+void events_host_normalize(const cusEventStacker *stacker, cusMat *frames, size_t window, int threads);
 cusStatus events_host_skipped(cusEventStacker *stacker, uint64_t *skipped);
 
 cusStatus events_cuda_create(cusEventStacker *stacker);
