@@ -2,6 +2,7 @@
 #include "team.h"
 
 #include "host.h"
+#include "progress.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------------ */
@@ -30,16 +32,21 @@ static inline void pauseBriefly(void) {
 #endif
 }
 
-/* Waits until the gate's value is another one. */
+/* Waits until the gate's value is another one. A caller goes on asking whether its call is to end: the last item of a region may be a
+ * worker's. */
 static void waitWhile(Gate *gate, uint32_t value) {
+    CusiProgress *const progress = cusi_progress();
+    const struct timespec while_asking = {.tv_nsec = 20000000};
     for (int i = 0; i < LOOKS; ++i) {
         if (atomic_load_explicit(&gate->value, memory_order_acquire) != value)
             return;
         pauseBriefly();
     }
     atomic_fetch_add(&gate->asleep, 1);
-    while (atomic_load(&gate->value) == value)
-        (void)syscall(SYS_futex, &gate->value, FUTEX_WAIT_PRIVATE, value, NULL);
+    while (atomic_load(&gate->value) == value) {
+        (void)syscall(SYS_futex, &gate->value, FUTEX_WAIT_PRIVATE, value, progress->callback ? &while_asking : NULL);
+        (void)cusi_step(progress, 0);
+    }
     atomic_fetch_sub(&gate->asleep, 1);
 }
 

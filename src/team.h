@@ -36,7 +36,8 @@ void cusi_teamEndLoop(void);
 void cusi_teamParallelLoop(void (*body)(void *), void *data, unsigned threads, long first, long end, long step, long chunk,
                            unsigned flags);
 
-/* `critical` (of any name), and `atomic` without an instruction for it. */
+/* `critical`, for which all names share a lock, and `atomic` without an instruction for it. Within both nothing may take long, or ask
+ * a callback (progress.h), which may call the library. */
 void cusi_teamEnter(void **name);
 void cusi_teamLeave(void **name);
 void cusi_teamEnterAtomic(void);

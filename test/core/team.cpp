@@ -2,6 +2,7 @@
 #include "eventio/support.hpp"
 
 #include "host.h"
+#include "progress.h"
 
 #include <atomic>
 #include <chrono>
@@ -44,6 +45,26 @@ TEST(Team, NumbersAndBarriers) {
     EXPECT_EQ(early, 0) << "threads that passed a barrier before another one had come";
     EXPECT_EQ(cusi_teamSize(), 1) << "outside";
     EXPECT_EQ(cusi_teamNumber(), 0);
+}
+
+// The last item of a region may be a worker's: its caller goes on asking whether the call is to end.
+TEST(Team, CallerAsksWhileItWaits) {
+    std::atomic<bool> begun{false}, asked{false};
+    const auto ask = [](void *user, double, double) {
+        *static_cast<std::atomic<bool> *>(user) = true;
+        return 0;
+    };
+    CUS_ASSERT_OK(cusi_setProgress(ask, &asked, 0));
+    cusi_longBegin("test");
+    region(2, [&] {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        begun = begun || cusi_teamNumber() == 1;
+        while (!(cusi_teamNumber() == 1 ? asked : begun) && std::chrono::steady_clock::now() < end)
+            std::this_thread::yield();
+    });
+    EXPECT_TRUE(asked);
+    CUS_EXPECT_OK(cusi_longEnd(CUS_OK));
+    CUS_EXPECT_OK(cusSetProgress(nullptr, nullptr));
 }
 
 // Each iteration of a dynamic loop runs once, whatever its direction and step, and two loops in one region.

@@ -4,6 +4,7 @@
 #include "pose/cpu/state.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,8 +31,9 @@ struct PoseTransforms {
     int team;       /* threads that share a pose; 1: each has its own */
     int count;      /* places */
     int is_filled;  /* the spectra are those of the frame */
-    MatchFft *fft;  /* of the frame */
-    double *frame;  /* spectra: of I^2, then of I, or -2 I for SQDIFF; scaled */
+    pthread_mutex_t filling;
+    MatchFft *fft; /* of the frame */
+    double *frame; /* spectra: of I^2, then of I, or -2 I for SQDIFF; scaled */
     size_t spectrum;
     Place *places; /* made when first needed */
 };
@@ -82,6 +84,7 @@ PoseTransforms *pose_createTransforms(const cusPoseMatcher *m, int threads) {
                           .cols = cols,
                           .team = share ? threads : 1,
                           .count = share ? 1 : threads};
+    pthread_mutex_init(&t->filling, NULL);
     return t;
 }
 
@@ -100,6 +103,8 @@ static void releasePlace(Place *p) {
 
 void pose_destroyTransforms(PoseTransforms *t) {
     pose_endFrame(t);
+    if (t)
+        pthread_mutex_destroy(&t->filling);
     free(t);
 }
 
@@ -262,8 +267,11 @@ int pose_bestByTransforms(const cusPoseMatcher *m, PoseScratch *s, int pose, con
     const cusMatchMethod method = m->options.method;
     *best = (PoseBest){.n = 1, .pose = -1};
     int ok = t != NULL;
-#pragma omp critical(cusi_pose_frame)
-    ok = ok && fillFrame(m, t);
+    if (ok) { /* not `critical`: transforms ask the caller's callback, which may search for itself */
+        pthread_mutex_lock(&t->filling);
+        ok = fillFrame(m, t);
+        pthread_mutex_unlock(&t->filling);
+    }
     Place *const place = ok ? &t->places[t->count > 1 ? cusi_threadNumber() : 0] : NULL;
     if (!ok || !makePlace(t, planesOf(method), place)) {
         best->n = 0;
