@@ -127,7 +127,8 @@ TEST_P(EventFrames, OfEveryFormat) {
             if (!o.end_window) {
                 EXPECT_EQ(counts.events, events.size());
                 EXPECT_EQ(counts.read.events, events.size());
-                EXPECT_EQ(counts.bytes, counts.size);
+                if (format != CUS_EVENTS_M3ED && format != CUS_EVENTS_METAVISION) // whose chunks are not all of the file
+                    EXPECT_EQ(counts.bytes, counts.size);
             }
             cusEventInfo info;
             CUS_ASSERT_OK(cusEventFramesInfo(frames, &info));
