@@ -85,8 +85,8 @@ CUS_API cusStatus cusEventFramesInfo(const cusEventFrames *frames, cusEventInfo 
 typedef struct cusEventFramesCounts {
     uint64_t windows; /* given by cusEventFramesNext so far */
     uint64_t events;  /* up to the end of the last of them; after the end: all of from .. to that the filter has kept */
-    uint64_t
-        bytes; /* read so far, ahead of the windows: of HDF5 its chunks, which are not all of it; 0 if it is read as events */
+    /* Read so far, ahead of the windows: of HDF5 its chunks, which are not all of the file. 0 if it is read as events */
+    uint64_t bytes;
     uint64_t size;        /* of the recording in all; 0 if it is read as events */
     uint64_t skipped;     /* after the end, otherwise 0: events outside the frame, as cusEventStackerSkipped */
     cusEventCounts read;  /* events: read so far, ahead of the windows. Bytes: after the end, otherwise 0 */
