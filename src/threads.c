@@ -91,8 +91,11 @@ static void readQuota(void) {
     quota = cusi_quotaOf("/proc/self/cgroup", "/sys/fs/cgroup");
 }
 
+/* LLVM's runtime with a tool for measuring or checking (OMPT) reads the record of the first thread that used OpenMP in every
+   critical section, also after that thread has ended. So the thread that loads the library is the first. */
 __attribute__((constructor)) static void noteDefault(void) {
-    at_loading = getenv("OMP_NUM_THREADS") ? 0 : omp_get_max_threads();
+    const int offered = omp_get_max_threads();
+    at_loading = getenv("OMP_NUM_THREADS") ? 0 : offered;
 }
 
 int cusi_maxThreads(void) {

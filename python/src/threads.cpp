@@ -65,7 +65,7 @@ void raisePending() {
 }
 
 nb::object setProgress(nb::object function) {
-    const nb::object before = asked ? nb::steal(asked) : nb::none();
+    nb::object before = asked ? nb::steal(asked) : nb::none();
     asked = function.is_none() ? nullptr : function.release().ptr();
     return before;
 }

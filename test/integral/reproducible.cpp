@@ -4,6 +4,7 @@
 #include "integral/backend.h"
 
 #include <limits>
+#include <thread>
 
 // Weak: a library without OpenMP lacks them.
 extern "C" __attribute__((weak)) void omp_set_num_threads(int);
@@ -339,6 +340,17 @@ TEST(IntegralReproducibleHost, EveryPathAndNumberOfThreads) {
     }
     if (omp_set_num_threads)
         omp_set_num_threads(threads);
+}
+
+// The thread that made the first call has ended when the main thread makes its first (src/threads.c says what failed then).
+TEST(IntegralReproducibleHost, FirstCallerMayEnd) {
+    const std::vector<float> src(64, 1.5f);
+    TestMat in(8, 8, CUS_32FC1, CUS_HOST, {}, src.data()), sum(9, 9, CUS_64FC1, CUS_HOST);
+    const cusIntegralOptions options = reproducible();
+    const auto run = [&] { CUS_EXPECT_OK(cusIntegral(&in.mat, &sum.mat, nullptr, &options, nullptr)); };
+    std::thread(run).join();
+    run();
+    EXPECT_EQ(sum.get<double>().back(), 96);
 }
 
 } // namespace
