@@ -170,7 +170,9 @@ TEST_P(Misuse, ChecksTakeLessThanAMicrosecond) {
         best = std::min(best, taken.count() / CALLS);
     }
     std::printf("object and four matrices: %.0f ns a call\n", best);
+#ifndef CUSI_SANITIZE
     EXPECT_LT(best, 1000);
+#endif
     cusi_guardRelease(&guard);
 }
 

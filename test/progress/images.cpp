@@ -178,7 +178,7 @@ TEST(Cancelling, PoseMatcherRun) {
 
 // A pair of features and what is made of it.
 struct Pair {
-    enum { ROWS = 500, COLS = 300 };
+    enum { ROWS = 500, COLS = 110 };
     Pair() : left(ROWS, COLS, CUS_8UC1, CUS_HOST), right(ROWS, COLS, CUS_8UC1, CUS_HOST), options(cusStereoDefaults()) {
         left.set(noise(ROWS * COLS, 5).data());
         right.set(noise(ROWS * COLS, 6).data());
