@@ -35,9 +35,14 @@ typedef struct cusEventFramesOptions {
     int64_t to;          /* only events with t < to, microseconds. Default INT64_MAX */
     /* NULL (default), or what decides which events stay and moves them; read by Open only */
     const cusEventFilterOptions *filter;
-    size_t max_events;    /* as for cusEventPipelineOptions, default 0 */
-    uint64_t max_gap;     /* likewise, default 0 */
-    uint64_t reserved[8]; /* 0: for later options */
+    size_t max_events; /* as for cusEventPipelineOptions, default 0 */
+    uint64_t max_gap;  /* likewise, default 0 */
+    /* Only the windows of shard number `shard`, 0 .. shards - 1, of `shards` (up to 2^20) about equal parts of the recording. All shards one
+     * after the other are the windows of the whole, whoever makes them; a shard may have none. Default 0, 0: all windows. Not with
+     * first_window and end_window */
+    uint64_t shard;
+    uint64_t shards;      /* see shard */
+    uint64_t reserved[6]; /* 0: for later options */
 } cusEventFramesOptions;
 
 /* The defaults named above. */
@@ -50,7 +55,12 @@ typedef struct cusEventFrames cusEventFrames;
  * once, on two threads. options NULL: defaults. All memory is allocated here: that of a cusEventPipeline and three pieces of the recording.
  * A piece has 32 MiB if the pipeline decodes the recording's bytes: EVT2, EVT2.1, EVT3, EVT4 and DAT without a filter, from and to, and on a
  * device also HDF5 that a cusEventDecoder can decode. Otherwise it has 2^18 events.
- * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; SIZE: the recording does not have the sensor's size, and neither do the
+ * With shards, Open finds where the shard begins. Its windows are those that begin in its part of the bytes (of HDF5 and packets: of the
+ * events), and it decodes nothing before that part, but scans all words up to the part's end, on all threads (cusEventReaderScan): N
+ * shards together N / 2 times the recording. Only with a filter, from, to or CUS_BAD_EVENTS_SKIP, where events have no fixed numbers, are
+ * the shards of equal numbers of events or of equal time; each then decodes the recording once to count them and again up to its part's
+ * end. Damage is reported by the first shard whose windows end there; those of later shards are not part of the whole then.
+ * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; VALUE: shard; SIZE: the recording does not have the sensor's size, and neither do the
  * options. */
 CUS_API cusStatus cusEventFramesOpen(cusEventFrames **frames, const char *path, const cusEventReaderOptions *reader,
                                      const cusRepresentation *representations, int count,

@@ -41,7 +41,7 @@ static size_t lowerBound(const int64_t *t, size_t count, int64_t time) {
     return first;
 }
 
-static cusStatus readEvents(cusEventFrames *f, Piece *piece) {
+cusStatus eventframes_readEvents(cusEventFrames *f, Piece *piece) {
     uint16_t *x = piece->column[0].data, *y = piece->column[1].data;
     uint8_t *p = piece->column[2].data;
     int64_t *t = piece->column[3].data;
@@ -79,7 +79,7 @@ void *eventframes_readAhead(void *frames) {
         pthread_mutex_unlock(&f->lock);
         if (!wanted)
             break;
-        piece->damage = f->decodes ? readBytes(f, piece) : readEvents(f, piece);
+        piece->damage = f->decodes ? readBytes(f, piece) : eventframes_readEvents(f, piece);
         if (piece->damage != CUS_OK) {
             (void)cusi_renamed("cusEventFramesNext", piece->damage);
             strncpy(piece->message, cusLastError(), sizeof piece->message - 1);

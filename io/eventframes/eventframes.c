@@ -57,6 +57,23 @@ static void keep(cusEventFrames *f, cusStatus status, const char *message) {
     strncpy(f->message, message ? message : cusLastError(), sizeof f->message - 1);
 }
 
+/* Whether later events change nothing. read: how many events have been. */
+static int hasEnough(const cusEventFrames *f, const cusEventPipelineCounts *counts, uint64_t read) {
+    const cusEventFramesOptions *o = &f->options;
+    const uint64_t events = f->first_event + read, last = o->end_window - 1, stride = eventframes_stride(&o->windowing);
+    if (!o->end_window || events < f->until)
+        return 0;
+    if (o->windowing.unit == CUS_WINDOW_DURATION && !f->has_mark) /* whose origin is the pipeline's */
+        return counts->complete;
+    if (o->end_window <= o->first_window)
+        return 1;
+    const uint64_t start = stride && last > INT64_MAX / stride ? INT64_MAX : last * stride,
+                   end = start + o->windowing.length;
+    if (o->windowing.unit == CUS_WINDOW_COUNT)
+        return events >= end;
+    return counts->last_time >= f->origin && (uint64_t)counts->last_time - (uint64_t)f->origin >= end;
+}
+
 /* Makes frames of all pieces; what fails is in f->status. */
 static void makeFrames(cusEventFrames *f) {
     if (f->device >= 0)
@@ -72,7 +89,7 @@ static void makeFrames(cusEventFrames *f) {
         last = piece->last || f->status != CUS_OK;
         if (f->options.end_window) {
             keep(f, cusEventPipelineQuery(f->pipeline, &counts), NULL);
-            last = last || counts.complete;
+            last = last || hasEnough(f, &counts, counts.events - before.events);
         }
         pthread_mutex_lock(&f->lock);
         ++f->taken;
@@ -81,8 +98,12 @@ static void makeFrames(cusEventFrames *f) {
     }
     keep(f, cusEventPipelineQuery(f->pipeline, &counts), NULL);
     const int64_t last_time = counts.last_time;
+    const int has_enough = hasEnough(f, &counts, counts.events - before.events);
     keep(f, cusEventPipelineFlush(f->pipeline), NULL);
     keep(f, cusEventPipelineQuery(f->pipeline, &counts), NULL);
+    if ((f->status == CUS_ERROR_FORMAT || f->status == CUS_ERROR_TRUNCATED || f->status == CUS_ERROR_IO) &&
+        has_enough) /* damage behind what is wanted */
+        f->status = CUS_OK;
     pthread_mutex_lock(&f->lock);
     f->counts.last_time = last_time;
     f->counts.events = counts.events - before.events;
@@ -119,6 +140,12 @@ static cusStatus requireOwner(const cusEventFrames *f, const char *function) {
     return CUS_OK;
 }
 
+cusStatus eventframes_createFilter(cusEventFrames *f) {
+    cusEventFilterDestroy(f->filter);
+    f->filter = NULL;
+    return f->options.filter ? cusEventFilterCreate(&f->filter, &f->filter_options) : CUS_OK;
+}
+
 /* ---- Open and close ------------------------------------------------------------------------------------------------ */
 
 /* Whether a decoder takes the recording's bytes, from where the reader is: everywhere those of words; chunks only on a device, since
@@ -131,10 +158,13 @@ static int decodes(cusEventFrames *f, cusEventDecoderOptions *decoder, cusEventD
     return f->reader->index == (chunks ? f->reader->mark : state->index) && (!chunks || f->options.compute == CUS_DEVICE);
 }
 
-/* Goes to the first event that is read as such. */
-static cusStatus seek(cusEventFrames *f) {
+cusStatus eventframes_seek(cusEventFrames *f) {
     const cusEventFramesOptions *o = &f->options;
-    const uint64_t stride = o->windowing.stride ? o->windowing.stride : o->windowing.length;
+    const uint64_t stride = eventframes_stride(&o->windowing);
+    if (f->has_mark) {
+        f->first_event = f->mark.index;
+        return cusEventReaderSeekMark(f->reader, &f->mark);
+    }
     if (o->from != INT64_MIN)
         return cusEventReaderSeekTime(f->reader, o->from, NULL);
     if (!o->filter && o->windowing.unit == CUS_WINDOW_COUNT && stride > 0 &&
@@ -150,10 +180,14 @@ static cusStatus createPipeline(cusEventFrames *f, const cusRepresentation *repr
     const cusEventFramesOptions *o = &f->options;
     cusEventDecoderOptions decoder;
     cusEventDecoderState state;
-    f->decodes = decodes(f, &decoder, &state);
-    cusStatus status = f->decodes ? CUS_OK : seek(f);
+    cusStatus status = f->has_mark ? cusEventReaderSeekMark(f->reader, &f->mark) : CUS_OK;
+    f->decodes = status == CUS_OK && decodes(f, &decoder, &state);
+    if (status == CUS_OK && !f->decodes)
+        status = eventframes_seek(f);
     if (status != CUS_OK)
         return cusi_renamed(function, status);
+    if (f->decodes && f->has_mark)
+        f->first_event = state.index;
     const cusEventPipelineOptions options = {.windowing = o->windowing,
                                              .first_window = o->first_window,
                                              .end_window = o->end_window,
@@ -163,6 +197,7 @@ static cusStatus createPipeline(cusEventFrames *f, const cusRepresentation *repr
                                              .batch_windows = o->batch_windows,
                                              .max_gap = o->max_gap,
                                              .first_event = f->first_event,
+                                             .origin = f->origin,
                                              .decoder = f->decodes ? &decoder : NULL,
                                              .whole_batches = 1};
     const int is_given = o->rows || o->cols;
@@ -202,12 +237,13 @@ static cusStatus open(cusEventFrames *f, const cusRepresentation *representation
     f->device = -1;
     if (f->options.compute == CUS_DEVICE)
         CUS_TRY(cusDeviceGet(&f->device));
-    if (f->options.filter) {
+    if (f->options.filter)
         f->filter_options = *f->options.filter;
-        const cusStatus status = cusEventFilterCreate(&f->filter, &f->filter_options);
-        if (status != CUS_OK)
-            return cusi_renamed(function, status);
-    }
+    cusStatus status = eventframes_createFilter(f);
+    if (status == CUS_OK)
+        status = eventframes_takeShard(f);
+    if (status != CUS_OK)
+        return cusi_renamed(function, status);
     CUS_TRY(createPipeline(f, representations, count));
     for (int k = 0; k < EVENTFRAMES_PIECES; ++k)
         CUS_TRY(eventframes_createPiece(f, &f->pieces[k], f->options.compute == CUS_DEVICE));
@@ -248,7 +284,7 @@ cusStatus cusEventFramesOpen(cusEventFrames **frames, const char *path, const cu
     CUSI_NOT_NULL(function, path);
     cusEventReader *opened;
     const cusStatus status = cusEventReaderOpen(&opened, path, reader);
-    return status == CUS_OK ? openFrames(frames, opened, opened, representations, count, options)
+    return status == CUS_OK ? CUSI_LONG(function, openFrames(frames, opened, opened, representations, count, options))
                             : cusi_renamed(function, status);
 }
 
@@ -259,7 +295,7 @@ cusStatus cusEventFramesOpenReader(cusEventFrames **frames, cusEventReader *read
     static const char function[] = "cusEventFramesOpenReader";
     CUSI_NOT_NULL(function, frames);
     CUSI_NOT_NULL(function, reader);
-    const cusStatus status = openFrames(frames, reader, NULL, representations, count, options);
+    const cusStatus status = CUSI_LONG(function, openFrames(frames, reader, NULL, representations, count, options));
     return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
 }
 
@@ -361,19 +397,13 @@ static cusStatus restart(cusEventFrames *f) {
     cusStatus status = cusEventPipelineFlush(f->pipeline); /* its sink does not wait now */
     if (status != CUS_OK && status != CUS_ERROR_TRUNCATED)
         return cusi_renamed(function, status);
-    if (f->filter) {
-        cusEventFilterDestroy(f->filter);
-        f->filter = NULL;
-        status = cusEventFilterCreate(&f->filter, &f->filter_options);
-    } else {
-        status = CUS_OK;
-    }
+    status = eventframes_createFilter(f);
     cusEventDecoderOptions decoder;
     cusEventDecoderState state;
     if (status == CUS_OK && f->decodes)
         status = cusEventReaderDecoder(f->reader, &decoder, &state);
     if (status == CUS_OK)
-        status = f->decodes ? cusEventDecoderSetState(cusEventPipelineDecoder(f->pipeline), &state) : seek(f);
+        status = f->decodes ? cusEventDecoderSetState(cusEventPipelineDecoder(f->pipeline), &state) : eventframes_seek(f);
     if (status != CUS_OK)
         return cusi_renamed(function, status);
     f->status = CUS_OK;

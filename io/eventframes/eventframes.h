@@ -1,4 +1,4 @@
-/* Frames of a recording: one thread reads ahead (ahead.c), another makes frames of what it has read and waits with each batch until the
+/* Frames of a recording, or of a shard of it (shard.c): one thread reads ahead (ahead.c), another makes frames of what it has read and waits with each batch until the
  * caller asks for it (eventframes.c). */
 #ifndef CUSI_EVENTFRAMES_H
 #define CUSI_EVENTFRAMES_H
@@ -37,6 +37,10 @@ struct cusEventFrames {
     cusEventPipeline *pipeline;
     int decodes;          /* the pipeline does; pieces are bytes */
     uint64_t first_event; /* number of the first that is read, from where reading starts */
+    int has_mark;         /* a shard: reading starts at `mark`, */
+    cusEventMark mark;
+    uint64_t until; /* goes on at least to this event, */
+    int64_t origin; /* and windows count from this time */
     pthread_t ahead, maker;
     int threads; /* that have been started */
 
@@ -54,6 +58,23 @@ struct cusEventFrames {
 
 /* Reads the recording into pieces until it ends, or is damaged, or nobody wants more. */
 void *eventframes_readAhead(void *frames);
+
+/* The next events of the recording, filtered. *piece is filled also if there is damage after them. */
+cusStatus eventframes_readEvents(cusEventFrames *f, Piece *piece);
+
+/* Goes to the first event that is read as such. */
+cusStatus eventframes_seek(cusEventFrames *f);
+
+/* Makes the filter new, if there is one. */
+cusStatus eventframes_createFilter(cusEventFrames *f);
+
+/* Sets what the options shard and shards leave to this object: first_window, end_window, mark, until and origin. Moves the reader. */
+cusStatus eventframes_takeShard(cusEventFrames *f);
+
+/* Never 0, unless the length is. */
+static inline uint64_t eventframes_stride(const cusWindowing *w) {
+    return w->stride ? w->stride : w->length;
+}
 
 /* Allocates a piece; `pinned`: page-locked. */
 cusStatus eventframes_createPiece(const cusEventFrames *f, Piece *piece, int pinned);

@@ -25,6 +25,7 @@ class FramesOptions(TypedDict, total=False):
     end_window: int
     max_events: int
     max_gap: int
+    shard: tuple[int, int] | None
 
 
 class Frames(Generic[FramesT]):
@@ -39,12 +40,17 @@ class Frames(Generic[FramesT]):
         first, end, most, gap = (integer("Recording.frames", name, arguments[name], 0, LONG) for name in names)
         if arguments["framework"] is not None:
             choice("Recording.frames", "framework", arguments["framework"], {"numpy": 0, "torch": 1, "cupy": 2})
+        shard, shards = arguments["shard"] or (0, 0)
+        for value in (shard, shards):
+            integer("Recording.frames", "shard", value, 0, LONG)
         cut: Windowing = arguments["windows"]
-        self._rest: tuple[Any, ...] = (cut._numbers(), first, end, arguments["device"], arguments["framework"], most, batch, gap)
+        self._rest: tuple[Any, ...] = (cut._numbers(), first, end, arguments["device"], arguments["framework"], most, batch, gap, shard, shards)
         self.windows = self._count_windows()
 
     def _count_windows(self) -> int | None:
         """How many windows there are, or None."""
+        if self._arguments["shard"]:
+            return None
         count = count_windows(self._recording, self._arguments["windows"], self._start)
         if count is None:
             return None

@@ -317,6 +317,7 @@ class Recording(Closeable):
         end_window: int = 0,
         max_events: int = 0,
         max_gap: int = 0,
+        shard: tuple[int, int] | None = None,
     ) -> Frames[Any]:
         """Frames of the recording from the place last sought (or the beginning), in batches.
 
@@ -325,9 +326,11 @@ class Recording(Closeable):
         shape: (rows, cols) of the frames; by default the sensor's.
         device: "cpu", "cuda" or "cuda:N": where frames are made, and stay.
         framework: "numpy", "torch" or "cupy"; by default NumPy on the CPU, else the one that is imported.
-        first_window, end_window: only these windows (a shard of the recording); 0: no end.
+        first_window, end_window: only these windows; 0: no end.
         max_events: largest number of events in a window by duration; 0: 4 Mi.
         max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
+        shard: (I, N): only the windows of the I-th of N about equal parts, I from 0, which is read from its own place. The N shards one
+            after the other are the windows of the whole recording, whoever makes them. Not after `seek`.
 
         EVT2, EVT2.1, EVT3, EVT4 and DAT from the beginning are decoded where frames are made, from the file's bytes, and so is HDF5 if
         frames are made on a GPU and its chunks are compressed by ECF (Metavision) or LZF (M3ED). If the recording is
@@ -348,6 +351,7 @@ class Recording(Closeable):
             "framework": framework,
             "max_events": max_events,
             "max_gap": max_gap,
+            "shard": shard,
         }
         return Frames(self, size, batch, arguments)
 

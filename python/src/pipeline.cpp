@@ -174,7 +174,7 @@ static int clear(PyObject *self) {
 // `reader`: nothing else may use it.
 static Frames *openFrames(nb::object reader, int rows, int cols, const nb::list &list, const nb::tuple &windowing,
                           uint64_t first_window, uint64_t end_window, const char *device, nb::handle framework,
-                          size_t max_events, size_t batch_windows, uint64_t max_gap) {
+                          size_t max_events, size_t batch_windows, uint64_t max_gap, uint64_t shard, uint64_t shards) {
     static constexpr char name[] = "Recording.frames";
     Call call(name);
     call.assume(parseDevice(name, device), Framework::NumPy);
@@ -189,6 +189,8 @@ static Frames *openFrames(nb::object reader, int rows, int cols, const nb::list 
     options.end_window = end_window;
     options.max_events = max_events;
     options.max_gap = max_gap;
+    options.shard = shard;
+    options.shards = shards;
     cusEventFrames *frames = nullptr;
     const Use<cusEventReader> use(nb::cast<Reader *>(reader)->handle);
     call.run(
@@ -236,7 +238,7 @@ void addPipeline(nb::module_ &module) {
     nb::class_<Frames>(module, "EventFrames")
         .def(nb::new_(&openFrames), nb::arg("reader"), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"),
              nb::arg("windowing"), nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), none("framework"),
-             nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"))
+             nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"), nb::arg("shard"), nb::arg("shards"))
         .def("close", [](Frames &self) { self.handle.close(); })
         .def("next", &next)
         .def("counts", &countsOfFrames);

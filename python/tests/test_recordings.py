@@ -107,6 +107,17 @@ def test_frames_are_those_of_the_whole(path, clean, windows):
         assert np.array_equal(np.concatenate([b.windows for b in described]), cusight.event_windows(clean.t, windows=windows))
 
 
+@pytest.mark.parametrize("windows", [700, "7ms", cusight.Windowing(500, 300)], ids=str)
+def test_shards_are_the_whole(path, clean, windows):
+    whole = cusight.stack_events(*clean, SHAPE, windows=windows)
+    with cusight.events.open(path) as recording:
+        parts = [recording.frames(windows=windows, shard=(i, 3), batch=4) for i in range(3)]
+        assert all(part.windows is None for part in parts)
+        assert np.array_equal(np.concatenate([batch for part in parts for batch in part]), whole)
+        with pytest.raises(ValueError, match="shard is 3, expected less than shards, 3"):
+            list(recording.frames(windows=windows, shard=(3, 3)))
+
+
 def test_frames_from_a_time(path, clean):
     start = int(clean.t[2000])
     first = int(np.searchsorted(clean.t, start))

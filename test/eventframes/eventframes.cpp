@@ -1,8 +1,5 @@
 // Frames of recordings by cusEventFrames: those that a pipeline makes of the same events.
-#include "eventio/support.hpp"
-#include "events/support.hpp"
-
-#include "cusight/eventframes.h"
+#include "eventframes/support.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -12,31 +9,15 @@
 
 namespace {
 
-using namespace eventio_test;
-using events::Collected;
+using namespace eventframes_test;
 using events::Pipeline;
-using events::repr;
 using events::slice;
-using reference::Events;
 
-constexpr int WIDTH = 64, HEIGHT = 40;
 constexpr cusEventFormat FORMATS[] = {CUS_EVENTS_EVT2, CUS_EVENTS_EVT3, CUS_EVENTS_DAT,
                                       CUS_EVENTS_M3ED, CUS_EVENTS_TEXT, CUS_EVENTS_METAVISION};
 
-using Frames = support::Owned<cusEventFramesClose>;
-
-class EventFrames : public support::SpaceTest {
+class EventFrames : public FramesTest {
   protected:
-    cusEventFramesOptions options(cusWindowUnit unit, uint64_t length, uint64_t stride = 0) const {
-        cusEventFramesOptions o = cusEventFramesDefaults();
-        o.compute = space();
-        o.windowing.unit = unit;
-        o.windowing.length = length;
-        o.windowing.stride = stride;
-        o.rows = HEIGHT;
-        o.cols = WIDTH;
-        return o;
-    }
     Folder at;
 };
 CUS_BOTH_SPACES(EventFrames);
@@ -52,27 +33,6 @@ std::string write(const std::string &path, cusEventFormat format, const Events &
         cusEventWriterWrite(writer, events.size(), events.x.data(), events.y.data(), events.p.data(), events.t.data()));
     CUS_EXPECT_OK(cusEventWriterFinish(writer));
     return path;
-}
-
-Events some(size_t n, std::mt19937_64 &random) {
-    return randomEvents(n, random, 1000, 2000, WIDTH, HEIGHT);
-}
-
-// All batches to the end, or to an error, which is returned. Each but the last has `batch` windows, if that is not 0.
-cusStatus collect(cusEventFrames *frames, Collected &to, size_t batch = 0) {
-    size_t last = batch;
-    for (;;) {
-        cusFrameBatch given;
-        const cusStatus status = cusEventFramesNext(frames, &given);
-        if (status != CUS_OK || given.count == 0)
-            return status;
-        if (batch) {
-            EXPECT_EQ(last, batch) << "before window " << given.first;
-            EXPECT_LE(given.count, batch);
-        }
-        last = given.count;
-        EXPECT_EQ(Collected::sink(&to, &given), CUS_OK);
-    }
 }
 
 // What a pipeline on the host makes of the same events.

@@ -4,6 +4,7 @@
 #include "eventio/support.hpp"
 
 #include "cusight/eventgen.h"
+#include "cusight/eventframes.h"
 #include "cusight/events.h"
 
 #include <memory>
@@ -327,6 +328,40 @@ TEST(Cancelling, EventReaderSeekIndex) {
 TEST(Cancelling, EventReaderSeekTime) {
     seeking("cusEventReaderSeekTime",
             [](Recording &r) { return cusEventReaderSeekTime(r.reader, r.events.t[390000], nullptr); });
+}
+
+// A shard is found by a scan, or by counting what a filter keeps. Afterwards it is found again.
+TEST(Cancelling, EventFramesOpenReader) {
+    for (const bool counts : {false, true})
+        for (const Format &f : {FORMATS[1], FORMATS[3]})
+            walk("cusEventFramesOpenReader", 1, After::SAME, [&] {
+                const auto r = std::make_shared<Recording>(f, 400000);
+                const auto window = std::make_shared<uint64_t>();
+                return Work{[=] {
+                                const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+                                cusEventFramesOptions o = cusEventFramesDefaults();
+                                o.windowing.length = 1000, o.shard = 1, o.shards = 3;
+                                o.from = counts ? r->events.t[10] : o.from;
+                                cusEventFrames *frames = nullptr;
+                                const cusStatus status = cusEventFramesOpenReader(&frames, r->reader, &histogram, 1, &o);
+                                if (status != CUS_OK)
+                                    return status;
+                                cusSetProgress(nullptr, nullptr);
+                                cusFrameBatch batch;
+                                CUS_EXPECT_OK(cusEventFramesNext(frames, &batch));
+                                *window = batch.first;
+                                cusEventFramesClose(frames);
+                                CUS_EXPECT_OK(cusEventReaderSeekIndex(r->reader, 0));
+                                return CUS_OK;
+                            },
+                            [=] {
+                                std::vector<uint8_t> result;
+                                append(result, std::vector<uint64_t>{*window});
+                                CUS_EXPECT_OK(r->read(100));
+                                append(result, r->out.bytes());
+                                return result;
+                            }};
+            });
 }
 
 TEST(Cancelling, EventReaderScan) {

@@ -7,7 +7,9 @@
 #include "event_words.h"
 #include "eventio/evt/words.h"
 #include "eventio/validate.h"
+#include "host.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A part's effect on the state of the decoder. */
@@ -23,7 +25,7 @@ typedef struct Part {
 } Part;
 
 #define UNSET UINT32_MAX
-enum { EVT3_X_LIMIT = 2 * CUSI_EVT3_BEYOND };
+enum { EVT3_X_LIMIT = 2 * CUSI_EVT3_BEYOND, SCAN_BYTES = EVENTIO_SCRATCH * sizeof(int64_t) };
 
 _Static_assert(sizeof(Part) <= sizeof(cusEventPart), "cusEventPart has no room");
 _Static_assert(sizeof(cusEventDecoderState) <= sizeof(cusEventMark), "cusEventMark has no room");
@@ -233,15 +235,17 @@ static size_t wholeBytes(const uint8_t *buffer, size_t n, size_t unit, int at_en
     return newline ? (size_t)(newline - buffer) + 1 : n;
 }
 
-static cusStatus scanBytes(const cusEventReader *reader, Part *part) {
-    uint8_t *buffer = (uint8_t *)reader->scratch.t;
-    const size_t capacity = EVENTIO_SCRATCH * sizeof *reader->scratch.t, unit = unitOf(reader->info.format);
-    CusiProgress *const progress = cusi_progress();
-    cusi_part(progress, 1, (int64_t)(part->last - part->first));
+/* Part number `number` of `parts`; `buffer` has room for SCAN_BYTES. From any thread; a cancel leaves the part as far as it is. */
+static cusStatus scanBytes(const cusEventReader *reader, uint64_t number, uint64_t parts, uint8_t *buffer,
+                           CusiProgress *progress, Part *part) {
+    const size_t unit = unitOf(reader->info.format);
+    *part = (Part){.first_high = -1, .last_high = -1, .early_low = UNSET, .low = UNSET, .y = UNSET, .vector_x = UNSET};
+    part->vector_p = UNSET;
+    CUS_TRY(cut(reader, number, parts, &part->first));
+    CUS_TRY(cut(reader, number + 1, parts, &part->last));
     for (uint64_t at = part->first; at < part->last;) {
-        CUS_TRY(cusi_proceed(progress));
         const uint64_t left = part->last - at;
-        const int64_t got = eventio_readAt(&reader->source, at, buffer, left < capacity ? (size_t)left : capacity);
+        const int64_t got = eventio_readAt(&reader->source, at, buffer, left < SCAN_BYTES ? (size_t)left : SCAN_BYTES);
         CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderScan: the file cannot be read at byte %llu",
                      (unsigned long long)at);
         if (got == 0) /* the file has become shorter since it was opened */
@@ -260,7 +264,8 @@ static cusStatus scanBytes(const cusEventReader *reader, Part *part) {
         else
             scanText(part, buffer, n);
         at += n ? n : (uint64_t)got;
-        cusi_step(progress, got);
+        if (cusi_step(progress, got))
+            break;
     }
     if (part->last_high < 0)
         part->early = part->events;
@@ -279,23 +284,57 @@ static cusStatus scan(cusEventReader *reader, uint64_t part, uint64_t parts, cus
     CUS_TRY(checkParts(function, parts));
     CUSI_REQUIRE(part < parts, CUS_ERROR_VALUE, "%s: part is %llu, expected less than parts, %llu", function,
                  (unsigned long long)part, (unsigned long long)parts);
-    Part p = {.first_high = -1, .last_high = -1, .early_low = UNSET, .low = UNSET, .y = UNSET, .vector_x = UNSET};
-    p.vector_p = UNSET;
+    Part found = {0};
     if (hasIndex(reader)) {
-        CUS_TRY(reader->methods->countEvents(reader, &p.events));
+        CUS_TRY(reader->methods->countEvents(reader, &found.events));
     } else {
-        CUS_TRY(cut(reader, part, parts, &p.first));
-        CUS_TRY(cut(reader, part + 1, parts, &p.last));
-        CUS_TRY(scanBytes(reader, &p));
+        CusiProgress *const progress = cusi_progress();
+        cusi_part(progress, 1, (int64_t)(reader->source.size / parts));
+        CUS_TRY(scanBytes(reader, part, parts, (uint8_t *)reader->scratch.t, progress, &found));
+        CUS_TRY(cusi_proceed(progress));
     }
     memset(summary, 0, sizeof *summary);
-    memcpy(summary, &p, sizeof p);
+    memcpy(summary, &found, sizeof found);
     return CUS_OK;
 }
 
 cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary) {
     CUSI_TRACE;
     CUSI_GUARDED("cusEventReaderScan", reader, NULL, CUSI_LONG("cusEventReaderScan", scan(reader, part, parts, summary)));
+}
+
+cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t parts, cusEventPart *summaries) {
+    if (hasIndex(reader)) {
+        Part found = {0};
+        CUS_TRY(reader->methods->countEvents(reader, &found.events));
+        memset(summaries, 0, (size_t)count * sizeof *summaries);
+        for (uint64_t k = 0; k < count; ++k)
+            memcpy(&summaries[k], &found, sizeof found);
+        return CUS_OK;
+    }
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)((double)reader->source.size * (double)count / (double)parts));
+    const int threads = cusi_threadsFor((size_t)count, 1);
+    uint8_t *const buffers = malloc((size_t)threads * SCAN_BYTES);
+    CUSI_REQUIRE(buffers, CUS_ERROR_NO_MEMORY, "cusEventReaderScan: no host memory");
+    uint64_t failed = UINT64_MAX;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+    for (int64_t k = 0; k < (int64_t)count; ++k) {
+        Part found;
+        if (cusi_isCancelled(progress))
+            continue;
+        const cusStatus status =
+            scanBytes(reader, (uint64_t)k, parts, buffers + (size_t)cusi_threadNumber() * SCAN_BYTES, progress, &found);
+        memset(&summaries[k], 0, sizeof summaries[k]);
+        memcpy(&summaries[k], &found, sizeof found);
+        if (status != CUS_OK)
+            __atomic_store_n(&failed, (uint64_t)k, __ATOMIC_RELAXED);
+    }
+    Part again; /* in this thread, for its message */
+    const cusStatus status = failed == UINT64_MAX ? CUS_OK : scanBytes(reader, failed, parts, buffers, progress, &again);
+    free(buffers);
+    CUS_TRY(status);
+    return cusi_proceed(progress);
 }
 
 /* ---- Joining ------------------------------------------------------------------------------------------------------- */
@@ -346,6 +385,37 @@ static void join(cusEventFormat format, cusEventDecoderState *state, const Part 
     state->line += part->lines;
 }
 
+cusStatus eventio_joinFirst(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count, uint64_t parts,
+                            cusEventMark *marks) {
+    const int indexed = hasIndex(reader);
+    cusEventDecoderState state = {0};
+    if (!indexed)
+        state = *eventio_wordsStart(reader);
+    Part part;
+    memcpy(&part, &summaries[0], sizeof part);
+    const uint64_t events = part.events;
+    for (uint64_t k = 0; k <= count; ++k) {
+        if (indexed)
+            state.offset = state.index = share(events, k, parts);
+        memset(&marks[k], 0, sizeof marks[k]);
+        memcpy(&marks[k], &state, sizeof state);
+        if (k < count && indexed) {
+            memcpy(&part, &summaries[k], sizeof part);
+            CUSI_REQUIRE(part.events == events && events <= INT64_MAX, CUS_ERROR_VALUE,
+                         "cusEventReaderMarks: summaries[%llu] has %llu events, expected %llu", (unsigned long long)k,
+                         (unsigned long long)part.events, (unsigned long long)events);
+        }
+        if (k < count && !indexed) {
+            memcpy(&part, &summaries[k], sizeof part);
+            CUSI_REQUIRE(part.first == state.offset && part.last >= part.first, CUS_ERROR_VALUE,
+                         "cusEventReaderMarks: summaries[%llu] starts at byte %llu, expected %llu", (unsigned long long)k,
+                         (unsigned long long)part.first, (unsigned long long)state.offset);
+            join(reader->info.format, &state, &part);
+        }
+    }
+    return CUS_OK;
+}
+
 cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *summaries, uint64_t parts,
                               cusEventMark *marks) {
     CUSI_TRACE;
@@ -354,33 +424,7 @@ cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *
     CUSI_NOT_NULL(function, summaries);
     CUSI_NOT_NULL(function, marks);
     CUS_TRY(checkParts(function, parts));
-    const int indexed = hasIndex(reader);
-    cusEventDecoderState state = {0};
-    if (!indexed)
-        state = *eventio_wordsStart(reader);
-    Part part;
-    memcpy(&part, &summaries[0], sizeof part);
-    const uint64_t events = part.events;
-    for (uint64_t k = 0; k <= parts; ++k) {
-        if (indexed)
-            state.offset = state.index = share(events, k, parts);
-        memset(&marks[k], 0, sizeof marks[k]);
-        memcpy(&marks[k], &state, sizeof state);
-        if (k < parts && indexed) {
-            memcpy(&part, &summaries[k], sizeof part);
-            CUSI_REQUIRE(part.events == events && events <= INT64_MAX, CUS_ERROR_VALUE,
-                         "%s: summaries[%llu] has %llu events, expected %llu", function, (unsigned long long)k,
-                         (unsigned long long)part.events, (unsigned long long)events);
-        }
-        if (k < parts && !indexed) {
-            memcpy(&part, &summaries[k], sizeof part);
-            CUSI_REQUIRE(part.first == state.offset && part.last >= part.first, CUS_ERROR_VALUE,
-                         "%s: summaries[%llu] starts at byte %llu, expected %llu", function, (unsigned long long)k,
-                         (unsigned long long)part.first, (unsigned long long)state.offset);
-            join(reader->info.format, &state, &part);
-        }
-    }
-    return CUS_OK;
+    return eventio_joinFirst(reader, summaries, parts, parts, marks);
 }
 
 static cusStatus seekMark(cusEventReader *reader, const cusEventMark *mark) {

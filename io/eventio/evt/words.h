@@ -25,4 +25,12 @@ cusStatus eventio_createDecoder(const cusEventReader *reader, const char *functi
 /* Continues from the given state. Errors: VALUE (not a state of this recording). */
 cusStatus eventio_wordsRestore(cusEventReader *reader, const cusEventDecoderState *state);
 
+/* ---- Parts (evt/parts.c) ------------------------------------------------------------------------------------------- */
+
+/* cusEventReaderScan() of parts 0 .. count - 1 of `parts`, on all threads. A step of progress is a byte. */
+cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t parts, cusEventPart *summaries);
+/* cusEventReaderMarks() of these: marks[0] .. marks[count]. */
+cusStatus eventio_joinFirst(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count, uint64_t parts,
+                            cusEventMark *marks);
+
 #endif

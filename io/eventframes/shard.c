@@ -1,0 +1,178 @@
+/* Shards: which windows of the recording one of several objects makes, and from where it reads. */
+#include "check.h"
+#include "eventframes/eventframes.h"
+#include "eventio/evt/words.h"
+#include "host.h"
+#include "progress.h"
+
+#include <stdlib.h>
+
+static const char function[] = "cusEventFramesOpen";
+
+/* A place between two shards. */
+typedef struct Border {
+    uint64_t index; /* of the event after it */
+    uint64_t since; /* its time in microseconds since the first event; NO_EVENT: it cannot be read */
+} Border;
+
+#define NO_EVENT UINT64_MAX
+
+/* The first window that begins after all events before the border. */
+static uint64_t windowAt(const cusWindowing *w, const Border *at) {
+    const uint64_t stride = eventframes_stride(w);
+    if (at->index == 0)
+        return 0;
+    return w->unit == CUS_WINDOW_COUNT ? at->index / stride + (at->index % stride > 0) : at->since / stride + 1;
+}
+
+/* Sets first_window and end_window. */
+static void chooseWindows(cusEventFramesOptions *o, const Border *begin, const Border *end) {
+    const int is_last = o->shard + 1 == o->shards;
+    o->first_window = windowAt(&o->windowing, begin);
+    if (is_last || end->since == NO_EVENT) /* to the end or the damage */
+        return;
+    o->end_window = windowAt(&o->windowing, end);
+    if (o->end_window == 0) /* none; 0 would be all */
+        o->first_window = o->end_window = 1;
+}
+
+/* ---- Events that have numbers ---------------------------------------------------------------------------------------- */
+
+/* Where the shard and the next one begin: all before is scanned, in parts small enough for all threads. */
+static cusStatus findMarks(const cusEventFrames *f, cusEventMark *first, cusEventMark *begin, cusEventMark *end) {
+    enum { LEAST = 1 << 20, MOST = 4096 };
+    const uint64_t shards = f->options.shards, wanted = f->options.shard + (f->options.shard + 1 < shards),
+                   small = f->reader->source.size / shards / LEAST + 1,
+                   busy = (4 * (uint64_t)cusi_maxThreads() + wanted - 1) / wanted, most = small < MOST ? small : MOST,
+                   each = busy < most ? busy : most, count = wanted * each;
+    cusEventPart *const summaries = malloc((size_t)count * sizeof *summaries);
+    cusEventMark *const marks = malloc((size_t)(count + 1) * sizeof *marks);
+    cusStatus status = CUS_OK;
+    if (!summaries || !marks)
+        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
+    if (status == CUS_OK)
+        status = eventio_scanFirst(f->reader, count, shards * each, summaries);
+    if (status == CUS_OK)
+        status = eventio_joinFirst(f->reader, summaries, count, shards * each, marks);
+    if (status == CUS_OK) {
+        *first = marks[0];
+        *begin = marks[f->options.shard * each];
+        *end = marks[count];
+    }
+    free(marks);
+    free(summaries);
+    return status;
+}
+
+/* The time of the first event at or after the mark. Damage is found again when frames are made. */
+static cusStatus timeAt(const cusEventFrames *f, const cusEventMark *mark, int64_t *time, int *is_there) {
+    size_t count = 0;
+    CUS_TRY(cusEventReaderSeekMark(f->reader, mark));
+    const cusStatus status = cusEventReaderRead(f->reader, 1, NULL, NULL, NULL, time, &count);
+    *is_there = count > 0;
+    return status == CUS_ERROR_CANCELLED ? status : CUS_OK;
+}
+
+static cusStatus borderAt(const cusEventFrames *f, const cusEventMark *mark, Border *border) {
+    int64_t time = 0;
+    int is_there = 1;
+    if (f->options.windowing.unit == CUS_WINDOW_DURATION)
+        CUS_TRY(timeAt(f, mark, &time, &is_there));
+    *border = (Border){mark->index, is_there ? (uint64_t)time - (uint64_t)f->origin : NO_EVENT};
+    return CUS_OK;
+}
+
+static cusStatus shareByMarks(cusEventFrames *f) {
+    cusEventFramesOptions *const o = &f->options;
+    cusEventMark first, last;
+    Border begin, end;
+    int is_there;
+    CUS_TRY(findMarks(f, &first, &f->mark, &last));
+    CUS_TRY(timeAt(f, &first, &f->origin, &is_there));
+    CUS_TRY(borderAt(f, &f->mark, &begin));
+    CUS_TRY(borderAt(f, &last, &end));
+    f->has_mark = 1;
+    f->until = o->shard + 1 == o->shards || end.since == NO_EVENT ? UINT64_MAX : last.index;
+    if (begin.since == NO_EVENT && o->shard > 0) { /* an earlier one makes all that is left */
+        o->first_window = o->end_window = 1;
+        f->until = 0;
+        return CUS_OK;
+    }
+    chooseWindows(o, &begin, &end);
+    return CUS_OK;
+}
+
+/* ---- Others ---------------------------------------------------------------------------------------------------------- */
+
+/* How many events are wanted, and from the first of them to the last, in microseconds. */
+static cusStatus count(cusEventFrames *f, Piece *piece, Border *all) {
+    int64_t first = 0, last = 0;
+    for (piece->last = 0; !piece->last;) {
+        const cusStatus status = eventframes_readEvents(f, piece);
+        if (status == CUS_ERROR_CANCELLED || status == CUS_ERROR_NO_MEMORY)
+            return status;
+        if (status != CUS_OK)
+            piece->last = 1;
+        const int64_t *const t = piece->column[3].data;
+        if (piece->count == 0)
+            continue;
+        first = all->index ? first : t[0];
+        last = t[piece->count - 1];
+        all->index += piece->count;
+    }
+    all->since = all->index ? (uint64_t)last - (uint64_t)first + 1 : 0;
+    return CUS_OK;
+}
+
+/* n * part / parts */
+static uint64_t shareOf(uint64_t n, uint64_t part, uint64_t parts) {
+    return n / parts * part + n % parts * part / parts;
+}
+
+static cusStatus shareByCounting(cusEventFrames *f) {
+    cusEventFramesOptions *const o = &f->options;
+    Piece piece = {0};
+    Border all = {0};
+    cusStatus status = eventframes_createPiece(f, &piece, 0);
+    if (status == CUS_OK)
+        status = eventframes_seek(f);
+    if (status == CUS_OK)
+        status = count(f, &piece, &all);
+    eventframes_releasePiece(&piece);
+    if (status == CUS_OK)
+        status = eventframes_createFilter(f);
+    if (status == CUS_OK)
+        status = cusEventReaderSeekIndex(f->reader, (int64_t)f->place);
+    CUS_TRY(status);
+    const uint64_t k = o->shard, n = o->shards;
+    const Border begin = {shareOf(all.index, k, n), shareOf(all.since, k, n)},
+                 end = {shareOf(all.index, k + 1, n), shareOf(all.since, k + 1, n)};
+    chooseWindows(o, &begin, &end);
+    return CUS_OK;
+}
+
+cusStatus eventframes_takeShard(cusEventFrames *f) {
+    const cusEventFramesOptions *const o = &f->options;
+    CUSI_REQUIRE(o->shards <= (uint64_t)1 << 20, CUS_ERROR_VALUE, "%s: shards is %llu, expected 0 to 2^20", function,
+                 (unsigned long long)o->shards);
+    CUSI_REQUIRE(o->shard < (o->shards ? o->shards : 1), CUS_ERROR_VALUE,
+                 "%s: shard is %llu, expected less than shards, %llu", function, (unsigned long long)o->shard,
+                 (unsigned long long)o->shards);
+    if (o->shards < 2)
+        return CUS_OK;
+    CUSI_REQUIRE(!o->first_window && !o->end_window, CUS_ERROR_VALUE,
+                 "%s: first_window is %llu and end_window %llu, expected 0 with shards", function,
+                 (unsigned long long)o->first_window, (unsigned long long)o->end_window);
+    CUSI_REQUIRE(f->place == 0, CUS_ERROR_VALUE, "%s: reader is at event %llu, expected its first event with shards",
+                 function, (unsigned long long)f->place);
+    CUSI_REQUIRE(o->windowing.length >= 1, CUS_ERROR_VALUE, "%s: windowing's length is 0, expected 1..2^63 - 1", function);
+    const int is_selected = o->filter || o->from != INT64_MIN || o->to != INT64_MAX;
+    const int is_numbered = !is_selected && f->reader->options.bad_events != CUS_BAD_EVENTS_SKIP;
+    const cusStatus status = is_numbered ? shareByMarks(f) : shareByCounting(f);
+    if (status != CUS_OK) { /* the reader may be the caller's */
+        const int silent = cusi_setSilence(1);
+        (void)cusEventReaderSeekIndex(f->reader, 0);
+        (void)cusi_setSilence(silent);
+    }
+    return status;
+}

@@ -1,0 +1,199 @@
+// Shards of cusEventFrames: one after the other they are the frames of the whole recording.
+#include "eventframes/support.hpp"
+
+namespace {
+
+using namespace eventframes_test;
+
+class EventFramesShards : public FramesTest {
+  protected:
+    // Windows and frames up to the first shard that ends with damage, whose status is returned.
+    static cusStatus join(const Bytes &bytes, cusEventFramesOptions o, uint64_t shards,
+                          const cusEventReaderOptions &reading, Collected &to) {
+        const cusRepresentation r[] = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
+        o.shards = shards;
+        cusStatus status = CUS_OK;
+        for (o.shard = 0; o.shard < std::max<uint64_t>(shards, 1) && status == CUS_OK; ++o.shard) {
+            Reader reader(bytes, reading);
+            Frames frames;
+            status = cusEventFramesOpenReader(&frames, reader.reader, r, 2, &o);
+            EXPECT_EQ(status, CUS_OK) << cusLastError();
+            status = status == CUS_OK ? collect(frames, to) : CUS_ERROR_NO_CUDA;
+        }
+        return status;
+    }
+
+    static void expectSame(const Bytes &bytes, const cusEventFramesOptions &o, const std::string &name,
+                           cusEventReaderOptions reading = cusEventReaderDefaults()) {
+        reading.width = WIDTH, reading.height = HEIGHT;
+        Collected whole;
+        const cusStatus status = join(bytes, o, 0, reading, whole);
+        for (const uint64_t shards : {1, 2, 3, 7, 40}) {
+            SCOPED_TRACE(name + ", " + std::to_string(shards) + " shards, windows of " +
+                         std::to_string(o.windowing.length) + " every " + std::to_string(o.windowing.stride));
+            Collected joined;
+            ASSERT_EQ(join(bytes, o, shards, reading, joined), status) << cusLastError();
+            ASSERT_EQ(joined.windows.size(), whole.windows.size());
+            for (size_t k = 0; k < whole.windows.size(); ++k) {
+                ASSERT_EQ(joined.windows[k].first, whole.windows[k].first) << "window " << k;
+                ASSERT_EQ(joined.windows[k].last, whole.windows[k].last) << "window " << k;
+            }
+            ASSERT_TRUE(joined.values == whole.values);
+        }
+    }
+
+    // By number and by time: disjoint, overlapping, with gaps, longer than a part, and more windows than events.
+    std::vector<cusEventFramesOptions> windowings() const {
+        std::vector<cusEventFramesOptions> all;
+        for (const auto &[length, stride] : {std::pair<uint64_t, uint64_t>{300, 0}, {300, 110}, {90, 400}, {2500, 700}}) {
+            all.push_back(options(CUS_WINDOW_COUNT, length, stride));
+            all.push_back(options(CUS_WINDOW_DURATION, 4 * length, 4 * stride)); // four microseconds an event
+        }
+        for (size_t k = 0; k < all.size(); k += 3)
+            all[k].windowing.keep_incomplete = 0;
+        return all;
+    }
+    std::mt19937_64 random = support::generator();
+};
+CUS_BOTH_SPACES(EventFramesShards);
+
+TEST_P(EventFramesShards, AreTheWholeInEveryFormat) {
+    const Events events = some(4000 / support::fewer(), random);
+    for (const auto &[name, bytes] : files(events))
+        for (const cusEventFramesOptions &o : windowings())
+            expectSame(bytes, o, name);
+}
+
+// A third of the events at the first time, a third at the last, so that borders lie between equal times.
+TEST_P(EventFramesShards, EqualTimes) {
+    Events events = some(3000, random);
+    for (size_t i = 0; i < events.size(); ++i)
+        events.t[i] = i < 1000 ? events.t[0] : i < 2000 ? events.t[i] : events.t[2000];
+    for (const auto &[name, bytes] : files(events))
+        for (const auto &[length, stride] : {std::pair<uint64_t, uint64_t>{1, 30}, {400, 0}, {20000, 500}})
+            expectSame(bytes, options(CUS_WINDOW_DURATION, length, stride), name);
+}
+
+TEST_P(EventFramesShards, FewerEventsThanShards) {
+    for (const size_t n : {1, 2, 5}) {
+        const Events events = some(n, random);
+        for (const auto &[name, bytes] : files(events)) {
+            expectSame(bytes, options(CUS_WINDOW_COUNT, 2), name);
+            expectSame(bytes, options(CUS_WINDOW_DURATION, 1000), name);
+        }
+    }
+}
+
+// Events without fixed numbers.
+TEST_P(EventFramesShards, RangeFilterAndBadEvents) {
+    const Events events = some(2000, random);
+    cusEventFilterOptions filter = cusEventFilterDefaults();
+    filter.width = WIDTH, filter.height = HEIGHT;
+    filter.activity = 3000; // which remembers
+    for (const auto &[name, bytes] : files(events))
+        for (cusEventFramesOptions o : {options(CUS_WINDOW_COUNT, 90, 40), options(CUS_WINDOW_DURATION, 500, 600)}) {
+            cusEventReaderOptions skipping = cusEventReaderDefaults();
+            skipping.bad_events = CUS_BAD_EVENTS_SKIP;
+            expectSame(bytes, o, name + ", skipping", skipping);
+            o.filter = &filter;
+            expectSame(bytes, o, name + ", filter");
+            o.from = events.t[500], o.to = events.t[1500];
+            expectSame(bytes, o, name + ", range");
+        }
+}
+
+// The shard that meets the damage has the frames before it, as one run has.
+TEST_P(EventFramesShards, Damage) {
+    const Events events = some(3000, random);
+    for (const auto &[name, good] : files(events))
+        for (int round = 0; round < 8; ++round) {
+            Bytes bytes = good;
+            const size_t at = bytes.size() / 16 + random() % (bytes.size() * 15 / 16);
+            if (round % 2)
+                bytes.resize(at);
+            else
+                std::fill(bytes.begin() + std::ptrdiff_t(at),
+                          bytes.begin() + std::ptrdiff_t(std::min(at + 40, bytes.size())),
+                          uint8_t(round % 4 ? 0xff : random()));
+            cusEventReader *reader = nullptr;
+            cusEventReaderOptions sized = cusEventReaderDefaults();
+            sized.width = WIDTH, sized.height = HEIGHT;
+            const bool opens = cusEventReaderOpenMemory(&reader, bytes.data(), bytes.size(), &sized) == CUS_OK;
+            cusEventReaderClose(reader);
+            if (!opens)
+                continue;
+            const std::vector<cusEventFramesOptions> all = windowings();
+            expectSame(bytes, all[size_t(round) % all.size()], name + ", round " + std::to_string(round));
+        }
+}
+
+TEST_P(EventFramesShards, Restart) {
+    const Events events = some(3000, random);
+    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
+    for (const auto &[name, bytes] : files(events))
+        for (const cusWindowUnit unit : {CUS_WINDOW_COUNT, CUS_WINDOW_DURATION}) {
+            cusEventFramesOptions o = options(unit, unit == CUS_WINDOW_COUNT ? 200 : 700);
+            o.shards = 3, o.shard = 1, o.batch_windows = 2;
+            Reader reader(bytes);
+            Frames frames;
+            CUS_ASSERT_OK(cusEventFramesOpenReader(&frames, reader.reader, &r, 1, &o));
+            Collected once, again;
+            CUS_ASSERT_OK(collect(frames, once));
+            CUS_ASSERT_OK(cusEventFramesRestart(frames));
+            CUS_ASSERT_OK(collect(frames, again));
+            EXPECT_GT(once.windows.size(), 2u) << name;
+            EXPECT_TRUE(again.values == once.values && again.first == once.first) << name;
+        }
+}
+
+// A shard reads no more than its part and what its windows need.
+TEST_P(EventFramesShards, ReadTheirPart) {
+    const Folder at;
+    Events events;
+    for (int i = 0; i < 12000000; ++i)
+        events.add(i, i % WIDTH, i % HEIGHT, i % 2);
+    save(at / "r", reference::dat(events, DAT)); // three pieces of 32 MiB
+    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
+    for (const cusWindowUnit unit : {CUS_WINDOW_COUNT, CUS_WINDOW_DURATION}) {
+        cusEventFramesOptions o = options(unit, 100000);
+        o.shards = 12, o.batch_windows = 4;
+        o.shard = 3;
+        Frames frames;
+        CUS_ASSERT_OK(cusEventFramesOpen(&frames, (at / "r").c_str(), nullptr, &r, 1, &o));
+        Collected got;
+        CUS_ASSERT_OK(collect(frames, got));
+        EXPECT_EQ(got.first, unit == CUS_WINDOW_COUNT ? 30u : 31u); // events of one time stay together
+        EXPECT_EQ(got.windows.size(), 10u);
+        cusEventFramesCounts counts;
+        CUS_ASSERT_OK(cusEventFramesQuery(frames, &counts));
+        EXPECT_EQ(counts.events, 33554432u / 8); // of one piece
+    }
+}
+
+TEST_P(EventFramesShards, Rejects) {
+    const Bytes bytes = reference::dat(some(100, random), DAT);
+    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
+    Reader reader(bytes);
+    cusEventFrames *frames = nullptr;
+    const auto open = [&](const cusEventFramesOptions &o) {
+        return cusEventFramesOpenReader(&frames, reader.reader, &r, 1, &o);
+    };
+    cusEventFramesOptions o = options(CUS_WINDOW_COUNT, 10);
+    o.shard = 1;
+    CUS_REJECTS(open(o), VALUE, "cusEventFramesOpenReader: shard is 1, expected less than shards, 0");
+    o.shards = 1;
+    CUS_REJECTS(open(o), VALUE, "shard is 1, expected less than shards, 1");
+    o.shards = (1 << 20) + 1;
+    CUS_REJECTS(open(o), VALUE, "shards is 1048577, expected 0 to 2^20");
+    o.shards = 2, o.first_window = 3, o.end_window = 5;
+    CUS_REJECTS(open(o), VALUE, "first_window is 3 and end_window 5, expected 0 with shards");
+    o.first_window = o.end_window = 0;
+    o.windowing.length = 0;
+    CUS_REJECTS(open(o), VALUE, "windowing's length is 0");
+    o.windowing.length = 10;
+    reader.read(7);
+    CUS_REJECTS(open(o), VALUE, "reader is at event 7, expected its first event with shards");
+    EXPECT_EQ(frames, nullptr);
+}
+
+} // namespace
