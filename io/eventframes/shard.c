@@ -64,13 +64,18 @@ static cusStatus findMarks(const cusEventFrames *f, cusEventMark *first, cusEven
     return status;
 }
 
-/* The time of the first event at or after the mark. Damage is found again when frames are made. */
+/* Where the recording ends here. It is found again when frames are made. */
+static int isDamage(cusStatus status) {
+    return status == CUS_ERROR_FORMAT || status == CUS_ERROR_TRUNCATED;
+}
+
+/* The time of the first event at or after the mark. */
 static cusStatus timeAt(const cusEventFrames *f, const cusEventMark *mark, int64_t *time, int *is_there) {
     size_t count = 0;
     CUS_TRY(cusEventReaderSeekMark(f->reader, mark));
     const cusStatus status = cusEventReaderRead(f->reader, 1, NULL, NULL, NULL, time, &count);
     *is_there = count > 0;
-    return status == CUS_ERROR_CANCELLED ? status : CUS_OK;
+    return isDamage(status) ? CUS_OK : status;
 }
 
 static cusStatus borderAt(const cusEventFrames *f, const cusEventMark *mark, Border *border) {
@@ -109,10 +114,9 @@ static cusStatus count(cusEventFrames *f, Piece *piece, Border *all) {
     int64_t first = 0, last = 0;
     for (piece->last = 0; !piece->last;) {
         const cusStatus status = eventframes_readEvents(f, piece);
-        if (status == CUS_ERROR_CANCELLED || status == CUS_ERROR_NO_MEMORY)
+        if (status != CUS_OK && !isDamage(status))
             return status;
-        if (status != CUS_OK)
-            piece->last = 1;
+        piece->last |= status != CUS_OK;
         const int64_t *const t = piece->column[3].data;
         if (piece->count == 0)
             continue;

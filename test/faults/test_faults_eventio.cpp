@@ -58,10 +58,13 @@ void walkFrames(const std::string &name, const Recording &recording) {
     cusEventFilterOptions filter = cusEventFilterDefaults();
     filter.width = filter.height = 64;
     filter.activity = 100;
-    for (const bool filtered : {false, true}) {
+    for (int how = 0; how < 4; ++how) {
+        const bool filtered = how & 1;
         options.rows = options.cols = 64;
         options.filter = filtered ? &filter : nullptr;
-        walk("cusEventFramesOpen, OpenReader, Next, Restart, " + name + (filtered ? ", filtered" : ""), [&](Trial &t) {
+        options.shards = how & 2, options.shard = options.shards / 2;
+        const std::string which = (filtered ? ", filtered" : "") + std::string(options.shards ? ", a shard" : "");
+        walk("cusEventFramesOpen, OpenReader, Next, Restart, " + name + which, [&](Trial &t) {
             std::vector<uint8_t> bytes;
             const auto all = [&] {
                 bytes.clear();

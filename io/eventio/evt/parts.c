@@ -330,10 +330,9 @@ cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t par
         if (status != CUS_OK)
             __atomic_store_n(&failed, (uint64_t)k, __ATOMIC_RELAXED);
     }
-    Part again; /* in this thread, for its message */
-    const cusStatus status = failed == UINT64_MAX ? CUS_OK : scanBytes(reader, failed, parts, buffers, progress, &again);
     free(buffers);
-    CUS_TRY(status);
+    CUSI_REQUIRE(failed == UINT64_MAX, CUS_ERROR_IO, "cusEventReaderScan: the file cannot be read in part %llu of %llu",
+                 (unsigned long long)failed, (unsigned long long)parts);
     return cusi_proceed(progress);
 }
 
