@@ -305,7 +305,10 @@ typedef struct cusEventFilterOptions {
     int x, y;                        /* upper left pixel of a region; it becomes 0, 0 */
     int region_width, region_height; /* of the region; 0, 0 (default): the sensor */
     int flip_x, flip_y;              /* mirror its columns, its rows; default 0 */
-    uint64_t reserved[8];            /* 0: for later options */
+    /* 1..65536: then column x becomes x * grid_width / region_width, and rows likewise. 0, 0 (default): they stay */
+    int grid_width;
+    int grid_height;      /* see grid_width */
+    uint64_t reserved[7]; /* 0: for later options */
 } cusEventFilterOptions;
 
 /* The defaults named above; the sensor is to be set. */

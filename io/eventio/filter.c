@@ -1,5 +1,5 @@
-/* Filters of events: a window in time, hot pixels, background activity, a region, and its mirror image, in this order. Each event is
- * decided by the events before it, so the sizes of calls do not matter. */
+/* Filters of events: a window in time, hot pixels, background activity, a region, its mirror image, and another grid of pixels, in this
+ * order. Each event is decided by the events before it, so the sizes of calls do not matter. */
 #include "check.h"
 #include "cusight/eventio.h"
 #include "guard.h"
@@ -42,6 +42,10 @@ static cusStatus checkOptions(const char *function, const cusEventFilterOptions 
         CUS_ERROR_VALUE,
         "%s: region is %d x %d at %d, %d, expected a part of the %d x %d sensor (region_width x region_height at x, y)",
         function, o->region_width, o->region_height, o->x, o->y, o->width, o->height);
+    CUSI_REQUIRE((o->grid_width == 0 && o->grid_height == 0) ||
+                     (o->grid_width >= 1 && o->grid_width <= 65536 && o->grid_height >= 1 && o->grid_height <= 65536),
+                 CUS_ERROR_VALUE, "%s: grid is %d x %d (width x height), expected 1..65536 each, or 0 x 0", function,
+                 o->grid_width, o->grid_height);
     return CUS_OK;
 }
 
@@ -58,6 +62,10 @@ cusStatus cusEventFilterCreate(cusEventFilter **filter, const cusEventFilterOpti
     if (!options->region_width) {
         made->options.region_width = options->width;
         made->options.region_height = options->height;
+    }
+    if (!options->grid_width) {
+        made->options.grid_width = made->options.region_width;
+        made->options.grid_height = made->options.region_height;
     }
     made->stride = (size_t)options->width + 2;
     const size_t pixels = (size_t)options->width * (size_t)options->height,
@@ -109,6 +117,11 @@ static int isSupported(cusEventFilter *f, size_t x, size_t y, int64_t t) {
     return newest != INT64_MIN && (uint64_t)t - (uint64_t)newest <= (uint64_t)f->options.activity;
 }
 
+/* A position below `from` on a grid of `to`. */
+static uint16_t onGrid(int position, int from, int to) {
+    return (uint16_t)(from == to ? (uint32_t)position : (uint32_t)position * (uint32_t)to / (uint32_t)from);
+}
+
 static size_t keep(cusEventFilter *f, size_t n, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t) {
     const cusEventFilterOptions o = f->options;
     size_t kept = 0;
@@ -126,8 +139,8 @@ static size_t keep(cusEventFilter *f, size_t n, uint16_t *x, uint16_t *y, uint8_
         const int u = (int)col - o.x, v = (int)row - o.y;
         if (u < 0 || v < 0 || u >= o.region_width || v >= o.region_height)
             continue;
-        x[kept] = (uint16_t)(o.flip_x ? o.region_width - 1 - u : u);
-        y[kept] = (uint16_t)(o.flip_y ? o.region_height - 1 - v : v);
+        x[kept] = onGrid(o.flip_x ? o.region_width - 1 - u : u, o.region_width, o.grid_width);
+        y[kept] = onGrid(o.flip_y ? o.region_height - 1 - v : v, o.region_height, o.grid_height);
         p[kept] = p[i];
         t[kept++] = t[i];
     }

@@ -238,9 +238,13 @@ def frame_size(function: str, shape: Sequence[int]) -> tuple[int, int]:
         rows, cols = shape
         if type(rows) is type(cols) is int and 1 <= rows <= 65536 and 1 <= cols <= 65536:
             return rows, cols
-    size = integers(function, "shape", shape, "(rows, cols), each 1 to 65536")
+    return grid_size(function, "shape", shape)
+
+
+def grid_size(function: str, name: str, shape: Sequence[int]) -> tuple[int, int]:
+    size = integers(function, name, shape, "(rows, cols), each 1 to 65536")
     if len(size) != 2 or not all(1 <= n <= 65536 for n in size):
-        raise invalid(function, "shape", shape, "(rows, cols), each 1 to 65536")
+        raise invalid(function, name, shape, "(rows, cols), each 1 to 65536")
     return size[0], size[1]
 
 

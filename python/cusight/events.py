@@ -40,6 +40,7 @@ from ._events import (
     Windows,
     event_windows,
     frame_size,
+    grid_size,
     release_workspace,
     stack_events,
     windowing,
@@ -452,6 +453,7 @@ class EventFilter(Closeable):
     activity: only events with another at most so many microseconds before at one of the eight pixels around; 0: all.
     region: (x, y, cols, rows), whose upper left pixel becomes 0, 0. `shape` is then that of the region.
     flip_x, flip_y: mirror its columns, its rows.
+    resize: (rows, cols) of the grid of pixels that it is mapped to; by default it stays. `shape` is then that.
 
         quiet = cusight.events.EventFilter(recording.shape, activity=5000)
         for piece in recording:
@@ -470,6 +472,7 @@ class EventFilter(Closeable):
         region: Sequence[int] | None = None,
         flip_x: bool = False,
         flip_y: bool = False,
+        resize: Sequence[int] | None = None,
     ) -> None:
         rows, cols = frame_size("EventFilter", shape)
         times = {"begin": -(1 << 63) if begin is None else begin, "end": (1 << 63) - 1 if end is None else end}
@@ -479,8 +482,11 @@ class EventFilter(Closeable):
         if len(part) != 4 or (region is not None and 0 in part[2:]):
             raise invalid("EventFilter", "region", region, "(x, y, cols, rows)")
         self.shape = (rows, cols) if region is None else (part[3], part[2])
+        grid = (0, 0) if resize is None else grid_size("EventFilter", "resize", resize)
+        if resize is not None:
+            self.shape = grid
         self._about = f"{rows} x {cols} pixels"
-        numbers = (*times.values(), hot_events, hot_period, activity, *part, int(bool(flip_x)), int(bool(flip_y)))
+        numbers = (*times.values(), hot_events, hot_period, activity, *part, int(bool(flip_x)), int(bool(flip_y)), grid[1], grid[0])
         self._core = _core.EventFilter((cols, rows, *numbers))
 
     def __call__(

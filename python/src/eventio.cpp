@@ -136,8 +136,8 @@ static Filter *createFilter(const nb::tuple &numbers) {
     options.begin = number(2), options.end = number(3);
     options.hot_events = static_cast<uint64_t>(number(4)), options.hot_period = number(5);
     options.activity = number(6);
-    int *const rest[] = {&options.x,      &options.y,     &options.region_width, &options.region_height,
-                         &options.flip_x, &options.flip_y};
+    int *const rest[] = {&options.x,      &options.y,      &options.region_width, &options.region_height,
+                         &options.flip_x, &options.flip_y, &options.grid_width,   &options.grid_height};
     for (size_t i = 0; i < std::size(rest); ++i)
         *rest[i] = static_cast<int>(number(7 + i));
     cusEventFilter *filter = nullptr;

@@ -112,6 +112,10 @@ def test_filters(clean, rng):
     assert 20 < len(kept) < len(clean.t) // 2
     assert np.array_equal(np.stack(got, axis=1), np.array(kept))
     assert [column.dtype for column in got] == [np.uint16, np.uint16, np.uint8, np.int64]
+    keep = cusight.events.EventFilter(SHAPE, resize=(20, 100), **options)
+    smaller = keep(*clean)
+    assert keep.shape == (20, 100)
+    assert np.array_equal(smaller.x, got[0].astype(int) * 100 // 50) and np.array_equal(smaller.y, got[1].astype(int) * 20 // 40)
 
 
 def test_filters_that_do_not_fit(clean):
@@ -120,6 +124,7 @@ def test_filters_that_do_not_fit(clean):
         ({"activity": 1 << 63}, "activity is 9223372036854775808"),
         ({"begin": 5, "end": 4}, "window is 5..4 us, expected begin <= end"),
         ({"region": (60, 0, 5, 5)}, "region is 5 x 5 at 60, 0, expected a part of the 64 x 48 sensor"),
+        ({"resize": (0, 5)}, r"resize is \(0, 5\), expected \(rows, cols\), each 1 to 65536"),
         ({"region": (0, 0, 5)}, r"region is \(0, 0, 5\), expected \(x, y, cols, rows\)"),
     ):
         with pytest.raises(ValueError, match=error):

@@ -26,6 +26,10 @@ cusEventFilterOptions randomOptions(std::mt19937_64 &random, int width, int heig
         o.region_width = 1 + static_cast<int>(random() % static_cast<uint64_t>(width - o.x));
         o.region_height = 1 + static_cast<int>(random() % static_cast<uint64_t>(height - o.y));
     }
+    if (maybe()) { // both ways, and up to the largest
+        o.grid_width = 1 + static_cast<int>(random() % (maybe() ? 20 : 65536));
+        o.grid_height = 1 + static_cast<int>(random() % 20);
+    }
     o.flip_x = maybe();
     o.flip_y = maybe();
     return o;
@@ -100,6 +104,8 @@ TEST(EventFilter, Rejects) {
     rejects([](Options &o) { o.hot_period = 0; }, "hot_period is 0 us");
     rejects([](Options &o) { o.x = 1; }, "region is 0 x 0 at 1, 0, expected a part of the 8 x 6 sensor");
     rejects([](Options &o) { o.x = 5, o.region_width = 4, o.region_height = 1; }, "region is 4 x 1 at 5, 0");
+    rejects([](Options &o) { o.grid_width = 3; }, "grid is 3 x 0 (width x height), expected 1..65536 each, or 0 x 0");
+    rejects([](Options &o) { o.grid_width = 65537, o.grid_height = 1; }, "grid is 65537 x 1");
     CUS_REJECTS(cusEventFilterCreate(nullptr, &good), NULL, "filter is NULL");
     CUS_REJECTS(cusEventFilterCreate(&filter, nullptr), NULL, "options is NULL");
     support::Owned<cusEventFilterDestroy> made;

@@ -41,12 +41,13 @@ inline Events filtered(const Events &all, const cusEventFilterOptions &o) {
             return false;
         });
     const int width = o.region_width ? o.region_width : o.width, height = o.region_width ? o.region_height : o.height;
+    const auto placed = [](int64_t x, int64_t from, int64_t to) { return static_cast<unsigned>(to ? x * to / from : x); };
     Events out;
     for (size_t i = 0; i < events.size(); ++i) {
         const int x = events.x[i] - o.x, y = events.y[i] - o.y;
         if (x >= 0 && y >= 0 && x < width && y < height)
-            out.add(events.t[i], static_cast<unsigned>(o.flip_x ? width - 1 - x : x),
-                    static_cast<unsigned>(o.flip_y ? height - 1 - y : y), events.p[i]);
+            out.add(events.t[i], placed(o.flip_x ? width - 1 - x : x, width, o.grid_width),
+                    placed(o.flip_y ? height - 1 - y : y, height, o.grid_height), events.p[i]);
     }
     return out;
 }
