@@ -48,6 +48,11 @@ typedef struct cusEventFramesOptions {
 /* The defaults named above. */
 CUS_API cusEventFramesOptions cusEventFramesDefaults(void);
 
+/* Which shard is this process's, and of how many, where a launcher has started one process for each: a job array of Slurm
+ * (SLURM_ARRAY_TASK_ID), MPI (OMPI_COMM_WORLD_RANK, PMI_RANK), a step of Slurm (srun: SLURM_PROCID), or MPI or a step within an array.
+ * Errors: NULL; VALUE: there is no launcher, or its numbers do not fit. */
+CUS_API cusStatus cusEventFramesLauncherShard(uint64_t *shard, uint64_t *shards);
+
 /* The frames of one recording. */
 typedef struct cusEventFrames cusEventFrames;
 

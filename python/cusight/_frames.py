@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Iterator, Sequence, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, Iterator, Literal, Sequence, TypedDict
 
 from . import _core
-from ._errors import LONG, Error, choice, integer, warn
+from ._errors import LONG, Error, choice, integer, integers, invalid, warn
 from ._events import FramesT, Windowing, Windows, kinds_text, representations, warn_outside
 from ._pipeline import FrameBatch, ReaderCounts
 from ._types import Integer
@@ -25,7 +25,7 @@ class FramesOptions(TypedDict, total=False):
     end_window: int
     max_events: int
     max_gap: int
-    shard: tuple[int, int] | None
+    shard: tuple[int, int] | Literal["auto"] | None
 
 
 class Frames(Generic[FramesT]):
@@ -40,9 +40,7 @@ class Frames(Generic[FramesT]):
         first, end, most, gap = (integer("Recording.frames", name, arguments[name], 0, LONG) for name in names)
         if arguments["framework"] is not None:
             choice("Recording.frames", "framework", arguments["framework"], {"numpy": 0, "torch": 1, "cupy": 2})
-        shard, shards = arguments["shard"] or (0, 0)
-        for value in (shard, shards):
-            integer("Recording.frames", "shard", value, 0, LONG)
+        shard, shards = shard_of("Recording.frames", arguments["shard"])
         cut: Windowing = arguments["windows"]
         self._rest: tuple[Any, ...] = (cut._numbers(), first, end, arguments["device"], arguments["framework"], most, batch, gap, shard, shards)
         self.windows = self._count_windows()
@@ -108,6 +106,17 @@ class Frames(Generic[FramesT]):
                 raise failure
         finally:
             frames.close()
+
+
+def shard_of(function: str, shard: Any) -> tuple[int, int]:
+    if shard is None:
+        return 0, 0
+    if shard == "auto":
+        return _core.launcher_shard()
+    numbers = integers(function, "shard", shard, '(I, N) or "auto"')
+    if len(numbers) != 2:
+        raise invalid(function, "shard", shard, '(I, N) or "auto"')
+    return integer(function, "shard", numbers[0], 0, LONG), integer(function, "shard", numbers[1], 0, LONG)
 
 
 def count_windows(recording: Recording, cut: Windowing, start: int) -> int | None:

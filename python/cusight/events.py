@@ -331,7 +331,8 @@ class Recording(Closeable):
         max_events: largest number of events in a window by duration; 0: 4 Mi.
         max_gap: largest number of windows in a row, by duration, that lie between two events and so have none; 0: 1000.
         shard: (I, N): only the windows of the I-th of N about equal parts, I from 0, which is read from its own place. The N shards one
-            after the other are the windows of the whole recording, whoever makes them. Not after `seek`.
+            after the other are the windows of the whole recording, whoever makes them. "auto": which one is this process's, as Slurm (job
+            arrays, srun) or MPI says. Not after `seek`.
 
         EVT2, EVT2.1, EVT3, EVT4 and DAT from the beginning are decoded where frames are made, from the file's bytes, and so is HDF5 if
         frames are made on a GPU and its chunks are compressed by ECF (Metavision) or LZF (M3ED). If the recording is

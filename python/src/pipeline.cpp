@@ -222,7 +222,14 @@ static nb::tuple countsOfFrames(Frames &self) {
     return nb::make_tuple(counts.skipped, countsOf(counts.read));
 }
 
+static nb::tuple launcherShard() {
+    uint64_t shard = 0, shards = 0;
+    check(cusEventFramesLauncherShard(&shard, &shards));
+    return nb::make_tuple(shard, shards);
+}
+
 void addPipeline(nb::module_ &module) {
+    module.def("launcher_shard", &launcherShard);
     static PyType_Slot slots[] = {
         {Py_tp_traverse, reinterpret_cast<void *>(traverse)}, {Py_tp_clear, reinterpret_cast<void *>(clear)}, {0, nullptr}};
     const auto none = [](const char *name) { return nb::arg(name).none(); };

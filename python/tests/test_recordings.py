@@ -118,6 +118,21 @@ def test_shards_are_the_whole(path, clean, windows):
             list(recording.frames(windows=windows, shard=(3, 3)))
 
 
+def test_shard_of_a_launcher(path, monkeypatch):
+    with cusight.events.open(path) as recording:
+        with pytest.raises(ValueError, match="no launcher has started this process"):
+            recording.frames(shard="auto")
+        monkeypatch.setenv("PMI_RANK", "1")
+        monkeypatch.setenv("PMI_SIZE", "3")
+        firsts = [
+            [batch.first for batch in recording.frames(windows=100, shard=shard).batches()] for shard in ("auto", (1, 3))
+        ]
+        assert firsts[0] == firsts[1]
+        for wrong in ((1,), "some", 3):
+            with pytest.raises((ValueError, TypeError), match=r'shard is .*expected \(I, N\) or "auto"'):
+                recording.frames(shard=wrong)
+
+
 def test_frames_from_a_time(path, clean):
     start = int(clean.t[2000])
     first = int(np.searchsorted(clean.t, start))

@@ -1,6 +1,9 @@
 // Shards of cusEventFrames: one after the other they are the frames of the whole recording.
 #include "eventframes/support.hpp"
 
+#include <cstdlib>
+#include <map>
+
 namespace {
 
 using namespace eventframes_test;
@@ -194,6 +197,65 @@ TEST_P(EventFramesShards, Rejects) {
     reader.read(7);
     CUS_REJECTS(open(o), VALUE, "reader is at event 7, expected its first event with shards");
     EXPECT_EQ(frames, nullptr);
+}
+
+// ---- Launchers -----------------------------------------------------------------------------------------------------------
+
+// The shard by these variables and no others, "shard/shards", or the message.
+std::string launched(const std::map<std::string, std::string> &variables) {
+    for (const char *const name :
+         {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_PROCID",
+          "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE"})
+        unsetenv(name);
+    for (const auto &[name, value] : variables)
+        setenv(name.c_str(), value.c_str(), 1);
+    uint64_t shard = 77, shards = 78;
+    const cusStatus status = cusEventFramesLauncherShard(&shard, &shards);
+    for (const auto &[name, value] : variables)
+        unsetenv(name.c_str());
+    EXPECT_TRUE(status == CUS_OK || (status == CUS_ERROR_VALUE && shard == 77 && shards == 78));
+    return status == CUS_OK ? std::to_string(shard) + "/" + std::to_string(shards) : cusLastError();
+}
+
+TEST(EventFramesLauncher, SaysWhichShard) {
+    EXPECT_EQ(launched({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "8"}}), "3/8");
+    EXPECT_EQ(launched({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), "0/2");
+    EXPECT_EQ(launched({{"SLURM_PROCID", "5"}, {"SLURM_STEP_NUM_TASKS", "6"}}), "5/6");
+    std::map<std::string, std::string> array = {{"SLURM_ARRAY_TASK_ID", "7"},
+                                                {"SLURM_ARRAY_TASK_COUNT", "3"},
+                                                {"SLURM_ARRAY_TASK_MIN", "1"},
+                                                {"SLURM_ARRAY_TASK_STEP", "3"}};
+    EXPECT_EQ(launched(array), "2/3");
+    array["SLURM_PROCID"] = "0"; // of the batch script itself
+    EXPECT_EQ(launched(array), "2/3");
+    array["SLURM_STEP_NUM_TASKS"] = "4";
+    array["SLURM_PROCID"] = "1";
+    EXPECT_EQ(launched(array), "9/12");
+    array["OMPI_COMM_WORLD_RANK"] = "0"; // mpirun's own step
+    array["OMPI_COMM_WORLD_SIZE"] = "2";
+    EXPECT_EQ(launched(array), "4/6");
+}
+
+TEST(EventFramesLauncher, Rejects) {
+    const std::string name = "cusEventFramesLauncherShard: ";
+    const auto starts = [&](const std::map<std::string, std::string> &variables, const std::string &message) {
+        const std::string got = launched(variables);
+        EXPECT_EQ(got.substr(0, name.size() + message.size()), name + message);
+    };
+    starts({}, "no launcher has started this process");
+    starts({{"PMI_RANK", "0"}}, "no launcher has started this process");
+    starts({{"SLURM_PROCID", "0"}}, "no launcher has started this process");
+    starts({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}, "process 2 of 2 in task 0 of 1, expected less");
+    starts({{"PMI_RANK", "0"}, {"PMI_SIZE", "2000000"}}, "process 0 of 2000000");
+    for (const char *const wrong : {"", "-1", "x", "1x", " 1", "99999999999", "99999999999999999999999"})
+        starts({{"PMI_RANK", wrong}, {"PMI_SIZE", "2"}}, "PMI_RANK is '" + std::string(wrong) + "', expected a number");
+    starts({{"SLURM_ARRAY_TASK_ID", "7"}, {"SLURM_ARRAY_TASK_COUNT", "3"}, {"SLURM_ARRAY_TASK_MIN", "1"}},
+           "SLURM_ARRAY_TASK_ID is 7, expected one of 3 numbers from 1 on, every 1");
+    starts({{"SLURM_ARRAY_TASK_ID", "1"}, {"SLURM_ARRAY_TASK_COUNT", "3"}, {"SLURM_ARRAY_TASK_MIN", "2"}},
+           "SLURM_ARRAY_TASK_ID is 1");
+    uint64_t one = 0;
+    CUS_REJECTS(cusEventFramesLauncherShard(nullptr, &one), NULL, "shard is NULL");
+    CUS_REJECTS(cusEventFramesLauncherShard(&one, nullptr), NULL, "shards is NULL");
 }
 
 } // namespace
