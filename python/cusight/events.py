@@ -318,7 +318,7 @@ class Recording(Closeable):
         end_window: int = 0,
         max_events: int = 0,
         max_gap: int = 0,
-        shard: tuple[int, int] | None = None,
+        shard: tuple[int, int] | Literal["auto"] | None = None,
     ) -> Frames[Any]:
         """Frames of the recording from the place last sought (or the beginning), in batches.
 
