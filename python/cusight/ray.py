@@ -1,5 +1,10 @@
 """Many recordings, videos and images on many machines, by Ray Data (`pip install cusight[ray]`).
 
+    frames = cusight.ray.read_frames("runs/*.raw", windows="10ms", representation="voxel_grid", bins=5)
+    frames.write_parquet("frames/")
+
+`read_frames` makes frames of recordings where they are read. `read_recordings` gives the events themselves:
+
     windows = cusight.ray.read_recordings("runs/*.h5", windows="10ms")
     frames = windows.map_batches(
         cusight.ray.StackEvents,
@@ -20,6 +25,7 @@ itself: paths must mean the same on all machines.
 
 from __future__ import annotations
 
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Sequence
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
     import ray.data
     from typing_extensions import Unpack
 
-__all__ = ["Contour", "Heatmap", "Match", "StackEvents", "read_recordings", "read_videos"]
+__all__ = ["Contour", "Heatmap", "Match", "StackEvents", "read_frames", "read_recordings", "read_videos"]
 
 
 def __dir__() -> list[str]:
@@ -46,6 +52,7 @@ def __dir__() -> list[str]:
 
 
 Batch = Dict[str, Any]
+_SHARD = 64 << 20  # bytes of a recording that one task makes frames of, about
 _SPAN = 4 << 20  # events that one reading task takes, about
 _BLOCK = 16 << 20  # bytes of video frames that are handed on at once, about
 
@@ -88,6 +95,60 @@ def read_recordings(
         spans = [span for of_file in listed for span in of_file]
     tasks = data.from_items(spans, override_num_blocks=len(spans))
     return tasks.map_batches(_read_windows, batch_size=1, fn_kwargs={"cut": cut, "options": options})
+
+
+def read_frames(
+    paths: Paths,
+    *,
+    windows: Windows = 200_000,
+    representation: Representations = "histogram",
+    bins: int | None = None,
+    shards: int | None = None,
+    device: Device = "auto",
+    num_gpus: float = 0,
+    **options: Unpack[_events.OpenOptions],
+) -> ray.data.Dataset:
+    """Frames of recordings of event cameras as a Ray Dataset, a row for each frame.
+
+    paths: a file, a pattern ("runs/**/*.raw") or a list of them.
+    windows, representation, bins: as `cusight.stack_events`.
+    shards: tasks for each recording, of any format, each of which starts at its own place; by default one for 64 MiB of the file.
+    device: "cpu", "cuda", or "auto": the GPU that Ray gave the task, else the CPU. num_gpus: GPUs, or a part of one, for each task.
+    options: of `cusight.events.open`; shape is then that of the frames, too.
+
+    Columns: path; window, from 0 in the whole recording; first and last, the numbers of its first event and of the one after it; and
+    frames, (rows, cols, channels), or frames_0, frames_1 and so on for a list of representations.
+    Raises FileNotFoundError. A damaged recording, or one that cannot be opened, ends the execution with its error.
+    """
+    data = _ray_data("read_frames")
+    made: dict[str, Any] = {"windows": windowing("read_frames", windows), "representation": representation, "bins": bins}
+    if shards is not None and shards < 1:
+        raise _errors.invalid("read_frames", "shards", shards, "at least 1")
+    tasks = []
+    for path in list_files("read_frames", paths):
+        count = shards or os.path.getsize(path) // _SHARD + 1
+        tasks += [{"path": path, "shard": shard, "shards": count} for shard in range(count)]
+    return data.from_items(tasks, override_num_blocks=len(tasks)).map_batches(
+        _make_frames, batch_size=1, fn_kwargs={"made": made, "device": device, "options": options}, num_gpus=num_gpus or None
+    )
+
+
+def _make_frames(batch: Batch, made: dict[str, Any], device: Device, options: _events.OpenOptions) -> Iterator[Batch]:
+    """Runs in a task: the frames of a shard, some at a time."""
+    import numpy
+
+    worker = _Worker(device)
+    several = isinstance(made["representation"], (list, tuple))
+    for path, shard, shards in zip(batch["path"], batch["shard"], batch["shards"]):
+        with _events.open(str(path), **options) as recording:
+            parts = recording.frames(device=worker.device, shard=(int(shard), int(shards)), **made)
+            for part in parts.batches():
+                n = len(part.windows)
+                rows: Batch = {"path": numpy.array([str(path)] * n), "window": numpy.arange(part.first, part.first + n)}
+                rows["first"], rows["last"] = part.windows[:, 0], part.windows[:, 1]
+                for k, frames in enumerate(part.frames if several else [part.frames]):
+                    rows[f"frames_{k}" if several else "frames"] = worker.get(frames)
+                yield rows
 
 
 def _spans(path: str, cut: Windowing, windows_per_task: int | None, options: _events.OpenOptions) -> list[dict[str, Any]]:

@@ -234,6 +234,26 @@ def test_recordings_with_a_worker_killed(cluster, clean, tmp_path):
     assert len(rows) == 2 * len(whole)
 
 
+@pytest.mark.parametrize("windows", [700, "9ms"], ids=str)
+def test_frames(cluster, clean, tmp_path, windows):
+    """Two workers make what one process makes."""
+    write(tmp_path / "a.h5", clean)
+    write_text(tmp_path / "b.txt", clean)
+    kinds = ["histogram", cusight.Representation("voxel_grid", 3)]
+    rows = cusight.ray.read_frames(tmp_path / "*.*", windows=windows, representation=kinds, shards=5, device="cpu").take_all()
+    whole = cusight.stack_events(*clean, SHAPE, windows=windows, representation=kinds)
+    listed = cusight.event_windows(clean.t, windows=windows)
+    assert len(rows) == 2 * len(listed)
+    for name in ("a.h5", "b.txt"):
+        mine = sorted((row for row in rows if row["path"] == str(tmp_path / name)), key=lambda row: row["window"])
+        assert [row["window"] for row in mine] == list(range(len(listed)))
+        assert [(row["first"], row["last"]) for row in mine] == [(int(a), int(b)) for a, b in listed]
+        for k, frames in enumerate(whole):
+            assert np.array_equal([row[f"frames_{k}"] for row in mine], frames)
+    one = cusight.ray.read_frames(tmp_path / "b.txt", windows=windows, shape=(50, 70)).take_all()
+    assert one[0]["frames"].shape[:2] == (50, 70) and len(one) == len(listed)
+
+
 def test_videos(cluster, rng, tmp_path):
     cv2 = pytest.importorskip("cv2", reason="OpenCV's Python module is not installed")
     written = rng.integers(0, 256, (6, 6, 8, 3), dtype=np.uint8).repeat(8, 1).repeat(8, 2)
@@ -268,10 +288,14 @@ def test_bad_files(cluster, clean, tmp_path):
         cusight.ray.read_recordings(tmp_path / "*.h5")
     with pytest.raises(ValueError, match="windows_per_task is 0"):
         cusight.ray.read_recordings(tmp_path, windows_per_task=0)
+    with pytest.raises(ValueError, match="read_frames: shards is 0, expected at least 1"):
+        cusight.ray.read_frames(Path(__file__), shards=0)
     bad = tmp_path / "bad.txt"
     bad.write_text("64 48\n10 1 1 1\n20 1 1 1\n30 one 1 1\n")
     with pytest.raises(ValueError, match="bad.txt|cusEventReaderRead"):
         cusight.ray.read_recordings(bad, windows=1).take_all()
+    with pytest.raises(ValueError, match="line 4"):
+        cusight.ray.read_frames(bad, windows=1).take_all()
 
 
 def test_example(cluster):
