@@ -1,7 +1,6 @@
 # Optional libraries: the least version of each, which is checked, and what is missing without it, which is said once, by name. The
 # README's table says which versions were tried.
 set(CUSIGHT_LEAST_OPENCV 4.5)
-set(CUSIGHT_LEAST_CLI11 2.1)
 set(CUSIGHT_LEAST_LIBAVFORMAT 58.76) # FFmpeg 4.4
 set(CUSIGHT_LEAST_HDF5 1.10.5)
 set(CUSIGHT_LEAST_ZSTD 1.4.0)

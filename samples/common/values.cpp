@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <sstream>
 
 namespace sample {
 
@@ -66,6 +67,21 @@ bool hasUnit(const std::string &text) {
 bool sameName(const std::string &a, const std::string &b) {
     const auto plain = [](char c) { return c == '_' ? '-' : std::tolower(static_cast<unsigned char>(c)); };
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return plain(x) == plain(y); });
+}
+
+std::string join(const std::vector<std::string> &words, const std::string &separator) {
+    std::string all;
+    for (const std::string &word : words)
+        all += (all.empty() ? "" : separator) + word;
+    return all;
+}
+
+std::vector<std::string> split(const std::string &text, char separator) {
+    std::vector<std::string> words;
+    std::istringstream rest(text);
+    for (std::string word; std::getline(rest, word, separator);)
+        words.push_back(word);
+    return words;
 }
 
 } // namespace sample

@@ -1,7 +1,8 @@
-// Values of options, read alike by all programs. Needs no CLI11.
+// Values of options, read alike by all programs.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace sample {
 
@@ -19,5 +20,9 @@ bool hasUnit(const std::string &text);
 
 // Whether two names are the same but for case, and for hyphens and underscores: "ccoeff-normed", "CCOEFF_NORMED".
 bool sameName(const std::string &a, const std::string &b);
+
+// "a|b" from the words a and b, and back.
+std::string join(const std::vector<std::string> &words, const std::string &separator);
+std::vector<std::string> split(const std::string &text, char separator);
 
 } // namespace sample

@@ -3,7 +3,7 @@
 
 #include "events/source.hpp"
 
-#include "common/video/standard_input.hpp"
+#include "common/standard_input.hpp"
 
 namespace events {
 

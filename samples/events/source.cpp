@@ -6,7 +6,7 @@
 #include "common/terminal/files.hpp"
 #include "common/terminal/progress.hpp"
 #include "common/output.hpp"
-#include "common/video/standard_input.hpp"
+#include "common/standard_input.hpp"
 #include "events/video.hpp"
 
 #include <algorithm>

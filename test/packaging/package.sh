@@ -69,8 +69,8 @@ mapfile -t sboms < <(find "$root/usr/share/doc" -name sbom.spdx.json | sort)
 [ ${#sboms[@]} = ${#packages[@]} ] || die "there are ${#sboms[@]} SPDX documents in ${#packages[@]} packages"
 for i in "${!sboms[@]}"; do
     case ${sboms[i]} in
-    *-tools/*) sboms[i]+==cusight,CLI11,libc.so,libopencv_core ;;
-    *-mpi/*) sboms[i]+==cusight,CLI11,libc.so ;;
+    *-tools/*) sboms[i]+==cusight,libc.so,libopencv_core ;;
+    *-mpi/*) sboms[i]+==cusight,libc.so ;;
     *-dev/*) sboms[i]+==libcusight-dev ;;
     *) sboms[i]+==libcusight,libc.so,libm.so ;;
     esac

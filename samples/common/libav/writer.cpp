@@ -256,7 +256,7 @@ void Video::openEncoder(const Format &format) {
         }
     }
     if (chosen && name == CODECS.end() && !videoEncoder(encoding_.codec))
-        throw Stop(sample::USAGE, "--codec is '" + encoding_.codec + "', expected " + codecNames() +
+        throw Stop(sample::USAGE, "--codec is '" + encoding_.codec + "', expected " + sample::join(codecNames(), ", ") +
                                       " or the name of a video encoder of libavcodec, such as hevc_nvenc");
     if (chosen || encoding_.crf || !encoding_.preset.empty())
         throw Stop(sample::USAGE, path_ + " cannot be encoded as --codec, --crf and --preset say: " + why);
@@ -562,10 +562,10 @@ const std::vector<std::string> &videoEndings() {
     return endings;
 }
 
-std::string codecNames() {
-    std::string all;
+std::vector<std::string> codecNames() {
+    std::vector<std::string> all;
     for (const Name &name : CODECS)
-        all += (all.empty() ? "" : ", ") + std::string(name.name);
+        all.emplace_back(name.name);
     return all;
 }
 

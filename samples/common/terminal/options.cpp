@@ -1,33 +1,18 @@
 #include "common/terminal/options.hpp"
 
-#include "common/libav/writer.hpp"
 #include "common/many_devices.hpp"
+#include "common/terminal/parser.hpp"
 #include "common/values.hpp"
-#include "common/video/sink.hpp"
-#include "common/video/source.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
-#include <stdexcept>
 
 namespace sample {
 
 namespace {
-
-// Accepts the values that `valid` accepts; otherwise the error is "OPTION is 'VALUE', expected EXPECTED".
-CLI::Validator expect(const Setter &valid, const std::string &expected) {
-    return CLI::Validator(
-        [valid, expected](const std::string &value) {
-            return valid(value) ? std::string() : "is '" + value + "', expected " + expected;
-        },
-        "");
-}
 
 bool isInteger(const std::string &value, double low, double high) {
     char *end = nullptr;
@@ -43,12 +28,25 @@ bool isReal(const std::string &value, double low, double high) {
     return !value.empty() && *end == '\0' && std::isfinite(number) && number >= low && number <= high;
 }
 
-template<class T>
-CLI::Option *addReal(CLI::App &app, const std::string &name, T &value, double low, double high, const std::string &help) {
-    return app.add_option(name, value, help)
-        ->type_name("N")
-        ->check(expect([low, high](const std::string &given) { return isReal(given, low, high); },
-                       text("a number from %g to %g", low, high)));
+// An option with values, each of which replaces the one before.
+CLI::Option *add(CLI::App &app, const std::string &name, const std::string &type, const std::string &help,
+                 const std::function<void(const std::string &)> &store,
+                 const std::function<std::string()> &current = nullptr) {
+    CLI::Option *const option = app.add(name, help);
+    option->type = type;
+    option->store = [store](const std::vector<std::string> &values) { store(values.back()); };
+    option->current = current;
+    option->showDefault();
+    return option;
+}
+
+CLI::Option *addReal(CLI::App &app, const std::string &name, double low, double high, const std::string &help,
+                     const std::function<void(double)> &set, const std::function<std::string()> &current) {
+    const auto store = [set](const std::string &given) { set(std::strtod(given.c_str(), nullptr)); };
+    return require(
+        add(app, name, "N", help, store, current),
+        [low, high](const std::string &given) { return isReal(given, low, high); },
+        text("a number from %g to %g", low, high));
 }
 
 // A time in units of `unit` microseconds; microseconds are whole.
@@ -65,25 +63,11 @@ CLI::Option *addTime(CLI::App &app, const std::string &name, double unit, double
         parseDuration(given, unit, time);
         set(time);
     };
-    return app.add_option_function<std::string>(name, store, help)
-        ->type_name("TIME")
-        ->check(expect(valid, text(whole ? "an integer from %.0f to %.0f (microseconds), or a duration such as 10ms"
-                                         : "a number from %g to %g (seconds), or a time such as 500ms or 1:05",
-                                   low, high)))
-        ->default_function([=] { return text("%.10g %s", current(), whole ? "us" : "s"); })
-        ->capture_default_str();
-}
-
-// CLI11 2.4 and later throw at program start if a name has other characters; 2.1 accepts any.
-const std::string &positionalName(const std::string &name) {
-    if (name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != std::string::npos)
-        throw std::logic_error("'" + name + "' is no name for a positional argument, expected capital letters");
-    return name;
-}
-
-std::map<const CLI::Option *, Names> &marks() {
-    static std::map<const CLI::Option *, Names> all;
-    return all;
+    return require(add(app, name, "TIME", help, store, [=] { return text("%.10g %s", current(), whole ? "us" : "s"); }),
+                   valid,
+                   text(whole ? "an integer from %.0f to %.0f (microseconds), or a duration such as 10ms"
+                              : "a number from %g to %g (seconds), or a time such as 500ms or 1:05",
+                        low, high));
 }
 
 // The one of `words` that this is; NULL: none.
@@ -102,52 +86,16 @@ bool isDevice(const std::string &text) {
 
 // ---- Options of all programs -------------------------------------------------------------------------------------------
 
-void addInput(CLI::App &app, Input &input) {
-    names(addPositionals(app, "INPUT", input.names,
-                         std::string(SOURCE_HELP) + ". Several of them, of the same size, are read one after the other"),
-          Names::INPUT);
-    addExcerpt(app, input);
-    const auto set = [&input](const std::string &text) {
-        std::array<int, 4> &c = input.crop;
-        char rest = 0;
-        return std::sscanf(text.c_str(), "%d,%d,%d,%d%c", &c[0], &c[1], &c[2], &c[3], &rest) == 4 && c[0] >= 0 &&
-               c[1] >= 0 && c[2] > 0 && c[3] > 0;
-    };
-    group(addValue(app, "--crop", set, "X,Y,W,H", "four integers X,Y,W,H, none below 0",
-                   "use only this rectangle of the frames"),
-          "Input");
-}
-
-void addExcerpt(CLI::App &app, Input &input) {
-    group(addDuration(app, "--start", input.start, 0, 1e9, "begin this long after the first frame"), "Input");
-    group(addDuration(app, "--duration", input.duration, 0, 1e9, "stop after so much of the input; 0: no limit"), "Input");
-}
-
-void addEncoding(CLI::App &app, Encoding &encoding, bool rate) {
-    const auto of_video = [](CLI::Option *option) { return group(option, "Video file"); };
-    of_video(addText(app, "--codec", encoding.codec, "NAME",
-                     "auto: H.264, in .webm VP8, in .avi Motion JPEG; " + av::codecNames() +
-                         " (H.264 by the GPU or processor, if it can), or any video encoder of libavcodec (hevc_nvenc)"));
-    of_video(addNumber(
-        app, "--crf", encoding.crf, 0, 255,
-        "quality, lower is better and larger, on the encoder's scale: H.264 23, VP8 20, Motion JPEG 3 if not given"));
-    of_video(addText(app, "--preset", encoding.preset, "NAME",
-                     "how hard the encoder tries; H.264: ultrafast to veryslow, veryfast if not given"));
-    if (rate)
-        of_video(addNumber(
-            app, "--fps", encoding.fps, 0, 10000,
-            "constant frame rate: frames are repeated or left out; images follow each other at this rate; 0: each "
-            "frame at its own time, images 25 a second"));
-}
-
 CLI::Option *addDevice(CLI::App &app, std::string &device, bool several) {
     const std::string help = "where to compute; auto: the first GPU, or the CPU if there is none";
-    CLI::Option *const option =
-        app.add_option("--device", device, help + (several ? "; cuda:all, cuda:0,2: several GPUs; cpu:N: N workers" : ""));
-    if (several)
-        return option->type_name("auto|cpu[:N]|cuda[:n,...|:all]")
-            ->check(expect(isDeviceList, "auto, cpu, cpu:N, cuda, cuda:n, cuda:n,m or cuda:all, 64 workers at most"));
-    return option->type_name("auto|cpu|cuda[:n]")->check(expect(isDevice, "auto, cpu, cuda or cuda:n"));
+    if (!several)
+        return offer(
+            require(addText(app, "--device", device, "auto|cpu|cuda[:n]", help), isDevice, "auto, cpu, cuda or cuda:n"),
+            {"auto", "cpu", "cuda", "cuda:0"});
+    return offer(require(addText(app, "--device", device, "auto|cpu[:N]|cuda[:n,...|:all]",
+                                 help + "; cuda:all, cuda:0,2: several GPUs; cpu:N: N workers"),
+                         isDeviceList, "auto, cpu, cpu:N, cuda, cuda:n, cuda:n,m or cuda:all, 64 workers at most"),
+                 {"auto", "cpu", "cuda", "cuda:0", "cuda:all", "cpu:2", "cpu:4"});
 }
 
 CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help, Names what) {
@@ -164,69 +112,58 @@ CLI::Option *addHeadless(CLI::App &app, bool &headless) {
     return addFlag(app, "--headless", headless, "open no window, even if there is a display");
 }
 
-CLI::Option *addFrames(CLI::App &app, int &frames) {
-    return addNumber(app, "--frames", frames, 0, 1000000000, "stop after N frames; 0: no limit");
-}
-
-CLI::Option *addSpeed(CLI::App &app, double &speed) {
-    return addNumber(app, "--speed", speed, 0, 1000, "speed of a window; 1: that of the recording; 0: as fast as possible");
-}
-
-CLI::Option *addLegend(CLI::App &app, bool &legend) {
-    return addNegativeFlag(app, "--no-legend", legend, "leave out the strip above the pictures that explains their colors");
-}
-
-void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices) {
-    addDevice(app, common.device, several_devices);
-    addOutput(app, common.output, std::string(SINK_HELP) + "; without a window and without this option: " + default_file);
-    addOverwrite(app);
-    addHeadless(app, common.headless);
-    addSpeed(app, common.speed);
-    addEncoding(app, common.video, true);
-}
-
 // ---- Kinds of options --------------------------------------------------------------------------------------------------
 
 CLI::Option *addPositional(CLI::App &app, const std::string &name, std::string &value, const std::string &help,
                            bool required) {
-    return app.add_option(positionalName(name), value, help)->required(required);
+    CLI::Option *const option = addText(app, name, value, "", help);
+    option->required = required;
+    return option;
 }
 
 CLI::Option *addPositionals(CLI::App &app, const std::string &name, std::vector<std::string> &values,
                             const std::string &help) {
-    return app.add_option(positionalName(name), values, help)->required();
+    CLI::Option *const option = addList(app, name, values, "", help);
+    option->required = true;
+    return option;
 }
 
 CLI::Option *addFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help) {
-    return app.add_flag(name, value, help);
+    return add(app, name, "", help, [&value](const std::string &) { value = true; });
 }
 
 CLI::Option *addNegativeFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help) {
-    return app.add_flag_callback(
-        name, [&value] { value = false; }, help);
+    return add(app, name, "", help, [&value](const std::string &) { value = false; });
 }
 
 CLI::Option *addNumber(CLI::App &app, const std::string &name, int &value, double low, double high,
                        const std::string &help) {
-    return app.add_option(name, value, help)
-        ->type_name("N")
-        ->check(expect([low, high](const std::string &given) { return isInteger(given, low, high); },
-                       text("an integer from %.0f to %.0f", low, high)));
+    CLI::Option *const option = add(
+        app, name, "N", help, [&value](const std::string &given) { value = std::atoi(given.c_str()); },
+        [&value] { return std::to_string(value); });
+    return require(
+        option, [low, high](const std::string &given) { return isInteger(given, low, high); },
+        text("an integer from %.0f to %.0f", low, high));
 }
 
 CLI::Option *addNumber(CLI::App &app, const std::string &name, float &value, double low, double high,
                        const std::string &help) {
-    return addReal(app, name, value, low, high, help);
+    return addReal(
+        app, name, low, high, help, [&value](double number) { value = static_cast<float>(number); },
+        [&value] { return text("%g", value); });
 }
 
 CLI::Option *addNumber(CLI::App &app, const std::string &name, double &value, double low, double high,
                        const std::string &help) {
-    return addReal(app, name, value, low, high, help);
+    return addReal(
+        app, name, low, high, help, [&value](double number) { value = number; }, [&value] { return text("%g", value); });
 }
 
 CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<double> &value, double low, double high,
                        const std::string &help) {
-    return addReal(app, name, value, low, high, help);
+    return addReal(
+        app, name, low, high, help, [&value](double number) { value = number; },
+        [&value] { return value ? text("%g", *value) : std::string(); });
 }
 
 CLI::Option *addDuration(CLI::App &app, const std::string &name, double &value, double low, double high,
@@ -244,7 +181,8 @@ CLI::Option *addDuration(CLI::App &app, const std::string &name, int &value, dou
 
 CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
                      const std::string &help) {
-    return app.add_option(name, value, help)->type_name(metavar);
+    return add(
+        app, name, metavar, help, [&value](const std::string &given) { value = given; }, [&value] { return value; });
 }
 
 CLI::Option *addFile(CLI::App &app, const std::string &name, Names what, std::string &value, const std::string &metavar,
@@ -254,31 +192,25 @@ CLI::Option *addFile(CLI::App &app, const std::string &name, Names what, std::st
 
 CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &metavar,
                       const std::string &expected, const std::string &help) {
-    return app
-        .add_option_function<std::string>(
-            name, [set](const std::string &value) { set(value); }, help)
-        ->type_name(metavar)
-        ->check(expect(set, expected));
+    return require(add(app, name, metavar, help, set), set, expected);
 }
 
 CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values, const std::string &metavar,
                      const std::string &help, const Setter &valid, const std::string &expected) {
-    CLI::Option *option = app.add_option(name, values, help)->type_name(metavar)->expected(1)->take_all();
+    CLI::Option *const option = app.add(name, help);
+    option->type = metavar;
+    option->many = true;
+    option->store = [&values](const std::vector<std::string> &given) { values = given; };
     return valid ? require(option, valid, expected) : option;
 }
 
 CLI::Option *addWords(CLI::App &app, const std::string &name, const std::vector<std::string> &words,
                       const std::function<void(const std::string &)> &set, const std::function<std::string()> &current,
                       const std::string &help) {
-    const std::string all = CLI::detail::join(words, "|");
+    const std::string all = join(words, "|");
     const auto valid = [words](const std::string &value) { return listed(words, value) != nullptr; };
-    return app
-        .add_option_function<std::string>(
-            name, [words, set](const std::string &value) { set(*listed(words, value)); }, help)
-        ->check(expect(valid, all))
-        ->type_name(all)
-        ->default_function(current)
-        ->capture_default_str();
+    const auto store = [words, set](const std::string &value) { set(*listed(words, value)); };
+    return offer(require(add(app, name, all, help, store, current), valid, all), words);
 }
 
 CLI::Option *addChoice(CLI::App &app, const std::string &name, std::string &value, const std::vector<std::string> &choices,
@@ -293,38 +225,40 @@ CLI::Option *addChoice(CLI::App &app, const std::string &name, std::string &valu
 // ---- Details -----------------------------------------------------------------------------------------------------------
 
 CLI::Option *names(CLI::Option *option, Names what) {
-    marks()[option] = what;
+    option->files = what;
     return option;
 }
 
-const Names *namedBy(const CLI::Option *option) {
-    const auto found = marks().find(option);
-    return found == marks().end() ? nullptr : &found->second;
+CLI::Option *offer(CLI::Option *option, const std::vector<std::string> &words) {
+    option->words = words;
+    return option;
 }
 
 CLI::Option *group(CLI::Option *option, const std::string &heading) {
-    return option->group(heading);
+    option->group = heading;
+    return option;
 }
 
 CLI::Option *require(CLI::Option *option, const Setter &valid, const std::string &expected) {
-    return option->check(expect(valid, expected));
+    option->checks.emplace_back(valid, expected);
+    return option;
 }
 
 bool isGiven(const CLI::Option *option) {
-    return !option->empty();
+    return !option->given.empty();
 }
 
 void refreshDefaults(CLI::App &app) {
-    for (CLI::Option *option : app.get_options())
-        option->capture_default_str();
+    for (CLI::Option &option : app.options)
+        option.showDefault();
 }
 
 void requireCommand(CLI::App &app) {
-    app.require_subcommand(1);
+    app.needs_command = true;
 }
 
 bool isParsed(const CLI::App &command) {
-    return command.parsed();
+    return command.parent->command == &command;
 }
 
 } // namespace sample

@@ -1,4 +1,4 @@
-// Command lines of the sample programs: CLI11 with one style of help, defaults and errors.
+// Command lines of the sample programs: one style of help, defaults and errors.
 //
 //   sample::Common common;
 //   sample::Input input;
@@ -12,7 +12,7 @@
 //
 // Variables hold their defaults when they are declared, and --help shows them. Both "--threshold 5" and "--threshold=5" are
 // accepted; if an option is repeated, the last one wins. Manual pages and shell completion are made from the same
-// declarations (manual.hpp). CLI11 compiles slowly, so only this folder's .cpp files include it.
+// declarations (manual.hpp). Needs no OpenCV; what is of pictures and videos is defined in video/options.cpp, which does.
 #pragma once
 
 #include "common/app.hpp"
@@ -26,9 +26,9 @@
 #include <utility>
 #include <vector>
 
-namespace CLI {
-class App;
-class Option;
+namespace CLI { // parser.hpp
+struct App;
+struct Option;
 } // namespace CLI
 
 namespace sample {
@@ -181,8 +181,8 @@ CLI::Option *addChoice(CLI::App &app, const std::string &name, T &value,
 
 // Says what the values of an option or positional name; each that does is marked so, for parse() and --generate-files.
 CLI::Option *names(CLI::Option *option, Names what);
-// What it names; null if that is no file.
-const Names *namedBy(const CLI::Option *option);
+// The values that the shell offers after the option.
+CLI::Option *offer(CLI::Option *option, const std::vector<std::string> &words);
 
 // Sets the heading in --help above the option.
 CLI::Option *group(CLI::Option *option, const std::string &heading);

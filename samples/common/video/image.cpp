@@ -3,7 +3,7 @@
 #include "common/app.hpp"
 #include "common/output.hpp"
 #include "common/terminal/files.hpp"
-#include "common/video/standard_input.hpp"
+#include "common/standard_input.hpp"
 
 #include <opencv2/imgcodecs.hpp>
 

@@ -5,7 +5,7 @@
 #include "common/output.hpp"
 #include "common/video/image.hpp"
 #include "common/video/reason.hpp"
-#include "common/video/standard_input.hpp"
+#include "common/standard_input.hpp"
 
 #include "cusight/eventio.h"
 

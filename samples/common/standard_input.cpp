@@ -1,4 +1,4 @@
-#include "common/video/standard_input.hpp"
+#include "common/standard_input.hpp"
 
 #include "common/app.hpp"
 
