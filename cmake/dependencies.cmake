@@ -7,6 +7,7 @@ set(CUSIGHT_LEAST_ZSTD 1.4.0)
 set(CUSIGHT_LEAST_OPENSSL 1.1.1)
 set(CUSIGHT_LEAST_MPI 3.1)
 set(CUSIGHT_LEAST_GTEST 1.10)
+set(CUSIGHT_WITHOUT_PICTURES "of the programs only cusight-info and cusight-events, without windows, pictures, videos and cameras")
 
 # cusight_without(NAME PACKAGE COST): NAME was not found, or is older than its least version.
 function(cusight_without name package cost)

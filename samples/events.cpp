@@ -7,13 +7,12 @@
 #include "common/terminal/options.hpp"
 #include "common/output.hpp"
 #include "common/terminal/progress.hpp"
-#include "common/video/source.hpp"
 #include "common/stages.hpp"
-#include "diffstream/web/options.hpp"
 #include "events/convert.hpp"
 #include "events/info.hpp"
 #include "events/merge.hpp"
 #include "events/output.hpp"
+#include "events/pictures/pictures.hpp"
 #include "events/recording.hpp"
 #include "events/settings.hpp"
 #include "events/source.hpp"
@@ -47,7 +46,8 @@ bool parseShard(const std::string &text, unsigned long long &shard, unsigned lon
            shards <= 1000000;
 }
 
-void addSize(CLI::App &app, const std::string &name, cv::Size &size, const std::string &help, const std::string &group) {
+void addSize(CLI::App &app, const std::string &name, sample::Size &size, const std::string &help,
+             const std::string &group) {
     const auto set = [&size](const std::string &text) { return events::parseSize(text, size.width, size.height); };
     sample::group(sample::addValue(app, name, set, "WxH", "WIDTHxHEIGHT, each from 1 to 65536", help), group);
 }
@@ -67,21 +67,6 @@ void addInputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Input"); };
     group(sample::addText(app, "--camera", s.camera, "NAME", "camera of an M3ED recording: left or right"));
     group(sample::addFlag(app, "--skip-bad", s.skip_bad, "skip invalid events instead of stopping at the first"));
-}
-
-void addVideoOptions(CLI::App &app, Settings &s) {
-    const auto group = [](CLI::Option *option) { return sample::group(option, "Events from video"); };
-    group(sample::addNumber(app, "--threshold,--contrast-threshold", s.contrast_threshold, 0.01, 10,
-                            "the change of log intensity that triggers an event"));
-    group(sample::addNumber(app, "--threshold-spread", s.threshold_spread, 0, 1,
-                            "standard deviation of the pixels' thresholds"));
-    group(sample::addDuration(app, "--refractory", s.refractory, 0, 1000000, "rest after an event"));
-    group(sample::addNumber(app, "--leak-rate", s.leak_rate, 0, 100, "leak events of a pixel per second"));
-    group(sample::addNumber(app, "--leak-jitter", s.leak_jitter, 0, 0.2,
-                            "standard deviation of the time between leak events, as a part of it"));
-    group(sample::addNumber(app, "--shot-rate", s.shot_rate, 0, 1000,
-                            "random events of a dark pixel per second; a bright one has a quarter of them"));
-    group(sample::addNumber(app, "--seed", s.seed, 0, 2147483647, "of the noise"));
 }
 
 void addSelectionOptions(CLI::App &app, Settings &s) {
@@ -120,8 +105,11 @@ std::vector<CLI::Option *> addFrameOptions(CLI::App &app, Settings &s) {
                           "their default"));
     std::vector<CLI::Option *> length = {
         group(sample::addNumber(app, "--events-per-frame", s.events_per_frame, 1, 2000000000,
-                                "frames of N events; of videos, pictures and a window by default frames of equal time, "
-                                "--fps of them a second")),
+                                std::string("frames of N events") +
+                                    (sample::withoutPictures().empty()
+                                         ? "; of videos, pictures and a window by default frames of equal time, "
+                                           "--fps of them a second"
+                                         : ""))),
         group(sample::addDuration(app, "--us-per-frame", s.us_per_frame, 0, 2000000000,
                                   "frames of so much time instead, in microseconds or as 10ms; 0: use --events-per-frame")),
         group(sample::addValue(
@@ -140,8 +128,7 @@ std::vector<CLI::Option *> addFrameOptions(CLI::App &app, Settings &s) {
     return length;
 }
 
-// Returns --speed.
-CLI::Option *addOutputOptions(CLI::App &app, Settings &s) {
+void addOutputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
     group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
     group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "how frames are stored in NAME.h5"));
@@ -151,29 +138,15 @@ CLI::Option *addOutputOptions(CLI::App &app, Settings &s) {
     group(
         sample::addFile(app, "--triggers", sample::Names::OUTPUT, s.triggers_file, "FILE.csv",
                         "write all external triggers of the recording: t (microseconds), id, value (1 rising, 0 falling)"));
-    CLI::Option *const speed = group(sample::addNumber(app, "--speed", s.common.speed, 0, 1000,
-                                                       "speed of a window, and of a video of frames of equal time; 1: that "
-                                                       "of the recording, unless it is so short that it is "
-                                                       "slowed down to last 5 s; 0: a window as fast as possible"));
-    group(sample::addNumber(app, "--fps", s.fps, 1, 240,
-                            "frames per second of a video, unless --us-per-frame gives their length"));
-    group(sample::addLegend(app, s.common.legend));
-    sample::addEncoding(app, s.common.video, false);
-    diffstream::addWeb(app, s.web);
-    sample::group(
-        sample::addNegativeFlag(app, "--no-wait", s.web.wait, "start before a browser has opened the page of --web"),
-        "Browsers");
-    return speed;
 }
 
 const std::string RECORDING_HELP = "a recording (M3ED, DSEC or Metavision HDF5, Prophesee RAW EVT2, EVT2.1, EVT3 or EVT4, "
                                    "DAT, AEDAT4, ROS bag, MCAP, text "
                                    "or CSV), "
-                                   "recognized by its content; or a source of "
-                                   "frames to generate events from: ";
+                                   "recognized by its content";
 
 CLI::Option *addRecording(CLI::App &app, Settings &s, bool required) {
-    return sample::names(sample::addPositional(app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, required),
+    return sample::names(sample::addPositional(app, "INPUT", s.input, RECORDING_HELP + events::videoInputs(), required),
                          sample::Names::INPUT);
 }
 
@@ -185,7 +158,7 @@ void addConvert(CLI::App &app, Settings &s, events::ConvertSettings &how) {
                                         true),
                   sample::Names::OUTPUT);
     addInputOptions(app, s);
-    addVideoOptions(app, s);
+    events::addVideoOptions(app, s);
     addSelectionOptions(app, s);
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
     group(sample::addChoice(app, "--format", how.format, {"m3ed", "metavision", "evt2", "evt3", "aedat4", "dat", "text"},
@@ -196,17 +169,21 @@ void addConvert(CLI::App &app, Settings &s, events::ConvertSettings &how) {
 
 // Returns false if there is nothing left to do, or if `info` was asked for and printed.
 bool parse(int argc, char **argv, Settings &s) {
-    const auto app =
-        sample::makeApp("cusight-events", "Turns a recording of an event camera, or a video, into frames.",
-                        "  cusight-events recording.raw                        a window, at the recording's speed\n"
-                        "  cusight-events recording.h5 --representation tencode --us-per-frame 33000 --output frames/\n"
-                        "  cusight-events recording.h5 --shard 3/16 --checksum --output frames.raw\n"
-                        "  cusight-events recording.raw --save-events recording.h5\n"
-                        "  cusight-events video.mp4 --output events.mp4        events generated from video\n"
-                        "  cusight-events recording.raw --web 8080             in a browser, at http://127.0.0.1:8080\n"
-                        "  cusight-events info recording.raw\n"
-                        "  cusight-events convert recording.raw recording.hdf5\n"
-                        "  cusight-events merge part-*.h5 --output frames.h5   of shards\n");
+    const bool pictures = sample::withoutPictures().empty();
+    const std::string examples[] = {
+        "  cusight-events recording.raw                        a window, at the recording's speed\n"
+        "  cusight-events recording.h5 --representation tencode --us-per-frame 33000 --output frames/\n",
+        "  cusight-events recording.h5 --shard 3/16 --checksum --output frames.raw\n"
+        "  cusight-events recording.raw --save-events recording.h5\n",
+        "  cusight-events video.mp4 --output events.mp4        events generated from video\n"
+        "  cusight-events recording.raw --web 8080             in a browser, at http://127.0.0.1:8080\n",
+        "  cusight-events info recording.raw\n"
+        "  cusight-events convert recording.raw recording.hdf5\n"
+        "  cusight-events merge part-*.h5 --output frames.h5   of shards\n"};
+    const auto app = sample::makeApp(
+        "cusight-events",
+        std::string("Turns a recording of an event camera") + (pictures ? ", or a video," : "") + " into frames.",
+        (pictures ? examples[0] : "") + examples[1] + (pictures ? examples[2] : "") + examples[3]);
     CLI::App *const info =
         sample::addCommand(*app, "info", "Prints what is in a recording.", "  cusight-events info recording.raw\n");
     CLI::App *const convert = sample::addCommand(*app, "convert", "Writes the events of a recording in another format.",
@@ -225,25 +202,24 @@ bool parse(int argc, char **argv, Settings &s) {
     CLI::Option *const input = addRecording(*app, s, false);
     addRecording(*info, s, true);
     addInputOptions(*info, s);
-    addVideoOptions(*info, s);
+    events::addVideoOptions(*info, s);
     events::ConvertSettings how;
     addConvert(*convert, s, how);
     sample::addDevice(*app, s.common.device, true);
     sample::addOutput(*app, s.common.output,
-                      std::string("store the frames themselves as NAME.raw or NAME.h5 (-.raw: on stdout), or ") +
-                          sample::SINK_HELP +
-                          "; without a window, without this option, --checksum, --save-events and --triggers: events.mp4");
+                      "store the frames themselves as NAME.raw or NAME.h5 (-.raw: on stdout)" + events::pictureOutputs());
     sample::addOverwrite(*app);
     sample::addHeadless(*app, s.common.headless);
     addInputOptions(*app, s);
-    addVideoOptions(*app, s);
+    events::addVideoOptions(*app, s);
     addSelectionOptions(*app, s);
     const std::vector<CLI::Option *> length = addFrameOptions(*app, s);
-    const CLI::Option *const speed = addOutputOptions(*app, s);
+    addOutputOptions(*app, s);
+    const CLI::Option *const speed = events::addPictureOptions(*app, s);
     if (!sample::parse(*app, argc, argv))
         return false;
     s.choose_length = std::none_of(length.begin(), length.end(), sample::isGiven);
-    s.choose_speed = !sample::isGiven(speed);
+    s.choose_speed = !speed || !sample::isGiven(speed);
     if (sample::isParsed(*info)) {
         events::printInfo(s);
         return false;
@@ -586,7 +562,7 @@ class Run {
         if (pushed_ > last.last)
             sample::figure("left out", Json().add("left_out", pushed_ - last.last), "%llu events after the last full frame",
                            static_cast<unsigned long long>(pushed_ - last.last));
-        if (output_->frames() > 1 && output_->isOnePicture())
+        if (output_->frames() > 1 && output_->onlyLast())
             sample::figure("not shown", Json().add("not_shown", output_->frames() - 1), "%llu %s before that in %s",
                            static_cast<unsigned long long>(output_->frames() - 1),
                            output_->frames() == 2 ? "frame" : "frames", settings_.common.output.c_str());
@@ -629,19 +605,13 @@ int run(int argc, char **argv) {
     Settings s;
     if (!parse(argc, argv, s))
         return sample::OK;
-    // The display check forks, so it must come before any threads and CUDA.
-    if (!s.common.headless)
-        sample::displayProblem();
-    const std::string type = sample::ending(s.common.output);
-    if (!s.common.output.empty() && type != ".raw" && type != ".h5" && type != ".hdf5" &&
-        !sample::isOutputName(s.common.output))
-        throw Stop(sample::USAGE, "--output is '" + s.common.output +
-                                      "', expected NAME.raw or NAME.h5 for the frames themselves, or " +
-                                      sample::expectedOutputs());
+    // This may fork to try a display, so it must come before any threads and CUDA.
+    if (events::FrameOutput::hasPictures(s))
+        events::requirePictures(s);
     if (!s.events_file.empty())
         s.events_format = events::recordingFormat("--save-events", s.events_file, "");
     sample::requireEnding("--triggers", s.triggers_file, {".csv"});
-    if (type == ".h5" || type == ".hdf5")
+    if (const std::string type = sample::ending(s.common.output); type == ".h5" || type == ".hdf5")
         sample::requireFile("--output", s.common.output);
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     // A pipeline uploads directly from pinned memory; several devices get copies.

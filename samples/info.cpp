@@ -2,7 +2,9 @@
 #include "common/app.hpp"
 #include "common/terminal/options.hpp"
 
+#ifdef CUSIGHT_SAMPLES_OPENCV
 #include <opencv2/core.hpp>
+#endif
 
 #include <cstdlib>
 #include <fstream>
@@ -77,7 +79,9 @@ void reportLibrary() {
         const size_t value = line.find_first_not_of(' ', colon + 1);
         sample::figure(line.substr(name, colon - name).c_str(), "%s", line.substr(value).c_str());
     }
+#ifdef CUSIGHT_SAMPLES_OPENCV
     sample::figure("OpenCV", "%s", cv::getVersionString().c_str());
+#endif
 }
 
 // Variables that change how the library runs.

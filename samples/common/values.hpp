@@ -6,6 +6,12 @@
 
 namespace sample {
 
+// Of a sensor or a picture; 0 x 0: not given.
+struct Size {
+    int width = 0, height = 0;
+    bool operator==(const Size &other) const { return width == other.width && height == other.height; }
+};
+
 constexpr double MICROSECONDS = 1, SECONDS = 1e6;
 
 // "1:05" (minutes and seconds), "1:02:03.5" (hours, minutes and seconds) as seconds; false for anything else.

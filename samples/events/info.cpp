@@ -73,7 +73,7 @@ class PixelCounts {
 // Facts that require reading all events.
 class Statistics {
   public:
-    Statistics(cv::Size sensor, Memory &memory) : sensor_(sensor), pixels_(memory) {}
+    Statistics(sample::Size sensor, Memory &memory) : sensor_(sensor), pixels_(memory) {}
 
     void add(const cusEventArrays &e) {
         first_ = first_ < 0 ? e.t[0] : first_;
@@ -143,7 +143,7 @@ class Statistics {
                        hottest.c_str());
     }
 
-    const cv::Size sensor_;
+    const sample::Size sensor_;
     PixelCounts pixels_;
     uint64_t events_ = 0, positive_ = 0;
     unsigned right_ = 0, bottom_ = 0;

@@ -4,8 +4,6 @@
 #include "events/source.hpp"
 
 #include "common/app.hpp"
-#include "common/events/view.hpp"
-#include "diffstream/web/sink.hpp"
 
 #include "cusight/live.h"
 
@@ -29,24 +27,8 @@ bool isRaw(const std::string &name) {
     return endsWith(name, ".raw");
 }
 
-// One picture, not numbered ones.
-bool isPicture(const std::string &name) {
-    return sample::isImageName(name) && name.find('%') == std::string::npos;
-}
-
 bool isHdf5(const std::string &name) {
     return endsWith(name, ".h5") || endsWith(name, ".hdf5");
-}
-
-// Whether frames are shown at the recording's speed.
-bool isPaced(const Settings &s) {
-    return s.web.any() || (!s.common.headless && sample::displayProblem().empty());
-}
-
-bool hasPictures(const Settings &s) {
-    const std::string &name = s.common.output;
-    const bool others = s.checksum || !s.events_file.empty() || !s.triggers_file.empty();
-    return isPaced(s) || !(isRaw(name) || isHdf5(name) || (name.empty() && others));
 }
 
 // The note in a shard's HDF5 file, for `cusight-events merge`; "" without --shard.
@@ -129,7 +111,7 @@ void Latency::report() const {
 
 // ---- PlainFrames -------------------------------------------------------------------------------------------------------
 
-PlainFrames::PlainFrames(const std::string &path, cv::Size size, int type) : file_(path), size_(size), type_(type) {
+PlainFrames::PlainFrames(const std::string &path, sample::Size size, int type) : file_(path), size_(size), type_(type) {
     if (file_.inPlace())
         sample::cannotWrite(path, "it is no regular file");
     uint64_t offset = 0;
@@ -152,21 +134,27 @@ void PlainFrames::finish(uint64_t frames, const std::string &label) {
     file_.commit();
 }
 
+bool storesFrames(const std::string &name) {
+    return isRaw(name) || isHdf5(name);
+}
+
 // ---- FrameOutput -------------------------------------------------------------------------------------------------------
 
-FrameOutput::FrameOutput(const Settings &settings, const cusRepresentation &representation, cv::Size size, double fps)
+FrameOutput::FrameOutput(const Settings &settings, const cusRepresentation &representation, sample::Size size, double fps)
     : settings_(settings), representation_(representation), size_(size) {
     check(cusRepresentationType(&representation_, &type_));
     open(fps);
 }
 
-bool FrameOutput::onlySeen(const Settings &settings) {
-    const std::string &name = settings.common.output;
-    return hasPictures(settings) && !isRaw(name) && !isHdf5(name) && !settings.checksum && !isPicture(name);
+bool FrameOutput::hasPictures(const Settings &s) {
+    const std::string &name = s.common.output;
+    const bool others = s.checksum || !s.events_file.empty() || !s.triggers_file.empty();
+    return isPaced(s) || !(storesFrames(name) || (name.empty() && others));
 }
 
-bool FrameOutput::isOnePicture() const {
-    return sink_ && isPicture(settings_.common.output);
+bool FrameOutput::onlySeen(const Settings &settings) {
+    const std::string &name = settings.common.output;
+    return hasPictures(settings) && !storesFrames(name) && !settings.checksum && !isOnePicture(settings);
 }
 
 FrameOutput::~FrameOutput() {
@@ -183,30 +171,12 @@ void FrameOutput::open(double fps) {
     } else if (isHdf5(name)) {
         checkOutput(cusFrameWriterCreate(&hdf5_, name.c_str(), size_.height, size_.width, type_));
     }
-    const bool frames_only = isRaw(name) || isHdf5(name);
     paced_ = isPaced(settings_);
     if (!hasPictures(settings_))
         return;
     settings_.memory->take(64.0 * size_.width * size_.height,
                            sample::text("pictures of %d x %d pixels", size_.width, size_.height));
-    sample::Common common = settings_.common;
-    if (frames_only)
-        common.output.clear();
-    legend_ = common.legend ? sample::legendHeight(size_.width) : 0;
-    sample::Playback playback;
-    playback.fps = fps;
-    if (settings_.web.any()) {
-        if (!common.output.empty())
-            throw sample::Stop(sample::USAGE,
-                               "--output is '" + common.output + "', expected frames (NAME.raw, NAME.h5) beside --web");
-        playback.timed = true;
-        playback.speed = common.speed;
-        playback.live = sample::isStandard(settings_.input);
-        sink_ = diffstream::openWebSink(settings_.web, {size_.width, size_.height + legend_}, playback);
-        return;
-    }
-    sink_ = sample::openSink(common, "cusight-events: " + settings_.input, "events.mp4",
-                             {size_.width, size_.height + legend_}, playback);
+    pictures_ = openPictures(settings_, representation_, size_, fps);
 }
 
 cusStatus FrameOutput::receive(void *user, const cusFrameBatch *batch) {
@@ -250,7 +220,7 @@ void FrameOutput::take(const cusFrameBatch &batch) {
     }
     if (raw_ && raw_->inPlace()) // whoever reads them gets them now
         raw_->flush();
-    const size_t shown = sink_ ? show(batch) : batch.count;
+    const size_t shown = pictures_ ? show(batch) : batch.count;
     if (!still)
         addLatencies(batch);
     frames_ += raw_ || hdf5_ || settings_.checksum ? batch.count : shown;
@@ -273,15 +243,10 @@ size_t FrameOutput::show(const cusFrameBatch &batch) {
     const cusMat &m = batch.frames[0];
     size_t i = 0;
     for (; i < batch.count && !closed_; ++i) {
-        const cv::Mat frame(size_.height, size_.width, m.type,
-                            static_cast<char *>(m.data) + i * static_cast<size_t>(size_.height) * m.step, m.step);
+        cusMat frame = CUS_MAT_INIT;
+        check(cusMatRegion(&m, 0, static_cast<int>(i) * size_.height, size_.width, size_.height, &frame));
         const double seconds = paced_ ? 1e-6 * static_cast<double>(clock.timeOf(batch.windows[i].last)) : 0;
-        std::vector<sample::Scale> scales;
-        const cv::Mat picture = drawing_([&] {
-            const cv::Mat plain = sample::eventPicture(representation_, frame, &scales);
-            return legend_ ? sample::withLegend(plain, scales) : plain;
-        });
-        closed_ = !sink_->writeAt(picture, seconds) || sample::interrupted();
+        closed_ = !pictures_->show(frame, seconds) || sample::interrupted();
     }
     return i;
 }
@@ -304,8 +269,8 @@ void FrameOutput::finishFiles() {
         checkOutput(cusFrameWriterFinish(std::exchange(hdf5_, nullptr)));
         sample::currentFiles().wrote(settings_.common.output);
     }
-    if (sink_)
-        sink_->finish();
+    if (pictures_)
+        pictures_->finish();
 }
 
 void FrameOutput::report() const {
@@ -313,8 +278,8 @@ void FrameOutput::report() const {
     latency_.report();
     if (settings_.checksum)
         sample::figure("checksum", "%08x", crc_);
-    if (sink_)
-        sample::figure("output", "%s", sink_->name().c_str());
+    if (pictures_)
+        sample::figure("output", "%s", pictures_->name().c_str());
     if (raw_output_ || isHdf5(name))
         sample::figure("frames in", sample::Json().add("frames_in", name), "%s", name.c_str());
     if (!settings_.events_file.empty())

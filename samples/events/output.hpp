@@ -1,11 +1,11 @@
-// Where frames go: a window, a video or pictures; raw frames or HDF5; a checksum.
+// Where frames go: raw frames or HDF5, a checksum, pictures.
 #pragma once
 
+#include "events/pictures/pictures.hpp"
 #include "events/settings.hpp"
 #include "events/source.hpp"
 
 #include "common/output.hpp"
-#include "common/video/sink.hpp"
 #include "common/stages.hpp"
 
 #include "cusight/eventio.h"
@@ -61,7 +61,7 @@ class Latency {
 // Frames in HDF5, not compressed: one block after a header, which is written last.
 class PlainFrames {
   public:
-    PlainFrames(const std::string &path, cv::Size size, int type);
+    PlainFrames(const std::string &path, sample::Size size, int type);
     void write(const void *data, size_t bytes) { file_.write(data, bytes); }
     void finish(uint64_t frames, const std::string &label);
 
@@ -69,20 +69,25 @@ class PlainFrames {
     void layOut(uint64_t frames, uint64_t &offset);
 
     sample::OutputFile file_;
-    const cv::Size size_;
+    const sample::Size size_;
     const int type_;
 };
+
+// Whether this is a name for the frames themselves: NAME.raw, NAME.h5.
+bool storesFrames(const std::string &name);
 
 // Receives batches of frames from a pipeline.
 class FrameOutput {
   public:
     // fps: of a video file.
-    FrameOutput(const Settings &settings, const cusRepresentation &representation, cv::Size size, double fps);
+    FrameOutput(const Settings &settings, const cusRepresentation &representation, sample::Size size, double fps);
     ~FrameOutput();
     FrameOutput(const FrameOutput &) = delete;
     FrameOutput &operator=(const FrameOutput &) = delete;
 
-    // Whether pictures of the frames go to a window, a video or images, and nothing else is made of them.
+    // Whether pictures are made of the frames.
+    static bool hasPictures(const Settings &settings);
+    // Whether nothing else is made of them.
     static bool onlySeen(const Settings &settings);
 
     // The callback of cusEventPipelineCreate; `user` is the FrameOutput. No exception passes through it.
@@ -94,23 +99,23 @@ class FrameOutput {
     void finish();
     void report() const;
     void hold() { // after the report
-        if (sink_)
-            sink_->hold();
+        if (pictures_)
+            pictures_->hold();
     }
 
     bool paced() const { return paced_; } // frames are shown in a window at the recording's speed
     // Whether frames, not only events, are stored, shown or summed up.
-    bool wanted() const { return raw_ || hdf5_ || plain_ || sink_ || settings_.checksum; }
-    bool isOnePicture() const; // only the last frame stays
+    bool wanted() const { return raw_ || hdf5_ || plain_ || pictures_ || settings_.checksum; }
+    bool onlyLast() const { return pictures_ && isOnePicture(settings_); } // only the last frame stays
     // Whether another part of the recording may continue the frames.
-    bool plain() const { return !sink_; }
+    bool plain() const { return !pictures_; }
     bool closed() const { return closed_; } // the window was closed or the program was interrupted
     uint64_t frames() const { return frames_; }
     const cusEventWindow &last() const { return last_; }           // of the frames so far
     uint64_t events() const { return events_; }                    // in all frames, once in each
     double receivingSeconds() const { return receiving_.seconds; } // in receive()
-    double drawingSeconds() const { return drawing_.seconds; }
-    double writingSeconds() const { return receiving_.seconds - drawing_.seconds + finishing_.seconds; }
+    double drawingSeconds() const { return pictures_ ? pictures_->drawingSeconds() : 0; }
+    double writingSeconds() const { return receiving_.seconds - drawingSeconds() + finishing_.seconds; }
     PlaybackClock clock;
     bool still = false; // windows end because of the time, not of an event: nothing arrives for them
 
@@ -123,18 +128,18 @@ class FrameOutput {
 
     const Settings &settings_;
     const cusRepresentation representation_;
-    const cv::Size size_;
-    int type_ = 0, legend_ = 0; // rows of the strip above the pictures
+    const sample::Size size_;
+    int type_ = 0;
     bool paced_ = false, closed_ = false, raw_output_ = false;
     std::unique_ptr<sample::OutputFile> raw_;
     cusFrameWriter *hdf5_ = nullptr;
     std::unique_ptr<PlainFrames> plain_;
-    std::unique_ptr<sample::Sink> sink_;
+    std::unique_ptr<Pictures> pictures_;
     Latency latency_;
     uint32_t crc_ = 0;
     uint64_t frames_ = 0, events_ = 0;
     cusEventWindow last_ = {};
-    sample::Stopwatch receiving_, drawing_, finishing_;
+    sample::Stopwatch receiving_, finishing_;
     std::exception_ptr error_;
 };
 

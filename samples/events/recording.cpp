@@ -52,7 +52,7 @@ cusEventFormat recordingFormat(const std::string &role, const std::string &path,
     throw Stop(sample::USAGE, "--format is " + format + ", expected " + expected + " for " + role + " '" + path + "'");
 }
 
-EventFile::EventFile(const std::string &path, cv::Size size, cusEventFormat format, const std::string &compression)
+EventFile::EventFile(const std::string &path, sample::Size size, cusEventFormat format, const std::string &compression)
     : path_(path) {
     if (path.empty())
         return;

@@ -1,10 +1,10 @@
 // Recordings that are written: the file of --save-events and of `cusight-events convert`.
 #pragma once
 
+#include "common/values.hpp"
+
 #include "cusight/eventio.h"
 #include "cusight/events.h"
-
-#include <opencv2/core.hpp>
 
 #include <string>
 
@@ -16,7 +16,7 @@ cusEventFormat recordingFormat(const std::string &role, const std::string &path,
 // Does nothing for the path "".
 class EventFile {
   public:
-    EventFile(const std::string &path, cv::Size size, cusEventFormat format, const std::string &compression);
+    EventFile(const std::string &path, sample::Size size, cusEventFormat format, const std::string &compression);
     ~EventFile();
     EventFile(const EventFile &) = delete;
     EventFile &operator=(const EventFile &) = delete;

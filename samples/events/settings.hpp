@@ -4,11 +4,10 @@
 #include "common/terminal/options.hpp"
 #include "common/events/memory.hpp"
 #include "common/events/windows.hpp"
+#include "common/values.hpp"
 #include "diffstream/web/visit.hpp"
 
 #include "cusight/eventio.h"
-
-#include <opencv2/core.hpp>
 
 #include <array>
 #include <memory>
@@ -21,7 +20,7 @@ struct Settings : FrameSettings {
     std::string input;
     // How to read the recording.
     std::string camera;
-    cv::Size sensor; // 0 x 0: from the recording
+    sample::Size sensor; // 0 x 0: from the recording
     bool skip_bad = false;
     std::shared_ptr<Memory> memory = std::make_shared<Memory>(); // --max-memory
     // How to make events from video: cusEventGeneratorOptions.
@@ -32,7 +31,7 @@ struct Settings : FrameSettings {
     std::array<int, 4> crop = {};     // x, y, width, height; all 0: the sensor
     std::string flip = "none";        // x, y, both
     int hot_events = 0, activity = 0; // cusEventFilterOptions
-    cv::Size resize;                  // 0 x 0: the sensor
+    sample::Size resize;              // 0 x 0: the sensor
     unsigned long long shard = 1, shards = 1;
     // The output.
     bool checksum = false;

@@ -7,7 +7,7 @@
 #include "common/terminal/progress.hpp"
 #include "common/output.hpp"
 #include "common/standard_input.hpp"
-#include "events/video.hpp"
+#include "events/pictures/video.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -204,7 +204,7 @@ Selection::Selection(EventSource &source, const Settings &s)
       filters_(s.crop[2] || s.flip != "none" || s.hot_events || s.activity) {
     if (!source.sensor.width)
         measureSensor(source, s.input);
-    const cv::Size kept = s.crop[2] ? cv::Size(s.crop[2], s.crop[3]) : source.sensor;
+    const sample::Size kept = s.crop[2] ? sample::Size{s.crop[2], s.crop[3]} : source.sensor;
     cusEventFilterOptions &o = filter_options_;
     o.width = source.sensor.width, o.height = source.sensor.height;
     o.x = s.crop[0], o.y = s.crop[1], o.region_width = s.crop[2], o.region_height = s.crop[3];

@@ -6,8 +6,6 @@
 #include "cusight/eventio.h"
 #include "cusight/events.h"
 
-#include <opencv2/core.hpp>
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -61,7 +59,7 @@ class EventSource {
     void reportOutside(const cusEventCounts &decoded) const;
 
     const std::string &problem() const { return problem_; }
-    cv::Size sensor;                                     // 0 x 0: unknown
+    sample::Size sensor;                                 // 0 x 0: unknown
     int64_t count = -1, first_time = -1, last_time = -1; // -1: not known yet
 
   protected:
@@ -106,7 +104,7 @@ class Selection {
     // Why there was no event.
     std::string whyEmpty() const;
 
-    cv::Size grid;
+    sample::Size grid;
 
   private:
     void filter(cusEventArrays &events);

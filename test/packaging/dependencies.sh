@@ -105,7 +105,7 @@ says 0 "Without zstd"
 if [ -x "$build/bin/cusight-heatmap" ]; then # the programs' libraries are there: FFmpeg's, found by pkg-config, are too old, or missing
     for name in libavformat libavcodec libavutil libswscale; do printf 'Name: %s\nDescription: old\nVersion: 58.29.100\n' $name >"$work/old/$name.pc"; done
     PKG_CONFIG_LIBDIR=$work/old configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON || fail "an old libavformat ends CMake"
-    says 1 "Without libavformat 58.76 or later \(is needed, found 58.29.100; Debian: pkg-config libavformat-dev libavcodec-dev libswscale-dev\): no programs"
+    says 1 "Without libavformat 58.76 or later \(is needed, found 58.29.100; Debian: pkg-config libavformat-dev libavcodec-dev libswscale-dev\): of the programs only cusight-info and cusight-events, without windows"
     # What --web needs; each of these is looked for only if the one before it is there.
     configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON -DCUSIGHT_WASM_CLANG= || fail "without a clang for WebAssembly"
     says 1 "Without --web of cusight-diffstream and cusight-events: this build found no clang for WebAssembly \(Debian: clang lld"

@@ -93,8 +93,9 @@ const std::pair<const char *, const char *> RENAMED[] = {{"--encoder-preset", "-
     for (const auto &[before, now] : RENAMED)
         if (word.substr(0, word.find('=')) == before)
             reject(std::string("unknown option ") + before + ": it is " + now + " now");
+    const std::string without = withoutPictures();
     if (word.size() > 1 && word[0] == '-')
-        reject("unknown option " + word.substr(0, word.find('=')));
+        reject("unknown option " + word.substr(0, word.find('=')) + (without.empty() ? "" : "; " + without));
     const bool needs_command = app.needs_command && !app.command;
     reject("unexpected argument '" + word + "'" + (needs_command ? ", expected " + commandNames(app) : ""));
 }
@@ -155,6 +156,13 @@ CLI::App *addCommand(CLI::App &app, const std::string &name, const std::string &
     command->parent = &app;
     command->add("-h,--help", HELP);
     return command;
+}
+
+std::string withoutPictures() {
+    const std::string missing = CUSIGHT_SAMPLES_WITHOUT;
+    return missing.empty()
+               ? ""
+               : "windows, pictures, videos and cameras need " + missing + ", which this program was built without";
 }
 
 std::string helpText(const CLI::App &app) {

@@ -1,6 +1,7 @@
 #include "common/terminal/manual.hpp"
 
 #include "common/app.hpp"
+#include "common/terminal/options.hpp"
 #include "common/terminal/parser.hpp"
 #include "common/values.hpp"
 
@@ -136,8 +137,10 @@ std::string manual(const CLI::App &app) {
     for (const CLI::App *command : commands)
         out += ".SH \"" + upper(troff(name + " " + command->name)) + "\"\n" + troff(command->summary) + "\n" +
                optionEntries(*command);
-    out += ".SH KEYS\nIn a window: space pauses, s shows one picture further, f is full screen, h lists the keys, q and "
-           "Esc quit.\n";
+    if (withoutPictures().empty())
+        out +=
+            ".SH KEYS\nIn a window: space pauses, s shows one picture further, f is full screen, h lists the keys, q and "
+            "Esc quit.\n";
     out += std::string(".SH RESULTS\n") + troff(RESULTS) + "\n";
     std::string examples = app.examples;
     for (const CLI::App *command : commands)

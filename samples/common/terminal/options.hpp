@@ -70,6 +70,9 @@ void requireCommand(CLI::App &app);
 // Whether this subcommand was given.
 bool isParsed(const CLI::App &command);
 
+// Why this build has no pictures, videos, cameras and windows, for messages; "" if it has.
+std::string withoutPictures();
+
 // Returns false if --help or --version was printed and there is nothing to do. Throws Stop(USAGE) with a message such as
 // "--threshold is '300', expected an integer from 0 to 255", and for any value that is empty. Declares the files that options name to
 // currentFiles(), which may throw too.

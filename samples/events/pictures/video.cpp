@@ -1,4 +1,4 @@
-#include "events/video.hpp"
+#include "events/pictures/video.hpp"
 
 #include "common/app.hpp"
 #include "common/terminal/progress.hpp"
@@ -68,7 +68,8 @@ class VideoSource : public EventSource {
 
     void rewind() override {
         frames_ = std::make_unique<GrayFrames>(spec_, most_, frames_ ? nullptr : &memory_);
-        sensor = frames_->source().size();
+        const cv::Size size = frames_->source().size();
+        sensor = {size.width, size.height};
         cusEventGeneratorDestroy(generator_);
         generator_ = nullptr;
         check(cusEventGeneratorCreate(&generator_, sensor.height, sensor.width, &options_));
