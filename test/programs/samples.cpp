@@ -225,6 +225,31 @@ TEST(SampleOptions, Commands) {
     EXPECT_NE(testing::internal::GetCapturedStdout().find("Usage: program send"), std::string::npos);
 }
 
+TEST(SampleOptions, AWordIsTheValueOfOneOption) {
+    std::vector<std::string> list;
+    std::string input;
+    const auto run = [&](std::vector<const char *> words) {
+        words.insert(words.begin(), "program");
+        const auto app = sample::makeApp("program", "Does something.", "");
+        sample::addList(*app, "--template", list, "FILE", "may be repeated");
+        sample::addPositional(*app, "INPUT", input, "a file", true);
+        sample::addPositional(*sample::addCommand(*app, "info", "Informs.", ""), "INPUT", input, "a file", true);
+        return sample::parse(*app, static_cast<int>(words.size()), const_cast<char **>(words.data()));
+    };
+    ASSERT_TRUE(run({"--template", "a", "x", "--template=--b"}));
+    EXPECT_EQ(list, (std::vector<std::string>{"a", "--b"}));
+    EXPECT_EQ(input, "x");
+    ASSERT_TRUE(run({"-5"}));
+    EXPECT_EQ(input, "-5") << "a camera that does not exist, but no option";
+    EXPECT_STOP(run({"x", "y"}), sample::USAGE, "unexpected argument 'y'");
+    EXPECT_STOP(run({"info", "x", "y"}), sample::USAGE, "unexpected argument 'y'");
+    EXPECT_STOP(run({"x", "--template="}), sample::USAGE, "--template requires a value");
+    EXPECT_STOP(run({"x", "-x"}), sample::USAGE, "unknown option -x");
+    testing::internal::CaptureStdout();
+    EXPECT_FALSE(run({"-hh", "--nonsense"}));
+    EXPECT_NE(testing::internal::GetCapturedStdout().find("Usage: program [options] INPUT [COMMAND]"), std::string::npos);
+}
+
 TEST(SampleOptions, ErrorsNameOptionValueAndWhatIsExpected) {
     Parsed p;
     EXPECT_STOP(p.parse({"x", "--number", "11"}), sample::USAGE, "--number is '11', expected an integer from -3 to 10");

@@ -89,6 +89,6 @@ finish() {
 }
 need_programs() {
     [ -x "$bin/cusight-heatmap" ] && return
-    echo "skipped: built without samples"
+    echo "skipped: not all programs were built"
     exit 77
 }
