@@ -80,7 +80,7 @@ CUS_API const char *cusLastError(void);
 /* The version of the library that runs, "0.3.0". CUSIGHT_VERSION_... are those of the headers. */
 CUS_API const char *cusVersion(void);
 
-/* What this build contains, one line each: "cusight 0.3.0", then "  NAME: VALUE" for HDF5 plugins, Blosc, zstd, CUDA, OpenMP,
+/* What this build contains, one line each: "cusight 0.3.0", then "  NAME: VALUE" for Blosc, zstd, CUDA, OpenMP,
  * compiler, processor and so on ("no" where a part is missing). For people and bug reports; names may change. Never NULL. */
 CUS_API const char *cusBuildInformation(void);
 

@@ -79,10 +79,8 @@ typedef struct cusEventReaderOptions {
     size_t max_chunk;        /* bytes of a chunk of HDF5, BAG or MCAP, or a packet of AEDAT4, decompressed, up to 2^32 - 1;
                                 0: 2^26 (the default). Larger ones: CUS_ERROR_CAPACITY, as are BAG, MCAP and AEDAT4 that
                                 decompress to more than 1100 times their size and max_chunk */
-    int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc, ECF,
-                                shuffle and fletcher32, with libhdf5 (if built with CUSIGHT_HDF5_PLUGINS) and its plugins, whose
-                                memory has no limit */
-    uint64_t reserved[8]; /* 0: for later options */
+    int plugins;             /* reserved: 0 */
+    uint64_t reserved[8];    /* 0: for later options */
 } cusEventReaderOptions;
 
 /* The defaults named above. */
@@ -113,8 +111,8 @@ typedef struct cusEventReader cusEventReader;
  *   (soft or external link, external storage, virtual dataset), which is never opened;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
- *   UNSUPPORTED: a dataset with more than one compression; an HDF5 filter that needs the option plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
- *   supported (AEDAT before 4.0, big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed by a library that this build
+ *   UNSUPPORTED: a dataset with more than one compression; another HDF5 filter than deflate, LZF, Blosc, LZ4, zstd, ECF,
+ *   shuffle and fletcher32 (the message names it, and h5repack, which replaces it); an encoding that is known but not supported (AEDAT before 4.0, big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed by a library that this build
  *   lacks. */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 

@@ -29,7 +29,10 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
                  "cusEventReaderOpen: max_memory is %zu, expected 0 or %d or more", options->max_memory, LEAST_MEMORY);
     CUSI_REQUIRE(options->max_chunk <= UINT32_MAX, CUS_ERROR_VALUE, "cusEventReaderOpen: max_chunk is %zu, expected 0..%lu",
                  options->max_chunk, (unsigned long)UINT32_MAX);
-    CUS_TRY(cusi_checkSwitch("cusEventReaderOpen", "plugins", options->plugins));
+    CUSI_REQUIRE(options->plugins == 0, CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: plugins is %d, expected 0: HDF5 filters are no longer decoded by plugins; "
+                 "`h5repack -f GZIP=1 INPUT OUTPUT` rewrites the file, with the filter installed",
+                 options->plugins);
     CUSI_REQUIRE(!options->camera || (options->camera[0] && strlen(options->camera) < 32), CUS_ERROR_VALUE,
                  "cusEventReaderOpen: camera is \"%.40s\", expected a name of 1 to 31 characters", options->camera);
     return CUS_OK;

@@ -104,7 +104,6 @@ class SizelessOptions(TypedDict, total=False):
     threads: int
     max_memory: int
     max_chunk: int
-    plugins: bool
 
 
 class OpenOptions(SizelessOptions, total=False):
@@ -384,7 +383,6 @@ def _reader_numbers(
     threads: int,
     max_memory: int,
     max_chunk: int,
-    plugins: bool,
 ) -> tuple[Any, ...]:
     number = choice("events.open", "format", format, _FORMATS)
     width, height = integer("events.open", "width", width), integer("events.open", "height", height)
@@ -397,7 +395,7 @@ def _reader_numbers(
     if camera is not None and not isinstance(camera, str):
         raise wrong_type("events.open", "camera", camera, "left or right")
     threads = integer("events.open", "threads", threads)
-    return width, height, camera, number, bool(skip_bad), threads, max_memory, max_chunk, bool(plugins)
+    return width, height, camera, number, bool(skip_bad), threads, max_memory, max_chunk
 
 
 def open(
@@ -412,7 +410,6 @@ def open(
     threads: int = 0,
     max_memory: int = 0,
     max_chunk: int = 0,
-    plugins: bool = False,
 ) -> Recording:
     """Opens a recording: HDF5 (M3ED, DSEC, Metavision, MVSEC, e2vid), Prophesee EVT 2.0, 2.1, 3.0, 4.0 and DAT, AEDAT4, ROS bags, MCAP, or text. The format is detected from the content.
 
@@ -425,10 +422,9 @@ def open(
     threads: for decompression; 0: as many as OpenMP uses.
     max_memory, max_chunk: bytes that the reader, and one decompressed chunk or packet, may take; 0: 2^30 and 2^26. What needs more raises
         ValueError (status CAPACITY).
-    plugins: only for files that you trust: also read HDF5 filters other than deflate, LZF, Blosc, shuffle and fletcher32.
 
-    Raises FileNotFoundError, OSError, ValueError (malformed, of another format), EOFError (ends early), NotImplementedError (HDF5
-    in a build without it).
+    Raises FileNotFoundError, OSError, ValueError (malformed, of another format), EOFError (ends early), NotImplementedError (a
+    compression or filter that this build does not decode).
     """
     options: OpenOptions = {
         "shape": shape,
@@ -440,7 +436,6 @@ def open(
         "threads": threads,
         "max_memory": max_memory,
         "max_chunk": max_chunk,
-        "plugins": plugins,
     }
     return Recording(source, options)
 

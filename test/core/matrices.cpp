@@ -34,7 +34,7 @@ TEST(Core, NamesAndVersion) {
 TEST(Core, BuildInformation) {
     const std::string text = cusBuildInformation();
     EXPECT_EQ(text.rfind(std::string("cusight ") + cusVersion() + "\n", 0), 0u) << text;
-    for (const char *name : {"HDF5 plugins", "zstd", "CUDA", "OpenMP", "Compiler", "Processor", "Build type"})
+    for (const char *name : {"Blosc", "zstd", "CUDA", "OpenMP", "Compiler", "Processor", "Build type"})
         EXPECT_NE(text.find(std::string("\n  ") + name + ":"), std::string::npos) << name << " is missing in\n" << text;
     EXPECT_EQ(text.find(":\n"), std::string::npos) << "every line has a value:\n" << text;
     EXPECT_EQ(text.back(), '\n');

@@ -37,7 +37,11 @@ store("m3ed_gzip.h5", "prophesee/left", m3ed, chunks=(1000,), compression="gzip"
 store("m3ed_bitshuffle.h5", "prophesee/left", {k: v[:1000] for k, v in m3ed.items()}, chunks=(1000,), **hdf5plugin.Bitshuffle())
 dsec = {"x": x, "y": y, "p": (i // 3 % 2).astype("u1"), "t": t.astype("u4")}
 store("dsec_blosc.h5", "events", dsec, chunks=(1000,), **hdf5plugin.Blosc(cname="zstd", clevel=5, shuffle=1))
-with h5py.File(os.path.join(folder, "dsec_blosc.h5"), "a") as f:
-    f["t_offset"] = np.int64(60_000_000_000)
-    f["ms_to_idx"] = np.searchsorted(t, 1000 * np.arange(t[-1] // 1000 + 1)).astype("u8")
+# Blocks of 700 bytes: x and y of a chunk have three, the last of 600.
+store("dsec_lz4.h5", "events", dsec, chunks=(1000,), **hdf5plugin.LZ4(nbytes=700))
+store("dsec_zstd.h5", "events", dsec, chunks=(1000,), shuffle=True, **hdf5plugin.Zstd())
+for name in ("dsec_blosc.h5", "dsec_lz4.h5", "dsec_zstd.h5"):
+    with h5py.File(os.path.join(folder, name), "a") as f:
+        f["t_offset"] = np.int64(60_000_000_000)
+        f["ms_to_idx"] = np.searchsorted(t, 1000 * np.arange(t[-1] // 1000 + 1)).astype("u8")
 store("other.h5", "something", {"x": x[:10]})

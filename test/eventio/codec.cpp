@@ -1,4 +1,4 @@
-// The LZF codec against its reference, with valid and arbitrary data.
+// The LZF codec against its reference, with valid and arbitrary data; blocks of LZ4.
 #include "eventio/support.hpp"
 
 #include "eventio/hdf5/codec.h"
@@ -70,6 +70,31 @@ TEST(EventCodec, LzfOfArbitraryDataMatchesTheReference) {
         if (expected)
             ASSERT_EQ(fast, plain);
         good += expected;
+    }
+}
+
+// Ten bytes in blocks of six: one that is stored, one of four literals.
+TEST(EventCodec, Lz4Blocks) {
+    const Bytes packed = {0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 6, 0, 0, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 0, 5, 0x40, 7, 8, 9, 10};
+    const auto decodes = [](const Bytes &in, size_t n) {
+        Bytes out(n);
+        return eventio_lz4Decode(in.data(), in.size(), out.data(), n) == 1;
+    };
+    Bytes out(10);
+    if (eventio_lz4Decode(packed.data(), packed.size(), out.data(), out.size()) == -1)
+        GTEST_SKIP() << "built without liblz4";
+    EXPECT_EQ(out, (Bytes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+    for (size_t n = 0; n < packed.size(); ++n)
+        EXPECT_FALSE(decodes(Bytes(packed.begin(), packed.begin() + long(n)), 10)) << n;
+    EXPECT_FALSE(decodes(packed, 9));
+    EXPECT_FALSE(decodes(packed, 11));
+    Bytes longer = packed;
+    longer.push_back(0);
+    EXPECT_FALSE(decodes(longer, 10));
+    for (const auto &[at, value] : {std::pair(11, 0), {11, 5}, {11, 7}, {15, 5}, {15, 7}, {25, 4}, {25, 255}, {26, 0x50}}) {
+        Bytes bad = packed;
+        bad[size_t(at)] = uint8_t(value);
+        EXPECT_FALSE(decodes(bad, 10)) << at << ": " << value;
     }
 }
 

@@ -14,12 +14,11 @@ namespace faults {
 
 namespace {
 
-const char *const class_names[CLASSES] = {"none",  "memory",    "open",  "read",  "short read",    "interrupt",
-                                          "write", "hdf5",      "zstd",  "blosc", "device memory", "pinned memory",
-                                          "cuda",  "no device", "cufft", "loader"};
-const char *const resource_names[RESOURCES] = {"block",        "file descriptor", "device block",
-                                               "pinned block", "stream",          "stream event",
-                                               "FFT plan",     "context",         "HDF5 identifier"};
+const char *const class_names[CLASSES] = {"none",          "memory", "open",      "read",  "short read",
+                                          "interrupt",     "write",  "zstd",      "blosc", "device memory",
+                                          "pinned memory", "cuda",   "no device", "cufft", "loader"};
+const char *const resource_names[RESOURCES] = {"block",  "file descriptor", "device block", "pinned block",
+                                               "stream", "stream event",    "FFT plan",     "context"};
 
 std::atomic<int> armed_class{NONE};
 std::atomic<int> countdown{0};
@@ -55,9 +54,6 @@ bool suits(Class c, cusStatus status) {
     case READ:
     case WRITE:
         return status == CUS_ERROR_IO;
-    case HDF5: // what a failure of libhdf5 means depends on what was asked of it
-        return status == CUS_ERROR_IO || status == CUS_ERROR_FORMAT || status == CUS_ERROR_NO_MEMORY ||
-               status == CUS_ERROR_UNSUPPORTED || status == CUS_ERROR_TRUNCATED;
     case ZSTD:
         return status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_FORMAT;
     case BLOSC:

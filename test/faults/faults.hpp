@@ -1,4 +1,4 @@
-// Fault injection. The tests link a copy of the library in which every call that can fail (memory, files, libhdf5, libzstd,
+// Fault injection. The tests link a copy of the library in which every call that can fail (memory, files, libzstd,
 // CUDA, cuFFT) goes to a function of the same name with "faulty_" in front; interposed.txt lists them. While a fault is armed,
 // its n-th call fails without being made. The copy's resources are counted, so a leak is seen without a sanitizer.
 #pragma once
@@ -17,7 +17,6 @@ enum Class {
     SHORT_READ,    // half of what was asked for: no error
     INTERRUPT,     // EINTR: no error
     WRITE,         // writing, closing, renaming: ENOSPC
-    HDF5,          // any call of libhdf5
     ZSTD,          // any call of libzstd: as if out of memory
     BLOSC,         // any call of libblosc
     DEVICE_MEMORY, // cudaMalloc and its siblings, cuFFT's plans
@@ -46,18 +45,7 @@ void clearCounts();
 bool strikes(Class c, const char *function);
 
 // Resources that the library holds; `take` returns its argument.
-enum Resource {
-    BLOCK,
-    FILE_DESCRIPTOR,
-    DEVICE_BLOCK,
-    PINNED_BLOCK,
-    STREAM,
-    STREAM_EVENT,
-    FFT_PLAN,
-    CONTEXT,
-    HDF5_ID,
-    RESOURCES
-};
+enum Resource { BLOCK, FILE_DESCRIPTOR, DEVICE_BLOCK, PINNED_BLOCK, STREAM, STREAM_EVENT, FFT_PLAN, CONTEXT, RESOURCES };
 void take(Resource r, uintptr_t handle);
 // Reports a resource that is not held (a double free, for example).
 void give(Resource r, uintptr_t handle);

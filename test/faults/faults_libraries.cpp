@@ -1,40 +1,10 @@
-// libhdf5, libzstd, libblosc, zlib, LZ4 and bzip2.
+// libzstd, libblosc, zlib, LZ4 and bzip2.
 #include "interpose.hpp"
 
 using namespace faults;
 
-#ifdef CUSIGHT_HAVE_HDF5
-#include <hdf5.h>
-
-// Every identifier that is opened must be closed, even those that libhdf5 would close with the file.
-template<class Type, Type F>
-struct Opening;
-template<class... A, hid_t (*F)(A...)>
-struct Opening<hid_t (*)(A...), F> {
-    static hid_t call(A... a) {
-        const hid_t id = F(a...);
-        if (id >= 0)
-            take(HDF5_ID, static_cast<uintptr_t>(id));
-        return id;
-    }
-};
-template<herr_t (*F)(hid_t)>
-static herr_t closing(hid_t id) {
-    if (id >= 0)
-        give(HDF5_ID, static_cast<uintptr_t>(id));
-    return F(id);
-}
-
-#define H5(function)       INTERPOSE(function, HDF5, -1)
-#define H5_OPEN(function)  INTERPOSE_WITH(function, (&Opening<decltype(&::function), &::function>::call), HDF5, -1, 0, false)
-#define H5_CLOSE(function) INTERPOSE_WITH(function, (&closing<&::function>), HDF5, -1, 0, true)
 // To the end, as macros without semicolons confuse clang-format.
 // clang-format off
-H5_OPEN(H5Dcreate_anon) H5_OPEN(H5Fcreate) H5_OPEN(H5Pcreate) H5_OPEN(H5Screate_simple) H5_OPEN(H5Tcopy) H5_OPEN(H5Tcreate)
-H5_CLOSE(H5Dclose) H5_CLOSE(H5Fclose) H5_CLOSE(H5Pclose) H5_CLOSE(H5Sclose) H5_CLOSE(H5Tclose) H5(H5Dread) H5(H5Dwrite_chunk)
-H5(H5Pset_chunk) H5(H5Pset_chunk_cache) H5(H5Pset_fapl_core) H5(H5Pset_filter) H5(H5Zfilter_avail)
-#endif
-
 #ifdef CUSIGHT_HAVE_ZSTD
 #include <zstd.h>
 #include <zstd_errors.h>

@@ -19,9 +19,9 @@ node=$(sed -n 's/^\(CUSIGHT_[0-9.]*\) {$/\1/p' "$source/cmake/exports.map")
 ! readelf -dW "$library" | grep 'NEEDED.*cufft' || fail "libcusight.so needs libcufft"
 ! nm -D --undefined-only "$library" | grep ' cufft' || fail "libcusight.so refers to cuFFT's functions"
 
-# Nor is libhdf5 needed, but for the plugins of a build that asks for them.
-[ "$(option CUSIGHT_HDF5_PLUGINS)" = ON ] || ! readelf -dW "$library" | grep 'NEEDED.*hdf5' || fail "libcusight.so needs libhdf5"
-[ "$(option CUSIGHT_HDF5_PLUGINS)" = ON ] || ! nm "$build/libcusight.a" 2>/dev/null | grep ' U H5' || fail "libcusight.a refers to libhdf5"
+# Nor is libhdf5 needed.
+! readelf -dW "$library" | grep 'NEEDED.*hdf5' || fail "libcusight.so needs libhdf5"
+! nm "$build/libcusight.a" 2>/dev/null | grep ' U H5' || fail "libcusight.a refers to libhdf5"
 
 # ---- Threads: with GCC, the library's own answer what its parallel regions call (src/team.h)
 if grep -q '^CMAKE_C_COMPILER_ID.*GNU\|"GNU"' "$build"/CMakeFiles/*/CMakeCCompiler.cmake; then

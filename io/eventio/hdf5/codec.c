@@ -1,11 +1,16 @@
 /* Codecs of HDF5 chunks. LZF: lzf.h. */
 #include "eventio/hdf5/codec.h"
+#include "eventio/packets/codec.h"
 #include "host.h"
 
+#include <limits.h>
 #include <string.h>
 
 #ifdef CUSI_WITH_BLOSC
 #include <blosc.h>
+#endif
+#ifdef CUSI_WITH_LZ4
+#include <lz4.h>
 #endif
 #ifdef CUSI_WITH_ZLIB
 #include <zlib.h>
@@ -21,6 +26,62 @@ int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t 
     (void)in, (void)in_size, (void)out, (void)out_size;
     return -1;
 #endif
+}
+
+#ifdef CUSI_WITH_LZ4
+static uint64_t loadBigEndian(const uint8_t *in, int n) {
+    uint64_t value = 0;
+    for (int i = 0; i < n; ++i)
+        value = value << 8 | in[i];
+    return value;
+}
+
+/* One block; its size says whether it is compressed. */
+static int decodeLz4Block(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {
+    if (in_size == out_size)
+        memcpy(out, in, out_size);
+    return in_size == out_size ||
+           (in_size <= INT_MAX && out_size <= INT_MAX &&
+            LZ4_decompress_safe((const char *)in, (char *)out, (int)in_size, (int)out_size) == (int)out_size);
+}
+#endif
+
+/* The filter stores 8 bytes with the size of the data and 4 with that of a block before compression, then each block with 4 bytes for its
+ * own size; all big-endian. */
+int eventio_lz4Decode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {
+#ifdef CUSI_WITH_LZ4
+    enum { HEADER = 12, BLOCK_HEADER = 4 };
+    if (in_size < HEADER || loadBigEndian(in, 8) != out_size)
+        return 0;
+    const size_t block = (size_t)loadBigEndian(in + 8, 4);
+    size_t at = HEADER, left = out_size;
+    while (left && block && in_size - at >= BLOCK_HEADER) {
+        const size_t now = left < block ? left : block, stored = (size_t)loadBigEndian(in + at, BLOCK_HEADER);
+        at += BLOCK_HEADER;
+        if (stored > in_size - at || !decodeLz4Block(in + at, stored, out + (out_size - left), now))
+            return 0;
+        at += stored;
+        left -= now;
+    }
+    return !left && at == in_size;
+#else
+    (void)in, (void)in_size, (void)out, (void)out_size;
+    return -1;
+#endif
+}
+
+int eventio_zstdDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {
+    size_t size;
+    switch (eventio_unpack(CODEC_ZSTD, in, in_size, out, out_size, &size)) {
+    case UNPACK_DONE:
+        return size == out_size;
+    case UNPACK_ABSENT:
+        return -1;
+    case UNPACK_NO_MEMORY:
+        return -2;
+    default:
+        return 0;
+    }
 }
 
 int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {

@@ -10,10 +10,21 @@ extern "C" {
 #endif
 
 /* HDF5's numbers of the compressions that are decoded here. */
-enum { EVENTIO_FILTER_DEFLATE = 1, EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001, EVENTIO_FILTER_ECF = 0x8ecf };
+enum {
+    EVENTIO_FILTER_DEFLATE = 1,
+    EVENTIO_FILTER_LZF = 32000,
+    EVENTIO_FILTER_BLOSC = 32001,
+    EVENTIO_FILTER_LZ4 = 32004,
+    EVENTIO_FILTER_ZSTD = 32015,
+    EVENTIO_FILTER_ECF = 0x8ecf
+};
 
 /* 1: done; 0: not Blosc data of that size; -1: built without libblosc. */
 int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* 1: done; 0: not blocks of LZ4 that give exactly out_size bytes; -1: built without liblz4. */
+int eventio_lz4Decode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* 1: done; 0: not one frame of zstd that gives exactly out_size bytes; -1: built without libzstd; -2: out of memory. */
+int eventio_zstdDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
 /* 1: done; 0: not a zlib stream of exactly out_size bytes; -1: built without zlib; -2: out of memory. */
 int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
 /* The bytes written; 0 if they would not be fewer than in_size, or without zlib; SIZE_MAX: out of memory. `out` has room for

@@ -5,7 +5,6 @@
  *   fetch.c     the stored bytes of a chunk, and its buffers within the reader's memory
  *   decode.c    one chunk, from the stored bytes to the delivered type
  *   bytes.c     chunks as they are stored, for a decoder of the caller's
- *   plugins.c   filters that only libhdf5's plugins decode
  * reader.c puts them together: read, seek, close. file/ reads the file's own structures. */
 #ifndef CUSI_EVENTIO_HDF5_COLUMNS_H
 #define CUSI_EVENTIO_HDF5_COLUMNS_H
@@ -33,8 +32,6 @@ typedef struct Field {
     Hdf5Number number;
 } Field;
 
-typedef struct Hdf5Plugin Hdf5Plugin;
-
 /* What one chunk gives rows of: a dataset; or of one with two dimensions, those of its columns that share chunks. */
 typedef struct Table {
     const char *name; /* of the dataset, for messages */
@@ -48,8 +45,7 @@ typedef struct Table {
     size_t chunk;          /* rows */
     uint64_t chunk_column; /* two dimensions: the chunks' number in the second */
     int filters[EVENTIO_MAX_FILTERS], filter_count;
-    Hdf5Plugin *plugin; /* decodes the chunks instead; or NULL */
-    Buffer last;        /* the decoded chunk that the last range ended in, as stored */
+    Buffer last; /* the decoded chunk that the last range ended in, as stored */
     uint64_t last_chunk;
 } Table;
 
@@ -83,7 +79,6 @@ typedef struct Hdf5Reader {
     int job_count, threads;
     size_t memory, max_memory; /* bytes of all buffers, and what they may become */
     size_t max_chunk;
-    int plugins;
     struct Hdf5Reader *triggers; /* NULL: not opened, or there are none */
     Hdf5Frames *frames;          /* NULL: not started */
     int without_triggers;
@@ -146,17 +141,6 @@ cusStatus eventio_readContiguous(Hdf5Reader *h, const Table *t, uint64_t first, 
 
 /* Safe on NULL. */
 void eventio_closeFrames(Hdf5Frames *frames);
-
-/* ---- plugins.c ------------------------------------------------------------------------------------------------------- */
-
-/* Prepares libhdf5 to decode the table's chunks. UNSUPPORTED: a filter is not installed. */
-cusStatus eventio_openPlugin(Table *t);
-void eventio_closePlugin(Hdf5Plugin *plugin);
-/* Without a message: CUS_OK, FORMAT or NO_MEMORY. */
-cusStatus eventio_pluginDecode(Hdf5Plugin *plugin, const uint8_t *in, size_t in_size, uint32_t skipped_filters,
-                               uint8_t *out);
-/* Where to get the filter. */
-const char *eventio_filterPackage(unsigned filter);
 
 /* ---- open.c and chunks.c -------------------------------------------------------------------------------------------- */
 

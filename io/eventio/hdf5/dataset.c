@@ -26,7 +26,39 @@ cusStatus eventio_findObject(Hdf5Reader *h, uint64_t group, const char *path, Hd
 
 static int isCompression(unsigned filter) {
     return filter == EVENTIO_FILTER_DEFLATE || filter == EVENTIO_FILTER_LZF || filter == EVENTIO_FILTER_BLOSC ||
-           filter == EVENTIO_FILTER_ECF;
+           filter == EVENTIO_FILTER_LZ4 || filter == EVENTIO_FILTER_ZSTD || filter == EVENTIO_FILTER_ECF;
+}
+
+/* What a filter is that is not decoded. */
+static const char *filterName(unsigned filter) {
+    switch (filter) {
+    case EVENTIO_FILTER_DEFLATE:
+        return "deflate: this build lacks zlib";
+    case EVENTIO_FILTER_BLOSC:
+        return "Blosc: this build lacks libblosc";
+    case EVENTIO_FILTER_LZ4:
+        return "LZ4: this build lacks liblz4";
+    case EVENTIO_FILTER_ZSTD:
+        return "zstd: this build lacks libzstd";
+    case EVENTIO_FILTER_ECF:
+        return "ECF, of another type than Metavision's events";
+    case 4:
+        return "szip";
+    case 5:
+        return "n-bit";
+    case 6:
+        return "scale-offset";
+    case 307:
+        return "bzip2";
+    case 32008:
+        return "Bitshuffle";
+    case 32013:
+        return "ZFP";
+    case 32026:
+        return "Blosc2";
+    default:
+        return "registered at portal.hdfgroup.org";
+    }
 }
 
 /* Whether rows are what ECF decodes to. */
@@ -41,16 +73,31 @@ static int isEcfRow(const Table *t) {
     return same;
 }
 
-/* Whether this reader decodes the filter. */
+/* Whether this reader decodes the filter, and this build has the library for it. */
 static int isDecodable(const Table *t, unsigned filter) {
-    return (filter == EVENTIO_FILTER_ECF && isEcfRow(t)) || filter == EVENTIO_SHUFFLE || filter == EVENTIO_FLETCHER32 ||
-           filter == EVENTIO_FILTER_LZF || (filter == EVENTIO_FILTER_BLOSC && eventio_bloscDecode(NULL, 0, NULL, 0) >= 0) ||
-           (filter == EVENTIO_FILTER_DEFLATE && eventio_deflateDecode((const uint8_t *)"", 0, (uint8_t[1]){0}, 1) != -1);
+    uint8_t none[1] = {0};
+    switch (filter) {
+    case EVENTIO_SHUFFLE:
+    case EVENTIO_FLETCHER32:
+    case EVENTIO_FILTER_LZF:
+        return 1;
+    case EVENTIO_FILTER_ECF:
+        return isEcfRow(t);
+    case EVENTIO_FILTER_DEFLATE:
+        return eventio_deflateDecode(none, 0, none, 1) != -1;
+    case EVENTIO_FILTER_BLOSC:
+        return eventio_bloscDecode(none, 0, none, 1) != -1;
+    case EVENTIO_FILTER_LZ4:
+        return eventio_lz4Decode(none, 0, none, 1) != -1;
+    case EVENTIO_FILTER_ZSTD:
+        return eventio_zstdDecode(none, 0, none, 1) != -1;
+    default:
+        return 0;
+    }
 }
 
-/* Finds the filters of the chunks. Those decoded here may occur once each, with one compression, so that no step gives more
- * than a chunk. Other filters need a caller who trusts the file. */
-static cusStatus inspectFilters(const Hdf5Reader *h, Table *t) {
+/* Finds the filters of the chunks. Each may occur once, with one compression, so that no step gives more than a chunk. */
+static cusStatus inspectFilters(Table *t) {
     const unsigned n = t->set.filter_count;
     unsigned compressions = 0, repeated = 0, foreign = 0;
     for (unsigned k = 0; k < n; ++k) {
@@ -63,23 +110,17 @@ static cusStatus inspectFilters(const Hdf5Reader *h, Table *t) {
         if (k < EVENTIO_MAX_FILTERS)
             t->filters[k] = (int)filter;
     }
-    const int bounded = !foreign && !repeated && compressions <= 1 && n <= EVENTIO_MAX_FILTERS;
-    if (bounded) {
-        t->filter_count = (int)n;
-        return CUS_OK;
-    }
-    if (h->plugins)
-        return eventio_openPlugin(t);
     CUSI_REQUIRE(
         !foreign, CUS_ERROR_UNSUPPORTED,
-        "cusEventReaderOpen: %s is stored with HDF5 filter %u, which needs the option plugins and the filter installed "
-        "(%s)",
-        t->name, foreign, eventio_filterPackage(foreign));
-    return cusi_fail(
-        CUS_ERROR_UNSUPPORTED,
-        "cusEventReaderOpen: %s is stored with %u HDF5 filters, %u of them compression, expected at most one of "
-        "deflate, LZF, Blosc and ECF, one shuffle and one fletcher32",
-        t->name, n, compressions);
+        "cusEventReaderOpen: %s is stored with HDF5 filter %u (%s); `h5repack -f %s INPUT OUTPUT` rewrites the file, "
+        "with that filter installed",
+        t->name, foreign, filterName(foreign), isDecodable(t, EVENTIO_FILTER_DEFLATE) ? "GZIP=1" : "NONE");
+    CUSI_REQUIRE(!repeated && compressions <= 1 && n <= EVENTIO_MAX_FILTERS, CUS_ERROR_UNSUPPORTED,
+                 "cusEventReaderOpen: %s is stored with %u HDF5 filters, %u of them compression, expected at most one of "
+                 "deflate, LZF, Blosc, LZ4, zstd and ECF, one shuffle and one fletcher32",
+                 t->name, n, compressions);
+    t->filter_count = (int)n;
+    return CUS_OK;
 }
 
 /* ---- Datasets -------------------------------------------------------------------------------------------------------- */
@@ -139,7 +180,7 @@ static cusStatus inspectStorage(const Hdf5Reader *h, Table *t) {
                  "cusEventReaderOpen: %s has chunks of %llu bytes, but the option max_chunk is %zu", t->name,
                  (unsigned long long)set->chunk_bytes, h->max_chunk);
     t->chunk = (size_t)set->chunk[0];
-    return inspectFilters(h, t);
+    return inspectFilters(t);
 }
 
 static Table *newTable(Hdf5Reader *h, const char *name) {

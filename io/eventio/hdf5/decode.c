@@ -47,6 +47,12 @@ static cusStatus invert(const Table *t, int filter, const uint8_t *from, size_t 
         good = eventio_ecfDecode(from, from_size, to, size);
     } else if (filter == EVENTIO_FILTER_BLOSC) {
         good = eventio_bloscDecode(from, from_size, to, size) == 1;
+    } else if (filter == EVENTIO_FILTER_LZ4) {
+        good = eventio_lz4Decode(from, from_size, to, size) == 1;
+    } else if (filter == EVENTIO_FILTER_ZSTD) {
+        good = eventio_zstdDecode(from, from_size, to, size);
+        if (good < 0)
+            return CUS_ERROR_NO_MEMORY;
     } else if (filter == EVENTIO_FILTER_DEFLATE) {
         good = eventio_deflateDecode(from, from_size, to, size);
         if (good < 0)
@@ -67,8 +73,6 @@ static cusStatus decodeChunk(ChunkJob *job, uint8_t *out) {
     const size_t size = eventio_chunkBytes(t);
     const uint8_t *from = job->raw.data;
     size_t from_size = job->raw_size;
-    if (t->plugin)
-        return eventio_pluginDecode(t->plugin, from, from_size, job->skipped_filters, out);
     for (int k = t->filter_count - 1; k >= 0; --k) {
         if (!(applied >> k & 1))
             continue;

@@ -34,13 +34,17 @@ static size_t growth(const Buffer *buffer, size_t size) {
     return buffer->size >= size ? 0 : size - buffer->size;
 }
 
-/* What a decoder needs besides its input and output: on every thread, Blosc takes up to three blocks of up to a chunk. */
+/* What decoders need besides their input and output, on every thread: Blosc up to three blocks of up to a chunk, zstd its tables. */
 static size_t decoderBytes(const Hdf5Reader *h, const ChunkJob *job, int used) {
+    enum { ZSTD_BYTES = 160 << 10 };
     const Table *t = job->table;
     const size_t threads = (size_t)(used + 1 < h->threads ? used + 1 : h->threads);
-    for (int k = 0; k < t->filter_count; ++k)
+    for (int k = 0; k < t->filter_count; ++k) {
         if (t->filters[k] == EVENTIO_FILTER_BLOSC)
             return 3 * eventio_chunkBytes(t) * threads;
+        if (t->filters[k] == EVENTIO_FILTER_ZSTD)
+            return ZSTD_BYTES * threads;
+    }
     return 0;
 }
 

@@ -110,10 +110,8 @@ static cusStatus countHdf5(cusEventReader *reader, uint64_t *count) {
 static void closeFile(Hdf5Reader *h) {
     if (!h)
         return;
-    for (int k = 0; k < h->table_count; ++k) {
-        eventio_closePlugin(h->table[k].plugin);
+    for (int k = 0; k < h->table_count; ++k)
         free(h->table[k].last.data);
-    }
     eventio_closeHdf5File(&h->file);
     for (int i = 0; h->jobs && i < h->job_count; ++i) {
         free(h->jobs[i].raw.data);
@@ -145,7 +143,6 @@ static cusStatus createJobs(Hdf5Reader *h, int threads) {
 static cusStatus prepareTriggers(const cusEventReader *reader, const Hdf5Reader *h, Hdf5Reader *triggers, int *found) {
     triggers->max_memory = h->max_memory / 4;
     triggers->max_chunk = h->max_chunk;
-    triggers->plugins = h->plugins;
     CUS_TRY(createJobs(triggers, 1));
     CUS_TRY(eventio_openHdf5File(&triggers->file, &reader->source, h->file.base, "cusEventReaderReadTriggers"));
     return eventio_openTriggerDataset(triggers, found);
@@ -225,7 +222,6 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
     CUS_TRY(createJobs(h, reader->options.threads ? reader->options.threads : cusi_maxThreads()));
     h->max_memory = reader->options.max_memory - METADATA_BYTES;
     h->max_chunk = reader->options.max_chunk;
-    h->plugins = reader->options.plugins;
     CUS_TRY(eventio_openHdf5File(&h->file, &reader->source, base, "cusEventReaderOpen"));
     CUS_TRY(eventio_openDatasets(reader, h));
     CUS_TRY(eventio_checkFormat(reader));

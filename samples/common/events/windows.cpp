@@ -44,9 +44,7 @@ std::string inOptions(std::string message) {
         {"more than max_events = ", "more events than a frame may have, make --us-per-frame smaller: "},
         {"the option max_memory", "--max-memory"},
         {"max_memory", "--max-memory"},
-        {"max_chunk", "--max-memory"},
-        {"which needs the option plugins and the filter installed",
-         "which the programs do not decode: `h5repack -f GZIP=1 INPUT OUTPUT` rewrites it, with the filter installed"}};
+        {"max_chunk", "--max-memory"}};
     for (const auto &name : NAMES) {
         const size_t at = message.find(name.in_library);
         if (at != std::string::npos)
