@@ -4,6 +4,7 @@
 #include "cusight/eventio.h"
 #include "eventio/hdf5/codec.h"
 #include "lzf.h"
+#include "reference/frames.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -90,35 +91,40 @@ inline void readParts(cusEventReader *reader, const cusEventInfo &info, bool ski
         }
 }
 
-// What a decoder makes of the chunks of HDF5: the events that reading gives, if neither finds damage.
+// What the reference makes of the chunks of HDF5 for a decoder: the events that reading gives, if neither finds damage.
 inline void readChunks(cusEventReader *reader, const cusEventInfo &info, size_t total, bool whole) {
     cusEventDecoderOptions options;
     cusEventDecoderState state;
     if (!isHdf5(info.format) || cusEventReaderDecoder(reader, &options, &state) != CUS_OK)
         return;
-    cusEventDecoder *decoder = nullptr;
-    require(cusEventDecoderCreate(&decoder, &options) == CUS_OK);
-    require(cusEventDecoderSetState(decoder, &state) == CUS_OK);
-    std::vector<uint8_t> piece(997);
-    const cusEventBuffers counted = {nullptr, nullptr, nullptr, nullptr, SIZE_MAX, nullptr, 0};
+    std::vector<uint8_t> piece(997), stream;
     cusStatus status = CUS_OK;
-    size_t events = 0;
     for (size_t count = piece.size(); status == CUS_OK && count == piece.size();) {
-        cusEventDecoded done = {};
         status = cusEventReaderReadBytes(reader, piece.size(), piece.data(), &count);
         require(count <= piece.size());
-        const cusStatus decoded = cusEventDecoderRun(decoder, piece.data(), count, &counted, &done, nullptr);
-        status = status == CUS_OK ? decoded : status;
-        events += done.count;
+        stream.insert(stream.end(), piece.begin(), piece.begin() + std::ptrdiff_t(count));
     }
-    if (status == CUS_OK)
-        require(cusEventDecoderFinish(decoder, nullptr) == CUS_OK && (!whole || events == total));
-    cusEventDecoderDestroy(decoder);
+    reference::Frames frames(options);
+    frames.startAt(state);
+    frames.run(stream);
+    require(frames.status == CUS_OK || frames.status == CUS_ERROR_FORMAT);
+    require(!whole || status != CUS_OK || frames.status != CUS_OK || frames.events.size() == total);
 }
 
-// What is decoded, if the encoder takes it, is the same when it has been encoded and decoded again.
+// What is decoded is the reference's, and, if the encoder takes it, the same when it has been encoded and decoded again.
 inline void ecfInput(const std::vector<uint8_t> &in, size_t most) {
     std::vector<uint8_t> out(16 * most), again(16 * most), packed(14 * most + 36);
+    reference::Events expected;
+    const size_t count = in.size() < 4 ? SIZE_MAX : size_t(in[0] | in[1] << 8 | in[2] << 16 | uint32_t{in[3]} << 24) >> 2;
+    if (count <= most) {
+        reference::Events got;
+        got.x.resize(count), got.y.resize(count), got.p.resize(count), got.t.resize(count);
+        const bool good = reference::EcfChunk(in).run(expected);
+        require(good == (eventio_ecfDecodeColumns(in.data(), in.size(), count, reinterpret_cast<uint8_t *>(got.x.data()),
+                                                  reinterpret_cast<uint8_t *>(got.y.data()), got.p.data(),
+                                                  reinterpret_cast<uint8_t *>(got.t.data())) != 0));
+        require(!good || got == expected);
+    }
     if (!eventio_ecfDecode(in.data(), in.size(), out.data(), out.size()))
         return;
     int64_t last = 0;
@@ -154,10 +160,13 @@ inline void eventInput(const uint8_t *data, size_t size) {
             ecfInput(in, out_size / 16);
         } else if (choice == 7) {
             eventio_bloscDecode(in.data(), in.size(), out.data(), out_size);
-        } else if (cusi_lzfDecode(in.data(), in.size(), out.data(), out_size)) {
+        } else if (std::vector<uint8_t> plain; reference::decodeLzf(in, out_size, plain)) {
+            require(cusi_lzfDecode(in.data(), in.size(), out.data(), out_size) && out == plain);
             const size_t packed = cusi_lzfEncode(out.data(), out_size, back.data());
             std::vector<uint8_t> again(out_size);
             require(!packed || (cusi_lzfDecode(back.data(), packed, again.data(), out_size) && again == out));
+        } else {
+            require(!cusi_lzfDecode(in.data(), in.size(), out.data(), out_size));
         }
         return;
     }

@@ -112,8 +112,9 @@ typedef struct cusEventReader cusEventReader;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
  *   UNSUPPORTED: a dataset with more than one compression; another HDF5 filter than deflate, LZF, Blosc, LZ4, zstd, ECF,
- *   shuffle and fletcher32 (the message names it, and h5repack, which replaces it); an encoding that is known but not supported (AEDAT before 4.0, big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed by a library that this build
- *   lacks. */
+ *   shuffle and fletcher32 (the message names it, and h5repack, which replaces it); an encoding that is known but not
+ *   supported (AEDAT before 4.0, big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed by a library that
+ *   this build lacks. */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 
 /* The same for a whole file in memory, which must stay valid until the reader is closed. */
@@ -153,7 +154,7 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
 
 /* How a cusEventDecoder decodes the recording, on the GPU for example, and the state to start from, at the recording's first event or
  * at the mark to which cusEventReaderSeekMark has moved since the last other seek; cusEventReaderReadBytes starts there too. The
- * options' space is CUS_HOST. A cusEventPipeline takes both (cusight/events.h).
+ * options' space is CUS_HOST; chunks of HDF5 need CUS_DEVICE. A cusEventPipeline takes both (cusight/events.h).
  * HDF5 goes to a decoder in chunks of up to 65535 events, if they have one filter. ECF: METAVISION. LZF: M3ED, DSEC and HDF5 with x and y
  * as unsigned integers of 16 bits, p of 8 and t of 32 or 64, little-endian, in chunks of the same events and of the same length; the
  * options' format is then CUS_EVENTS_HDF5, whatever the recording's is. Offsets in their states are those of the bytes that

@@ -254,7 +254,7 @@ typedef struct cusEventPipeline cusEventPipeline;
 /* Creates a pipeline. All memory is allocated here, whatever the length of the recording: with compute CUS_DEVICE three
  * sets of page-locked and device buffers, each for max_events events and a batch of frames. With a decoder they are for 16 MiB of bytes,
  * with one of HDF5 for 64 MiB, and one buffer on the device is for events. options NULL: defaults.
- * Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
+ * Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA; UNSUPPORTED: a decoder of METAVISION or HDF5 with compute CUS_HOST. */
 CUS_API cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols,
                                          const cusRepresentation *representations, int count,
                                          const cusEventPipelineOptions *options, cusFrameSink sink, void *user);

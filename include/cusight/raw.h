@@ -1,8 +1,8 @@
 /* cusight/raw.h: decodes the raw bytes of event cameras into events, in pieces of any size, on the CPU or the GPU.
  *
  * Formats: Prophesee EVT 2.0, EVT 2.1, EVT 3.0, EVT 4.0 (the bytes after the "% " lines of a RAW file, or those that a camera
- * sends) and the records of DAT, as Prophesee documents them; and, in frames, chunks of HDF5 as they are compressed in the file: those of
- * Metavision's (ECF), and columns x, y, p and t (LZF, as M3ED has it). cusight/eventio.h reads files; its readers stand on this decoder.
+ * sends) and the records of DAT, as Prophesee documents them; and, in frames and on the GPU alone, chunks of HDF5 as they are compressed in the
+ * file: Metavision's (ECF), and columns x, y, p and t (LZF, as M3ED has it). cusight/eventio.h reads files; its readers stand on this decoder.
  *
  * A decoder remembers what one piece leaves for the next: time, row, base of vectors, and the bytes of an incomplete word.
  * However a recording is cut, the events, counts and errors are the same, and the same on both backends. Time counters are
@@ -71,7 +71,7 @@ typedef struct cusEventCounts {
 
 /* How to decode. */
 typedef struct cusEventDecoderOptions {
-    cusEventFormat format;   /* required: EVT2, EVT21, EVT3, EVT4, DAT, METAVISION or HDF5 */
+    cusEventFormat format;   /* required: EVT2, EVT21, EVT3, EVT4, DAT; CUS_DEVICE: also METAVISION and HDF5 */
     int legacy;              /* EVT21: the upper half of each word comes first ("endianness=legacy"). Default 0 */
     int width, height;       /* sensor, 1..65536; 0, 0 (default): coordinates are not checked */
     cusBadEvents bad_events; /* default STOP */
@@ -120,7 +120,8 @@ typedef struct cusEventDecoded {
 /* Decodes one stream of bytes. */
 typedef struct cusEventDecoder cusEventDecoder;
 
-/* Creates a decoder, at the start of a recording. All memory is allocated here. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA. */
+/* Creates a decoder, at the start of a recording. All memory is allocated here. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA; UNSUPPORTED:
+ * METAVISION or HDF5 on the host, where cusEventReaderRead decompresses on all cores. */
 CUS_API cusStatus cusEventDecoderCreate(cusEventDecoder **decoder, const cusEventDecoderOptions *options);
 /* Safe on NULL. Waits for the device. */
 CUS_API void cusEventDecoderDestroy(cusEventDecoder *decoder);
@@ -139,9 +140,9 @@ CUS_API void cusEventDecoderDestroy(cusEventDecoder *decoder);
  *   FORMAT: a bad event or an undefined word (CUS_BAD_EVENTS_STOP), at whose word `used` is (0 if it began in an earlier
  *   piece); METAVISION, HDF5: also a chunk or a header that is malformed, whatever bad_events says. The events and triggers before it are
  *   delivered and counted; every further run reports the same and delivers nothing, until SetState or Finish.
- * METAVISION, HDF5: chunks stand for words, and none for triggers. On both backends arrays are filled by the first events of a chunk that
- * does not fit, and `used` is at the chunk. On the device each chunk is decoded by one block, HDF5: each of its columns; from the first on
- * that has a bad event or more than fits, by one block one after the other.
+ * METAVISION, HDF5: chunks stand for words, and none for triggers. Arrays are filled by the first events of a chunk that does not fit, and
+ * `used` is at the chunk. Each chunk is decoded by one block, HDF5: each of its columns; from the first on that has a bad event or more than
+ * fits, by one block one after the other.
  * Errors of the call that change nothing: NULL; VALUE (size above max_bytes; misaligned arrays); SPACE (memory of another
  * kind). */
 CUS_API cusStatus cusEventDecoderRun(cusEventDecoder *decoder, const void *bytes, size_t size,

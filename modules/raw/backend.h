@@ -69,7 +69,7 @@ typedef struct RawMethods {
     cusStatus (*setState)(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state);
 } RawMethods;
 
-extern const RawMethods raw_hostWords, raw_hostFrames, raw_cudaWords, raw_cudaFrames;
+extern const RawMethods raw_host, raw_cudaWords, raw_cudaFrames;
 
 #ifdef __cplusplus
 }

@@ -45,6 +45,11 @@ static cusStatus checkOptions(const char *function, const cusEventDecoderOptions
     CUSI_REQUIRE(o->bad_events == CUS_BAD_EVENTS_STOP || o->bad_events == CUS_BAD_EVENTS_SKIP, CUS_ERROR_VALUE,
                  "%s: bad_events is %d, expected a cusBadEvents", function, (int)o->bad_events);
     CUS_TRY(cusi_checkSpace(function, o->space));
+    CUSI_REQUIRE(
+        o->space == CUS_DEVICE || !raw_magicOf(o->format), CUS_ERROR_UNSUPPORTED,
+        "%s: chunks of %s are decoded on the device alone, expected space CUS_DEVICE; cusEventReaderRead reads their "
+        "events on the host",
+        function, cusEventFormatName(o->format));
     CUSI_REQUIRE(o->unchecked == 0 || (o->unchecked == 1 && o->space == CUS_HOST), CUS_ERROR_VALUE,
                  "%s: unchecked is %d, expected 0, or 1 on the host", function, o->unchecked);
     CUSI_REQUIRE(o->space == CUS_HOST || o->max_bytes <= RAW_MOST_BYTES, CUS_ERROR_VALUE,
@@ -53,12 +58,12 @@ static cusStatus checkOptions(const char *function, const cusEventDecoderOptions
 }
 
 static const RawMethods *methodsOf(const cusEventDecoderOptions *options) {
-    const int is_framed = raw_magicOf(options->format) != 0;
 #ifdef CUSI_WITH_CUDA
     if (options->space == CUS_DEVICE)
-        return is_framed ? &raw_cudaFrames : &raw_cudaWords;
+        return raw_magicOf(options->format) ? &raw_cudaFrames : &raw_cudaWords;
 #endif
-    return is_framed ? &raw_hostFrames : &raw_hostWords;
+    (void)options;
+    return &raw_host;
 }
 
 cusStatus cusEventDecoderCreate(cusEventDecoder **decoder, const cusEventDecoderOptions *options) {

@@ -91,7 +91,7 @@ class RecordingSource final : public EventSource {
         cusEventDecoderState state = {};
         if (cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
             return nullptr;
-        // The reader decodes the chunks of HDF5 on all cores, the host's decoder on one.
+        // Chunks of HDF5 are for a GPU; the reader decodes them on all cores.
         const bool framed = options.format == CUS_EVENTS_METAVISION || options.format == CUS_EVENTS_HDF5;
         return framed && !pinned_ ? nullptr : reader_;
     }

@@ -446,13 +446,17 @@ class Calls {
     }
     void rawBytes() {
         const auto of_words = decoderOf(CUS_EVENTS_EVT2, 4 * EVENTS, Kind::BYTES);
-        const auto of_frames = decoderOf(CUS_EVENTS_METAVISION, 512, Kind::FRAME);
-        const auto of_columns = decoderOf(CUS_EVENTS_HDF5, 512, Kind::COLUMNS);
+        Run of_frames, of_columns; // the device's alone
+        if (space_ == CUS_DEVICE) {
+            of_frames = decoderOf(CUS_EVENTS_METAVISION, 512, Kind::FRAME).second;
+            of_columns = decoderOf(CUS_EVENTS_HDF5, 512, Kind::COLUMNS).second;
+        }
         cusEventDecoder *decoder = of_words.first;
         add("cusEventDecoderRun", Capture::YES, "decoder", {}, [=](cusStream s) {
             CUS_TRY(of_words.second(s));
-            CUS_TRY(of_frames.second(s));
-            return of_columns.second(s);
+            if (of_frames)
+                CUS_TRY(of_frames(s));
+            return of_columns ? of_columns(s) : CUS_OK;
         });
         add("cusEventDecoderCheck", Capture::REFUSED, "decoder", {},
             [=](cusStream s) { return cusEventDecoderCheck(decoder, nullptr, s); });

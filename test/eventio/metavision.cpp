@@ -9,6 +9,7 @@ using namespace eventio_test;
 using reference::append;
 using reference::ecfEvents;
 using reference::encodeEcf;
+using reference::looseEcf;
 using reference::Packing;
 
 namespace {
@@ -50,6 +51,36 @@ TEST(EventMetavision, EveryVariantOfTheCodec) {
         (void)eventio_ecfDecode(bad.data(), bad.size(), rows.data(), rows.size());
         if (n)
             ASSERT_FALSE(eventio_ecfDecode(in.data(), in.size(), rows.data(), rows.size() - 16)) << "more events than room";
+    }
+}
+
+// Chunks of any bytes: the reference's events, or the reference's refusal.
+TEST(EventMetavision, AnyChunkIsWhatTheReferenceMakesOfIt) {
+    auto random = support::generator();
+    int good = 0, bad = 0;
+    for (int round = 0; round < 20000 / support::fewer() || good < 100 || bad < 100; ++round) {
+        const size_t n = random() % 300;
+        int64_t t = int64_t(random() % 1000);
+        Bytes chunk = round % 3 == 0 ? looseEcf(n, random, 1280, 720, t)
+                                     : encodeEcf(ecfEvents(n, random), Packing(round % 3), random, random() % 2);
+        if (random() % 5 == 0) // an encoder's padding
+            chunk.resize(chunk.size() + random() % 20);
+        for (size_t k = random() % 3; k--;)
+            chunk[random() % chunk.size()] = uint8_t(random() % 3 ? random() : 0xff);
+        const size_t count = (size_t(chunk[0]) | size_t(chunk[1]) << 8 | size_t(chunk[2]) << 16) >> 2;
+        if (chunk[3] || count > 70000)
+            continue;
+        Events expected, got;
+        got.x.resize(count), got.y.resize(count), got.p.resize(count), got.t.resize(count);
+        const bool right = reference::EcfChunk(chunk).run(expected);
+        ++(right ? good : bad);
+        ASSERT_EQ(eventio_ecfDecodeColumns(chunk.data(), chunk.size(), count, reinterpret_cast<uint8_t *>(got.x.data()),
+                                           reinterpret_cast<uint8_t *>(got.y.data()), got.p.data(),
+                                           reinterpret_cast<uint8_t *>(got.t.data())),
+                  int(right))
+            << round;
+        if (right)
+            ASSERT_TRUE(got == expected) << round;
     }
 }
 
@@ -209,7 +240,7 @@ TEST(EventMetavision, ChunksAreForADecoder) {
             CUS_REJECTS(status, VALUE, "cusEventReaderReadBytes: expected cusEventReaderDecoder before it");
             EXPECT_EQ(count, 0u);
             for (const size_t most : {3000, 4 << 20}) {
-                const Events got = ofBytes(r.reader, CUS_EVENTS_METAVISION, random, most, &status);
+                const Events got = ofChunks(r.reader, CUS_EVENTS_METAVISION, random, most, &status);
                 if (how != Store::ECF || chunk > 65535) {
                     CUS_REJECTS(status, UNSUPPORTED,
                                 "cusEventReaderDecoder: the file is Metavision, expected EVT2, EVT2.1, EVT3, EVT4, DAT, "
@@ -240,12 +271,12 @@ TEST(EventMetavision, ChunksFromMarks) {
         cusStatus status = CUS_OK;
         uint64_t first = 1;
         CUS_ASSERT_OK(cusEventReaderSeekMark(r.reader, &mark));
-        Events got = ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 2000, &status, &first);
+        Events got = ofChunks(r.reader, CUS_EVENTS_METAVISION, random, 2000, &status, &first);
         CUS_EXPECT_OK(status);
         EXPECT_EQ(first, mark.index);
         ASSERT_EQ(got, e.part(mark.index, e.size() - mark.index));
         CUS_ASSERT_OK(cusEventReaderSeekIndex(r.reader, 17)); // not a mark: from the beginning
-        got = ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 2000, &status, &first);
+        got = ofChunks(r.reader, CUS_EVENTS_METAVISION, random, 2000, &status, &first);
         EXPECT_EQ(first, 0u);
         ASSERT_EQ(got, e);
     }
@@ -267,7 +298,7 @@ TEST(EventMetavision, ChunkWithoutCompressionIsCompressed) {
             Reader r(at / "r.h5");
             ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
             ASSERT_EQ(r.all(), e);
-            ASSERT_EQ(ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status), e);
+            ASSERT_EQ(ofChunks(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status), e);
             CUS_EXPECT_OK(status);
         }
         for (const int what : {0, 1}) { // a column, a time
@@ -278,7 +309,7 @@ TEST(EventMetavision, ChunkWithoutCompressionIsCompressed) {
             overwriteChunk(at / "r.h5", EVENTS, first, 1, bad);
             Reader r(at / "r.h5");
             ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
-            ASSERT_EQ(ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status), e.part(0, first)) << what;
+            ASSERT_EQ(ofChunks(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status), e.part(0, first)) << what;
             CUS_REJECTS(
                 status, UNSUPPORTED,
                 "cusEventReaderReadBytes: the chunk of /CD/events that starts at event " + std::to_string(first) +
@@ -298,15 +329,17 @@ TEST(EventMetavision, DamagedChunksForADecoder) {
         Reader r(at / "r.h5");
         ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
         cusStatus status = CUS_OK;
-        EXPECT_EQ(ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status), e.part(0, 200));
+        std::string found;
+        EXPECT_EQ(ofChunks(r.reader, CUS_EVENTS_METAVISION, random, 3000, &status, nullptr, nullptr, &found),
+                  e.part(0, 200));
         EXPECT_EQ(status, expected);
-        EXPECT_EQ(std::string(cusLastError()).find(message), 0u) << cusLastError();
+        EXPECT_EQ((found.empty() ? cusLastError() : found).find(message), 0u) << cusLastError() << found;
     };
     const std::string start = "cusEventReaderReadBytes: the chunk of /CD/events that starts at event 200 ";
     damaged(Bytes(11), CUS_ERROR_FORMAT, start + "is damaged");
     damaged(Bytes(33), CUS_ERROR_FORMAT, start + "is damaged"); // 100 events in 33 bytes
     damaged(Bytes(6000), CUS_ERROR_FORMAT, start + "claims 6000 bytes for 1600");
-    damaged(encodeEcf(e.part(200, 99), Packing::NONE, random, false), CUS_ERROR_FORMAT, "cusEventDecoderRun: byte ");
+    damaged(encodeEcf(e.part(200, 99), Packing::NONE, random, false), CUS_ERROR_FORMAT, "byte ");
 
     writeMetavision(at / "r.h5", e, Store::ECF, 100, random); // the file ends early
     const Bytes whole = load(at / "r.h5");
@@ -318,7 +351,7 @@ TEST(EventMetavision, DamagedChunksForADecoder) {
             continue;
         cusStatus by_events = CUS_OK, by_bytes = CUS_OK;
         const Events good = r.all(1000, &by_events),
-                     got = ofBytes(r.reader, CUS_EVENTS_METAVISION, random, 3000, &by_bytes);
+                     got = ofChunks(r.reader, CUS_EVENTS_METAVISION, random, 3000, &by_bytes);
         EXPECT_EQ(by_bytes, by_events) << n;
         EXPECT_EQ(got, good) << n;
         cut += by_bytes == CUS_ERROR_TRUNCATED;

@@ -16,6 +16,7 @@
 #endif
 
 #include "eventio/packet_files.hpp"
+#include "reference/frames.hpp"
 
 namespace eventio_test {
 
@@ -120,47 +121,37 @@ class Reader {
     }
 };
 
-// What a decoder makes of the bytes that cusEventReaderReadBytes gives, in pieces of any size. *status: of the first call that failed.
-// *first: the number of the first event. format: the decoder's.
-inline Events ofBytes(cusEventReader *reader, cusEventFormat format, std::mt19937_64 &random, size_t most,
-                      cusStatus *status, uint64_t *first = nullptr, cusEventCounts *counts = nullptr) {
+// What the reference makes of the chunks that cusEventReaderReadBytes gives, in pieces of any size. *status: of the call that failed, or
+// the reference's, whose message is *message. *first: the number of the first event. format: the decoder's.
+inline Events ofChunks(cusEventReader *reader, cusEventFormat format, std::mt19937_64 &random, size_t most,
+                       cusStatus *status, uint64_t *first = nullptr, cusEventCounts *counts = nullptr,
+                       std::string *message = nullptr) {
     cusEventDecoderOptions options;
     cusEventDecoderState state;
-    Events all, some;
     *status = cusEventReaderDecoder(reader, &options, &state);
     if (*status != CUS_OK)
-        return all;
+        return {};
     EXPECT_EQ(options.format, format);
     if (first)
         *first = state.index;
-    support::Owned<cusEventDecoderDestroy> decoder;
-    EXPECT_EQ(cusEventDecoderCreate(&decoder, &options), CUS_OK);
-    EXPECT_EQ(cusEventDecoderSetState(decoder, &state), CUS_OK);
-    const size_t capacity = 100000;
-    some.x.resize(capacity), some.y.resize(capacity), some.p.resize(capacity), some.t.resize(capacity);
-    const cusEventBuffers to = {some.x.data(), some.y.data(), some.p.data(), some.t.data(), capacity, nullptr, 0};
+    Bytes stream;
     for (bool more = true; more && *status == CUS_OK;) {
         Bytes piece(1 + random() % most); // its end is seen
         size_t count = 0;
         *status = cusEventReaderReadBytes(reader, piece.size(), piece.data(), &count);
         more = count == piece.size();
-        for (size_t at = 0; at < count;) {
-            cusEventDecoded done = {};
-            const cusStatus decoded = cusEventDecoderRun(decoder, piece.data() + at, count - at, &to, &done, nullptr);
-            for (size_t i = 0; i < done.count; ++i)
-                all.add(some.t[i], some.x[i], some.y[i], some.p[i]);
-            at += done.used;
-            if (counts)
-                *counts = done.counts;
-            if (decoded == CUS_ERROR_CAPACITY)
-                continue;
-            *status = *status == CUS_OK ? decoded : *status;
-            break;
-        }
+        stream.insert(stream.end(), piece.begin(), piece.begin() + long(count));
     }
-    if (*status == CUS_OK)
-        *status = cusEventDecoderFinish(decoder, nullptr);
-    return all;
+    reference::Frames frames(options);
+    frames.startAt(state);
+    frames.run(stream);
+    if (frames.status == CUS_ERROR_FORMAT || *status == CUS_OK)
+        *status = frames.status;
+    if (message)
+        *message = frames.message;
+    if (counts)
+        *counts = frames.counts;
+    return frames.events;
 }
 
 inline Bytes load(const std::string &path) {

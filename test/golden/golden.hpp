@@ -33,8 +33,8 @@ class Numbers {
     uint64_t state_;
 };
 
-// Which backends give these bits. HOST_ONLY: the device's result is only bounded.
-enum class Promise { BOTH_SPACES, HOST_ONLY };
+// Which backends give these bits. HOST_ONLY: the device's result is only bounded. DEVICE_ONLY: the host has no such function.
+enum class Promise { BOTH_SPACES, HOST_ONLY, DEVICE_ONLY };
 
 struct Row {
     std::string function, options;

@@ -69,7 +69,8 @@ Row framesRow(cusEventFormat format, const std::string &name, size_t events, con
                 frames.run(stream);
                 return all(frames.events, frames.triggers, frames.counts, frames.index);
             },
-            [=](cusSpace space, Layout layout) { return computed(kind, stream, space, layout); }};
+            [=](cusSpace space, Layout layout) { return computed(kind, stream, space, layout); },
+            Promise::DEVICE_ONLY};
 }
 
 } // namespace

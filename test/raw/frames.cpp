@@ -1,5 +1,5 @@
 // Frames of chunks, ECF's and columns compressed by LZF, cut anywhere, against the reference; what is malformed in them; and files of
-// Metavision's own encoder.
+// Metavision's own encoder. Only the device decodes them.
 #include "raw/support.hpp"
 
 #include "cusight/eventio.h"
@@ -9,14 +9,12 @@ using reference::Events;
 
 namespace {
 
-cusEventDecoderOptions frameOptions(cusEventFormat format, cusSpace space, cusBadEvents bad = CUS_BAD_EVENTS_STOP,
-                                    int width = 1280, int height = 720) {
-    return optionsOf({format, 0, cusEventFormatName(format)}, space, bad, width, height);
+cusEventDecoderOptions frameOptions(cusEventFormat format, cusBadEvents bad = CUS_BAD_EVENTS_STOP, int width = 1280,
+                                    int height = 720) {
+    return optionsOf({format, 0, cusEventFormatName(format)}, CUS_DEVICE, bad, width, height);
 }
 
-const char *runOf(cusSpace space) {
-    return space == CUS_HOST ? "cusEventDecoderRun" : "cusEventDecoderCheck";
-}
+const char *const CHECK = "cusEventDecoderCheck";
 
 // A chunk of e in the format's simplest form.
 Bytes chunkOf(cusEventFormat format, const Events &e, std::mt19937_64 &random) {
@@ -32,16 +30,13 @@ Events tenEvents() {
     return e;
 }
 
-class RawFrames : public testing::TestWithParam<std::tuple<cusSpace, cusEventFormat>> {
+class RawFrames : public testing::TestWithParam<cusEventFormat> {
   protected:
-    void SetUp() override { CUS_NEEDS(space()); }
-    cusSpace space() const { return std::get<0>(GetParam()); }
-    cusEventFormat format() const { return std::get<1>(GetParam()); }
+    void SetUp() override { CUS_NEEDS(CUS_DEVICE); }
+    cusEventFormat format() const { return GetParam(); }
     bool lzf() const { return format() == CUS_EVENTS_HDF5; }
-    const char *function() const { return runOf(space()); }
-    std::string name() const { return std::string(function()) + ": "; }
     cusEventDecoderOptions options(cusBadEvents bad = CUS_BAD_EVENTS_STOP, int width = 1280, int height = 720) const {
-        return frameOptions(format(), space(), bad, width, height);
+        return frameOptions(format(), bad, width, height);
     }
     Bytes frames(size_t n, const Damage &damage, std::mt19937_64 &random) const {
         return randomFrames(n, damage, random, 1280, 720, format());
@@ -52,7 +47,7 @@ class RawFrames : public testing::TestWithParam<std::tuple<cusSpace, cusEventFor
         reference::Frames expected(options);
         expected.run(stream);
         const Result got = bench.decode(decoder, stream, random, most_bytes, least, most_events);
-        ASSERT_NO_FATAL_FAILURE(checkEquals(got, expected, function()));
+        ASSERT_NO_FATAL_FAILURE(checkEquals(got, expected, CHECK));
         const cusStatus finished = cusEventDecoderFinish(decoder, nullptr);
         ASSERT_EQ(finished, expected.status == CUS_ERROR_TRUNCATED ? CUS_ERROR_TRUNCATED : CUS_OK) << cusLastError();
         if (finished != CUS_OK)
@@ -62,20 +57,15 @@ class RawFrames : public testing::TestWithParam<std::tuple<cusSpace, cusEventFor
                       cusLastError());
     }
 };
-INSTANTIATE_TEST_SUITE_P(, RawFrames,
-                         testing::Combine(testing::Values(CUS_HOST, CUS_DEVICE),
-                                          testing::Values(CUS_EVENTS_METAVISION, CUS_EVENTS_HDF5)),
-                         [](const auto &test) {
-                             const bool device = std::get<0>(test.param) == CUS_DEVICE;
-                             return std::string(device ? "cuda" : "host") +
-                                    (std::get<1>(test.param) == CUS_EVENTS_HDF5 ? "_LZF" : "_ECF");
-                         });
+INSTANTIATE_TEST_SUITE_P(, RawFrames, testing::Values(CUS_EVENTS_METAVISION, CUS_EVENTS_HDF5), [](const auto &test) {
+    return std::string("cuda_") + (test.param == CUS_EVENTS_HDF5 ? "LZF" : "ECF");
+});
 
 // What only columns have, and what only Metavision's files have.
 class RawColumns : public support::SpaceTest {};
-CUS_BOTH_SPACES(RawColumns);
+INSTANTIATE_TEST_SUITE_P(, RawColumns, testing::Values(CUS_DEVICE), support::spaceName);
 class RawFramesOfFiles : public support::SpaceTest {};
-CUS_BOTH_SPACES(RawFramesOfFiles);
+INSTANTIATE_TEST_SUITE_P(, RawFramesOfFiles, testing::Values(CUS_DEVICE), support::spaceName);
 
 const Damage DAMAGES[] = {{}, {0, 3, 0, 3, 0}, {0, 0, 100, 0, 0}, {0, 0, 0, 0, 30}, {0, 20, 100, 20, 10}};
 
@@ -83,7 +73,7 @@ const Damage DAMAGES[] = {{}, {0, 3, 0, 3, 0}, {0, 0, 100, 0, 0}, {0, 0, 0, 0, 3
 
 TEST_P(RawFrames, InPiecesEqualTheReference) {
     auto random = support::generator();
-    Bench bench(space(), 1 << 21, 1 << 18);
+    Bench bench(CUS_DEVICE, 1 << 21, 1 << 18);
     size_t bad_chunks = 0, bad_events = 0;
     const size_t enough = 5 / size_t(support::fewer()); // of each kind of damage, found by the reference
     for (int round = 0; round < 400 / support::fewer() || bad_chunks <= enough || bad_events <= enough; ++round) {
@@ -112,7 +102,7 @@ TEST_P(RawFrames, InPiecesEqualTheReference) {
 // Bytes of streams changed anywhere: no access outside, and the reference's errors.
 TEST_P(RawFrames, DamagedAnywhere) {
     auto random = support::generator();
-    Bench bench(space(), 1 << 18, 1 << 17);
+    Bench bench(CUS_DEVICE, 1 << 18, 1 << 17);
     for (int round = 0; round < 2000 / support::fewer(); ++round) {
         const auto options = this->options(cusBadEvents(round % 2));
         Bytes stream = frames(1 + random() % 300, {0, 5, 20, 5, 100}, random);
@@ -130,7 +120,7 @@ TEST_P(RawFrames, DamagedAnywhere) {
 // The largest chunk, in every form; and one with runs as long as they can be.
 TEST_P(RawFrames, LargeChunks) {
     auto random = support::generator();
-    Bench bench(space(), 1 << 21, 1 << 18);
+    Bench bench(CUS_DEVICE, 1 << 21, 1 << 18);
     const auto options = this->options();
     for (int kind = 0; kind < 7; ++kind) {
         const size_t n = kind < 3 ? 65535 : 65533;
@@ -166,7 +156,7 @@ TEST_P(RawFrames, FullArrays) {
     const size_t second = stream.size();
     stream.clear();
     reference::appendFrame(stream, {a, b}, {60, 40}, format());
-    Bench bench(space(), 4096, 256);
+    Bench bench(CUS_DEVICE, 4096, 256);
     ASSERT_LE(stream.size(), 4096u);
     const auto options = this->options();
     support::Owned<cusEventDecoderDestroy> decoder;
@@ -174,8 +164,8 @@ TEST_P(RawFrames, FullArrays) {
     Result result;
     bench.run(decoder, stream.data(), stream.size(), 70, 0, result);
     EXPECT_EQ(result.status, CUS_ERROR_CAPACITY);
-    EXPECT_EQ(result.message, name() + "arrays with a capacity of 70 are full after " + std::to_string(second) +
-                                  " bytes of the piece; pass the rest again");
+    EXPECT_EQ(result.message, std::string(CHECK) + ": arrays with a capacity of 70 are full after " +
+                                  std::to_string(second) + " bytes of the piece; pass the rest again");
     EXPECT_EQ(result.last.count, 70u);
     EXPECT_EQ(result.last.index, 70u);
     cusEventDecoderState state = {};
@@ -199,8 +189,8 @@ namespace {
 // before.
 void expectStops(const cusEventDecoderOptions &options, const Bytes &stream, const std::string &message, size_t used,
                  size_t events) {
-    const std::string name = std::string(runOf(options.space)) + ": ";
-    Bench bench(options.space, stream.size(), 256);
+    const std::string name = std::string(CHECK) + ": ";
+    Bench bench(CUS_DEVICE, stream.size(), 256);
     support::Owned<cusEventDecoderDestroy> decoder;
     CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
     Result result;
@@ -273,13 +263,13 @@ TEST_P(RawColumns, MalformedChunksStop) {
         reference::appendFrame(bytes, {good, chunk}, {10, taken}, CUS_EVENTS_HDF5);
         return bytes;
     };
-    auto options = frameOptions(CUS_EVENTS_HDF5, space(), CUS_BAD_EVENTS_SKIP);
+    auto options = frameOptions(CUS_EVENTS_HDF5, CUS_BAD_EVENTS_SKIP);
     options.max_bytes = 1 << 16; // many decoders
     const auto accepts = [&](const Bytes &chunk, uint32_t taken) {
         support::Owned<cusEventDecoderDestroy> decoder;
         CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
         const Bytes bytes = stream(chunk, taken);
-        Bench bench(space(), bytes.size(), 256);
+        Bench bench(CUS_DEVICE, bytes.size(), 256);
         Result result;
         bench.run(decoder, bytes.data(), bytes.size(), 256, 0, result);
         EXPECT_EQ(result.status, CUS_OK) << result.message;
@@ -457,15 +447,15 @@ TEST_P(RawColumns, TimesAndPolarities) {
         columns.store(3, t, true);
         Bytes stream;
         reference::appendFrame(stream, {columns.chunk()}, {c.taken}, CUS_EVENTS_HDF5);
-        const auto options = frameOptions(CUS_EVENTS_HDF5, space());
+        const auto options = frameOptions(CUS_EVENTS_HDF5);
         support::Owned<cusEventDecoderDestroy> decoder;
         CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
-        Bench bench(space(), stream.size(), 16);
+        Bench bench(CUS_DEVICE, stream.size(), 16);
         Result result;
         bench.run(decoder, stream.data(), stream.size(), 16, 0, result);
         EXPECT_EQ(result.events.t, c.t);
         const std::string message = c.message == chunk ? std::string("byte 256: ") + badChunk(CUS_EVENTS_HDF5) : c.message;
-        EXPECT_EQ(result.message, message.empty() ? "" : std::string(runOf(space())) + ": " + message);
+        EXPECT_EQ(result.message, message.empty() ? "" : std::string(CHECK) + ": " + message);
         for (size_t i = 0; i < result.events.size(); ++i)
             EXPECT_EQ(result.events.p[i], c.p[i] == 1 ? 1 : 0);
     }
@@ -489,10 +479,10 @@ TEST_P(RawColumns, TokensOfEveryKind) {
     columns.store(3, t);
     Bytes stream;
     reference::appendFrame(stream, {columns.chunk()}, {300}, CUS_EVENTS_HDF5);
-    const auto options = frameOptions(CUS_EVENTS_HDF5, space());
+    const auto options = frameOptions(CUS_EVENTS_HDF5);
     support::Owned<cusEventDecoderDestroy> decoder;
     CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
-    Bench bench(space(), stream.size(), 300);
+    Bench bench(CUS_DEVICE, stream.size(), 300);
     Result result;
     bench.run(decoder, stream.data(), stream.size(), 300, 0, result);
     ASSERT_EQ(result.status, CUS_OK) << result.message;
@@ -542,20 +532,20 @@ TEST_P(RawColumns, FramesOfLongChunks) {
         }
         reference::appendFrame(stream, chunks, taken, CUS_EVENTS_HDF5);
     }
-    auto options = frameOptions(CUS_EVENTS_HDF5, space());
+    auto options = frameOptions(CUS_EVENTS_HDF5);
     options.max_bytes = stream.size();
     reference::Frames expected(options);
     expected.run(stream);
     ASSERT_EQ(expected.status, CUS_OK) << expected.message;
     support::Owned<cusEventDecoderDestroy> decoder;
     CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
-    Bench bench(space(), stream.size(), 1 << 20);
+    Bench bench(CUS_DEVICE, stream.size(), 1 << 20);
     Result whole;
     bench.run(decoder, stream.data(), stream.size(), 1 << 20, 0, whole);
-    ASSERT_NO_FATAL_FAILURE(checkEquals(whole, expected, runOf(space())));
+    ASSERT_NO_FATAL_FAILURE(checkEquals(whole, expected, CHECK));
     CUS_ASSERT_OK(cusEventDecoderFinish(decoder, nullptr));
     const Result pieces = bench.decode(decoder, stream, random, stream.size() / 3, 100000, 1 << 18);
-    ASSERT_NO_FATAL_FAILURE(checkEquals(pieces, expected, runOf(space())));
+    ASSERT_NO_FATAL_FAILURE(checkEquals(pieces, expected, CHECK));
     CUS_ASSERT_OK(cusEventDecoderFinish(decoder, nullptr));
 }
 
@@ -593,22 +583,21 @@ TEST(Raw, ColumnsOfTheReference) {
     }
 }
 
-// A state continues in another decoder, of the same space and of the host, from the frame on.
+// A state continues in another decoder from the frame on.
 TEST_P(RawFrames, StatesContinueAnywhere) {
     auto random = support::generator();
-    Bench here(space(), 1 << 20, 1 << 18), host(CUS_HOST, 1 << 20, 1 << 18);
+    Bench bench(CUS_DEVICE, 1 << 20, 1 << 18);
     for (int round = 0; round < 60; ++round) {
         SCOPED_TRACE("round " + std::to_string(round));
         const Bytes stream = frames(1 + random() % 5000, {0, 10, 0, 0, 0}, random);
         if (stream.size() > 1 << 20)
             continue;
-        const auto options = this->options(CUS_BAD_EVENTS_SKIP),
-                   on_host = frameOptions(format(), CUS_HOST, CUS_BAD_EVENTS_SKIP);
+        const auto options = this->options(CUS_BAD_EVENTS_SKIP);
         reference::Frames expected(options);
         expected.run(stream);
         support::Owned<cusEventDecoderDestroy> a, b;
         CUS_ASSERT_OK(cusEventDecoderCreate(&a, &options));
-        CUS_ASSERT_OK(cusEventDecoderCreate(&b, &on_host));
+        CUS_ASSERT_OK(cusEventDecoderCreate(&b, &options));
         Result result;
         size_t at = 0;
         for (int k = 0; k < 4; ++k) {
@@ -617,7 +606,7 @@ TEST_P(RawFrames, StatesContinueAnywhere) {
                          capacity = last           ? 1 << 18
                                     : random() % 2 ? random() % 500
                                                    : 1 << 18;
-            (k % 2 ? host : here).run(k % 2 ? b : a, stream.data() + at, size, capacity, 0, result);
+            bench.run(k % 2 ? b : a, stream.data() + at, size, capacity, 0, result);
             cusEventDecoderState state = {};
             CUS_ASSERT_OK(cusEventDecoderGetState(k % 2 ? b : a, &state));
             EXPECT_EQ(state.offset + state.carried, at + result.last.used);
@@ -658,10 +647,10 @@ TEST_P(RawFrames, StatesOfOtherFormatsAreRejected) {
     CUS_ASSERT_OK(cusEventDecoderGetState(decoder, &state));
     state.line = 1;
     CUS_ASSERT_OK(cusEventDecoderSetState(decoder, &state));
-    Bench bench(space(), 1024, 16);
+    Bench bench(CUS_DEVICE, 1024, 16);
     Result result;
     bench.run(decoder, stream.data(), stream.size(), 16, 0, result);
-    EXPECT_EQ(result.message, name() + "byte 0: no header of a frame");
+    EXPECT_EQ(result.message, std::string(CHECK) + ": byte 0: no header of a frame");
 }
 
 TEST_P(RawFrames, ArraysThatAreNotNeeded) {
@@ -674,27 +663,14 @@ TEST_P(RawFrames, ArraysThatAreNotNeeded) {
         checkArrays(kept, stream, expected, options);
 }
 
-// Unchecked, events outside the sensor and out of order come like good ones.
-TEST(Raw, UncheckedFrames) {
-    auto random = support::generator();
-    Events late, early;
-    late.add(9, 2000, 2000, 1);
-    early.add(3, 1, 1, 0);
+TEST(Raw, ChunksNeedTheDevice) {
     for (const auto format : {CUS_EVENTS_METAVISION, CUS_EVENTS_HDF5}) {
-        early.p[0] = format == CUS_EVENTS_HDF5 ? 7 : 0;
-        Bytes stream;
-        reference::appendFrame(stream, {chunkOf(format, late, random), chunkOf(format, early, random)}, {1, 1}, format);
-        auto options = frameOptions(format, CUS_HOST);
-        options.unchecked = 1;
+        auto options = frameOptions(format);
+        options.space = CUS_HOST;
         support::Owned<cusEventDecoderDestroy> decoder;
-        CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
-        Bench bench(CUS_HOST, 1024, 64);
-        Result result;
-        bench.run(decoder, stream.data(), stream.size(), 64, 0, result);
-        EXPECT_EQ(result.status, CUS_OK) << result.message;
-        EXPECT_EQ(result.events.t, (std::vector<int64_t>{9, 3}));
-        EXPECT_EQ(result.events.x, (std::vector<uint16_t>{2000, 1}));
-        EXPECT_EQ(result.events.p, (std::vector<uint8_t>{1, early.p[0]}));
+        CUS_REJECTS(cusEventDecoderCreate(&decoder, &options), UNSUPPORTED,
+                    std::string("cusEventDecoderCreate: chunks of ") + cusEventFormatName(format) +
+                        " are decoded on the device alone, expected space CUS_DEVICE; cusEventReaderRead reads");
     }
 }
 
@@ -721,11 +697,11 @@ TEST_P(RawFramesOfFiles, OfTheVendor) {
         CUS_ASSERT_OK(cusEventReaderReadBytes(reader, stream.size(), stream.data(), &count));
         ASSERT_LT(count, stream.size());
         stream.resize(count);
-        options.space = space();
+        options.space = CUS_DEVICE;
         support::Owned<cusEventDecoderDestroy> decoder;
         CUS_ASSERT_OK(cusEventDecoderCreate(&decoder, &options));
         CUS_ASSERT_OK(cusEventDecoderSetState(decoder, &state));
-        Bench bench(space(), 1 << 20, 1 << 17);
+        Bench bench(CUS_DEVICE, 1 << 20, 1 << 17);
         for (const size_t most : {size_t{1} << 20, size_t{30000}}) {
             const Result got = bench.decode(decoder, stream, random, most, 0, 1 << 17);
             EXPECT_EQ(got.status, CUS_OK) << got.message;

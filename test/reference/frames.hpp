@@ -7,6 +7,7 @@
 #include "cusight/raw.h"
 
 #include <string>
+#include <utility>
 
 namespace reference {
 
@@ -38,6 +39,12 @@ class Frames {
         : lzf_(options.format == CUS_EVENTS_HDF5), magic_(magicOf(options.format)),
           width_(options.width ? uint32_t(options.width) : 65536),
           height_(options.height ? uint32_t(options.height) : 65536), skips_(options.bad_events == CUS_BAD_EVENTS_SKIP) {}
+
+    // Goes on from a place at the start of a frame.
+    void startAt(const cusEventDecoderState &state) {
+        index = state.index;
+        passed_ = state.vector;
+    }
 
     void run(const std::vector<uint8_t> &bytes) {
         for (at = 0; status == CUS_OK && at < bytes.size();)
@@ -113,7 +120,7 @@ class Frames {
                 "byte " + std::to_string(byte) + ": chunk " +
                 (lzf_ ? "whose columns are not what LZF defines, or have" : "that is not what ECF defines, or has") +
                 " fewer events than its frame says");
-        for (size_t i = 0; i < taken && status == CUS_OK; ++i)
+        for (size_t i = std::exchange(passed_, 0); i < taken && status == CUS_OK; ++i)
             event(e.t[i], e.x[i], e.y[i], e.p[i]);
     }
 
@@ -139,6 +146,7 @@ class Frames {
     const bool lzf_;
     const uint32_t magic_, width_, height_;
     const bool skips_;
+    size_t passed_ = 0; // events of the next chunk
     int64_t last_ = -1;
 };
 

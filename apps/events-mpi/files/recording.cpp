@@ -211,7 +211,7 @@ bool Recording::next(size_t most, cusEventArrays &events) {
 bool Recording::decoder(cusEventDecoderOptions &options, cusEventDecoderState &state) {
     if (!to_column_.empty() || cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
         return false;
-    // The reader decodes the chunks of HDF5 on all cores, the host's decoder on one.
+    // Chunks of HDF5 are for a GPU; the reader decodes them on all cores.
     const bool ecf = options.format == CUS_EVENTS_METAVISION, framed = ecf || options.format == CUS_EVENTS_HDF5;
     if (framed && !pinned_)
         return false;

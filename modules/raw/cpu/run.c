@@ -1,4 +1,4 @@
-/* The host backend, for words: feeds the decoders with pieces cut anywhere, and checks what they deliver block by block, while it is in
+/* The host backend: feeds the decoders with pieces cut anywhere, and checks what they deliver block by block, while it is in
  * the caches.
  *
  * An event takes a place in the arrays only if it is good. So at full arrays the next event is decoded and checked aside
@@ -328,4 +328,4 @@ static cusStatus setState(const char *function, cusEventDecoder *decoder, const 
     return CUS_OK;
 }
 
-const RawMethods raw_hostWords = {create, destroy, run, check, getState, setState};
+const RawMethods raw_host = {create, destroy, run, check, getState, setState};
