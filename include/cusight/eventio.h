@@ -155,7 +155,7 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
 /* How a cusEventDecoder decodes the recording, on the GPU for example, and the state to start from, at the recording's first event or
  * at the mark to which cusEventReaderSeekMark has moved since the last other seek; cusEventReaderReadBytes starts there too. The
  * options' space is CUS_HOST; chunks of HDF5 need CUS_DEVICE. A cusEventPipeline takes both (cusight/events.h).
- * HDF5 goes to a decoder in chunks of up to 65535 events, if they have one filter. ECF: METAVISION. LZF: M3ED, DSEC and HDF5 with x and y
+ * HDF5 goes to a decoder in chunks of up to 65535 events, if they have one filter. ECF, in all chunks: METAVISION. LZF: M3ED, DSEC and HDF5 with x and y
  * as unsigned integers of 16 bits, p of 8 and t of 32 or 64, little-endian, in chunks of the same events and of the same length; the
  * options' format is then CUS_EVENTS_HDF5, whatever the recording's is. Offsets in their states are those of the bytes that
  * cusEventReaderReadBytes gives.
@@ -164,11 +164,10 @@ CUS_API cusStatus cusEventReaderDecoder(cusEventReader *reader, cusEventDecoderO
                                         cusEventDecoderState *state);
 
 /* Reads the next bytes of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end. Reading and
- * seeking events change nothing here. HDF5: the chunks as they are in the file, in frames (cusight/raw.h); a chunk that METAVISION has
- * without compression, as HDF5 allows, is compressed. Cost: one copy, on all threads from 1 MiB on. Errors: NULL; VALUE:
- * cusEventReaderDecoder has not been called; IO; HDF5: also TRUNCATED and FORMAT if the file or its index of chunks is damaged,
- * METAVISION: UNSUPPORTED if a chunk without compression has an event that ECF cannot hold, and NO_MEMORY; *count then has the bytes
- * before that. */
+ * seeking events change nothing here. HDF5: the chunks as they are in the file, in frames (cusight/raw.h). Cost: one copy, on
+ * all threads from 1 MiB on. Errors: NULL; VALUE: cusEventReaderDecoder has not been called; IO; HDF5: also TRUNCATED and FORMAT if the
+ * file or its index of chunks is damaged; UNSUPPORTED: a chunk behind damage in METAVISION's index is not compressed. *count then has the
+ * bytes before that. */
 CUS_API cusStatus cusEventReaderReadBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count);
 
 /* ---- Triggers -------------------------------------------------------------------------------------------------------- */

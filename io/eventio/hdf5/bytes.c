@@ -18,13 +18,13 @@ typedef struct Part {
     uint32_t size;
 } Part;
 
-/* A chunk's place in its frame: a header, then parts of the source, or one that is `encoded` here. */
+/* A chunk's place in its frame: a header, then parts of the source. */
 typedef struct Chunk {
     uint64_t at;
     uint32_t size, events;
     uint32_t header_size;
     uint8_t header[CUSI_COLUMNS_HEADER];
-    int encoded, part_count;
+    int part_count;
     Part part[EVENTIO_COLUMNS];
 } Chunk;
 
@@ -35,7 +35,6 @@ struct Hdf5Frames {
     uint32_t count;
     Chunk chunk[CUSI_FRAME_CHUNKS];
     uint8_t header[CUSI_FRAME_HEADER + CUSI_FRAME_UNIT];
-    uint8_t *encoded;     /* of the frame's last chunk, if the file has it without compression */
     EventFailure failure; /* comes after the frame */
 };
 
@@ -69,11 +68,27 @@ static int isColumns(const Hdf5Reader *h) {
     return 1;
 }
 
+/* Whether ECF has compressed every chunk, up to damage: HDF5 may leave a filter out for single ones. The index is looked at once. */
+static int isEncoded(Hdf5Reader *h) {
+    ChunkJob job = {.table = &h->table[0]};
+    uint64_t address;
+    cusStatus status = CUS_OK;
+    if (!isStoredBy(job.table, EVENTIO_FILTER_ECF))
+        return 0;
+    if (h->encoded != ENCODED_UNKNOWN)
+        return h->encoded == ENCODED_ALL;
+    for (; job.chunk * job.table->chunk < h->count && status == CUS_OK && !job.skipped_filters; ++job.chunk)
+        status = eventio_findChunk(h, &job, &address);
+    if (status != CUS_ERROR_IO && status != CUS_ERROR_NO_MEMORY)
+        h->encoded = job.skipped_filters ? ENCODED_PARTLY : ENCODED_ALL;
+    return !job.skipped_filters;
+}
+
 cusEventFormat eventio_frameFormat(const cusEventReader *reader) {
-    const Hdf5Reader *h = reader->state;
+    Hdf5Reader *h = reader->state;
     switch (reader->info.format) {
     case CUS_EVENTS_METAVISION:
-        return isStoredBy(&h->table[0], EVENTIO_FILTER_ECF) ? CUS_EVENTS_METAVISION : CUS_EVENTS_ANY;
+        return isEncoded(h) ? CUS_EVENTS_METAVISION : CUS_EVENTS_ANY;
     case CUS_EVENTS_M3ED:
     case CUS_EVENTS_DSEC:
     case CUS_EVENTS_HDF5:
@@ -101,8 +116,6 @@ cusStatus eventio_startFrames(cusEventReader *reader, cusEventDecoderState *stat
 }
 
 void eventio_closeFrames(Hdf5Frames *f) {
-    if (f)
-        free(f->encoded);
     free(f);
 }
 
@@ -113,52 +126,8 @@ static cusStatus damaged(const Table *t, uint64_t chunk) {
                      (unsigned long long)chunk * t->chunk);
 }
 
-/* Whether ECF can say the events: n rows of Metavision's type. */
-static int isEncodable(const uint8_t *rows, size_t n) {
-    uint64_t last = 0;
-    for (size_t i = 0; i < n; ++i, rows += 16) {
-        uint16_t xyp[3];
-        uint64_t t;
-        memcpy(xyp, rows, sizeof xyp);
-        memcpy(&t, rows + 8, sizeof t);
-        if (xyp[0] >= 2048 || xyp[1] >= 2048 || xyp[2] > 1 || t >> 62 || t < last)
-            return 0;
-        last = t;
-    }
-    return 1;
-}
-
 static void put32(uint8_t *to, uint32_t value) {
     memcpy(to, &value, sizeof value); /* the machine is little-endian, as CUDA's hosts are */
-}
-
-/* Compresses a chunk to which the filter was not applied, as HDF5 allows for single chunks. */
-static cusStatus encode(const Hdf5Reader *h, const ChunkJob *job, Chunk *chunk) {
-    const Table *t = job->table;
-    Part *part = &chunk->part[0];
-    const size_t bytes = 16 * (size_t)chunk->events;
-    if (job->raw_size != eventio_chunkBytes(t))
-        return damaged(t, job->chunk);
-    uint8_t *rows = malloc(bytes);
-    if (!h->frames->encoded)
-        h->frames->encoded = malloc(CUSI_CHUNK_MOST_BYTES);
-    cusStatus status = CUS_OK;
-    if (!rows || !h->frames->encoded)
-        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
-    else if (eventio_readAt(h->file.source, part->address, rows, bytes) != (int64_t)bytes)
-        status = cusi_fail(CUS_ERROR_IO, "%s: the file cannot be read at byte %llu", function,
-                           (unsigned long long)part->address);
-    else if (!isEncodable(rows, chunk->events))
-        status = cusi_fail(
-            CUS_ERROR_UNSUPPORTED,
-            "%s: the chunk of %s that starts at event %llu is stored without compression and has an event that ECF "
-            "cannot hold; read its events instead",
-            function, t->name, (unsigned long long)job->chunk * t->chunk);
-    else
-        part->size = (uint32_t)eventio_ecfEncode(rows, bytes, h->frames->encoded);
-    chunk->encoded = 1;
-    free(rows);
-    return status;
 }
 
 /* Finds where the source has a table's next chunk, which becomes the next part of `chunk`. */
@@ -170,13 +139,13 @@ static cusStatus findPart(Hdf5Reader *h, Table *t, Chunk *chunk, ChunkJob *job) 
     return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
 }
 
-/* *last: no other chunk follows in the frame. */
-static cusStatus findEcf(Hdf5Reader *h, Chunk *chunk, int *last) {
+static cusStatus findEcf(Hdf5Reader *h, Chunk *chunk) {
+    const Table *t = &h->table[0];
     ChunkJob job;
     CUS_TRY(findPart(h, &h->table[0], chunk, &job));
-    *last = job.skipped_filters & 1;
-    if (*last)
-        CUS_TRY(encode(h, &job, chunk));
+    CUSI_REQUIRE(!job.skipped_filters, CUS_ERROR_UNSUPPORTED,
+                 "%s: the chunk of %s that starts at event %llu is not compressed; read its events instead", function,
+                 t->name, (unsigned long long)job.chunk * t->chunk);
     chunk->size = chunk->part[0].size;
     return CUS_OK;
 }
@@ -203,13 +172,13 @@ static cusStatus findColumns(Hdf5Reader *h, Chunk *chunk) {
     return CUS_OK;
 }
 
-/* Adds the next chunk to the frame. *last: no other follows it there. */
-static cusStatus addChunk(Hdf5Reader *h, int *last) {
+/* Adds the next chunk to the frame. */
+static cusStatus addChunk(Hdf5Reader *h) {
     Hdf5Frames *f = h->frames;
     const Table *t = &h->table[0];
     const uint64_t first = f->next * t->chunk;
     Chunk chunk = {.at = f->size, .events = (uint32_t)(h->count - first < t->chunk ? h->count - first : t->chunk)};
-    CUS_TRY(f->magic == CUSI_FRAME_ECF ? findEcf(h, &chunk, last) : findColumns(h, &chunk));
+    CUS_TRY(f->magic == CUSI_FRAME_ECF ? findEcf(h, &chunk) : findColumns(h, &chunk));
     if (!cusi_isFrameEntry(f->magic, chunk.size, chunk.events))
         return damaged(t, f->next);
     f->chunk[f->count++] = chunk;
@@ -221,10 +190,9 @@ static cusStatus addChunk(Hdf5Reader *h, int *last) {
 /* Plans the next frame: size 0 at the end. Damage comes after the chunks before it. */
 static cusStatus planFrame(Hdf5Reader *h) {
     Hdf5Frames *f = h->frames;
-    int last = 0;
     f->size = f->at = f->count = 0;
-    while (f->count < CUSI_FRAME_CHUNKS && f->next * h->table[0].chunk < h->count && !last && f->failure.status == CUS_OK) {
-        const cusStatus status = addChunk(h, &last);
+    while (f->count < CUSI_FRAME_CHUNKS && f->next * h->table[0].chunk < h->count && f->failure.status == CUS_OK) {
+        const cusStatus status = addChunk(h);
         if (status == CUS_OK)
             continue;
         f->failure.status = status;
@@ -263,13 +231,9 @@ static int copyChunk(const Hdf5Reader *h, const Chunk *chunk, uint64_t from, uin
     for (int k = 0; k < chunk->part_count; ++k) {
         const Part *part = &chunk->part[k];
         n = overlap(at, part->size, from, to, &first);
-        if (n && chunk->encoded) {
-            memcpy(bytes + (first - from), h->frames->encoded + (first - at), n);
-        } else if (n) {
-            errno = 0;
-            if (eventio_readAt(h->file.source, part->address + (first - at), bytes + (first - from), n) != (int64_t)n)
-                return 0;
-        }
+        errno = 0;
+        if (n && eventio_readAt(h->file.source, part->address + (first - at), bytes + (first - from), n) != (int64_t)n)
+            return 0;
         at += part->size;
     }
     n = overlap(at, cusi_frameSlot(chunk->size) - chunk->size, from, to, &first);

@@ -68,6 +68,9 @@ typedef struct ChunkJob {
 
 typedef struct Hdf5Frames Hdf5Frames;
 
+/* Which chunks ECF has compressed. */
+typedef enum Encoded { ENCODED_UNKNOWN, ENCODED_ALL, ENCODED_PARTLY } Encoded;
+
 typedef struct Hdf5Reader {
     Hdf5File file;
     Table table[EVENTIO_COLUMNS];
@@ -81,6 +84,7 @@ typedef struct Hdf5Reader {
     size_t max_chunk;
     struct Hdf5Reader *triggers; /* NULL: not opened, or there are none */
     Hdf5Frames *frames;          /* NULL: not started */
+    Encoded encoded;
     int without_triggers;
 } Hdf5Reader;
 
