@@ -1,5 +1,6 @@
 /* Checks of decoded events. */
 #include "event_checks.h"
+#include "event_words.h"
 
 #include "host.h"
 

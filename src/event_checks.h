@@ -24,9 +24,6 @@ typedef struct CusiSensor {
     uint32_t width, height;
 } CusiSensor;
 
-/* The x that EVT3's decoder gives to events past it. Addresses have 11 bits, so it lies outside every sensor of that format. */
-enum { CUSI_EVT3_BEYOND = 65535 };
-
 /* What coordinates are checked against. width, height 0, 0: they are unknown. */
 CusiSensor cusi_sensorOf(cusEventFormat format, int width, int height);
 

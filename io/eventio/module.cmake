@@ -52,6 +52,6 @@ if(CUSIGHT_BZIP2 AND NOT BZIP2_LIBRARY)
     cusight_without(bzip2 libbz2-dev "ROS bags that it compressed are not read")
 endif()
 # The speed of the decoders' loops must not depend on where the linker puts them (up to 10 % for EVT2).
-foreach(decoder hdf5/codec hdf5/ecf packets/layouts text)
+foreach(decoder evt/parts hdf5/codec hdf5/ecf packets/layouts text)
     set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/${decoder}.c PROPERTIES COMPILE_OPTIONS -falign-functions=64)
 endforeach()

@@ -252,7 +252,7 @@ static int isCarry(cusEventFormat format, const cusEventDecoderState *s) {
 static int isVector(cusEventFormat format, const cusEventDecoderState *s) {
     if (format == CUS_EVENTS_EVT3)
         return (s->vector_size == 0 || s->vector_size == 8 || s->vector_size == 12) && s->vector >> s->vector_size == 0 &&
-               s->vector_x <= 2 * CUSI_EVT3_BEYOND + 12 && (!s->vector || s->vector_x >= s->vector_size);
+               s->vector_x <= CUSI_EVT3_MOST_X + 12 && (!s->vector || s->vector_x >= s->vector_size);
     if (format == CUS_EVENTS_EVT21 || format == CUS_EVENTS_EVT4)
         return s->vector_size == 0 && s->vector_x < 2048;
     if (raw_magicOf(format))

@@ -1,8 +1,7 @@
 /* One recording with many readers: parts are scanned independently and joined into marks, from which readers continue.
  *
  * In a format without an index, an event's number and time depend on everything before it. A part's effect on the decoder's
- * state does not: the part sets some fields and leaves the others, and its time words are those of the file up to a
- * multiple of the counter's period. A scan keeps just this, without decoding events. */
+ * state does not (event_words.h). A scan keeps just this, without decoding events. */
 #include "check.h"
 #include "event_words.h"
 #include "eventio/evt/words.h"
@@ -14,18 +13,16 @@
 
 /* A part's effect on the state of the decoder. */
 typedef struct Part {
-    uint64_t first, last;           /* bytes of the file */
-    uint64_t events, early;         /* all events; those before the first time word */
-    int64_t first_high, last_high;  /* time words, unwrapped from the first one; -1: none */
-    uint64_t lines;                 /* text */
-    uint32_t early_low, low;        /* EVT3: lower time bits, set before the first upper part or since; UNSET */
-    uint32_t y, vector_x, vector_p; /* EVT3; UNSET */
-    uint32_t vector_size, added;    /* EVT3: of the last vector, 0: none; columns passed before vector_x was set */
-    uint32_t mask_next;             /* EVT4: the last word scanned was a vector's */
+    uint64_t first, last;          /* bytes of the file */
+    uint64_t events, early, wraps; /* totals of what `times` counts in a buffer */
+    uint64_t lines;                /* text */
+    CusiTimeRun times;
+    CusiRowRun rows;      /* EVT3 */
+    uint32_t vector_size; /* EVT3: of the last vector, 0: none */
+    uint32_t is_open;     /* EVT4: the last word scanned was a vector's */
 } Part;
 
-#define UNSET UINT32_MAX
-enum { EVT3_X_LIMIT = 2 * CUSI_EVT3_BEYOND, SCAN_BYTES = EVENTIO_SCRATCH * sizeof(int64_t) };
+enum { SCAN_BYTES = EVENTIO_SCRATCH * sizeof(int64_t) };
 
 _Static_assert(sizeof(Part) <= sizeof(cusEventPart), "cusEventPart has no room");
 _Static_assert(sizeof(cusEventDecoderState) <= sizeof(cusEventMark), "cusEventMark has no room");
@@ -37,100 +34,93 @@ static int hasIndex(const cusEventReader *reader) {
 
 /* ---- Scanning ------------------------------------------------------------------------------------------------------ */
 
-static void scanTimeHigh(Part *part, int64_t value, int bits) {
-    if (part->last_high < 0) {
-        part->early = part->events;
-        part->first_high = part->last_high = value;
-        return;
-    }
-    part->last_high = cusi_unwrapTime(part->last_high, value, bits);
-}
-
-static void scanEvt2(Part *part, const uint8_t *bytes, size_t n) {
-    uint64_t events = part->events;
+/* Scans work on a copy of the run, which stays in registers: the compiler must take bytes for an alias of anything else. */
+static void scanEvt2(CusiTimeRun *times, const uint8_t *bytes, size_t n) {
+    CusiTimeRun run = *times;
     for (size_t at = 0; at + 4 <= n; at += 4) {
-        const uint32_t word = cusi_load32(bytes + at), type = word >> 28;
-        events += type <= CUSI_EVT2_ON;
-        if (type == CUSI_EVT2_TIME_HIGH) {
-            part->events = events;
-            scanTimeHigh(part, cusi_evtTimeHigh(word), CUSI_EVT_TIME_BITS);
-        }
+        const uint32_t word = cusi_load32(bytes + at), type = cusi_evtType(word);
+        run.events += type <= CUSI_EVT2_ON;
+        if (type == CUSI_EVT2_TIME_HIGH)
+            cusi_addTime(&run, cusi_evtTimeHigh(word), CUSI_EVT_TIME_BITS);
     }
-    part->events = events;
+    *times = run;
 }
 
 /* upper: the offset of the half with the type in a word. */
-static void scanEvt21(Part *part, const uint8_t *bytes, size_t n, size_t upper) {
+static void scanEvt21(CusiTimeRun *times, const uint8_t *bytes, size_t n, size_t upper) {
+    CusiTimeRun run = *times;
     for (size_t at = 0; at + 8 <= n; at += 8) {
-        const uint32_t word = cusi_load32(bytes + at + upper), type = word >> 28;
-        if (type <= 1)
-            part->events += (uint64_t)__builtin_popcount(cusi_load32(bytes + at + (4 - upper)));
-        else if (type == 8)
-            scanTimeHigh(part, word & 0xfffffff, 28);
+        const uint32_t word = cusi_load32(bytes + at + upper), type = cusi_evtType(word);
+        if (type <= CUSI_EVT2_ON)
+            run.events += (uint32_t)__builtin_popcount(cusi_load32(bytes + at + (4 - upper)));
+        else if (type == CUSI_EVT2_TIME_HIGH)
+            cusi_addTime(&run, cusi_evtTimeHigh(word), CUSI_EVT_TIME_BITS);
     }
+    *times = run;
 }
 
-static void scanEvt4(Part *part, const uint8_t *bytes, size_t n) {
+/* *open: whether the last word was a vector's. */
+static void scanEvt4(CusiTimeRun *times, const uint8_t *bytes, size_t n, uint32_t *open) {
+    CusiTimeRun run = *times;
+    uint32_t is_mask = *open;
     for (size_t at = 0; at + 4 <= n; at += 4) {
-        const uint32_t word = cusi_load32(bytes + at), type = word >> 28;
-        if (part->mask_next) {
-            part->events += (uint64_t)__builtin_popcount(word);
-            part->mask_next = 0;
-        } else if (cusi_isEvt4Vector(word)) {
-            part->mask_next = 1;
-        } else if (type == 14) {
-            scanTimeHigh(part, word & 0xfffffff, 28);
-        } else {
-            part->events += type == 10 || type == 11;
-        }
+        const uint32_t word = cusi_load32(bytes + at), type = cusi_evtType(word);
+        if (is_mask)
+            run.events += (uint32_t)__builtin_popcount(word);
+        else if (type == CUSI_EVT4_TIME_HIGH)
+            cusi_addTime(&run, cusi_evtTimeHigh(word), CUSI_EVT_TIME_BITS);
+        else
+            run.events += type == CUSI_EVT4_OFF || type == CUSI_EVT4_ON;
+        is_mask = !is_mask && cusi_isEvt4Vector(word);
     }
+    *times = run;
+    *open = is_mask;
 }
 
-static void scanDat(Part *part, const uint8_t *bytes, size_t n) {
-    for (size_t at = 0; at + 8 <= n; at += 8)
-        scanTimeHigh(part, cusi_load32(bytes + at), 32);
-    part->events += n / 8;
-}
-
-static void scanVector(Part *part, uint32_t word, uint32_t size) {
-    part->events += (uint64_t)__builtin_popcount(word & ((1u << size) - 1));
-    part->vector_size = size;
-    uint32_t *x = part->vector_x == UNSET ? &part->added : &part->vector_x;
-    if (*x < EVT3_X_LIMIT)
-        *x += size;
+/* Every record has a time word, and none has lower bits. */
+static void scanDat(CusiTimeRun *times, const uint8_t *bytes, size_t n) {
+    if (n < 8)
+        return;
+    uint32_t wraps = 0;
+    for (size_t at = 8; at + 8 <= n; at += 8)
+        wraps += (uint32_t)cusi_isTimeWrap(cusi_load32(bytes + at - 8), cusi_load32(bytes + at), CUSI_DAT_TIME_BITS);
+    cusi_addTime(times, cusi_load32(bytes), CUSI_DAT_TIME_BITS);
+    times->last = cusi_load32(bytes + (n / 8 - 1) * 8);
+    times->wraps += wraps;
+    times->events = (uint32_t)(n / 8);
 }
 
 /* Words that follow each other unpredictably (rows, events, lower time bits) are handled without branches. */
 static void scanEvt3(Part *part, const uint8_t *bytes, size_t n) {
-    enum { RARE = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 8 };
-    uint64_t events = 0;
-    uint32_t y = part->y, low = part->last_high < 0 ? part->early_low : part->low;
+    enum {
+        RARE = 1 << CUSI_EVT3_VECTOR_BASE | 1 << CUSI_EVT3_VECTOR_12 | 1 << CUSI_EVT3_VECTOR_8 | 1 << CUSI_EVT3_TIME_HIGH
+    };
+    CusiTimeRun *const times = &part->times;
+    uint32_t events = 0, y = part->rows.y, low = times->timed ? times->low : times->early_low;
     for (size_t at = 0; at + 2 <= n; at += 2) {
-        const uint32_t word = cusi_load16(bytes + at), type = word >> 12;
-        events += type == 2;
-        y = type == 0 ? word & 2047 : y;
-        low = type == 6 ? word & 4095 : low;
+        const uint32_t word = cusi_load16(bytes + at), type = cusi_evt3Type(word);
+        events += type == CUSI_EVT3_X;
+        y = type == CUSI_EVT3_Y ? cusi_evt3Place(word) : y;
+        low = type == CUSI_EVT3_TIME_LOW ? cusi_evt3Time(word) : low;
         if (!(RARE >> type & 1))
             continue;
-        if (type == 8) {
-            const int64_t before = part->last_high;
-            part->events += events;
+        if (type == CUSI_EVT3_TIME_HIGH) {
+            times->events += events;
             events = 0;
-            scanTimeHigh(part, word & 4095, 12);
-            if (before < 0)
-                part->early_low = low;
-            if (before < 0 || part->last_high != before)
-                low = before < 0 ? UNSET : 0;
-        } else if (type == 3) {
-            part->vector_x = word & 2047;
-            part->vector_p = word >> 11 & 1;
+            *(times->timed ? &times->low : &times->early_low) = low;
+            cusi_addTime(times, cusi_evt3Time(word), CUSI_EVT3_TIME_BITS);
+            low = times->low;
+        } else if (type == CUSI_EVT3_VECTOR_BASE) {
+            part->rows.x = cusi_evt3Base(word);
         } else {
-            scanVector(part, word, type == 4 ? 12 : 8);
+            part->vector_size = cusi_evt3Columns(type);
+            times->events += (uint32_t)__builtin_popcount(cusi_evt3Vector(word, part->vector_size));
+            cusi_passColumns(&part->rows, part->vector_size);
         }
     }
-    part->events += events;
-    part->y = y;
-    *(part->last_high < 0 ? &part->early_low : &part->low) = low;
+    times->events += events;
+    part->rows.y = y;
+    *(times->timed ? &times->low : &times->early_low) = low;
 }
 
 /* Counts whole lines as the decoder does; malformed ones end the reading later. */
@@ -235,12 +225,34 @@ static size_t wholeBytes(const uint8_t *buffer, size_t n, size_t unit, int at_en
     return newline ? (size_t)(newline - buffer) + 1 : n;
 }
 
+/* Scans a buffer of the part, of which n bytes are whole. */
+static void scanBuffer(const cusEventReader *reader, Part *part, const uint8_t *buffer, size_t n) {
+    CusiTimeRun *const times = &part->times;
+    const int was_timed = times->timed != 0;
+    times->events = times->wraps = 0;
+    if (reader->info.format == CUS_EVENTS_EVT2)
+        scanEvt2(times, buffer, n);
+    else if (reader->info.format == CUS_EVENTS_EVT21)
+        scanEvt21(times, buffer, n, eventio_wordsUpperHalf(reader));
+    else if (reader->info.format == CUS_EVENTS_EVT3)
+        scanEvt3(part, buffer, n);
+    else if (reader->info.format == CUS_EVENTS_EVT4)
+        scanEvt4(times, buffer, n, &part->is_open);
+    else if (reader->info.format == CUS_EVENTS_DAT)
+        scanDat(times, buffer, n);
+    else
+        scanText(part, buffer, n);
+    if (!was_timed)
+        part->early = part->events + (times->timed ? times->early : times->events);
+    part->events += times->events;
+    part->wraps += times->wraps;
+}
+
 /* Part number `number` of `parts`; `buffer` has room for SCAN_BYTES. From any thread; a cancel leaves the part as far as it is. */
 static cusStatus scanBytes(const cusEventReader *reader, uint64_t number, uint64_t parts, uint8_t *buffer,
                            CusiProgress *progress, Part *part) {
     const size_t unit = unitOf(reader->info.format);
-    *part = (Part){.first_high = -1, .last_high = -1, .early_low = UNSET, .low = UNSET, .y = UNSET, .vector_x = UNSET};
-    part->vector_p = UNSET;
+    *part = (Part){.times = {.early_low = CUSI_UNSET, .low = CUSI_UNSET}, .rows = {.y = CUSI_UNSET}};
     CUS_TRY(cut(reader, number, parts, &part->first));
     CUS_TRY(cut(reader, number + 1, parts, &part->last));
     for (uint64_t at = part->first; at < part->last;) {
@@ -251,24 +263,11 @@ static cusStatus scanBytes(const cusEventReader *reader, uint64_t number, uint64
         if (got == 0) /* the file has become shorter since it was opened */
             break;
         const size_t n = wholeBytes(buffer, (size_t)got, unit, at + (uint64_t)got >= part->last);
-        if (reader->info.format == CUS_EVENTS_EVT2)
-            scanEvt2(part, buffer, n);
-        else if (reader->info.format == CUS_EVENTS_EVT21)
-            scanEvt21(part, buffer, n, eventio_wordsUpperHalf(reader));
-        else if (reader->info.format == CUS_EVENTS_EVT3)
-            scanEvt3(part, buffer, n);
-        else if (reader->info.format == CUS_EVENTS_EVT4)
-            scanEvt4(part, buffer, n);
-        else if (reader->info.format == CUS_EVENTS_DAT)
-            scanDat(part, buffer, n);
-        else
-            scanText(part, buffer, n);
+        scanBuffer(reader, part, buffer, n);
         at += n ? n : (uint64_t)got;
         if (cusi_step(progress, got))
             break;
     }
-    if (part->last_high < 0)
-        part->early = part->events;
     return CUS_OK;
 }
 
@@ -338,50 +337,56 @@ cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t par
 
 /* ---- Joining ------------------------------------------------------------------------------------------------------- */
 
-/* Whether time words have 28 bits, and event words the lower 6. */
-static int hasWideTime(cusEventFormat format) {
-    return format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21 || format == CUS_EVENTS_EVT4;
-}
-
-static int periodBits(cusEventFormat format) {
-    return hasWideTime(format) ? 28 : format == CUS_EVENTS_EVT3 ? 12 : 32;
-}
-
-static void joinEvt3(cusEventDecoderState *state, const Part *part, int64_t high_before, int64_t first_high) {
-    if (part->early_low != UNSET)
-        state->time_low = part->early_low;
-    if (part->first_high >= 0 && first_high != high_before)
+static void joinTimes(cusEventDecoderState *state, const Part *part, int bits) {
+    const CusiTimeRun *times = &part->times;
+    const int64_t before = state->time_high;
+    if (times->early_low != CUSI_UNSET)
+        state->time_low = times->early_low;
+    if (!times->timed)
+        return;
+    const int64_t first = cusi_unwrapTime(before, times->first, bits);
+    state->time_high = (int64_t)((((uint64_t)first >> bits) + part->wraps) << bits | times->last);
+    if (times->low != CUSI_UNSET)
+        state->time_low = times->low;
+    else if (first != before)
         state->time_low = 0;
-    if (part->low != UNSET)
-        state->time_low = part->low;
-    state->time = (state->time_high < 0 ? 0 : state->time_high << 12) | state->time_low;
-    if (part->y != UNSET)
-        state->y = part->y;
-    const uint32_t moved = state->vector_x + part->added;
-    state->vector_x = part->vector_x != UNSET ? part->vector_x : moved < EVT3_X_LIMIT ? moved : EVT3_X_LIMIT;
-    if (part->vector_p != UNSET)
-        state->vector_p = part->vector_p;
+}
+
+static void joinRows(cusEventDecoderState *state, const Part *part) {
+    CusiRowRun rows = {state->y, CUSI_EVT3_BASE | (state->vector_p ? CUSI_EVT3_POSITIVE : 0) | state->vector_x};
+    cusi_appendRows(&rows, &part->rows);
+    state->y = rows.y;
+    state->vector_x = rows.x & CUSI_EVT3_COLUMNS;
+    state->vector_p = rows.x & CUSI_EVT3_POSITIVE ? 1 : 0;
     if (part->vector_size)
         state->vector_size = part->vector_size;
 }
 
-/* The state after the part. */
+/* The state after the part. No event before the mark is later than its time. */
 static void join(cusEventFormat format, cusEventDecoderState *state, const Part *part) {
-    const int64_t before = state->time_high;
-    int64_t first = before;
-    state->index += part->events - (before < 0 && format != CUS_EVENTS_DAT && format != CUS_EVENTS_TEXT ? part->early : 0);
-    if (part->first_high >= 0) {
-        first = cusi_unwrapTime(before, part->first_high, periodBits(format));
-        state->time_high = part->last_high + (first - part->first_high);
+    const int is_untimed = state->time_high < 0;
+    switch (format) {
+    case CUS_EVENTS_EVT3:
+        state->index -= is_untimed ? part->early : 0;
+        joinTimes(state, part, CUSI_EVT3_TIME_BITS);
+        state->time = (state->time_high < 0 ? 0 : state->time_high << CUSI_EVT3_LOW_BITS) | state->time_low;
+        joinRows(state, part);
+        break;
+    case CUS_EVENTS_DAT:
+        joinTimes(state, part, CUSI_DAT_TIME_BITS);
+        state->time = state->time_high;
+        break;
+    case CUS_EVENTS_TEXT:
+        state->time = INT64_MAX;
+        state->line += part->lines;
+        break;
+    default:
+        state->index -= is_untimed ? part->early : 0;
+        joinTimes(state, part, CUSI_EVT_TIME_BITS);
+        state->time = state->time_high < 0 ? -1 : cusi_evtTime(state->time_high, UINT32_MAX);
     }
-    /* No event before the mark is later. */
-    state->time = format == CUS_EVENTS_TEXT ? INT64_MAX : state->time_high;
-    if (hasWideTime(format) && state->time_high >= 0)
-        state->time = state->time_high << 6 | 63;
-    if (format == CUS_EVENTS_EVT3)
-        joinEvt3(state, part, before, first);
+    state->index += part->events;
     state->offset = part->last;
-    state->line += part->lines;
 }
 
 cusStatus eventio_joinFirst(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count, uint64_t parts,

@@ -6,7 +6,7 @@ RawStop raw_decodeDat(cusEventDecoderState *state, const uint8_t *bytes, size_t 
     for (; at + 8 <= n && !raw_isFull(sink); at += 8) {
         const uint32_t word = cusi_load32(bytes + at + 4);
         state->time_high = cusi_unwrapTime(state->time_high, cusi_load32(bytes + at), CUSI_DAT_TIME_BITS);
-        raw_emit(sink, word & 16383, word >> 14 & 16383, word >> 28, state->time_high);
+        raw_emit(sink, cusi_datX(word), cusi_datY(word), cusi_datP(word), state->time_high);
     }
     *used = at;
     return at + 8 <= n ? STOP_FULL : STOP_AT_END;

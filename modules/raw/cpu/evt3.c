@@ -18,11 +18,11 @@ __attribute__((noinline)) static void emitVector(cusEventDecoderState *state, Ra
 
 /* Starts the vector of the word and emits what fits. *at: moved past the word if some of it does not. */
 static inline RawStop decodeVector(cusEventDecoderState *state, uint32_t word, uint32_t size, RawSink *sink, size_t *at) {
-    const uint32_t vector = word & ((1u << size) - 1);
+    const uint32_t vector = cusi_evt3Vector(word, size);
     if (raw_isFull(sink) && vector && state->time_high >= 0)
         return STOP_FULL;
     state->vector_size = size;
-    if (state->vector_x < 2 * CUSI_EVT3_BEYOND) /* the sum must not wrap */
+    if (state->vector_x < CUSI_EVT3_MOST_X)
         state->vector_x += size;
     if (state->time_high < 0) {
         sink->counts->untimed += (uint64_t)__builtin_popcount(vector);
@@ -36,11 +36,11 @@ static inline RawStop decodeVector(cusEventDecoderState *state, uint32_t word, u
 
 /* A new upper part restarts the lower part at zero; a repeated one changes nothing. */
 static void setTimeHigh(cusEventDecoderState *state, uint32_t word) {
-    const int64_t high = cusi_unwrapTime(state->time_high, word & 4095, CUSI_EVT3_TIME_BITS);
+    const int64_t high = cusi_unwrapTime(state->time_high, cusi_evt3Time(word), CUSI_EVT3_TIME_BITS);
     if (high != state->time_high)
         state->time_low = 0;
     state->time_high = high;
-    state->time = high << 12 | state->time_low;
+    state->time = high << CUSI_EVT3_LOW_BITS | state->time_low;
 }
 
 /* ---- Most words ------------------------------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static size_t decodeMost(cusEventDecoderState *state, const uint8_t *bytes, size
     const uint8_t *at = bytes, *const end = bytes + (n & ~(size_t)1);
     const uint8_t *stop = stopOf(at, end, last - count);
     for (; at < stop; at += 2) {
-        const uint32_t word = cusi_load16(at), type = word >> 12;
+        const uint32_t word = cusi_load16(at), type = cusi_evt3Type(word);
         if (SIMPLE >> type & 1) {
             if ((word ^ same_high) - 1 < 4095) /* another upper time */
                 break;
@@ -122,7 +122,7 @@ static size_t decodeMost(cusEventDecoderState *state, const uint8_t *bytes, size
             continue;
         }
         if (type == CUSI_EVT3_VECTOR_BASE) {
-            first = word & 2047;
+            first = cusi_evt3Place(word);
             polarity = word & 2048;
             continue;
         }
@@ -162,9 +162,9 @@ RawStop raw_decodeEvt3(cusEventDecoderState *state, const uint8_t *bytes, size_t
         if (at + 2 > n)
             break;
         const uint32_t word = cusi_load16(bytes + at);
-        switch (word >> 12) {
+        switch (cusi_evt3Type(word)) {
         case CUSI_EVT3_Y:
-            state->y = word & 2047;
+            state->y = cusi_evt3Place(word);
             break;
         case CUSI_EVT3_X:
             if (state->time_high < 0)
@@ -172,11 +172,11 @@ RawStop raw_decodeEvt3(cusEventDecoderState *state, const uint8_t *bytes, size_t
             else if (raw_isFull(sink))
                 stop = STOP_FULL;
             else
-                raw_emit(sink, word & 2047, state->y, word >> 11 & 1, state->time);
+                raw_emit(sink, cusi_evt3Place(word), state->y, cusi_evt3P(word), state->time);
             break;
         case CUSI_EVT3_VECTOR_BASE:
-            state->vector_x = word & 2047;
-            state->vector_p = word >> 11 & 1;
+            state->vector_x = cusi_evt3Place(word);
+            state->vector_p = cusi_evt3P(word);
             break;
         case CUSI_EVT3_VECTOR_12:
             stop = decodeVector(state, word, 12, sink, &at);
@@ -185,8 +185,8 @@ RawStop raw_decodeEvt3(cusEventDecoderState *state, const uint8_t *bytes, size_t
             stop = decodeVector(state, word, 8, sink, &at);
             break;
         case CUSI_EVT3_TIME_LOW:
-            state->time_low = word & 4095;
-            state->time = (state->time_high < 0 ? 0 : state->time_high << 12) | state->time_low;
+            state->time_low = cusi_evt3Time(word);
+            state->time = (state->time_high < 0 ? 0 : state->time_high << CUSI_EVT3_LOW_BITS) | state->time_low;
             break;
         case CUSI_EVT3_TIME_HIGH:
             setTimeHigh(state, word);
@@ -199,7 +199,7 @@ RawStop raw_decodeEvt3(cusEventDecoderState *state, const uint8_t *bytes, size_t
         case CUSI_EVT3_CONTINUED_12: /* no events in these */
             break;
         default:
-            stop = raw_undefinedWord(sink, word >> 12);
+            stop = raw_undefinedWord(sink, cusi_evt3Type(word));
         }
         if (stop != STOP_AT_END)
             break;

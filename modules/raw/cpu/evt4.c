@@ -48,7 +48,7 @@ RawStop raw_decodeEvt4(cusEventDecoderState *state, const uint8_t *bytes, size_t
         } else if (type == CUSI_EVT4_TRIGGER) {
             stop = raw_trigger(sink, word, cusi_evtTriggerId(word), state->time_high >= 0,
                                cusi_evtTime(state->time_high, word));
-        } else if (type != CUSI_EVT4_OTHERS && type != CUSI_EVT4_CONTINUED && type != CUSI_EVT4_PADDING) { /* no events */
+        } else if (cusi_isEvt4Undefined(type)) {
             stop = raw_undefinedWord(sink, type);
         }
         if (stop != STOP_AT_END)

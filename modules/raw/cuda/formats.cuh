@@ -1,5 +1,5 @@
-// The words of each format: how a run of them changes a decoder's state, whatever that is (Segment), and what they are once it is
-// known (Now).
+// The words of each format: how a run of them changes a decoder's state, whatever that is (Segment, of event_words.h's runs), and what they
+// are once it is known (Now). Fields of EVT3 that a type chooses are written out: a call in their place changes the kernels.
 #ifndef CUSI_RAW_CUDA_FORMATS_CUH
 #define CUSI_RAW_CUDA_FORMATS_CUH
 
@@ -8,71 +8,28 @@
 
 namespace cusi::raw {
 
-constexpr uint32_t UNSET = ~0u;
-
 // ---- What words do to the state
 
-// Whether a counter wraps from one time word to the next.
-template<int BITS>
-__device__ __forceinline__ bool isWrap(uint32_t last, uint32_t next) {
-    return last > next && last - next > 1u << (BITS - 1);
-}
-
-// Time words and events. Event times below the counter's ticks are `low`: of EVT3's own words, or of the last event. A time word that
-// changes the counter sets it to 0.
-struct Times {
-    uint32_t events = 0, early = 0;          // all; those before the first time word, if there is one
-    uint32_t timed = 0;                      // whether there is a time word
-    uint32_t first = 0, last = 0, wraps = 0; // time words as they stand; wraps between them
-    uint32_t early_low = UNSET, low = UNSET; // before the first time word, since then
-
+struct Times : CusiTimeRun {
+    constexpr __device__ __forceinline__ Times() : CusiTimeRun{0, 0, 0, 0, 0, 0, CUSI_UNSET, CUSI_UNSET} {}
     template<int BITS>
     __device__ __forceinline__ void time(uint32_t value) {
-        if (!timed) {
-            first = value;
-            early = events;
-            timed = 1;
-        } else if (value != last) {
-            low = 0;
-            wraps += isWrap<BITS>(last, value);
-        }
-        last = value;
+        cusi_addTime(this, value, BITS);
     }
     __device__ __forceinline__ void setLow(uint32_t value) { (timed ? low : early_low) = value; }
 
     // This, then b.
     template<int BITS>
     __device__ __forceinline__ void append(const Times &b) {
-        const uint32_t first_low = b.early_low != UNSET ? b.early_low : timed ? low : early_low;
-        if (!timed) {
-            early_low = first_low;
-            low = b.low;
-            early = events + (b.timed ? b.early : 0);
-            first = b.first;
-        } else {
-            low = !b.timed ? first_low : b.low != UNSET ? b.low : last != b.first ? 0 : first_low;
-            wraps += b.timed && isWrap<BITS>(last, b.first);
-        }
-        wraps += b.wraps;
-        last = b.timed ? b.last : last;
-        timed |= b.timed;
-        events += b.events;
+        cusi_appendTimes(this, &b, BITS);
     }
     __device__ __forceinline__ uint32_t earlyEvents() const { return timed ? early : events; }
 };
 
-// EVT3's row and base of vectors.
-struct Rows {
-    static constexpr uint32_t ABSOLUTE = 1u << 31, POLARITY = 1u << 30, COLUMNS = POLARITY - 1,
-                              MAX_X = 2 * CUSI_EVT3_BEYOND;
-    uint32_t y = UNSET;
-    uint32_t x = 0; // with ABSOLUTE a column and a polarity, otherwise columns passed
-
-    __device__ __forceinline__ void pass(uint32_t columns) { x += (x & COLUMNS) < MAX_X ? columns : 0; }
-    __device__ __forceinline__ void append(const Rows &b) {
-        y = b.y != UNSET ? b.y : y;
-        x = b.x & ABSOLUTE ? b.x : (x & ~COLUMNS) | min((x & COLUMNS) + b.x, MAX_X + 11);
-    }
+struct Rows : CusiRowRun {
+    constexpr __device__ __forceinline__ Rows() : CusiRowRun{CUSI_UNSET, 0} {}
+    __device__ __forceinline__ void pass(uint32_t columns) { cusi_passColumns(this, columns); }
+    __device__ __forceinline__ void append(const Rows &b) { cusi_appendRows(this, &b); }
 };
 struct NoRows {
     __device__ __forceinline__ void append(const NoRows &) {}
@@ -115,19 +72,21 @@ template<class Format>
 __device__ __forceinline__ Now nowAfter(const cusEventDecoderState &place, uint32_t low, const Segment<Format> &s) {
     Now now = {place.time_high, low, place.y, place.vector_x, place.vector_p, false};
     const Times &t = s.times;
-    const uint32_t first_low = t.early_low != UNSET ? t.early_low : low;
+    const uint32_t first_low = t.early_low != CUSI_UNSET ? t.early_low : low;
     now.low = first_low;
     if (t.timed) {
         const int64_t first = cusi_unwrapTime(place.time_high, t.first, Format::TIME_BITS);
         now.high = ((first >> Format::TIME_BITS) + t.wraps) << Format::TIME_BITS | t.last;
-        now.low = t.low != UNSET ? t.low : first != place.time_high ? 0 : first_low;
+        now.low = t.low != CUSI_UNSET ? t.low : first != place.time_high ? 0 : first_low;
     }
     if constexpr (Format::HAS_ROWS) {
-        Rows rows = {place.y, Rows::ABSOLUTE | (place.vector_p ? Rows::POLARITY : 0) | place.vector_x};
+        Rows rows;
+        rows.y = place.y;
+        rows.x = CUSI_EVT3_BASE | (place.vector_p ? CUSI_EVT3_POSITIVE : 0) | place.vector_x;
         rows.append(s.rows);
         now.y = rows.y;
-        now.p = rows.x & Rows::POLARITY ? 1 : 0;
-        now.x = rows.x & Rows::COLUMNS;
+        now.p = rows.x & CUSI_EVT3_POSITIVE ? 1 : 0;
+        now.x = rows.x & CUSI_EVT3_COLUMNS;
     }
     return now;
 }
@@ -145,12 +104,12 @@ struct Words32 {
     using Rows = NoRows;
     static constexpr bool HAS_ROWS = false;
     static constexpr int TIME_BITS = CUSI_EVT_TIME_BITS;
-    static constexpr int LOW_BITS = 6; // of the time
+    static constexpr int LOW_BITS = CUSI_EVT_LOW_BITS;
 
     static __device__ __forceinline__ void measureEvents(Times &times, uint32_t head, uint32_t mask) {
         times.events += __popc(mask);
         if (mask)
-            times.setLow(head >> 22 & 63);
+            times.setLow(cusi_evtTimeLow(head));
     }
     static __device__ __forceinline__ void measureTrigger(const Times &times, uint32_t word, Rare &rare) {
         ++rare.triggers;
@@ -217,7 +176,6 @@ using Evt21Legacy = Evt2<8, true>;
 struct Evt4 : Words32 {
     static constexpr int WORD = 4;
 
-    static __device__ __forceinline__ bool isUndefined(uint32_t type) { return type < CUSI_EVT4_OTHERS || type == 8; }
     // `a` follows the word `b`.
     static __device__ __forceinline__ void measure(Segment<Evt4> &s, bool &open, uint32_t a, uint32_t b, Rare &rare) {
         const uint32_t type = cusi_evtType(a);
@@ -230,7 +188,7 @@ struct Evt4 : Words32 {
         else if (type == CUSI_EVT4_TRIGGER)
             measureTrigger(s.times, a, rare);
         else
-            rare.undefined += isUndefined(type);
+            rare.undefined += cusi_isEvt4Undefined(type);
         open = !open && cusi_isEvt4Vector(a);
     }
     template<class Sink>
@@ -244,7 +202,7 @@ struct Evt4 : Words32 {
             stepTime(now, a, sink);
         else if (type == CUSI_EVT4_TRIGGER)
             stepTrigger(now, a, sink);
-        else if (isUndefined(type))
+        else if (cusi_isEvt4Undefined(type))
             sink.undefined(type);
         now.open = !now.open && cusi_isEvt4Vector(a);
     }
@@ -253,30 +211,27 @@ struct Evt4 : Words32 {
 struct Evt3 {
     using Rows = cusi::raw::Rows;
     static constexpr bool HAS_ROWS = true;
-    static constexpr int WORD = 2, TIME_BITS = CUSI_EVT3_TIME_BITS, LOW_BITS = 12;
+    static constexpr int WORD = 2, TIME_BITS = CUSI_EVT3_TIME_BITS, LOW_BITS = CUSI_EVT3_LOW_BITS;
 
     // Times, triggers and undefined words: few. Other words follow each other unpredictably, so they take no branches.
     static __device__ __forceinline__ bool isRare(uint32_t type) {
         return (0x3a02u /* undefined: 1, 9, 11, 12, 13 */ | 1u << CUSI_EVT3_TIME_HIGH | 1u << CUSI_EVT3_TRIGGER) >> type &
                1;
     }
-    static __device__ __forceinline__ uint32_t columnsOf(uint32_t type) {
-        return type == CUSI_EVT3_VECTOR_12 ? 12 : type == CUSI_EVT3_VECTOR_8 ? 8 : 0;
-    }
     // Bits of the events, at most one if the word is no vector.
     static __device__ __forceinline__ uint32_t maskOf(uint32_t word, uint32_t type) {
-        return type == CUSI_EVT3_X ? 1 : word & ((1u << columnsOf(type)) - 1);
+        return type == CUSI_EVT3_X ? 1 : cusi_evt3Vector(word, cusi_evt3Columns(type));
     }
     static __device__ __forceinline__ void measure(Segment<Evt3> &s, bool &, uint32_t word, uint32_t, Rare &rare) {
-        const uint32_t type = word >> 12;
+        const uint32_t type = cusi_evt3Type(word);
         s.rows.y = type == CUSI_EVT3_Y ? word & 2047 : s.rows.y;
-        s.rows.pass(columnsOf(type));
-        s.rows.x =
-            type == CUSI_EVT3_VECTOR_BASE ? Rows::ABSOLUTE | (word & 2048 ? Rows::POLARITY : 0) | (word & 2047) : s.rows.x;
+        s.rows.pass(cusi_evt3Columns(type));
+        s.rows.x = type == CUSI_EVT3_VECTOR_BASE ? CUSI_EVT3_BASE | (word & 2048 ? CUSI_EVT3_POSITIVE : 0) | (word & 2047)
+                                                 : s.rows.x;
         s.times.events += __popc(maskOf(word, type));
-        const uint32_t low = type == CUSI_EVT3_TIME_LOW ? word & 4095 : UNSET;
-        s.times.early_low = low != UNSET && !s.times.timed ? low : s.times.early_low;
-        s.times.low = low != UNSET && s.times.timed ? low : s.times.low;
+        const uint32_t low = type == CUSI_EVT3_TIME_LOW ? word & 4095 : CUSI_UNSET;
+        s.times.early_low = low != CUSI_UNSET && !s.times.timed ? low : s.times.early_low;
+        s.times.low = low != CUSI_UNSET && s.times.timed ? low : s.times.low;
         if (!isRare(type))
             return;
         if (type == CUSI_EVT3_TIME_HIGH) {
@@ -290,18 +245,18 @@ struct Evt3 {
         }
     }
     static __device__ __forceinline__ int64_t timeOf(const Now &now) {
-        return now.high < 0 ? now.low : now.high << 12 | now.low;
+        return now.high < 0 ? now.low : now.high << LOW_BITS | now.low;
     }
     template<class Sink>
     static __device__ __forceinline__ void step(Now &now, uint32_t word, uint32_t, Sink &sink) {
-        const uint32_t type = word >> 12, mask = maskOf(word, type), columns = columnsOf(type);
+        const uint32_t type = cusi_evt3Type(word), mask = maskOf(word, type), columns = cusi_evt3Columns(type);
         const bool single = type == CUSI_EVT3_X;
         if (now.high >= 0)
-            sink.events(single ? word & 2047 : now.x, now.y, single ? word >> 11 & 1 : now.p, now.high << 12 | now.low,
-                        mask);
+            sink.events(single ? word & 2047 : now.x, now.y, single ? word >> 11 & 1 : now.p,
+                        now.high << LOW_BITS | now.low, mask);
         else
             sink.untimed(__popc(mask));
-        now.x += now.x < Rows::MAX_X ? columns : 0;
+        now.x += now.x < CUSI_EVT3_MOST_X ? columns : 0;
         now.y = type == CUSI_EVT3_Y ? word & 2047 : now.y;
         now.x = type == CUSI_EVT3_VECTOR_BASE ? word & 2047 : now.x;
         now.p = type == CUSI_EVT3_VECTOR_BASE ? word >> 11 & 1 : now.p;
@@ -312,7 +267,7 @@ struct Evt3 {
             const int64_t high = cusi_unwrapTime(now.high, word & 4095, TIME_BITS);
             now.low = high != now.high ? 0 : now.low;
             now.high = high;
-            sink.time(high << 12);
+            sink.time(high << LOW_BITS);
         } else if (type == CUSI_EVT3_TRIGGER) {
             sink.trigger(timeOf(now), cusi_evt3TriggerId(word), word & 1, now.high >= 0);
         } else {
@@ -335,7 +290,7 @@ struct Dat {
     static __device__ __forceinline__ void step(Now &now, uint32_t a, uint32_t b, Sink &sink) {
         now.high = cusi_unwrapTime(now.high, a, TIME_BITS);
         sink.time(now.high);
-        sink.events(b & 16383, b >> 14 & 16383, b >> 28, now.high, 1);
+        sink.events(cusi_datX(b), cusi_datY(b), cusi_datP(b), now.high, 1);
     }
 };
 
