@@ -44,7 +44,7 @@ static cusStatus checkOptions(const char *function, const cusEventFilterOptions 
         function, o->region_width, o->region_height, o->x, o->y, o->width, o->height);
     CUSI_REQUIRE((o->grid_width == 0 && o->grid_height == 0) ||
                      (o->grid_width >= 1 && o->grid_width <= 65536 && o->grid_height >= 1 && o->grid_height <= 65536),
-                 CUS_ERROR_VALUE, "%s: grid is %d x %d (width x height), expected 1..65536 each, or 0 x 0", function,
+                 CUS_ERROR_VALUE, "%s: grid_width x grid_height is %d x %d, expected 1..65536 each, or 0 x 0", function,
                  o->grid_width, o->grid_height);
     return CUS_OK;
 }

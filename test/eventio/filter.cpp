@@ -104,8 +104,8 @@ TEST(EventFilter, Rejects) {
     rejects([](Options &o) { o.hot_period = 0; }, "hot_period is 0 us");
     rejects([](Options &o) { o.x = 1; }, "region is 0 x 0 at 1, 0, expected a part of the 8 x 6 sensor");
     rejects([](Options &o) { o.x = 5, o.region_width = 4, o.region_height = 1; }, "region is 4 x 1 at 5, 0");
-    rejects([](Options &o) { o.grid_width = 3; }, "grid is 3 x 0 (width x height), expected 1..65536 each, or 0 x 0");
-    rejects([](Options &o) { o.grid_width = 65537, o.grid_height = 1; }, "grid is 65537 x 1");
+    rejects([](Options &o) { o.grid_width = 3; }, "grid_width x grid_height is 3 x 0, expected 1..65536 each, or 0 x 0");
+    rejects([](Options &o) { o.grid_width = 65537, o.grid_height = 1; }, "grid_width x grid_height is 65537 x 1");
     CUS_REJECTS(cusEventFilterCreate(nullptr, &good), NULL, "filter is NULL");
     CUS_REJECTS(cusEventFilterCreate(&filter, nullptr), NULL, "options is NULL");
     support::Owned<cusEventFilterDestroy> made;
