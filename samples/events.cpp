@@ -40,10 +40,27 @@ using sample::Stop;
 
 // ---- The command line --------------------------------------------------------------------------------------------------
 
-bool parseShard(const std::string &text, unsigned long long &shard, unsigned long long &shards) {
+bool parseShard(const std::string &text, Settings &s) {
     char rest = 0;
-    return std::sscanf(text.c_str(), "%llu/%llu%c", &shard, &shards, &rest) == 2 && shard >= 1 && shard <= shards &&
-           shards <= 1000000;
+    s.shard_auto = text == "auto";
+    return s.shard_auto || (std::sscanf(text.c_str(), "%llu/%llu%c", &s.shard, &s.shards, &rest) == 2 && s.shard >= 1 &&
+                            s.shard <= s.shards && s.shards <= 1000000);
+}
+
+// --shard auto: which one it is, and a name of its own for what it stores.
+void askLauncher(Settings &s) {
+    uint64_t shard = 0, shards = 1;
+    if (cusEventFramesLauncherShard(&shard, &shards) != CUS_OK)
+        throw Stop(sample::USAGE, "--shard is 'auto', but " + sample::lastMessage());
+    s.shard = shard + 1;
+    s.shards = shards;
+    std::string &name = s.common.output;
+    const std::string type = sample::ending(name), digits = std::to_string(shards), number = std::to_string(s.shard);
+    if (name.empty() || sample::isStandard(name))
+        return;
+    name.insert(name.size() - type.size(),
+                ".part-" + std::string(digits.size() - number.size(), '0') + number + "-of-" + digits);
+    sample::currentFiles().declare("--output", name, sample::Names::OUTPUT);
 }
 
 void addSize(CLI::App &app, const std::string &name, sample::Size &size, const std::string &help,
@@ -122,9 +139,10 @@ std::vector<CLI::Option *> addFrameOptions(CLI::App &app, Settings &s) {
                           "make the last frame although it is not full (default)"));
     group(sample::addNegativeFlag(app, "--no-keep-incomplete", s.keep_incomplete,
                                   "leave out the last frame if it is not full"));
-    const auto set_shard = [&s](const std::string &text) { return parseShard(text, s.shard, s.shards); };
-    group(sample::addValue(app, "--shard", set_shard, "I/N", "I/N with I from 1 to N",
-                           "make only the I-th of N equal parts of the frames"));
+    const auto set_shard = [&s](const std::string &text) { return parseShard(text, s); };
+    group(sample::addValue(app, "--shard", set_shard, "I/N|auto", "I/N with I from 1 to N, or auto",
+                           "make only the frames that begin in the I-th of N parts of the recording; auto: as Slurm or MPI "
+                           "numbers this process, in NAME.part-I-of-N.h5"));
     return length;
 }
 
@@ -279,26 +297,6 @@ void chooseLength(Settings &s, const EventSource &source, Selection &selection) 
     s.chosen_speed = speed;
 }
 
-// Limits the pipeline to the windows of --shard, and finds how many all shards have. Returns false if the shard has none.
-bool chooseShard(const Settings &s, const EventSource &source, Selection &selection, cusEventPipelineOptions &options,
-                 uint64_t &all_windows) {
-    if (s.shards == 1)
-        return true;
-    const bool by_count = options.windowing.unit == CUS_WINDOW_COUNT;
-    const uint64_t windows = windowCount(measureExtent(source, selection, by_count), options.windowing);
-    options.first_window = windows * (s.shard - 1) / s.shards;
-    options.end_window = windows * s.shard / s.shards;
-    all_windows = windows;
-    if (options.first_window == options.end_window)
-        return false;
-    // Windows of a fixed number of events are numbered from where reading starts, if the source can start at the first.
-    if (options.first_window && by_count && selection.seek(options.first_window * options.windowing.stride)) {
-        options.end_window -= options.first_window;
-        options.first_window = 0;
-    }
-    return true;
-}
-
 // The number of events that the windows need.
 uint64_t eventsNeeded(const cusEventPipelineOptions &options) {
     const cusWindowing &w = options.windowing;
@@ -317,7 +315,6 @@ class Run {
         options_.windowing = windowing(s);
         options_.compute = devices.front().space;
         options_.max_gap = static_cast<uint64_t>(s.max_gap);
-        nonempty_ = chooseShard(s, source, selection_, options_, all_windows_);
         double fps = s.fps;
         if (options_.windowing.unit == CUS_WINDOW_DURATION &&
             !s.chosen_speed) // a video plays at the speed of the recording
@@ -352,6 +349,8 @@ class Run {
         if (!output_->closed())
             check(status);
         const uint64_t outside = skipped();
+        cusEventFramesClose(std::exchange(frames_, nullptr)); // the reader is the source's again
+        output_->is_damaged = !source_.problem().empty();
         requireFrames();
         output_->finish();
         saving_([this] {
@@ -371,35 +370,62 @@ class Run {
     uint64_t skipped() {
         if (dealer_)
             return dealer_->skipped();
+        if (!frames_ && !pipeline_) // interrupted
+            return 0;
         cusEventFramesCounts of_frames = {};
         cusEventPipelineCounts of_pipeline = {};
         check(frames_ ? cusEventFramesQuery(frames_, &of_frames) : cusEventPipelineQuery(pipeline_, &of_pipeline));
         return of_frames.skipped + of_pipeline.skipped;
     }
 
-    // Whether nothing but the pipeline needs the events: it decodes the source's bytes then, on a GPU many times faster.
-    bool takesBytes() const {
-        return devices_.size() == 1 && selection_.whole() && selection_.grid == source_.sensor && !output_->paced() &&
-               !source_.arrival() && settings_.events_file.empty() && options_.first_window == 0 &&
-               options_.end_window == 0;
+    // Whether nothing here needs the events themselves.
+    bool takesFrames() {
+        return source_.reader() && devices_.size() == 1 && !output_->paced() && settings_.events_file.empty();
     }
 
     void createPipeline() {
         const int rows = selection_.grid.height, cols = selection_.grid.width;
         cusEventPipelineDestroy(std::exchange(pipeline_, nullptr));
         cusEventFramesClose(std::exchange(frames_, nullptr));
-        cusEventReader *const reader = takesBytes() ? source_.bytes() : nullptr;
+        by_frames_ = takesFrames();
+        if (!by_frames_ && settings_.shards > 1)
+            chooseWindows();
         if (devices_.size() > 1)
             dealer_ = std::make_unique<sample::EventDealer>(devices_, rows, cols, kind_, options_,
                                                             events::FrameOutput::receive, output_.get());
-        else if (reader)
-            openFrames(reader);
+        else if (by_frames_)
+            openFrames();
         else
             check(cusEventPipelineCreate(&pipeline_, rows, cols, &kind_, 1, &options_, events::FrameOutput::receive,
                                          output_.get()));
     }
 
-    void openFrames(cusEventReader *reader) {
+    // The windows of --shard: those that cusEventFrames makes, or would make of a video's events.
+    void chooseWindows() {
+        if (source_.reader()) {
+            openFrames();
+            cusEventFramesCounts counts = {};
+            if (frames_) // not interrupted
+                check(cusEventFramesQuery(frames_, &counts));
+            cusEventFramesClose(std::exchange(frames_, nullptr));
+            selection_.rewind();
+            options_.first_window = counts.first_window;
+            options_.end_window = counts.end_window;
+        } else {
+            const bool by_count = options_.windowing.unit == CUS_WINDOW_COUNT;
+            const uint64_t extent = measureExtent(source_, selection_, by_count), stride = options_.windowing.stride;
+            const auto border = [&](unsigned long long shard) { // the first window after it
+                const uint64_t at =
+                    extent / settings_.shards * shard + extent % settings_.shards * shard / settings_.shards;
+                return shard == 0 ? 0 : by_count ? (at + stride - 1) / stride : at / stride + 1;
+            };
+            options_.first_window = border(settings_.shard - 1);
+            options_.end_window = settings_.shard < settings_.shards ? std::max<uint64_t>(border(settings_.shard), 1) : 0;
+        }
+        nonempty_ = !options_.end_window || options_.first_window < options_.end_window;
+    }
+
+    void openFrames() {
         cusEventFramesOptions options = cusEventFramesDefaults();
         options.windowing = options_.windowing;
         options.rows = selection_.grid.height;
@@ -407,7 +433,13 @@ class Run {
         options.compute = options_.compute;
         options.max_gap = options_.max_gap;
         options.batch_windows = options_.batch_windows;
-        check(cusEventFramesOpenReader(&frames_, reader, &kind_, 1, &options));
+        options.shard = settings_.shard - 1;
+        options.shards = settings_.shards;
+        selection_.choose(options);
+        const cusStatus status =
+            sample::longCalls([&] { return cusEventFramesOpenReader(&frames_, source_.reader(), &kind_, 1, &options); });
+        if (status != CUS_ERROR_CANCELLED) // interrupted
+            check(status);
     }
 
     // Fails if frames were wanted and there are none. A shard may be empty, if its part of a file is.
@@ -416,17 +448,16 @@ class Run {
             return;
         if (!source_.problem().empty())
             throw Stop(sample::INPUT, source_.problem() + "; there is no frame before that");
-        if (all_windows_ && output_->plain())
+        if (output_->plain() && settings_.shards > 1)
             return;
         const bool by_time = settings_.us_per_frame > 0;
         const char *const unit = by_time ? "--us-per-frame" : "--events-per-frame";
         const int length = by_time ? settings_.us_per_frame : settings_.events_per_frame;
-        if (all_windows_)
-            throw Stop(sample::INPUT,
-                       sample::text("no frame: --shard is %llu/%llu, but all shards have %llu frames together",
-                                    settings_.shard, settings_.shards, static_cast<unsigned long long>(all_windows_)));
-        if (pushed_ == 0 && settings_.shards == 1)
-            throw Stop(sample::INPUT, "no frame: " + selection_.whyEmpty());
+        if (settings_.shards > 1)
+            throw Stop(sample::INPUT, sample::text("no frame: --shard is %llu/%llu, and no frame begins in that part",
+                                                   settings_.shard, settings_.shards));
+        if (pushed_ == 0)
+            throw Stop(sample::INPUT, "no frame: " + selection_.whyEmpty(decoded_.events > 0));
         throw Stop(
             sample::INPUT,
             sample::text("no frame: %s is %d, more than there is%s; make it smaller, or leave out --no-keep-incomplete",
@@ -438,6 +469,8 @@ class Run {
     cusStatus takeFrames(sample::Progress &progress) {
         cusStatus status = CUS_OK;
         cusEventFramesCounts counts = {};
+        if (!frames_) // interrupted
+            return status;
         for (cusFrameBatch batch = {}; status == CUS_OK && !sample::interrupted();) {
             status = pushing_([&] { return cusEventFramesNext(frames_, &batch); });
             if (status == CUS_OK && batch.count == 0)
@@ -454,7 +487,7 @@ class Run {
                             sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
         }
         check(cusEventFramesQuery(frames_, &counts));
-        if (counts.last_time >= 0 && source_.first_time >= 0)
+        if (counts.last_time >= 0 && source_.first_time >= 0 && selection_.whole())
             extent_ = static_cast<uint64_t>(counts.last_time - source_.first_time) + 1;
         pushed_ = counts.events;
         decoded_ = counts.read;
@@ -472,7 +505,7 @@ class Run {
 
     // Pushes all events, and lets the pipeline finish.
     cusStatus push(sample::Progress &progress) {
-        if (frames_)
+        if (by_frames_)
             return takeFrames(progress);
         const uint64_t needed = eventsNeeded(options_);
         cusStatus status = CUS_OK;
@@ -523,7 +556,8 @@ class Run {
                            .add("frame_height", selection_.grid.height),
                        "%llu of %s, %d x %d", static_cast<ull>(output_->frames()), settings_.representation.c_str(),
                        selection_.grid.width, selection_.grid.height);
-        sample::figure("events", Json().add("events", pushed_), "%llu", static_cast<ull>(pushed_));
+        const uint64_t events = settings_.shards > 1 ? output_->covered() : pushed_;
+        sample::figure("events", Json().add("events", events), "%llu", static_cast<ull>(events));
         if (settings_.chosen_speed > 0 && output_->frames())
             sample::figure("frame length",
                            Json()
@@ -568,12 +602,16 @@ class Run {
                            output_->frames() == 2 ? "frame" : "frames", settings_.common.output.c_str());
     }
 
-    // A pipeline calls the output during a push; several devices work meanwhile.
+    // A pipeline calls the output during a push; several devices work meanwhile. cusEventFrames reads and decodes beside that: "frames"
+    // is the wait for them.
     void reportStages() const {
-        const double within = frames_ ? 0 : output_->receivingSeconds();
+        const double within = by_frames_ ? 0 : output_->receivingSeconds();
         const double computing = dealer_ ? dealer_->computingSeconds() : pushing_.seconds - within;
         sample::figureStages({{"decode", decoding_.seconds},
-                              {devices_.front().space == CUS_DEVICE ? "queue" : "compute", computing},
+                              {by_frames_                             ? "frames"
+                               : devices_.front().space == CUS_DEVICE ? "queue"
+                                                                      : "compute",
+                               computing},
                               {"draw", output_->drawingSeconds()},
                               {"write", output_->writingSeconds() + saving_.seconds}},
                              overall_, static_cast<double>(output_->frames()));
@@ -585,13 +623,13 @@ class Run {
     Selection &selection_;
     cusEventPipelineOptions options_ = cusEventPipelineDefaults();
     const cusRepresentation kind_ = representation(settings_);
-    bool nonempty_ = true;     // the shard has windows
-    uint64_t all_windows_ = 0; // in all shards, if there are several
+    bool nonempty_ = true; // the shard has windows
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
     std::unique_ptr<events::TriggerFile> triggers_;
-    cusEventFrames *frames_ = nullptr;            // on one device: of a recording's bytes,
-    cusEventPipeline *pipeline_ = nullptr;        // or of events
+    bool by_frames_ = false;                      // on one device: a recording by
+    cusEventFrames *frames_ = nullptr;            // this, other events by
+    cusEventPipeline *pipeline_ = nullptr;        // this
     std::unique_ptr<sample::EventDealer> dealer_; // on several
     uint64_t pushed_ = 0, extent_ = 0;            // events, and microseconds if they have been seen
     int64_t first_time_ = 0;
@@ -605,6 +643,8 @@ int run(int argc, char **argv) {
     Settings s;
     if (!parse(argc, argv, s))
         return sample::OK;
+    if (s.shard_auto)
+        askLauncher(s);
     // This may fork to try a display, so it must come before any threads and CUDA.
     if (events::FrameOutput::hasPictures(s))
         events::requirePictures(s);
@@ -613,6 +653,8 @@ int run(int argc, char **argv) {
     sample::requireEnding("--triggers", s.triggers_file, {".csv"});
     if (const std::string type = sample::ending(s.common.output); type == ".h5" || type == ".hdf5")
         sample::requireFile("--output", s.common.output);
+    if (events::isMadeAlready(s))
+        return sample::OK;
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     // A pipeline uploads directly from pinned memory; several devices get copies.
     const bool pinned = devices.size() == 1 && devices.front().space == CUS_DEVICE;

@@ -102,11 +102,14 @@ typedef struct cusEventFramesCounts {
     uint64_t events;  /* up to the end of the last of them; after the end: all of from .. to that the filter has kept */
     /* Read so far, ahead of the windows: of HDF5 its chunks, which are not all of the file. 0 if it is read as events */
     uint64_t bytes;
-    uint64_t size;        /* of the recording in all; 0 if it is read as events */
-    uint64_t skipped;     /* after the end, otherwise 0: events outside the frame, as cusEventStackerSkipped */
-    cusEventCounts read;  /* events: read so far, ahead of the windows. Bytes: after the end, otherwise 0 */
+    uint64_t size;       /* of the recording in all; 0 if it is read as events */
+    uint64_t skipped;    /* after the end, otherwise 0: events outside the frame, as cusEventStackerSkipped */
+    cusEventCounts read; /* events: read so far, ahead of the windows. Bytes: after the end, otherwise 0 */
+    /* Of these options, or of the shard: windows first_window .. end_window - 1 are made. end_window 0: to the end */
+    uint64_t first_window;
+    uint64_t end_window;  /* see first_window */
     int64_t last_time;    /* after the end, windows by duration: of the last event; otherwise -1 */
-    uint64_t reserved[8]; /* 0: for later fields */
+    uint64_t reserved[6]; /* 0: for later fields */
 } cusEventFramesCounts;
 
 /* May be called beside cusEventFramesNext, whose return of count 0 or an error is the end. Errors: NULL. */

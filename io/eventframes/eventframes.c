@@ -217,7 +217,10 @@ static cusStatus start(cusEventFrames *f) {
     f->filled = f->taken = 0;
     f->stopping = f->ended = 0;
     f->offer = NOTHING;
-    f->counts = (cusEventFramesCounts){.last_time = -1, .size = f->decodes ? f->reader->source.size - f->info.start : 0};
+    f->counts = (cusEventFramesCounts){.last_time = -1,
+                                       .first_window = f->options.first_window,
+                                       .end_window = f->options.end_window,
+                                       .size = f->decodes ? f->reader->source.size - f->info.start : 0};
     pthread_mutex_unlock(&f->lock);
     sigset_t all, before;
     sigfillset(&all);

@@ -87,7 +87,7 @@ void convert(const Settings &s, const ConvertSettings &how) {
     if (!events && !source->problem().empty())
         throw Stop(sample::INPUT, source->problem() + "; there is no event before that");
     if (!events && !selection.whole())
-        throw Stop(sample::INPUT, "no event: " + selection.whyEmpty());
+        throw Stop(sample::INPUT, "no event: " + selection.whyEmpty(false));
     sample::figure("input", Json().add("input", source->describe()), "%s", source->describe().c_str());
     sample::figure("events", Json().add("events", events), "%lld", events);
     triggers.finish();

@@ -48,21 +48,26 @@ void mergeRaw(const MergeSettings &s, sample::Progress &progress) {
 
 // ---- HDF5 --------------------------------------------------------------------------------------------------------------
 
+bool parseLabel(const char *text, ShardLabel &label) {
+    char run[9] = "", damaged[9] = "";
+    const int parts = std::sscanf(text, "%llu/%llu %8s %8s", &label.shard, &label.shards, run, damaged);
+    if (parts < 3)
+        label.shard = label.shards = 0;
+    label.run = run;
+    label.is_damaged = parts == 4;
+    return parts >= 3;
+}
+
 struct Shard {
     std::string path;
     cusFrameReader *reader = nullptr;
     cusFrameFileInfo info = {};
-    unsigned long long number = 0, of = 0; // 0: not given
-    std::string run;
+    ShardLabel label;
 
     explicit Shard(const std::string &name) : path(name) {
         if (cusFrameReaderOpen(&reader, path.c_str(), &info) != CUS_OK)
             throw Stop(sample::INPUT, sample::lastMessage());
-        char text[64] = "";
-        if (std::sscanf(info.label, "%llu/%llu %63s", &number, &of, text) == 3)
-            run = text;
-        else
-            number = of = 0;
+        parseLabel(info.label, label);
     }
     ~Shard() { cusFrameReaderClose(reader); }
     Shard(const Shard &) = delete;
@@ -82,18 +87,29 @@ void arrange(Shards &shards) {
         if (s->info.rows != first.info.rows || s->info.cols != first.info.cols || s->info.type != first.info.type ||
             s->info.compressed != first.info.compressed)
             throw Stop(sample::INPUT, s->path + " has other frames than " + first.path);
-        if (s->of != first.of || s->run != first.run)
+        if (s->label.shards != first.label.shards || s->label.run != first.label.run)
             throw Stop(sample::INPUT, s->path + " is a shard of another run than " + first.path);
     }
-    if (!first.of)
+    const unsigned long long of = first.label.shards;
+    if (!of)
         return; // made without --shard: in the order that was given
-    std::sort(shards.begin(), shards.end(), [](const auto &a, const auto &b) { return a->number < b->number; });
-    for (size_t k = 0; k < std::max<size_t>(shards.size(), first.of); ++k) {
-        if (k < shards.size() && k > 0 && shards[k]->number == shards[k - 1]->number)
+    std::sort(shards.begin(), shards.end(), [](const auto &a, const auto &b) { return a->label.shard < b->label.shard; });
+    for (size_t k = 0; k < std::max<size_t>(shards.size(), of); ++k) {
+        if (k < shards.size() && k > 0 && shards[k]->label.shard == shards[k - 1]->label.shard)
             throw Stop(sample::INPUT, shards[k - 1]->path + " and " + shards[k]->path + " are the same shard");
-        if (k >= shards.size() || shards[k]->number != k + 1)
-            throw Stop(sample::INPUT, sample::text("shard %zu of %llu is missing", k + 1, shards.front()->of));
+        if (k >= shards.size() || shards[k]->label.shard != k + 1)
+            throw Stop(sample::INPUT, sample::text("shard %zu of %llu is missing", k + 1, of));
     }
+}
+
+// Leaves out what comes after the damage of the recording, as one run does; returns the shard that ends there.
+const Shard *endAtDamage(Shards &shards) {
+    for (size_t k = 0; k < shards.size(); ++k)
+        if (shards[k]->label.is_damaged) {
+            shards.resize(k + 1);
+            return shards[k].get();
+        }
+    return nullptr;
 }
 
 void checkRead(const Shard &shard, cusStatus status) {
@@ -124,11 +140,13 @@ void writeAt(int file, const std::string &output, uint64_t offset, const char *d
     }
 }
 
-void mergeHdf5(MergeSettings &s, sample::Progress &progress) {
+// Returns what is wrong with the whole, or "".
+std::string mergeHdf5(MergeSettings &s, sample::Progress &progress) {
     Shards shards;
     for (const std::string &input : s.inputs)
         shards.push_back(std::make_unique<Shard>(input));
     arrange(shards);
+    const Shard *const damaged = endAtDamage(shards);
     const cusFrameFileInfo &info = shards.front()->info;
     double frames = 0;
     for (const auto &shard : shards)
@@ -163,6 +181,8 @@ void mergeHdf5(MergeSettings &s, sample::Progress &progress) {
         }
     if (!sample::interrupted())
         output.commit();
+    return damaged ? damaged->path + ": the recording is damaged after these frames; those of later shards are left out"
+                   : "";
 }
 
 long long sizeOf(const std::string &path) {
@@ -174,8 +194,23 @@ long long sizeOf(const std::string &path) {
 
 } // namespace
 
-std::string shardLabel(unsigned long long shard, unsigned long long shards, const std::string &run) {
-    return sample::text("%llu/%llu %08x", shard, shards, cusCrc32c(0, run.data(), run.size()));
+std::string shardRun(const std::string &run) {
+    return sample::text("%08x", cusCrc32c(0, run.data(), run.size()));
+}
+
+std::string shardLabel(const ShardLabel &label) {
+    return sample::text("%llu/%llu %s%s", label.shard, label.shards, shardRun(label.run).c_str(),
+                        label.is_damaged ? " damaged" : "");
+}
+
+bool readShardLabel(const std::string &path, ShardLabel &label) {
+    cusFrameReader *reader = nullptr;
+    cusFrameFileInfo info = {};
+    struct stat about;
+    const bool is_label = ::stat(path.c_str(), &about) == 0 && cusFrameReaderOpen(&reader, path.c_str(), &info) == CUS_OK &&
+                          parseLabel(info.label, label);
+    cusFrameReaderClose(reader);
+    return is_label;
 }
 
 void merge(MergeSettings &s) {
@@ -189,12 +224,18 @@ void merge(MergeSettings &s) {
             throw Stop(sample::USAGE, "INPUT is '" + input + "', expected a name that ends in " + kind + " like --output");
     }
     sample::Progress progress("bytes", bytes);
-    kind == ".raw" ? mergeRaw(s, progress) : mergeHdf5(s, progress);
+    std::string problem;
+    if (kind == ".raw")
+        mergeRaw(s, progress);
+    else
+        problem = mergeHdf5(s, progress);
     progress.finish();
     if (sample::interrupted())
         return;
     sample::figure("shards", sample::Json().add("shards", s.inputs.size()), "%zu", s.inputs.size());
     sample::figure("frames in", "%s", s.output.c_str());
+    if (!problem.empty())
+        throw Stop(sample::INPUT, problem);
 }
 
 } // namespace events

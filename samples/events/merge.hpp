@@ -17,7 +17,17 @@ struct MergeSettings {
 // Throws sample::Stop.
 void merge(MergeSettings &settings);
 
-// Stored by --shard I/N with its frames; `run` is the same for all shards of a recording and options.
-std::string shardLabel(unsigned long long shard, unsigned long long shards, const std::string &run);
+// What --shard I/N stores with its frames.
+struct ShardLabel {
+    unsigned long long shard = 0, shards = 0; // I and N; 0: none
+    std::string run;                          // the same for all shards of a recording and options
+    bool is_damaged = false;                  // the recording ends after its frames
+};
+
+std::string shardRun(const std::string &run); // short
+// Of at most 63 characters; `run` becomes shardRun().
+std::string shardLabel(const ShardLabel &label);
+// Of a file of frames in HDF5; false: there is none.
+bool readShardLabel(const std::string &path, ShardLabel &label);
 
 } // namespace events

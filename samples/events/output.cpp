@@ -8,7 +8,9 @@
 #include "cusight/live.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <fstream>
 #include <utility>
 
 #include <sys/stat.h>
@@ -31,20 +33,34 @@ bool isHdf5(const std::string &name) {
     return endsWith(name, ".h5") || endsWith(name, ".hdf5");
 }
 
-// The note in a shard's HDF5 file, for `cusight-events merge`; "" without --shard.
-std::string labelOf(const Settings &s) {
+// Tells recordings apart, on whatever host: the size, and the CRC-32C of 64 places.
+std::string fingerprint(const std::string &path) {
+    constexpr long long PLACES = 64, BYTES = 4096;
     struct stat about;
-    const bool is_file = ::stat(s.input.c_str(), &about) == 0;
-    return s.shards == 1
-               ? ""
-               : shardLabel(
-                     s.shard, s.shards,
-                     sample::text("%lld %s %d %d %d %d %d %.9g %.9g %d %d %d %d %s %d %.9g %.9g %d %.9g %.9g %.9g %d",
-                                  is_file ? static_cast<long long>(about.st_size) : 0LL, s.representation.c_str(),
-                                  s.channels, s.events_per_frame, s.us_per_frame, s.stride, s.keep_incomplete, s.from, s.to,
-                                  s.sensor.width, s.sensor.height, s.resize.width, s.resize.height, s.camera.c_str(),
-                                  s.skip_bad, s.contrast_threshold, s.threshold_spread, s.refractory, s.leak_rate,
-                                  s.leak_jitter, s.shot_rate, s.seed));
+    if (::stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode))
+        return "";
+    std::ifstream file(path, std::ios::binary);
+    uint32_t crc = 0;
+    std::array<char, BYTES> bytes = {};
+    for (long long k = 0; k < PLACES; ++k) {
+        file.clear();
+        file.seekg(std::max(0LL, static_cast<long long>(about.st_size) - BYTES) * k / (PLACES - 1));
+        file.read(bytes.data(), BYTES);
+        crc = cusCrc32c(crc, bytes.data(), static_cast<size_t>(file.gcount()));
+    }
+    return sample::text("%lld %08x", static_cast<long long>(about.st_size), crc);
+}
+
+// What all shards of a run have in common.
+std::string runOf(const Settings &s) {
+    return fingerprint(s.input) +
+           sample::text(" %s %d %d %d %d %d %.9g %.9g %d %d %d %d %s %d", s.representation.c_str(), s.channels,
+                        s.events_per_frame, s.us_per_frame, s.stride, s.keep_incomplete, s.from, s.to, s.sensor.width,
+                        s.sensor.height, s.resize.width, s.resize.height, s.camera.c_str(), s.skip_bad) +
+           sample::text(" %d,%d,%d,%d %s %d %d", s.crop[0], s.crop[1], s.crop[2], s.crop[3], s.flip.c_str(), s.hot_events,
+                        s.activity) +
+           sample::text(" %.9g %.9g %d %.9g %.9g %.9g %d", s.contrast_threshold, s.threshold_spread, s.refractory,
+                        s.leak_rate, s.leak_jitter, s.shot_rate, s.seed);
 }
 
 void checkOutput(cusStatus status) {
@@ -197,6 +213,7 @@ void FrameOutput::rethrow() const {
 }
 
 void FrameOutput::take(const cusFrameBatch &batch) {
+    first_event_ = frames_ ? first_event_ : batch.windows[0].first;
     const cusMat &m = batch.frames[0];
     const size_t row = static_cast<size_t>(m.cols) * cusTypeSize(m.type);
     for (size_t y = 0; (settings_.checksum || raw_ || plain_) && y < static_cast<size_t>(m.rows); ++y) {
@@ -255,16 +272,31 @@ void FrameOutput::finish() {
     finishing_([this] { finishFiles(); });
 }
 
+// The note in a shard's HDF5 file, for `cusight-events merge`; "" without --shard.
+std::string FrameOutput::label() const {
+    return settings_.shards == 1 ? "" : shardLabel({settings_.shard, settings_.shards, runOf(settings_), is_damaged});
+}
+
+bool isMadeAlready(const Settings &s) {
+    ShardLabel label;
+    if (s.shards == 1 || !isHdf5(s.common.output) || !readShardLabel(s.common.output, label) || label.shard != s.shard ||
+        label.shards != s.shards || label.run != shardRun(runOf(s)) || label.is_damaged || s.checksum ||
+        !s.events_file.empty() || !s.triggers_file.empty())
+        return false;
+    sample::figure("frames in", sample::Json().add("frames_in", s.common.output), "%s, which is this shard already",
+                   s.common.output.c_str());
+    return true;
+}
+
 void FrameOutput::finishFiles() {
     if (raw_)
         raw_->commit();
     raw_.reset();
     if (plain_)
-        plain_->finish(frames_, labelOf(settings_));
+        plain_->finish(frames_, label());
     plain_.reset();
-    const std::string label = labelOf(settings_);
-    if (hdf5_ && !label.empty())
-        checkOutput(cusFrameWriterLabel(hdf5_, label.c_str()));
+    if (hdf5_ && settings_.shards > 1)
+        checkOutput(cusFrameWriterLabel(hdf5_, label().c_str()));
     if (hdf5_) {
         checkOutput(cusFrameWriterFinish(std::exchange(hdf5_, nullptr)));
         sample::currentFiles().wrote(settings_.common.output);

@@ -76,6 +76,9 @@ class PlainFrames {
 // Whether this is a name for the frames themselves: NAME.raw, NAME.h5.
 bool storesFrames(const std::string &name);
 
+// Whether --output is this shard already, which is then said.
+bool isMadeAlready(const Settings &settings);
+
 // Receives batches of frames from a pipeline.
 class FrameOutput {
   public:
@@ -112,15 +115,18 @@ class FrameOutput {
     bool closed() const { return closed_; } // the window was closed or the program was interrupted
     uint64_t frames() const { return frames_; }
     const cusEventWindow &last() const { return last_; }           // of the frames so far
+    uint64_t covered() const { return last_.last - first_event_; } // events, from the first frame to the last
     uint64_t events() const { return events_; }                    // in all frames, once in each
     double receivingSeconds() const { return receiving_.seconds; } // in receive()
     double drawingSeconds() const { return pictures_ ? pictures_->drawingSeconds() : 0; }
     double writingSeconds() const { return receiving_.seconds - drawingSeconds() + finishing_.seconds; }
     PlaybackClock clock;
-    bool still = false; // windows end because of the time, not of an event: nothing arrives for them
+    bool is_damaged = false; // the recording after the last frame
+    bool still = false;      // windows end because of the time, not of an event: nothing arrives for them
 
   private:
     void open(double fps);
+    std::string label() const;
     void finishFiles();
     void take(const cusFrameBatch &batch);
     size_t show(const cusFrameBatch &batch); // how many frames
@@ -137,7 +143,7 @@ class FrameOutput {
     std::unique_ptr<Pictures> pictures_;
     Latency latency_;
     uint32_t crc_ = 0;
-    uint64_t frames_ = 0, events_ = 0;
+    uint64_t first_event_ = 0, frames_ = 0, events_ = 0;
     cusEventWindow last_ = {};
     sample::Stopwatch receiving_, finishing_;
     std::exception_ptr error_;

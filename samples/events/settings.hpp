@@ -33,6 +33,7 @@ struct Settings : FrameSettings {
     int hot_events = 0, activity = 0; // cusEventFilterOptions
     sample::Size resize;              // 0 x 0: the sensor
     unsigned long long shard = 1, shards = 1;
+    bool shard_auto = false; // they come from the launcher
     // The output.
     bool checksum = false;
     std::string compression = "lzf"; // of frames in HDF5

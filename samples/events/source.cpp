@@ -63,7 +63,7 @@ class RecordingSource final : public EventSource {
     static constexpr size_t PIECE = 800000; // whole chunks of M3ED and DSEC; four frames of the default size
 
     RecordingSource(cusEventReader *reader, const std::string &path, bool skip_bad, bool pinned)
-        : reader_(reader), path_(path), seekable_(!skip_bad), pinned_(pinned), columns_(PIECE, pinned) {
+        : reader_(reader), path_(path), columns_(PIECE, pinned) {
         check(cusEventReaderInfo(reader_, &info_));
         sensor = {info_.width, info_.height};
         count = skip_bad ? -1 : info_.count;
@@ -86,19 +86,7 @@ class RecordingSource final : public EventSource {
         if (cusEventReaderSeekIndex(reader_, 0) != CUS_OK)
             throw Stop(sample::INPUT, path_ + ": " + sample::lastMessage());
     }
-    cusEventReader *bytes() override {
-        cusEventDecoderOptions options = {};
-        cusEventDecoderState state = {};
-        if (cusEventReaderDecoder(reader_, &options, &state) != CUS_OK)
-            return nullptr;
-        // Chunks of HDF5 are for a GPU; the reader decodes them on all cores.
-        const bool framed = options.format == CUS_EVENTS_METAVISION || options.format == CUS_EVENTS_HDF5;
-        return framed && !pinned_ ? nullptr : reader_;
-    }
-    bool seek(uint64_t index) override {
-        return seekable_ &&
-               sample::longCalls([&] { return cusEventReaderSeekIndex(reader_, static_cast<int64_t>(index)); }) == CUS_OK;
-    }
+    cusEventReader *reader() override { return reader_; }
     bool seekTime(int64_t time) override {
         return sample::longCalls([&] { return cusEventReaderSeekTime(reader_, time, nullptr); }) == CUS_OK;
     }
@@ -124,21 +112,11 @@ class RecordingSource final : public EventSource {
     cusEventInfo info_;
     cusEventReader *reader_;
     std::string path_;
-    const bool seekable_; // reading skips no events, so indices are those of the file
-    const bool pinned_;
     EventColumns columns_;
 };
 
 int64_t microseconds(double seconds) {
     return static_cast<int64_t>(std::llround(1e6 * seconds));
-}
-
-// Maps each coordinate below `from` to a grid of `to`.
-std::vector<uint16_t> scaleTable(int from, int to) {
-    std::vector<uint16_t> table(65536, 65535); // outside remains outside
-    for (int i = 0; i < from; ++i)
-        table[static_cast<size_t>(i)] = static_cast<uint16_t>(static_cast<int64_t>(i) * to / from);
-    return table;
 }
 
 // For recordings that give no size: covers all events.
@@ -201,7 +179,7 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
 Selection::Selection(EventSource &source, const Settings &s)
     : grid(s.resize), source_(source), input_(s.input), from_(microseconds(s.from)),
       to_(s.to < 0 ? -1 : microseconds(s.to)), filter_options_(cusEventFilterDefaults()),
-      filters_(s.crop[2] || s.flip != "none" || s.hot_events || s.activity) {
+      filters_(s.crop[2] || s.flip != "none" || s.hot_events || s.activity || s.resize.width) {
     if (!source.sensor.width)
         measureSensor(source, s.input);
     const sample::Size kept = s.crop[2] ? sample::Size{s.crop[2], s.crop[3]} : source.sensor;
@@ -222,12 +200,8 @@ Selection::Selection(EventSource &source, const Settings &s)
         s.memory->take(16 * pixels, sample::text("the counts of --hot-pixels for %d x %d pixels", o.width, o.height));
     if (o.activity)
         s.memory->take(8 * pixels, sample::text("the times of --activity for %d x %d pixels", o.width, o.height));
-    if (grid.width) {
-        column_ = scaleTable(kept.width, grid.width);
-        row_ = scaleTable(kept.height, grid.height);
-    } else {
-        grid = kept;
-    }
+    o.grid_width = grid.width, o.grid_height = grid.height;
+    grid = grid.width ? grid : kept;
     rewind();
 }
 
@@ -243,8 +217,18 @@ void Selection::rewind() {
         start_ = source_.first_time;
 }
 
-std::string Selection::whyEmpty() const {
-    if (is_filtered_)
+void Selection::choose(cusEventFramesOptions &options) {
+    options.filter = filters_ ? &filter_options_ : nullptr;
+    cusEventArrays first;
+    if ((from_ || to_ >= 0) && start_ < 0)
+        start_ = source_.next(first) ? first.t[0] : 0;
+    source_.rewind();
+    options.from = from_ ? start_ + from_ : options.from;
+    options.to = to_ < 0 ? options.to : start_ + to_;
+}
+
+std::string Selection::whyEmpty(bool read) const {
+    if ((is_filtered_ || (read && filters_)) && !dropping_.empty())
         return dropping_ + " keep none of those that are there";
     return from_ || to_ >= 0 ? "--range contains no events" : input_ + " contains no events";
 }
@@ -261,10 +245,8 @@ bool Selection::next(cusEventArrays &events) {
         events = {events.x + low, events.y + low, events.p + low, events.t + low, high - std::min(low, high), CUS_HOST};
         if (events.count)
             filter(events);
-        if (events.count) {
-            resize(events);
+        if (events.count)
             return true;
-        }
         if (over)
             return false;
     }
@@ -282,19 +264,6 @@ void Selection::filter(cusEventArrays &events) {
     t_.assign(events.t, events.t + n);
     check(cusEventFilterRun(filter_.get(), n, x_.data(), y_.data(), p_.data(), t_.data(), &events.count));
     events = {x_.data(), y_.data(), p_.data(), t_.data(), events.count, CUS_HOST};
-}
-
-void Selection::resize(cusEventArrays &events) {
-    if (column_.empty())
-        return;
-    x_.resize(std::max(x_.size(), events.count));
-    y_.resize(std::max(y_.size(), events.count));
-    for (size_t i = 0; i < events.count; ++i) {
-        x_[i] = column_[events.x[i]];
-        y_[i] = row_[events.y[i]];
-    }
-    events.x = x_.data();
-    events.y = y_.data();
 }
 
 } // namespace events

@@ -3,6 +3,7 @@
 
 #include "events/settings.hpp"
 
+#include "cusight/eventframes.h"
 #include "cusight/eventio.h"
 #include "cusight/events.h"
 
@@ -36,14 +37,12 @@ class EventSource {
     // if next() shall end.
     std::function<bool(int64_t)> quiet = [](int64_t) { return true; };
 
-    // Its reader, if the bytes of the recording are better decoded where frames are made than read as events.
-    virtual cusEventReader *bytes() { return nullptr; }
-    // What was said of them.
+    // The reader of a recording, for cusEventFrames; null for others.
+    virtual cusEventReader *reader() { return nullptr; }
+    // What that said.
     void damaged(const std::string &problem) { problem_ = problem; }
 
-    // Continues at event `index`, or at the first event at or after `time`. Returns false, without moving, if this source
-    // cannot.
-    virtual bool seek(uint64_t) { return false; }
+    // Continues at the first event at or after `time`. Returns false, without moving, if this source cannot.
     virtual bool seekTime(int64_t) { return false; }
 
     // The next external triggers: of a recording, none after the last; of a camera, those that came with the events so far.
@@ -95,20 +94,19 @@ class Selection {
     void rewind();
     bool next(cusEventArrays &events); // as EventSource::next
 
-    // Continues at event `index` of the selection, if the source can.
-    bool seek(uint64_t index) { return !from_ && !filters_ && source_.seek(index); }
+    // The same for cusEventFrames: range and filter. The filter lives as long as this.
+    void choose(cusEventFramesOptions &options);
 
     // Whether it is all events of the source, so that the source's count and times apply.
     bool whole() const { return !from_ && to_ < 0 && !filters_; }
 
-    // Why there was no event.
-    std::string whyEmpty() const;
+    // Why there was no event; `read`: whether there was one within --range.
+    std::string whyEmpty(bool read) const;
 
     sample::Size grid;
 
   private:
     void filter(cusEventArrays &events);
-    void resize(cusEventArrays &events);
 
     struct Destroy {
         void operator()(cusEventFilter *filter) const { cusEventFilterDestroy(filter); }
@@ -116,9 +114,9 @@ class Selection {
 
     EventSource &source_;
     const std::string input_;
-    const int64_t from_, to_;                    // microseconds from the first event
-    int64_t start_ = -1;                         // time of the first event
-    std::vector<uint16_t> column_, row_, x_, y_; // from the sensor's to the grid's coordinates; empty: no resize
+    const int64_t from_, to_; // microseconds from the first event
+    int64_t start_ = -1;      // time of the first event
+    std::vector<uint16_t> x_, y_;
     cusEventFilterOptions filter_options_;
     bool filters_;
     bool is_filtered_ = false; // there were events for the filters

@@ -99,6 +99,28 @@ if [ -s whole.h5 ]; then
     rejects 3 "made.h5 is not a file of frames" made.h5 --output x.h5
     ( ulimit -f 20; "$program" merge part-*.h5 --output x.h5 >/dev/null 2>err.txt )
     [ $? -eq 4 ] || fail "full disk: $(cat err.txt)"
+    # A part that is there is not made again, unless it is of another recording, with other content of the same size.
+    made=$(stat -c %Y.%i part-02.h5)
+    events r.txt --events-per-frame 1500 --shard 2/3 --output part-02.h5 >out.txt
+    grep -q "part-02.h5, which is this shard already" out.txt && [ "$made" = "$(stat -c %Y.%i part-02.h5)" ] || fail "made again: $(cat out.txt)"
+    sed '15000s/0$/1/;15000t;15000s/1$/0/' r.txt >same_size.txt
+    [ "$(stat -c %s r.txt)" = "$(stat -c %s same_size.txt)" ] && ! cmp -s r.txt same_size.txt || fail "no other recording"
+    events same_size.txt --events-per-frame 1500 --shard 2/3 --output part-02.h5 >/dev/null
+    rejects 3 "part-02.h5 is a shard of another run than part-01.h5" part-01.h5 part-02.h5 part-03.h5 --output x.h5
+    # Damage: its shard has the frames before it, and merging ends there as one run does.
+    sed '12345s/.*/no event/' r.txt >damaged.txt
+    for how in "--events-per-frame 700" "--us-per-frame 5000 --stride 1500" "--events-per-frame 700 --compression none"; do
+        expect 3 "damaged.txt: line 12345" damaged.txt $how --output whole.h5
+        for i in 1 2 3 4; do "$program" --device cpu --headless damaged.txt $how --shard $i/4 --output part-0$i.h5 >/dev/null 2>&1; done
+        rejects 3 "part-03.h5: the recording is damaged after these frames; those of later shards are left out" part-0[1-4].h5 --output all.h5
+        cmp whole.h5 all.h5 || fail "$how: shards of a damaged recording give other frames"
+        rm all.h5 part-04.h5
+    done
+    # By a launcher.
+    events r.txt --events-per-frame 1500 --output whole.h5 >/dev/null
+    for i in 0 1 2; do PMI_RANK=$i PMI_SIZE=3 events r.txt --events-per-frame 1500 --shard auto --output auto.h5 >/dev/null; done
+    "$program" merge auto.part-?-of-3.h5 --output all.h5 >/dev/null && cmp whole.h5 all.h5 || fail "--shard auto"
+    expect 2 "\-\-shard is 'auto', but no launcher has started this process" r.txt --shard auto --checksum
 fi
 [ ! -e x.raw ] && [ ! -e x.h5 ] && [ -z "$(find . -name '.cus*')" ] || fail "a failed merge leaves $(find . -name '.cus*' -o -name 'x.*')"
 
@@ -198,7 +220,7 @@ events recording.txt --events-per-frame 30000 --no-keep-incomplete --checksum >o
 grep -q "^frames: 1 " out.txt && grep -q "^left out: 10000 events" out.txt || fail "--no-keep-incomplete: $(cat out.txt)"
 expect 3 "no frame: --events-per-frame is 40001, more than there is in 40000 events" recording.txt --events-per-frame 40001 --no-keep-incomplete --checksum
 events synthetic:96x64@3 --events-per-frame 800000 --checksum | grep "^incomplete" >/dev/null || fail "few events from video"
-expect 3 "no frame: --shard is 1/2, but all shards have 1 frames together" recording.txt --events-per-frame 40001 --shard 1/2 --output few.mp4
+expect 3 "no frame: --shard is 2/2, and no frame begins in that part" recording.txt --events-per-frame 40001 --shard 2/2 --output few.mp4
 
 # Frames that are only seen: all events, a video of 5 s or more; stored frames keep their default.
 events recording.txt --output seen.mp4 >out.txt

@@ -119,8 +119,8 @@ echo "-- no frames"
 expect 0 "incomplete: the last frame has 40000 events, --events-per-frame is 200000" events a.raw --device cpu --output few.raw
 expect 0 " us of events, --us-per-frame is 900000" events a.raw --device cpu --us-per-frame 900000 --checksum
 expect 3 "no frame: --range" events a.raw --device cpu --range 5000:5001 --output none.mp4
-expect 3 "no frame: --shard is 1/9" events a.raw --device cpu --events-per-frame 20000 --shard 1/9 --output none.avi
-expect 0 "frames: 0" events a.raw --device cpu --events-per-frame 20000 --shard 1/9 --output empty.raw
+expect 3 "no frame: --shard is 9/9" events a.raw --device cpu --events-per-frame 20000 --shard 9/9 --output none.avi
+expect 0 "frames: 0" events a.raw --device cpu --events-per-frame 20000 --shard 9/9 --output empty.raw
 expect 0 "frames: 1 " events a.raw --device cpu --keep-incomplete --output one.raw
 expect 0 "events in: x.h5" events a.raw --device cpu --save-events x.h5
 for name in none.mp4 none.avi; do [ ! -e $name ] || fail "$name was written without frames"; done
