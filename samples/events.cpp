@@ -24,6 +24,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -47,13 +48,26 @@ bool parseShard(const std::string &text, Settings &s) {
                             s.shard <= s.shards && s.shards <= 1000000);
 }
 
-// --shard auto: which one it is, and a name of its own for what it stores.
+// The processes of a host share its GPUs, unless the launcher has given each its own.
+void shareDevices(Settings &s) {
+    int devices = 0;
+    if ((s.common.device != "auto" && s.common.device != "cuda") || cusDeviceCount(&devices) != CUS_OK || devices < 2)
+        return;
+    unsigned long long number = s.shard - 1;
+    for (const char *const name : {"SLURM_LOCALID", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK"})
+        if (const char *const local = std::getenv(name))
+            number = std::strtoull(local, nullptr, 10);
+    s.common.device = "cuda:" + std::to_string(number % static_cast<unsigned long long>(devices));
+}
+
+// --shard auto: which one it is, on which GPU, and a name of its own for what it stores.
 void askLauncher(Settings &s) {
     uint64_t shard = 0, shards = 1;
     if (cusEventFramesLauncherShard(&shard, &shards) != CUS_OK)
         throw Stop(sample::USAGE, "--shard is 'auto', but " + sample::lastMessage());
     s.shard = shard + 1;
     s.shards = shards;
+    shareDevices(s);
     std::string &name = s.common.output;
     const std::string type = sample::ending(name), digits = std::to_string(shards), number = std::to_string(s.shard);
     if (name.empty() || sample::isStandard(name))

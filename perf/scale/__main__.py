@@ -1,5 +1,5 @@
 """Measures one recording on many workers: frames from page-locked memory on 1 .. N GPUs, and from files with 1 .. 32 ranks of
-cusight-events-mpi. Writes one JSON file, and with --table the rows of docs/cluster.md. Without a GPU, --cpu tries it at a small
+cusight-events-mpi. Writes one JSON file, and with --table prints its rows as tables. Without a GPU, --cpu tries it at a small
 size: python3 perf/scale --build build --cpu --events 20e6 --ranks 1,2
 
 The program builds what it needs in --build if that folder is not configured yet:
@@ -149,7 +149,7 @@ def fingerprint():
 
 
 def table(result):
-    """The rows of docs/cluster.md."""
+    """The rows as Markdown."""
     lines = ["| From memory: GPUs | million events/s | times one GPU |", "|---|---:|---:|"]
     for row in result["memory"]["rows"]:
         names = ", ".join(str(d) for d in row["devices"])

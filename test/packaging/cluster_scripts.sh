@@ -30,7 +30,8 @@ if [ -z "$tasks" ]; then
     SLURM_CPUS_PER_TASK=2 bash "$script" "$@" >>log.txt 2>&1 || exit
 else
     for i in $(seq "$tasks"); do
-        SLURM_CPUS_PER_TASK=2 SLURM_ARRAY_TASK_ID=$i SLURM_ARRAY_TASK_COUNT=$tasks bash "$script" "$@" >>log.txt 2>&1 || exit
+        SLURM_CPUS_PER_TASK=2 SLURM_ARRAY_TASK_ID=$i SLURM_ARRAY_TASK_COUNT=$tasks SLURM_ARRAY_TASK_MIN=1 \
+            SLURM_ARRAY_TASK_STEP=1 bash "$script" "$@" >>log.txt 2>&1 || exit
     done
 fi
 echo 17
