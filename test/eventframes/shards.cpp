@@ -31,7 +31,9 @@ class EventFramesShards : public FramesTest {
         reading.width = WIDTH, reading.height = HEIGHT;
         Collected whole;
         const cusStatus status = join(bytes, o, 0, reading, whole);
-        for (const uint64_t shards : {1, 2, 3, 7, 40}) {
+        for (const uint64_t shards : {2, 7, 1, 3, 40}) {
+            if (support::fewer() > 1 && shards != 2 && shards != 7)
+                break;
             SCOPED_TRACE(name + ", " + std::to_string(shards) + " shards, windows of " +
                          std::to_string(o.windowing.length) + " every " + std::to_string(o.windowing.stride));
             Collected joined;
