@@ -15,11 +15,33 @@ cusEventFramesOptions cusEventFramesDefaults(void) {
 
 /* ---- The thread that makes frames ---------------------------------------------------------------------------------- */
 
+/* Leaves to the next shard its windows by duration: they begin after the border. Before it they have not, unless times have stepped back,
+ * which is damage; then this shard has all windows. */
+static void cut(cusEventFrames *f, cusFrameBatch *batch) {
+    size_t count = batch->count;
+    while (count && f->options.end_window && batch->first + count > f->options.end_window &&
+           batch->windows[count - 1].first >= f->until)
+        --count;
+    if (count == batch->count)
+        return;
+    for (int i = 0; i < batch->representations; ++i) {
+        f->shorter[i] = batch->frames[i];
+        f->shorter[i].rows = (int)((size_t)f->shorter[i].rows / batch->count * count);
+    }
+    batch->frames = f->shorter;
+    batch->count = count;
+}
+
 /* The pipeline's sink: offers the batch, and waits until the caller has used it. */
-static cusStatus offer(void *frames, const cusFrameBatch *batch) {
+static cusStatus offer(void *frames, const cusFrameBatch *given) {
     cusEventFrames *f = frames;
+    cusFrameBatch batch = *given;
+    if (f->has_mark)
+        cut(f, &batch);
+    if (!batch.count)
+        return CUS_OK;
     pthread_mutex_lock(&f->lock);
-    f->batch = *batch;
+    f->batch = batch;
     f->offer = OFFERED;
     pthread_cond_broadcast(&f->changed);
     while (f->offer != NOTHING && !f->cancelled && !f->stopping)
@@ -61,7 +83,7 @@ static void keep(cusEventFrames *f, cusStatus status, const char *message) {
 static int hasEnough(const cusEventFrames *f, const cusEventPipelineCounts *counts, uint64_t read) {
     const cusEventFramesOptions *o = &f->options;
     const uint64_t events = f->first_event + read, last = o->end_window - 1, stride = eventframes_stride(&o->windowing);
-    if (!o->end_window || events < f->until)
+    if (!o->end_window || (f->has_mark && events <= f->until)) /* damage just before the next event is this shard's */
         return 0;
     if (o->windowing.unit == CUS_WINDOW_DURATION && !f->has_mark) /* whose origin is the pipeline's */
         return counts->complete;
@@ -167,7 +189,8 @@ cusStatus eventframes_seek(cusEventFrames *f) {
     }
     if (o->from != INT64_MIN)
         return cusEventReaderSeekTime(f->reader, o->from, NULL);
-    if (!o->filter && o->windowing.unit == CUS_WINDOW_COUNT && stride > 0 &&
+    const int is_numbered = o->shards < 2 && f->reader->options.bad_events != CUS_BAD_EVENTS_SKIP;
+    if (!o->filter && is_numbered && o->windowing.unit == CUS_WINDOW_COUNT && stride > 0 &&
         o->first_window < (uint64_t)INT64_MAX / 2 / stride)
         f->first_event = o->first_window * stride;
     return f->reader->index == f->place + f->first_event
@@ -188,9 +211,10 @@ static cusStatus createPipeline(cusEventFrames *f, const cusRepresentation *repr
         return cusi_renamed(function, status);
     if (f->decodes && f->has_mark)
         f->first_event = state.index;
+    const int cuts = f->has_mark && o->windowing.unit == CUS_WINDOW_DURATION && o->end_window > o->first_window;
     const cusEventPipelineOptions options = {.windowing = o->windowing,
                                              .first_window = o->first_window,
-                                             .end_window = o->end_window,
+                                             .end_window = cuts ? 0 : o->end_window,
                                              .compute = o->compute,
                                              .deliver = o->deliver,
                                              .max_events = o->max_events,
@@ -272,6 +296,11 @@ static cusStatus openFrames(cusEventFrames **frames, cusEventReader *reader, cus
     if (status == CUS_OK)
         status = open(made, representations, count);
     if (status != CUS_OK) {
+        if (!owned && reader->index != made->place) { /* the caller's is where it was */
+            const int silent = cusi_setSilence(1);
+            (void)cusEventReaderSeekIndex(reader, (int64_t)made->place);
+            (void)cusi_setSilence(silent);
+        }
         cusEventFramesClose(made);
         return status;
     }

@@ -39,7 +39,7 @@ struct cusEventFrames {
     uint64_t first_event; /* number of the first that is read, from where reading starts */
     int has_mark;         /* a shard: reading starts at `mark`, */
     cusEventMark mark;
-    uint64_t until; /* goes on at least to this event, */
+    uint64_t until; /* goes on past this event, */
     int64_t origin; /* and windows count from this time */
     pthread_t ahead, maker;
     int threads; /* that have been started */
@@ -51,7 +51,8 @@ struct cusEventFrames {
     int cancelled, stopping, ended;
     Offer offer;
     cusFrameBatch batch;
-    cusStatus status; /* once it has ended */
+    cusMat shorter[8]; /* frames of a batch of which the next shard has the rest */
+    cusStatus status;  /* once it has ended */
     char message[512];
     cusEventFramesCounts counts;
 };
@@ -65,7 +66,7 @@ cusStatus eventframes_readEvents(cusEventFrames *f, Piece *piece);
 /* Goes to the first event that is read as such. */
 cusStatus eventframes_seek(cusEventFrames *f);
 
-/* Makes the filter new, if there is one. */
+/* Creates the filter again, if there is one. */
 cusStatus eventframes_createFilter(cusEventFrames *f);
 
 /* Sets what the options shard and shards leave to this object: first_window, end_window, mark, until and origin. Moves the reader. */

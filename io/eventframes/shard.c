@@ -3,7 +3,6 @@
 #include "eventframes/eventframes.h"
 #include "eventio/evt/words.h"
 #include "host.h"
-#include "progress.h"
 
 #include <stdlib.h>
 
@@ -16,6 +15,12 @@ typedef struct Border {
 } Border;
 
 #define NO_EVENT UINT64_MAX
+
+/* No windows; end_window 0 would be all. */
+static void chooseNone(cusEventFramesOptions *o) {
+    o->first_window += o->first_window == 0;
+    o->end_window = o->first_window;
+}
 
 /* The first window that begins after all events before the border. */
 static uint64_t windowAt(const cusWindowing *w, const Border *at) {
@@ -32,8 +37,8 @@ static void chooseWindows(cusEventFramesOptions *o, const Border *begin, const B
     if (is_last || end->since == NO_EVENT) /* to the end or the damage */
         return;
     o->end_window = windowAt(&o->windowing, end);
-    if (o->end_window == 0) /* none; 0 would be all */
-        o->first_window = o->end_window = 1;
+    if (o->end_window <= o->first_window)
+        chooseNone(o);
 }
 
 /* ---- Events that have numbers ---------------------------------------------------------------------------------------- */
@@ -79,11 +84,12 @@ static cusStatus timeAt(const cusEventFrames *f, const cusEventMark *mark, int64
 }
 
 static cusStatus borderAt(const cusEventFrames *f, const cusEventMark *mark, Border *border) {
-    int64_t time = 0;
+    int64_t time = f->origin;
     int is_there = 1;
     if (f->options.windowing.unit == CUS_WINDOW_DURATION)
         CUS_TRY(timeAt(f, mark, &time, &is_there));
-    *border = (Border){mark->index, is_there ? (uint64_t)time - (uint64_t)f->origin : NO_EVENT};
+    /* Behind damage times may begin again. */
+    *border = (Border){mark->index, is_there && time >= f->origin ? (uint64_t)time - (uint64_t)f->origin : NO_EVENT};
     return CUS_OK;
 }
 
@@ -96,10 +102,12 @@ static cusStatus shareByMarks(cusEventFrames *f) {
     CUS_TRY(timeAt(f, &first, &f->origin, &is_there));
     CUS_TRY(borderAt(f, &f->mark, &begin));
     CUS_TRY(borderAt(f, &last, &end));
+    if (begin.since != NO_EVENT && end.since < begin.since) /* damage between them */
+        end.since = NO_EVENT;
     f->has_mark = 1;
     f->until = o->shard + 1 == o->shards || end.since == NO_EVENT ? UINT64_MAX : last.index;
     if (begin.since == NO_EVENT && o->shard > 0) { /* an earlier one makes all that is left */
-        o->first_window = o->end_window = 1;
+        chooseNone(o);
         f->until = 0;
         return CUS_OK;
     }
@@ -172,11 +180,5 @@ cusStatus eventframes_takeShard(cusEventFrames *f) {
     CUSI_REQUIRE(o->windowing.length >= 1, CUS_ERROR_VALUE, "%s: windowing's length is 0, expected 1..2^63 - 1", function);
     const int is_selected = o->filter || o->from != INT64_MIN || o->to != INT64_MAX;
     const int is_numbered = !is_selected && f->reader->options.bad_events != CUS_BAD_EVENTS_SKIP;
-    const cusStatus status = is_numbered ? shareByMarks(f) : shareByCounting(f);
-    if (status != CUS_OK) { /* the reader may be the caller's */
-        const int silent = cusi_setSilence(1);
-        (void)cusEventReaderSeekIndex(f->reader, 0);
-        (void)cusi_setSilence(silent);
-    }
-    return status;
+    return is_numbered ? shareByMarks(f) : shareByCounting(f);
 }

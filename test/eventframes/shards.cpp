@@ -132,6 +132,44 @@ TEST_P(EventFramesShards, Damage) {
         }
 }
 
+// What reviews have found: lines of text, windows, and options, in which a shard differed from the whole.
+TEST_P(EventFramesShards, PlacesOfDamage) {
+    const auto text = [](const std::vector<std::string> &lines) {
+        std::string all = "64 48\n";
+        for (const std::string &line : lines)
+            all += line + "\n";
+        return reference::bytesOf(all);
+    };
+    std::vector<std::string> lines;
+    for (int i = 1; i <= 40; ++i)
+        lines.push_back(std::to_string(i) + " 3 3 1");
+    expectSame(text(lines), options(CUS_WINDOW_COUNT, 5), "the first event at 1 us");
+    // Times step back: before the first event of a part, within one, and far.
+    for (const int at : {100, 99, 101, 30, 150})
+        for (const int step : {5000, 200, 20, 100000}) {
+            lines.clear();
+            for (int i = 0; i < 200; ++i)
+                lines.push_back(std::to_string(200000 + 100 * i - (i >= at ? step : 0)) + " 3 3 1");
+            for (const cusEventFramesOptions &o :
+                 {options(CUS_WINDOW_COUNT, 10), options(CUS_WINDOW_COUNT, 3, 7), options(CUS_WINDOW_DURATION, 1000),
+                  options(CUS_WINDOW_DURATION, 300, 110), options(CUS_WINDOW_DURATION, 100, 700)})
+                expectSame(text(lines), o, "a step of " + std::to_string(step) + " at " + std::to_string(at));
+        }
+    // Events that are skipped, and damage behind a range.
+    cusEventReaderOptions skipping = cusEventReaderDefaults();
+    skipping.bad_events = CUS_BAD_EVENTS_SKIP;
+    const std::vector<std::string> bad = {"16 8 1 0", "3 4 0 0", "4 5 1 0",  "14 0 5 0", "24 15 7 1",
+                                          "24 8 1 0", "0 1 1 1", "24 1 5 0", "34 4 3 0"};
+    expectSame(text(bad), options(CUS_WINDOW_COUNT, 2, 3), "skipping", skipping);
+    lines.resize(100);
+    lines.emplace_back("no event");
+    for (const int64_t to : {205000, 209900, 209950, 300000}) {
+        cusEventFramesOptions o = options(CUS_WINDOW_COUNT, 7);
+        o.to = to;
+        expectSame(text(lines), o, "to " + std::to_string(to));
+    }
+}
+
 TEST_P(EventFramesShards, Restart) {
     const Events events = some(3000, random);
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
@@ -176,6 +214,7 @@ TEST_P(EventFramesShards, ReadTheirPart) {
 }
 
 TEST_P(EventFramesShards, Rejects) {
+    std::mt19937_64 again = random;
     const Bytes bytes = reference::dat(some(100, random), DAT);
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
     Reader reader(bytes);
@@ -195,8 +234,11 @@ TEST_P(EventFramesShards, Rejects) {
     o.first_window = o.end_window = 0;
     o.windowing.length = 0;
     CUS_REJECTS(open(o), VALUE, "windowing's length is 0");
-    o.windowing.length = 10;
-    reader.read(7);
+    o.windowing.length = 10, o.max_events = 1; // noticed when the shard has been found
+    CUS_REJECTS(open(o), VALUE, "cusEventFramesOpenReader: ");
+    EXPECT_EQ(reader.read(1).t, some(100, again).part(0, 1).t) << "the reader has been moved";
+    o.max_events = 0;
+    reader.read(6);
     CUS_REJECTS(open(o), VALUE, "reader is at event 7, expected its first event with shards");
     EXPECT_EQ(frames, nullptr);
 }
