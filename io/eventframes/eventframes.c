@@ -211,7 +211,7 @@ static cusStatus createPipeline(cusEventFrames *f, const cusRepresentation *repr
         return cusi_renamed(function, status);
     if (f->decodes && f->has_mark)
         f->first_event = state.index;
-    const int cuts = f->has_mark && o->windowing.unit == CUS_WINDOW_DURATION && o->end_window > o->first_window;
+    const int cuts = f->has_mark && o->windowing.unit == CUS_WINDOW_DURATION;
     const cusEventPipelineOptions options = {.windowing = o->windowing,
                                              .first_window = o->first_window,
                                              .end_window = cuts ? 0 : o->end_window,

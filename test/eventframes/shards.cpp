@@ -152,9 +152,17 @@ TEST_P(EventFramesShards, PlacesOfDamage) {
                 lines.push_back(std::to_string(200000 + 100 * i - (i >= at ? step : 0)) + " 3 3 1");
             for (const cusEventFramesOptions &o :
                  {options(CUS_WINDOW_COUNT, 10), options(CUS_WINDOW_COUNT, 3, 7), options(CUS_WINDOW_DURATION, 1000),
-                  options(CUS_WINDOW_DURATION, 300, 110), options(CUS_WINDOW_DURATION, 100, 700)})
+                  options(CUS_WINDOW_DURATION, 300, 110), options(CUS_WINDOW_DURATION, 1, 2000),
+                  options(CUS_WINDOW_DURATION, 100, 700)})
                 expectSame(text(lines), o, "a step of " + std::to_string(step) + " at " + std::to_string(at));
         }
+    lines.clear(); // after the step the times of the part's borders differ by less than a window
+    for (int i = 0; i < 30; ++i)
+        lines.push_back(std::to_string(200000 + (i < 10   ? 100 * i
+                                                 : i < 16 ? 1000 + 150 * (i - 10)
+                                                          : 1000 + i - 16)) +
+                        " 3 3 1");
+    expectSame(text(lines), options(CUS_WINDOW_DURATION, 100), "a step between two borders");
     // Events that are skipped, and damage behind a range.
     cusEventReaderOptions skipping = cusEventReaderDefaults();
     skipping.bad_events = CUS_BAD_EVENTS_SKIP;
