@@ -42,10 +42,16 @@ using sample::Stop;
 // ---- The command line --------------------------------------------------------------------------------------------------
 
 bool parseShard(const std::string &text, Settings &s) {
-    char rest = 0;
+    const size_t slash = text.find('/');
+    const auto number = [&](size_t from, size_t to, unsigned long long &value) {
+        const std::string digits = text.substr(from, to - from);
+        value = std::strtoull(digits.c_str(), nullptr, 10);
+        return !digits.empty() && digits.size() <= 7 && digits.find_first_not_of("0123456789") == std::string::npos;
+    };
     s.shard_auto = text == "auto";
-    return s.shard_auto || (std::sscanf(text.c_str(), "%llu/%llu%c", &s.shard, &s.shards, &rest) == 2 && s.shard >= 1 &&
-                            s.shard <= s.shards && s.shards <= 1000000);
+    return s.shard_auto ||
+           (slash != std::string::npos && number(0, slash, s.shard) && number(slash + 1, text.size(), s.shards) &&
+            s.shard >= 1 && s.shard <= s.shards && s.shards <= 1000000);
 }
 
 // The processes of a host share its GPUs, unless the launcher has given each its own.
@@ -68,13 +74,25 @@ void askLauncher(Settings &s) {
     s.shard = shard + 1;
     s.shards = shards;
     shareDevices(s);
+    for (const auto &[option, given] :
+         {std::pair<const char *, std::string>{"--save-events", s.events_file}, {"--triggers", s.triggers_file}})
+        if (!given.empty())
+            throw Stop(sample::USAGE, std::string(option) + " is '" + given +
+                                          "', which every process of --shard auto would write; leave it out");
     std::string &name = s.common.output;
-    const std::string type = sample::ending(name), digits = std::to_string(shards), number = std::to_string(s.shard);
-    if (name.empty() || sample::isStandard(name))
+    if (name.empty())
         return;
+    if (!events::storesFrames(name) || sample::isStandard(name))
+        throw Stop(sample::USAGE, "--output is '" + name + "', expected NAME.raw or NAME.h5 with --shard auto");
+    const std::string given = name, type = sample::ending(name), digits = std::to_string(shards),
+                      number = std::to_string(s.shard);
     name.insert(name.size() - type.size(),
                 ".part-" + std::string(digits.size() - number.size(), '0') + number + "-of-" + digits);
-    sample::currentFiles().declare("--output", name, sample::Names::OUTPUT);
+    events::ShardLabel label;
+    if (events::readShardLabel(name, label)) // an earlier run's
+        sample::currentFiles().declare("--output", name, sample::Names::OUTPUT);
+    else
+        sample::currentFiles().derive("--output", given, name);
 }
 
 void addSize(CLI::App &app, const std::string &name, sample::Size &size, const std::string &help,
@@ -364,6 +382,8 @@ class Run {
             check(status);
         const uint64_t outside = skipped();
         cusEventFramesClose(std::exchange(frames_, nullptr)); // the reader is the source's again
+        if (isWhole())                                        // the damage is behind the shard
+            source_.damaged("");
         output_->is_damaged = !source_.problem().empty();
         requireFrames();
         output_->finish();
@@ -381,6 +401,17 @@ class Run {
     }
 
   private:
+    // Whether the shard has all of its windows. cusEventFrames knows that itself.
+    bool isWhole() const {
+        const cusWindowing &w = options_.windowing;
+        const uint64_t last = options_.end_window - 1;
+        if (by_frames_ || !options_.end_window)
+            return false;
+        return !nonempty_ || (output_->frames() == options_.end_window - options_.first_window &&
+                              (w.unit == CUS_WINDOW_COUNT ? output_->last().last - output_->last().first == w.length
+                                                          : extent_ > last * w.stride + w.length));
+    }
+
     uint64_t skipped() {
         if (dealer_)
             return dealer_->skipped();
@@ -460,10 +491,10 @@ class Run {
     void requireFrames() const {
         if (output_->frames() || !output_->wanted() || output_->closed() || sample::interrupted())
             return;
+        if (output_->plain() && settings_.shards > 1) // merging needs the part
+            return;
         if (!source_.problem().empty())
             throw Stop(sample::INPUT, source_.problem() + "; there is no frame before that");
-        if (output_->plain() && settings_.shards > 1)
-            return;
         const bool by_time = settings_.us_per_frame > 0;
         const char *const unit = by_time ? "--us-per-frame" : "--events-per-frame";
         const int length = by_time ? settings_.us_per_frame : settings_.events_per_frame;
@@ -667,6 +698,8 @@ int run(int argc, char **argv) {
     sample::requireEnding("--triggers", s.triggers_file, {".csv"});
     if (const std::string type = sample::ending(s.common.output); type == ".h5" || type == ".hdf5")
         sample::requireFile("--output", s.common.output);
+    if (s.shards > 1)
+        s.run = events::runOf(s);
     if (events::isMadeAlready(s))
         return sample::OK;
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);

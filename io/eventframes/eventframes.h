@@ -37,10 +37,10 @@ struct cusEventFrames {
     cusEventPipeline *pipeline;
     int decodes;          /* the pipeline does; pieces are bytes */
     uint64_t first_event; /* number of the first that is read, from where reading starts */
-    int has_mark;         /* a shard: reading starts at `mark`, */
+    int has_mark;         /* It is a shard that reads from `mark`, at least to the first event after number `until`. */
     cusEventMark mark;
-    uint64_t until; /* goes on past this event, */
-    int64_t origin; /* and windows count from this time */
+    uint64_t until;
+    int64_t origin; /* The time from which its windows count. */
     pthread_t ahead, maker;
     int threads; /* that have been started */
 

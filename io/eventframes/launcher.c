@@ -7,7 +7,7 @@
 
 static const char function[] = "cusEventFramesLauncherShard";
 
-/* Where a rank and how many there are stand. mpirun of a Slurm job starts its own processes by a step of Slurm, so MPI comes first. In
+/* Environment variables with the rank and the number of ranks. mpirun of a Slurm job starts its own processes by a step of Slurm, so MPI comes first. In
  * Slurm's batch script itself, which is no step, there is no rank. */
 static const struct {
     const char *rank, *size;

@@ -53,6 +53,7 @@ def __dir__() -> list[str]:
 
 Batch = Dict[str, Any]
 _SHARD = 64 << 20  # bytes of a recording that one task makes frames of, about
+_SHARDS = 64  # at most
 _SPAN = 4 << 20  # events that one reading task takes, about
 _BLOCK = 16 << 20  # bytes of video frames that are handed on at once, about
 
@@ -112,7 +113,8 @@ def read_frames(
 
     paths: a file, a pattern ("runs/**/*.raw") or a list of them.
     windows, representation, bins: as `cusight.stack_events`.
-    shards: tasks for each recording, of any format, each of which starts at its own place; by default one for 64 MiB of the file.
+    shards: tasks for each recording, of any format, each of which starts at its own place; by default one for 64 MiB of the file, up to 64,
+        and with skip_bad one.
     device: "cpu", "cuda", or "auto": the GPU that Ray gave the task, else the CPU. num_gpus: GPUs, or a part of one, for each task.
     options: of `cusight.events.open`; shape is then that of the frames, too.
 
@@ -126,7 +128,8 @@ def read_frames(
         raise _errors.invalid("read_frames", "shards", shards, "at least 1")
     tasks = []
     for path in list_files("read_frames", paths):
-        count = shards or os.path.getsize(path) // _SHARD + 1
+        # Each shard scans what is before it, or with skip_bad decodes all.
+        count = shards or (1 if options.get("skip_bad") else min(os.path.getsize(path) // _SHARD + 1, _SHARDS))
         tasks += [{"path": path, "shard": shard, "shards": count} for shard in range(count)]
     return data.from_items(tasks, override_num_blocks=len(tasks)).map_batches(
         _make_frames, batch_size=1, fn_kwargs={"made": made, "device": device, "options": options}, num_gpus=num_gpus or None

@@ -65,11 +65,17 @@ struct Shard {
     ShardLabel label;
 
     explicit Shard(const std::string &name) : path(name) {
+        open();
+        parseLabel(info.label, label);
+        close();
+    }
+    ~Shard() { close(); }
+    // There may be more shards than a process can have open files.
+    void open() {
         if (cusFrameReaderOpen(&reader, path.c_str(), &info) != CUS_OK)
             throw Stop(sample::INPUT, sample::lastMessage());
-        parseLabel(info.label, label);
     }
-    ~Shard() { cusFrameReaderClose(reader); }
+    void close() { cusFrameReaderClose(std::exchange(reader, nullptr)); }
     Shard(const Shard &) = delete;
     Shard &operator=(const Shard &) = delete;
 };
@@ -95,6 +101,8 @@ void arrange(Shards &shards) {
         return; // made without --shard: in the order that was given
     std::sort(shards.begin(), shards.end(), [](const auto &a, const auto &b) { return a->label.shard < b->label.shard; });
     for (size_t k = 0; k < std::max<size_t>(shards.size(), of); ++k) {
+        if (k > 0 && k - 1 < shards.size() && shards[k - 1]->label.is_damaged) // nothing comes after it
+            return;
         if (k < shards.size() && k > 0 && shards[k]->label.shard == shards[k - 1]->label.shard)
             throw Stop(sample::INPUT, shards[k - 1]->path + " and " + shards[k]->path + " are the same shard");
         if (k >= shards.size() || shards[k]->label.shard != k + 1)
@@ -120,12 +128,15 @@ void checkRead(const Shard &shard, cusStatus status) {
 // The stored sizes of all frames, in order.
 std::vector<uint32_t> sizesOf(const Shards &shards) {
     std::vector<uint32_t> sizes;
-    for (const auto &s : shards)
+    for (const auto &s : shards) {
+        s->open();
         for (uint64_t k = 0; k < s->info.frames; ++k) {
             size_t bytes = 0;
             checkRead(*s, cusFrameReaderStored(s->reader, k, nullptr, &bytes));
             sizes.push_back(static_cast<uint32_t>(bytes));
         }
+        s->close();
+    }
     return sizes;
 }
 
@@ -151,6 +162,8 @@ std::string mergeHdf5(MergeSettings &s, sample::Progress &progress) {
     double frames = 0;
     for (const auto &shard : shards)
         frames += static_cast<double>(shard->info.frames);
+    if (frames == 0)
+        throw Stop(sample::INPUT, "no frame: all shards are empty");
     s.memory.take(static_cast<double>(frameBytes(info)) + 20 * frames, // two lists of 32 and 64 bits, of which one grows
                   sample::text("%.0f frames of %d x %d", frames, info.cols, info.rows));
     const std::vector<uint32_t> sizes = sizesOf(shards);
@@ -172,13 +185,18 @@ std::string mergeHdf5(MergeSettings &s, sample::Progress &progress) {
     std::vector<char> stored(frameBytes(info));
     size_t done = 0;
     long long bytes_done = 0;
-    for (const auto &shard : shards)
+    for (const auto &shard : shards) {
+        shard->open();
         for (uint64_t k = 0; k < shard->info.frames && !sample::interrupted(); ++k, ++done) {
             size_t bytes = 0;
             checkRead(*shard, cusFrameReaderStored(shard->reader, k, stored.data(), &bytes));
+            if (done >= sizes.size() || bytes != sizes[done])
+                throw Stop(sample::INPUT, shard->path + " has changed since it was opened");
             writeAt(file.descriptor, s.output, offsets[done], stored.data(), bytes);
             progress.update(bytes_done += static_cast<long long>(bytes));
         }
+        shard->close();
+    }
     if (!sample::interrupted())
         output.commit();
     return damaged ? damaged->path + ": the recording is damaged after these frames; those of later shards are left out"

@@ -51,9 +51,15 @@ std::string fingerprint(const std::string &path) {
     return sample::text("%lld %08x", static_cast<long long>(about.st_size), crc);
 }
 
-// What all shards of a run have in common.
+void checkOutput(cusStatus status) {
+    if (status != CUS_OK)
+        throw Stop(sample::OUTPUT, sample::lastMessage());
+}
+
+} // namespace
+
 std::string runOf(const Settings &s) {
-    return fingerprint(s.input) +
+    return fingerprint(s.input) + " " + cusVersion() + " " + s.compression +
            sample::text(" %s %d %d %d %d %d %.9g %.9g %d %d %d %d %s %d", s.representation.c_str(), s.channels,
                         s.events_per_frame, s.us_per_frame, s.stride, s.keep_incomplete, s.from, s.to, s.sensor.width,
                         s.sensor.height, s.resize.width, s.resize.height, s.camera.c_str(), s.skip_bad) +
@@ -62,13 +68,6 @@ std::string runOf(const Settings &s) {
            sample::text(" %.9g %.9g %d %.9g %.9g %.9g %d", s.contrast_threshold, s.threshold_spread, s.refractory,
                         s.leak_rate, s.leak_jitter, s.shot_rate, s.seed);
 }
-
-void checkOutput(cusStatus status) {
-    if (status != CUS_OK)
-        throw Stop(sample::OUTPUT, sample::lastMessage());
-}
-
-} // namespace
 
 // ---- PlaybackClock -----------------------------------------------------------------------------------------------------
 
@@ -274,14 +273,14 @@ void FrameOutput::finish() {
 
 // The note in a shard's HDF5 file, for `cusight-events merge`; "" without --shard.
 std::string FrameOutput::label() const {
-    return settings_.shards == 1 ? "" : shardLabel({settings_.shard, settings_.shards, runOf(settings_), is_damaged});
+    return settings_.shards == 1 ? "" : shardLabel({settings_.shard, settings_.shards, settings_.run, is_damaged});
 }
 
 bool isMadeAlready(const Settings &s) {
     ShardLabel label;
     if (s.shards == 1 || !isHdf5(s.common.output) || !readShardLabel(s.common.output, label) || label.shard != s.shard ||
-        label.shards != s.shards || label.run != shardRun(runOf(s)) || label.is_damaged || s.checksum ||
-        !s.events_file.empty() || !s.triggers_file.empty())
+        label.shards != s.shards || label.run != shardRun(s.run) || fingerprint(s.input).empty() || label.is_damaged ||
+        s.checksum || !s.events_file.empty() || !s.triggers_file.empty())
         return false;
     sample::figure("frames in", sample::Json().add("frames_in", s.common.output), "%s, which is this shard already",
                    s.common.output.c_str());
@@ -289,6 +288,8 @@ bool isMadeAlready(const Settings &s) {
 }
 
 void FrameOutput::finishFiles() {
+    if (settings_.shards > 1 && runOf(settings_) != settings_.run)
+        throw Stop(sample::INPUT, settings_.input + " has changed since it was opened");
     if (raw_)
         raw_->commit();
     raw_.reset();

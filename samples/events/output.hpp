@@ -76,6 +76,8 @@ class PlainFrames {
 // Whether this is a name for the frames themselves: NAME.raw, NAME.h5.
 bool storesFrames(const std::string &name);
 
+// What all shards of a run have in common: the version, the options and the recording, by its size and 64 places.
+std::string runOf(const Settings &settings);
 // Whether --output is this shard already, which is then said.
 bool isMadeAlready(const Settings &settings);
 

@@ -34,6 +34,7 @@ struct Settings : FrameSettings {
     sample::Size resize;              // 0 x 0: the sensor
     unsigned long long shard = 1, shards = 1;
     bool shard_auto = false; // they come from the launcher
+    std::string run;         // runOf(), of a shard
     // The output.
     bool checksum = false;
     std::string compression = "lzf"; // of frames in HDF5

@@ -114,13 +114,40 @@ if [ -s whole.h5 ]; then
         for i in 1 2 3 4; do "$program" --device cpu --headless damaged.txt $how --shard $i/4 --output part-0$i.h5 >/dev/null 2>&1; done
         rejects 3 "part-03.h5: the recording is damaged after these frames; those of later shards are left out" part-0[1-4].h5 --output all.h5
         cmp whole.h5 all.h5 || fail "$how: shards of a damaged recording give other frames"
-        rm all.h5 part-04.h5
+        # Several devices, and --save-events, go another way.
+        for i in 1 2; do "$program" --device cpu:2 --headless damaged.txt $how --shard $i/4 --output part-0$i.h5 --overwrite >out.txt 2>err.txt || fail "$how: damage that is another shard's: $(cat err.txt)"; done
+        rm all.h5
+        "$program" merge part-0[1-3].h5 --output all.h5 >/dev/null 2>&1 # the fourth is not needed
+        cmp whole.h5 all.h5 || fail "$how: shards by two devices give other frames"
+        rm all.h5
     done
+    # The shard that meets it has no frame.
+    for i in 1 2; do expect 3 "line 12345" damaged.txt --events-per-frame 30000 --no-keep-incomplete --shard $i/2 --output part-0$i.h5; done
+    rejects 3 "no frame: all shards are empty" part-01.h5 part-02.h5 --output all.h5
+    rm part-0*.h5
+    # Stdin may be another recording each time; frames stored otherwise are another run's.
+    for i in 1 2; do
+        events - --events-per-frame 1500 --shard 1/2 --output part-01.h5 <r.txt >out.txt
+        ! grep -q already out.txt || fail "stdin: $(cat out.txt)"
+    done
+    for how in lzf none; do events r.txt --events-per-frame 1500 --shard 1/2 --output part-01.h5 --compression $how >out.txt; done
+    ! grep -q already out.txt || fail "--compression none: $(cat out.txt)"
+    for i in 1 2; do events r.txt --events-per-frame 1500 --shard $i/2 --output part-0$i.h5 >/dev/null; done
+    events r.txt --events-per-frame 1500 --output whole.h5 >/dev/null
+    shards h5 r.txt "--events-per-frame 1500" 24
+    (ulimit -n 20; "$program" merge part-*.h5 --output all.h5 >/dev/null 2>err.txt) || fail "24 shards in 20 files: $(cat err.txt)"
     # By a launcher.
     events r.txt --events-per-frame 1500 --output whole.h5 >/dev/null
     for i in 0 1 2; do PMI_RANK=$i PMI_SIZE=3 events r.txt --events-per-frame 1500 --shard auto --output auto.h5 >/dev/null; done
     "$program" merge auto.part-?-of-3.h5 --output all.h5 >/dev/null && cmp whole.h5 all.h5 || fail "--shard auto"
     expect 2 "\-\-shard is 'auto', but no launcher has started this process" r.txt --shard auto --checksum
+    export PMI_RANK=0 PMI_SIZE=2
+    echo mine >keep.part-1-of-2.h5
+    expect 4 "keep.part-1-of-2.h5 exists" r.txt --shard auto --output keep.h5
+    [ "$(cat keep.part-1-of-2.h5)" = mine ] || fail "--shard auto replaces a file of mine"
+    expect 2 "expected NAME.raw or NAME.h5 with --shard auto" r.txt --shard auto --output out%03d.png
+    expect 2 "\-\-save-events is 'e.h5', which every process of --shard auto would write" r.txt --shard auto --save-events e.h5
+    unset PMI_RANK PMI_SIZE
 fi
 [ ! -e x.raw ] && [ ! -e x.h5 ] && [ -z "$(find . -name '.cus*')" ] || fail "a failed merge leaves $(find . -name '.cus*' -o -name 'x.*')"
 
