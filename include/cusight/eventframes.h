@@ -58,7 +58,7 @@ typedef struct cusEventFrames cusEventFrames;
 
 /* Opens the recording at `path` (`reader`: how to read it; NULL: defaults) for frames in `count` (1..8) representations. Reading starts at
  * once, on two threads. options NULL: defaults. All memory is allocated here: that of a cusEventPipeline and three pieces of the recording.
- * A piece has 32 MiB if the pipeline decodes the recording's bytes: EVT2, EVT2.1, EVT3, EVT4 and DAT without a filter, from and to, and on a
+ * A piece has up to 32 MiB if the pipeline decodes the recording's bytes: EVT2, EVT2.1, EVT3, EVT4 and DAT without a filter, from and to, and on a
  * device also HDF5 that a cusEventDecoder can decode. Otherwise it has 2^18 events.
  * With shards, Open finds where the shard begins. Its windows are those that begin in its part of the bytes (of HDF5 and packets: of the
  * events), and it decodes nothing before that part, but scans all words up to the part's end, on all threads (cusEventReaderScan): N

@@ -1,6 +1,7 @@
 /* Reading ahead: pieces of a recording, as bytes or events. */
 #include "check.h"
 #include "eventframes/eventframes.h"
+#include "eventio/recording.h"
 
 #include <string.h>
 
@@ -10,9 +11,11 @@ static const int column_types[4] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /*
 
 cusStatus eventframes_createPiece(const cusEventFrames *f, Piece *piece, int pinned) {
     cusStatus (*const create)(cusMat *, int, int, int) = pinned ? cusMatCreatePinned : NULL;
+    const uint64_t size = f->reader->source.size; /* a short recording is one piece */
+    const int bytes = size < PIECE_BYTES ? (int)size + 1 : PIECE_BYTES;
     for (int k = 0; k < (f->decodes ? 1 : 4); ++k) {
         cusMat *mat = f->decodes ? &piece->bytes : &piece->column[k];
-        const int cols = f->decodes ? PIECE_BYTES : PIECE_EVENTS, type = f->decodes ? CUS_8UC1 : column_types[k];
+        const int cols = f->decodes ? bytes : PIECE_EVENTS, type = f->decodes ? CUS_8UC1 : column_types[k];
         const cusStatus status = create ? create(mat, 1, cols, type) : cusMatCreate(mat, 1, cols, type, CUS_HOST);
         if (status != CUS_OK)
             return cusi_renamed("cusEventFramesOpen", status);
@@ -62,8 +65,9 @@ cusStatus eventframes_readEvents(cusEventFrames *f, Piece *piece) {
 }
 
 static cusStatus readBytes(cusEventFrames *f, Piece *piece) {
-    const cusStatus status = cusEventReaderReadBytes(f->reader, PIECE_BYTES, piece->bytes.data, &piece->count);
-    piece->last = piece->count < PIECE_BYTES;
+    const size_t capacity = (size_t)piece->bytes.cols;
+    const cusStatus status = cusEventReaderReadBytes(f->reader, capacity, piece->bytes.data, &piece->count);
+    piece->last = piece->count < capacity;
     return status;
 }
 

@@ -145,8 +145,10 @@ TEST_P(EventFramesShards, PlacesOfDamage) {
         lines.push_back(std::to_string(i) + " 3 3 1");
     expectSame(text(lines), options(CUS_WINDOW_COUNT, 5), "the first event at 1 us");
     // Times step back: before the first event of a part, within one, and far.
-    for (const int at : {100, 99, 101, 30, 150})
+    for (const int at : {100, 99, 101, 30})
         for (const int step : {5000, 200, 20, 100000}) {
+            if (support::fewer() > 1 && step != 5000)
+                continue;
             lines.clear();
             for (int i = 0; i < 200; ++i)
                 lines.push_back(std::to_string(200000 + 100 * i - (i >= at ? step : 0)) + " 3 3 1");
