@@ -647,16 +647,13 @@ class Run {
                            output_->frames() == 2 ? "frame" : "frames", settings_.common.output.c_str());
     }
 
-    // A pipeline calls the output during a push; several devices work meanwhile. cusEventFrames reads and decodes beside that: "frames"
-    // is the wait for them.
+    // A pipeline calls the output during a push; several devices work meanwhile. With cusEventFrames it is
+    // the wait for frames, beside which it reads and decodes.
     void reportStages() const {
         const double within = by_frames_ ? 0 : output_->receivingSeconds();
         const double computing = dealer_ ? dealer_->computingSeconds() : pushing_.seconds - within;
         sample::figureStages({{"decode", decoding_.seconds},
-                              {by_frames_                             ? "frames"
-                               : devices_.front().space == CUS_DEVICE ? "queue"
-                                                                      : "compute",
-                               computing},
+                              {devices_.front().space == CUS_DEVICE ? "queue" : "compute", computing},
                               {"draw", output_->drawingSeconds()},
                               {"write", output_->writingSeconds() + saving_.seconds}},
                              overall_, static_cast<double>(output_->frames()));

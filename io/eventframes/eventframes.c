@@ -296,7 +296,7 @@ static cusStatus openFrames(cusEventFrames **frames, cusEventReader *reader, cus
     if (status == CUS_OK)
         status = open(made, representations, count);
     if (status != CUS_OK) {
-        if (!owned && reader->index != made->place) { /* the caller's is where it was */
+        if (reader != owned && reader->index != made->place) { /* the caller's is where it was */
             const int silent = cusi_setSilence(1);
             (void)cusEventReaderSeekIndex(reader, (int64_t)made->place);
             (void)cusi_setSilence(silent);

@@ -52,14 +52,12 @@ static cusStatus findMarks(const cusEventFrames *f, cusEventMark *first, cusEven
                    each = busy < most ? busy : most, count = wanted * each;
     cusEventPart *const summaries = malloc((size_t)count * sizeof *summaries);
     cusEventMark *const marks = malloc((size_t)(count + 1) * sizeof *marks);
-    cusStatus status = CUS_OK;
-    if (!summaries || !marks)
-        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
+    cusStatus status = summaries && marks ? CUS_OK : cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     if (status == CUS_OK)
         status = eventio_scanFirst(f->reader, count, shards * each, summaries);
     if (status == CUS_OK)
         status = eventio_joinFirst(f->reader, summaries, count, shards * each, marks);
-    if (status == CUS_OK) {
+    if (status == CUS_OK && marks) {
         *first = marks[0];
         *begin = marks[f->options.shard * each];
         *end = marks[count];

@@ -39,7 +39,7 @@ for case in "heatmap synthetic:64x48@5 --output h.avi" "match $png --roi 50,50,2
     "events info"*) json "'stages_ms' not in o" ;;
     "belt"*) stages stages_ms draw write overall ;;
     "diffstream"*) stages stages_ms capture difference pack send overall && stages viewer_stages_ms decode overall ;;
-    "events"*) stages stages_ms frames draw write overall ;;
+    "events"*) stages stages_ms compute draw write overall ;;
     *) # one after the other
         stages stages_ms decode compute draw write overall
         json "sum(o['stages_ms'].values()) < 2.001 * o['stages_ms']['overall']"
