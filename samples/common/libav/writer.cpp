@@ -564,6 +564,7 @@ const std::vector<std::string> &videoEndings() {
 
 std::vector<std::string> codecNames() {
     std::vector<std::string> all;
+    all.reserve(std::size(CODECS));
     for (const Name &name : CODECS)
         all.emplace_back(name.name);
     return all;
