@@ -39,12 +39,11 @@ std::string lengthOption(const FrameSettings &s) {
 std::string inOptions(std::string message) {
     static const struct {
         std::string in_library, in_programs;
-    } NAMES[] = {
-        {"max_gap = ", "--max-gap "},
-        {"more than max_events = ", "more events than a frame may have, make --us-per-frame smaller: "},
-        {"the option max_memory", "--max-memory"},
-        {"max_memory", "--max-memory"},
-        {"max_chunk", "--max-memory"}};
+    } NAMES[] = {{"max_gap = ", "--max-gap "},
+                 {"more than max_events = ", "more events than a frame may have, make --us-per-frame smaller: "},
+                 {"the option max_memory", "--max-memory"},
+                 {"max_memory", "--max-memory"},
+                 {"max_chunk", "--max-memory"}};
     for (const auto &name : NAMES) {
         const size_t at = message.find(name.in_library);
         if (at != std::string::npos)
