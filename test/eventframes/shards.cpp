@@ -15,6 +15,7 @@ class EventFramesShards : public FramesTest {
                           const cusEventReaderOptions &reading, Collected &to) {
         const cusRepresentation r[] = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
         o.shards = shards;
+        o.max_events = 8192, o.batch_windows = 16; // little memory, since it is reserved thousands of times
         cusStatus status = CUS_OK;
         for (o.shard = 0; o.shard < std::max<uint64_t>(shards, 1) && status == CUS_OK; ++o.shard) {
             Reader reader(bytes, reading);
