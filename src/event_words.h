@@ -96,7 +96,7 @@ CUSI_WORDS_INLINE int cusi_isEvt4Undefined(uint32_t type) {
 CUSI_WORDS_INLINE uint32_t cusi_evt3Type(uint32_t word) {
     return word >> 12;
 }
-/* Of both time words. */
+/* Both time words have this field. */
 CUSI_WORDS_INLINE uint32_t cusi_evt3Time(uint32_t word) {
     return word & 4095;
 }
@@ -104,7 +104,7 @@ CUSI_WORDS_INLINE uint32_t cusi_evt3Time(uint32_t word) {
 CUSI_WORDS_INLINE uint32_t cusi_evt3Place(uint32_t word) {
     return word & 2047;
 }
-/* Of an event or of vectors. */
+/* Words of events and of vectors have this field. */
 CUSI_WORDS_INLINE uint32_t cusi_evt3P(uint32_t word) {
     return word >> 11 & 1;
 }

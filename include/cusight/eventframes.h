@@ -105,7 +105,7 @@ typedef struct cusEventFramesCounts {
     uint64_t size;       /* of the recording in all; 0 if it is read as events */
     uint64_t skipped;    /* after the end, otherwise 0: events outside the frame, as cusEventStackerSkipped */
     cusEventCounts read; /* events: read so far, ahead of the windows. Bytes: after the end, otherwise 0 */
-    /* Of these options, or of the shard: windows first_window .. end_window - 1 are made. end_window 0: to the end */
+    /* Windows first_window .. end_window - 1 are made, by the options or for the shard. end_window 0: to the end */
     uint64_t first_window;
     uint64_t end_window;  /* see first_window */
     int64_t last_time;    /* after the end, windows by duration: of the last event; otherwise -1 */

@@ -6,7 +6,7 @@
 
 namespace sample {
 
-// Of a sensor or a picture; 0 x 0: not given.
+// The size of a sensor or a picture; 0 x 0 if it is not given.
 struct Size {
     int width = 0, height = 0;
     bool operator==(const Size &other) const { return width == other.width && height == other.height; }

@@ -25,9 +25,9 @@ struct ShardLabel {
 };
 
 std::string shardRun(const std::string &run); // short
-// Of at most 63 characters; `run` becomes shardRun().
+// Makes a text of at most 63 characters, in which `run` becomes shardRun().
 std::string shardLabel(const ShardLabel &label);
-// Of a file of frames in HDF5; false: there is none.
+// Reads the label of a file of frames in HDF5. Returns false if there is none.
 bool readShardLabel(const std::string &path, ShardLabel &label);
 
 } // namespace events
