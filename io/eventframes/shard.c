@@ -134,11 +134,6 @@ static cusStatus count(cusEventFrames *f, Piece *piece, Border *all) {
     return CUS_OK;
 }
 
-/* n * part / parts */
-static uint64_t shareOf(uint64_t n, uint64_t part, uint64_t parts) {
-    return n / parts * part + n % parts * part / parts;
-}
-
 static cusStatus shareByCounting(cusEventFrames *f) {
     cusEventFramesOptions *const o = &f->options;
     Piece piece = {0};
@@ -155,8 +150,8 @@ static cusStatus shareByCounting(cusEventFrames *f) {
         status = cusEventReaderSeekIndex(f->reader, (int64_t)f->place);
     CUS_TRY(status);
     const uint64_t k = o->shard, n = o->shards;
-    const Border begin = {shareOf(all.index, k, n), shareOf(all.since, k, n)},
-                 end = {shareOf(all.index, k + 1, n), shareOf(all.since, k + 1, n)};
+    const Border begin = {eventio_share(all.index, k, n), eventio_share(all.since, k, n)},
+                 end = {eventio_share(all.index, k + 1, n), eventio_share(all.since, k + 1, n)};
     chooseWindows(o, &begin, &end);
     return CUS_OK;
 }

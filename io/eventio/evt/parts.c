@@ -151,10 +151,6 @@ static size_t unitOf(cusEventFormat format) {
     }
 }
 
-static uint64_t share(uint64_t n, uint64_t part, uint64_t parts) {
-    return n / parts * part + n % parts * part / parts;
-}
-
 /* The start of the first line at or after `at`; the end of the file if there is none. */
 static cusStatus nextLine(const cusEventReader *reader, uint64_t start, uint64_t at, uint64_t *line) {
     uint8_t buffer[4096];
@@ -209,7 +205,7 @@ static cusStatus cut(const cusEventReader *reader, uint64_t part, uint64_t parts
         *at = size;
         return CUS_OK;
     }
-    *at = start + share((size - start) / unit, part, parts) * unit;
+    *at = start + eventio_share((size - start) / unit, part, parts) * unit;
     if (reader->info.format == CUS_EVENTS_EVT4)
         return passMask(reader, start, at);
     return unit == 1 ? nextLine(reader, start, *at, at) : CUS_OK;
@@ -400,7 +396,7 @@ cusStatus eventio_joinFirst(const cusEventReader *reader, const cusEventPart *su
     const uint64_t events = part.events;
     for (uint64_t k = 0; k <= count; ++k) {
         if (indexed)
-            state.offset = state.index = share(events, k, parts);
+            state.offset = state.index = eventio_share(events, k, parts);
         memset(&marks[k], 0, sizeof marks[k]);
         memcpy(&marks[k], &state, sizeof state);
         if (k < count && indexed) {

@@ -27,6 +27,11 @@ cusStatus eventio_wordsRestore(cusEventReader *reader, const cusEventDecoderStat
 
 /* ---- Parts (evt/parts.c) ------------------------------------------------------------------------------------------- */
 
+/* Where part number `part` of `parts` begins in n: n * part / parts, which may exceed 64 bits on the way. */
+static inline uint64_t eventio_share(uint64_t n, uint64_t part, uint64_t parts) {
+    return n / parts * part + n % parts * part / parts;
+}
+
 /* cusEventReaderScan() of parts 0 .. count - 1 of `parts`, on all threads. A step of progress is a byte. */
 cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t parts, cusEventPart *summaries);
 /* cusEventReaderMarks() of these: marks[0] .. marks[count]. */
