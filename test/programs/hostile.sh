@@ -103,7 +103,8 @@ for output in $outputs; do
     left="$(dirname "$output"x)/.cusight-*" left=${left#./}
     killed "$left" "$program" --headless --device cpu --output $output
     events small.txt --events-per-frame 2 --output $output --overwrite >/dev/null 2>err.txt || fail "$output: $(cat err.txt)"
-    [ -z "$(find . -name '.cusight-*')" ] || fail "$output: a killed run leaves $(find . -name '.cusight-*')"
+    [ -z "$(find . -name '.cusight-*')" ] ||
+        fail "$output: a killed run leaves $(find . -path '*/.cusight-*' | head -n 5), processes $(ps -eLo pid,lwp,comm | tr '\n' ';')"
 done
 signal=STOP killed '.cusight-*' "$program" --headless --device cpu --output a.raw
 events small.txt --events-per-frame 2 --output a.raw >/dev/null 2>err.txt || fail "two runs: $(cat err.txt)"
