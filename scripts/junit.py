@@ -1,6 +1,4 @@
 """Reads what ctest --output-junit or pytest --junitxml wrote. As a program: prints "PASSED FAILED SKIPPED" of a report, "0 1 0" if there is none."""
-import json
-import subprocess
 import sys
 import xml.etree.ElementTree as tree
 from dataclasses import dataclass
@@ -9,7 +7,7 @@ from dataclasses import dataclass
 @dataclass
 class Test:
     name: str
-    outcome: str  # "passed", "failed" or "skipped"; "not begun" of not_begun()
+    outcome: str  # "passed", "failed" or "skipped"; "not begun" of together.py
     text: str  # all that the test printed
 
 
@@ -33,14 +31,6 @@ def read(path):
     except (OSError, tree.ParseError):
         return []
     return [Test(case.get("name"), outcome(case), case.findtext("system-out") or "") for case in root.iter("testcase")]
-
-
-def not_begun(command, tests):
-    """Tests that the ctest command selects and its report lacks: those that --stop-time left out."""
-    shown = subprocess.run([*command, "--show-only=json-v1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
-    reported = {test.name for test in tests}
-    names = [test["name"] for test in json.loads(shown.stdout or '{"tests": []}')["tests"]]
-    return [Test(name, "not begun", "") for name in names if name not in reported]
 
 
 def count(tests):

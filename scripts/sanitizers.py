@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import junit
+import together
 
 PROCESSES = {"memcheck": 3, "racecheck": 6, "initcheck": 4, "synccheck": 3}  # more for the slow tools
 # Tests that take minutes under a tool; other tests run the same kernels.
@@ -40,8 +41,7 @@ def run(tools, program, folder, times, seconds):
     write_tests(checker, program, folder, shares, seconds)
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
-    subprocess.run(["ctest", "--test-dir", str(folder), "-j", str(len(shares)), "--output-junit", str(report),
-                    "--test-output-size-passed", "100000000", "--test-output-size-failed", "100000000"],
+    subprocess.run(["ctest", "--test-dir", str(folder), "-j", str(len(shares)), "--output-junit", str(report), *together.OUTPUT],
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     outputs = {test.name: test for test in junit.read(report)}
     found = [finding(name, names, outputs.get(name)) for name, names in shares.items()]
@@ -70,15 +70,14 @@ def write_tests(checker, program, folder, shares, seconds):
         flags = folder / f"{name}.flags"
         flags.write_text("--gtest_filter=" + ":".join(tests) + "\n", encoding="utf-8")
         command = [checker, "--tool", tool, *FLAGS.get(tool, []), str(program), f"--gtest_flagfile={flags}"]
-        lines.append(f"add_test({name} " + " ".join(f"[=[{word}]=]" for word in command) + ")")
-        lines.append(f'set_tests_properties({name} PROPERTIES TIMEOUT {seconds:g} ENVIRONMENT "{ENVIRONMENT.get(tool, "")}")')
-    (folder / "CTestTestfile.cmake").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines.append(together.add_test(name, command, [("TIMEOUT", f"{seconds:g}"), ("ENVIRONMENT", ENVIRONMENT.get(tool, ""))]))
+    (folder / "CTestTestfile.cmake").write_text("".join(lines), encoding="utf-8")
 
 
 def finding(name, planned, test):
     """What is wrong with one process, or "". Prints its details."""
     text = test.text if test else ""
-    ended = re.findall(r"^\[ +(?:OK|FAILED|SKIPPED) +\] (\S+) \(\d", text, re.M)
+    ended = together.ended(text)
     begun = re.findall(r"^\[ RUN +\] (\S+)", text, re.M)
     summary = re.search(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard).*", text)
     progress = f"{len(ended)} of {len(planned)} tests done"
@@ -89,7 +88,7 @@ def finding(name, planned, test):
         first = re.search(r"^========= (?!COMPUTE-SANITIZER)(.+)$", text, re.M)
         what = f"{summary.group(0)} ({first.group(1).strip() if first else ''})"
     elif test.outcome != "passed" or len(ended) < len(planned):
-        failed = re.findall(r"^\[  FAILED  \] (\S+) \(\d", text, re.M)
+        failed = [test for test, result in ended.items() if result == "FAILED"]
         what = ", ".join([progress, test.outcome, *failed])
     else:
         return ""

@@ -149,9 +149,61 @@ found = junit.read(folder / "report.xml")
 assert {test.name: test.outcome for test in found} == {"good": "passed", "bad": "failed", "missing": "failed", "skips": "skipped"}
 assert junit.count(found) == {"passed": 1, "failed": 2, "skipped": 1}
 assert junit.read(folder / "no report") == []
-late = junit.not_begun(["ctest", "--test-dir", str(folder), "-R", "good|bad"], [test for test in found if test.name == "good"])
-assert [(test.name, test.outcome) for test in late] == [("bad", "not begun")], late
-assert junit.count(found + late) == {"passed": 1, "failed": 2, "skipped": 1, "not begun": 1}
+END
+
+python3 - "$source" "$work" <<'END' || die "together.py"
+import os
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1] + "/scripts")
+from pathlib import Path
+import junit
+import together
+
+folder = Path(sys.argv[2]) / "together"
+folder.mkdir()
+program = folder / "tests"  # a program of tests that says how often it was started
+program.write_text("""#!/bin/sh
+echo >>"$(dirname "$0")/starts"
+case $1 in --gtest_flagfile=*) flags=$(cat "${1#--gtest_flagfile=}") ;; *) flags=$1 ;; esac
+for test in $(echo "$flags" | sed 's/--gtest_filter=//; s/:/ /g'); do
+    echo "[ RUN      ] $test"; echo "text of $test"
+    case $test in
+    *Bad*) echo "[  FAILED  ] $test, where GetParam() = x (2 ms)"; status=1 ;;
+    *Skips*) echo "[  SKIPPED ] $test (0 ms)" ;;
+    *Dies*) kill -9 $$ ;;
+    *Slow*) exec sleep 9 ;;
+    *) echo "[       OK ] $test (1 ms)" ;;
+    esac
+    case $test in *Leaks*) status=1 ;; esac
+done
+exit ${status:-0}
+""")
+program.chmod(0o755)
+
+
+def outcomes(names, alone=(), seconds=60):
+    lines = [together.add_test(name, [str(program), f"--gtest_filter={name}", "--gtest_also_run_disabled_tests"],
+                               [("TIMEOUT", "50")] + [("RUN_SERIAL", "True")] * (name in alone)) for name in names]
+    (folder / "CTestTestfile.cmake").write_text("".join(lines))
+    (folder / "starts").write_text("")
+    tests, _ = together.run(["ctest", "--test-dir", str(folder)], folder / "work", 1, seconds, dict(os.environ))
+    assert {test.name for test in tests} - {"tests 0"} == set(names), tests
+    assert all(f"text of {test.name}\n" in test.text and test.text.count("text of") == 1 for test in tests if test.outcome == "passed")
+    return {test.name: test.outcome for test in tests}, len((folder / "starts").read_text())
+
+
+many = [f"A.Test{k}/cuda" for k in range(40)]
+found, starts = outcomes([*many, "B.Bad/0", "B.Skips", "C.Alone"], ["C.Alone"])
+assert found == {**dict.fromkeys(many, "passed"), "B.Bad/0": "failed", "B.Skips": "skipped", "C.Alone": "passed"}, found
+assert starts == 4, starts
+found, _ = outcomes(["A.A", "A.Dies", "B.B", "B.C", "B.D", "B.E"])  # A.Dies and B.D share a process
+assert found == {"A.A": "passed", "A.Dies": "failed", "B.B": "passed", "B.C": "passed", "B.D": "not begun", "B.E": "passed"}, found
+found, _ = outcomes(["A.Leaks"])
+assert found == {"A.Leaks": "passed", "tests 0": "failed"}, found
+found, _ = outcomes(["A.Slow", "B.B", "B.C"], ["B.C"], 3)
+assert found["A.Slow"] == "failed" and "not begun" in found.values(), found
+assert junit.count(together.tests_of("", ["a"])) == {"passed": 0, "failed": 0, "skipped": 0, "not begun": 1}
 END
 
 # tidy.py keeps what passed, while neither the sources with their comments, nor the checks, nor the linter change; never what failed.
