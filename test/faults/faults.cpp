@@ -225,6 +225,8 @@ void Trial::call(const std::function<cusStatus()> &f, const std::function<cusSta
 }
 
 void walk(const std::string &name, const Body &body) {
+    Trial first(NONE, 0, false);
+    body(first); // what a thread or the process keeps from then on, as its workers, is there
     const std::string before = held();
     const auto start = std::chrono::steady_clock::now();
     const double limit = secondsOfAWalk();
