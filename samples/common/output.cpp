@@ -97,11 +97,8 @@ void removeLeftovers(const std::string &path) {
         struct stat about;
         if (ours && process > 0 && process <= INT_MAX && ::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH &&
             ::lstat(at->path().c_str(), &about) == 0 && about.st_uid == ::geteuid()) {
-            std::error_code why;
-            for (int tries = 0; tries < 10;
-                 ++tries) // some file systems leave out entries of a folder whose others are removed
-                if (fs::remove_all(at->path(), why); why != std::errc::directory_not_empty)
-                    break;
+            std::error_code ignored;
+            fs::remove_all(at->path(), ignored);
         }
     }
 }
