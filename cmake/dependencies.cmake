@@ -1,5 +1,5 @@
 # Optional libraries: the least version of each, which is checked, and what is missing without it, which is said once, by name. The
-# README's table says which versions were tried.
+# docs/build.md says which versions were tried.
 set(CUSIGHT_LEAST_OPENCV 4.5)
 set(CUSIGHT_LEAST_LIBAVFORMAT 58.76) # FFmpeg 4.4
 set(CUSIGHT_LEAST_HDF5 1.10.5)

@@ -15,7 +15,7 @@
  * current CUDA device: the work is queued in the given stream, and the call does not wait for it. Mixing spaces in one
  * call is an error, and so is a matrix, object or stream that belongs to another device than the current one (CUS_ERROR_SPACE;
  * streams with CUDA 12.8 or later).
- * Calls that wait for a stream cannot be captured into a graph and say so (docs/guide.md lists all calls).
+ * Calls that wait for a stream cannot be captured into a graph and say so (docs/memory-and-streams.md lists all calls).
  *
  * Options. Start from what the ...Defaults function returns and change what you want. Options that switch something on are 0 or 1, and
  * numbers are finite, unless they say otherwise. Structs that may grow end in `reserved`, which must be 0: a later version may use it
@@ -248,7 +248,7 @@ CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
 
 /* ---- Device memory ---------------------------------------------------------------------------------------------------- */
 
-/* Replaces CUDA as the source of device memory: by RMM's or PyTorch's pool, for example (docs/guide.md shows both). The
+/* Replaces CUDA as the source of device memory: by RMM's or PyTorch's pool, for example (docs/memory-and-streams.md shows both). The
  * functions are called from any thread, several at a time. They must not throw or call this library. */
 typedef struct cusDeviceAllocator {
     /* Returns `bytes` (at least 1) of memory of `device`, the calling thread's current device, aligned to 256 bytes, for

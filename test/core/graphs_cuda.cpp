@@ -1,5 +1,5 @@
 // CUDA graphs: every call of the table is captured and replayed, or refuses and leaves the capture intact. The table of
-// stream_calls.hpp holds every function with a stream parameter, and docs/guide.md says the same of each.
+// stream_calls.hpp holds every function with a stream parameter, and docs/memory-and-streams.md says the same of each.
 #include "core/stream_calls.hpp"
 #include "events/support.hpp"
 
@@ -46,13 +46,13 @@ TEST(GraphTable, HoldsEveryFunctionWithAStream) {
     EXPECT_EQ(listed, declared);
 }
 
-TEST(GraphTable, IsThatOfTheGuide) {
+TEST(GraphTable, IsThatOfTheDocument) {
     const Calls calls(CUS_HOST);
-    const std::string guide = textOf("docs/guide.md");
+    const std::string document = textOf("docs/memory-and-streams.md");
     const std::string words[] = {"yes", "no", "no work"};
     for (const Call &call : calls.list()) {
         const std::string row = std::string("| `") + call.function + "` | " + words[static_cast<int>(call.capture)] + " |";
-        EXPECT_NE(guide.find(row), std::string::npos) << "docs/guide.md lacks: " << row;
+        EXPECT_NE(document.find(row), std::string::npos) << "docs/memory-and-streams.md lacks: " << row;
     }
 }
 

@@ -1,6 +1,6 @@
 // Every public call that takes a stream, ready to be made: on matrices and objects of one space, with contents that change.
 // The tests of misuse and of CUDA graphs go through this table; GraphTable checks that it is complete and that
-// docs/guide.md says the same.
+// docs/memory-and-streams.md says the same.
 #pragma once
 
 #include "cusight/cusight.h"

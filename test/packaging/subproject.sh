@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # cusight inside another project (test/packaging/consumers/subproject), by add_subdirectory and by FetchContent of a tag: it builds, links and runs,
-# leaves the project's build type alone, and installs nothing unless CUSIGHT_INSTALL asks for it. Every CMake option is in the guide.
+# leaves the project's build type alone, and installs nothing unless CUSIGHT_INSTALL asks for it. Every CMake option is in docs/build.md.
 # Arguments: build folder, source folder.
 set -euo pipefail
 . "$(dirname "$0")/../programs/support.sh"
@@ -10,12 +10,12 @@ options=$(find "$source" -name 'build*' -prune -o \( -name CMakeLists.txt -o -na
     xargs -0 sed -nE 's/^ *option\((CUSIGHT_[A-Z0-9_]+) .*/\1/p; s/^ *set\((CUSIGHT_[A-Z0-9_]+) .* CACHE (STRING|PATH) .*/\1/p' | sort -u)
 [ "$(wc -w <<<"$options")" -ge 12 ] || die "these are not all options: $options"
 for name in $options; do
-    grep -qE "^\|.*\`$name\`" "$source/docs/guide.md" || die "docs/guide.md lacks the option $name"
+    grep -qE "^\|.*\`$name\`" "$source/docs/build.md" || die "docs/build.md lacks the option $name"
     [ "$name" = CUSIGHT_FUZZ ] || [ -n "$(sed -n "/^$name:/p" "$build/CMakeCache.txt")" ] || die "$name is not in the cache"
 done
-sed -nE 's/^\| .*/&/p' "$source/docs/guide.md" | grep -oE '`CUSIGHT_[A-Z0-9_]+`' | tr -d '`' | sort -u >"$work/described"
+sed -nE 's/^\| .*/&/p' "$source/docs/build.md" | grep -oE '`CUSIGHT_[A-Z0-9_]+`' | tr -d '`' | sort -u >"$work/described"
 for name in $(cat "$work/described"); do
-    grep -qx "$name" <<<"$options" || [[ $name == CUSIGHT_TEST_* ]] || die "docs/guide.md describes $name, which is not an option"
+    grep -qx "$name" <<<"$options" || [[ $name == CUSIGHT_TEST_* ]] || die "docs/build.md describes $name, which is not an option"
 done
 
 # The library is compiled once more here, to be linked and run, not to be fast.
@@ -58,7 +58,7 @@ for file in ./bin/shared ./include/cusight/core.h ./lib/libcusight.so ./lib/libc
     [[ " $files " == *" $file "* ]] || die "with CUSIGHT_INSTALL=ON, the project installs $files, expected $file too"
 done
 consumer commit "-DCONSUMER_TAG=$(in_repository rev-parse HEAD)" "-DCONSUMER_SOURCE=file://$work/repository" -DCUSIGHT_OPENMP=OFF
-# The guide shows this with a repository whose owner readers fill in, in one place.
-grep -qF 'GIT_REPOSITORY ${CUSIGHT_REPOSITORY} GIT_TAG' "$source/docs/guide.md" || die "docs/guide.md does not show FetchContent"
-[ "$(cat "$source"/README.md "$source"/docs/*.md | grep -c 'OWNER/cusight')" = 1 ] || die "OWNER/cusight is not named once in the guide"
+# docs/build.md shows this with a repository whose owner readers fill in, in one place.
+grep -qF 'GIT_REPOSITORY ${CUSIGHT_REPOSITORY} GIT_TAG' "$source/docs/build.md" || die "docs/build.md does not show FetchContent"
+[ "$(cat "$source"/README.md "$source"/docs/*.md | grep -c 'OWNER/cusight')" = 1 ] || die "OWNER/cusight is not named once in the documents"
 echo "included, built, ran; $(wc -w <<<"$options") options are described"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Several devices: the guide's example in C, and the programs with --device cpu:N, whose output equals that of one device byte for
+# Several devices: the example in C of docs/several-gpus.md, and the programs with --device cpu:N, whose output equals that of one device byte for
 # byte. many_devices.sh BUILD SOURCE
 set -uo pipefail
 # shellcheck source=test/programs/support.sh
 . "$2/test/programs/support.sh"
 
-# The example: in the guide as it is compiled; the same result on one thread, on three, and on all GPUs.
-awk '/^## / { on = ($0 == "## Several GPUs") } /^```/ { code = on && $0 == "```c"; next } code' "$source/docs/guide.md" >guide.c
-diff guide.c "$source/test/packaging/consumers/many_devices.c" || fail "docs/guide.md and test/packaging/consumers/many_devices.c differ"
+# The example: in the document as it is compiled; the same result on one thread, on three, and on all GPUs.
+awk '/^```/ { code = $0 == "```c"; next } code' "$source/docs/several-gpus.md" >example.c
+diff example.c "$source/test/packaging/consumers/many_devices.c" || fail "docs/several-gpus.md and test/packaging/consumers/many_devices.c differ"
 example=$build/test/cusight_many_devices
 for workers in 1 3 ""; do
     "$example" $workers >"found$workers.txt" 2>said || fail "the example with '$workers': $(cat said)"
