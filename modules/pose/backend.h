@@ -25,6 +25,7 @@ struct cusPoseMatcher {
     PoseBlocks *blocks; /* [pose][level], those of highest contrast first */
     PoseBest *picks;    /* the matches of the last run */
     PoseBest seen;      /* the best of the guesses of the last run, within the limit or not */
+    int transformed;    /* poses that the last run has given to transforms, as often as it has; tests read it */
     cusPoseMatch *matches;
     int found;
     void *state; /* owned by the backend */

@@ -54,6 +54,7 @@ struct Group {
 struct State {
     unsigned lock, version, strips, next_part, groups, next_slice;
     int stop;            // 1: the search is cancelled
+    int given_up, left;  // poses: that bounds leave, and of these that screening leaves
     PoseBest best, seen; // seen: what was best before branch and bound
 };
 
@@ -76,6 +77,10 @@ struct Field {
     Group *groups;
     int most_slices;             // of a pose
     unsigned long long *guesses; // [pose]: order of costs, then the place
+    // [pose]: loads of memory that computing what bounds leave takes, about; a pose with more than the most is given up, to be
+    // transformed.
+    unsigned long long *loads, most_loads;
+    int *given_up; // such poses
     State *state;
     PosePicks picks;
     cusMatchMethod method;
@@ -83,6 +88,16 @@ struct Field {
     int pose_count, levels;
     PoseLevel level[POSE_LEVELS];
 };
+
+// ---- Poses that are given up ------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ bool isGivenUp(const Field &f, int pose) {
+    return __ldcg(&f.loads[pose]) > f.most_loads;
+}
+// Whether a pose is given up with these loads.
+__device__ __forceinline__ bool isTooMuch(const Field &f, int pose, unsigned long long loads) {
+    return atomicAdd(&f.loads[pose], loads) + loads > f.most_loads;
+}
 
 // ---- Block means ----------------------------------------------------------------------------------------------------
 
