@@ -90,6 +90,8 @@ cusStatus pose_host_search(cusPoseMatcher *matcher, const cusMat *frame, const P
 void pose_host_end(cusPoseMatcher *matcher);
 cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best,
                            cusStream stream);
+/* The best of all poses by transforms alone, as tests and measurements want it. */
+cusStatus pose_cuda_bestByTransforms(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *best, cusStream stream);
 /* Computes the values of `count` given positions of the frame that was searched last, 1..POSE_MOST_VALUES, grouped by pose: pose,
  * row and col are set, and the rest is filled. */
 enum { POSE_NEAR = 9, POSE_MOST_VALUES = POSE_NEAR * POSE_NEAR };

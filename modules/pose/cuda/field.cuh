@@ -54,8 +54,8 @@ struct Group {
 struct State {
     unsigned lock, version, strips, next_part, groups, next_slice;
     int stop;            // 1: the search is cancelled
-    int given_up, left;  // poses: that bounds leave, and of these that screening leaves
     PoseBest best, seen; // seen: what was best before branch and bound
+    int given_up, left;  // poses: that bounds leave, and of these that screening leaves
 };
 
 struct Field {
@@ -77,16 +77,16 @@ struct Field {
     Group *groups;
     int most_slices;             // of a pose
     unsigned long long *guesses; // [pose]: order of costs, then the place
-    // [pose]: loads of memory that computing what bounds leave takes, about; a pose with more than the most is given up, to be
-    // transformed.
-    unsigned long long *loads, most_loads;
-    int *given_up; // such poses
     State *state;
     PosePicks picks;
     cusMatchMethod method;
     double limit_cost;
     int pose_count, levels;
     PoseLevel level[POSE_LEVELS];
+    // [pose]: loads of memory that computing what bounds leave takes, about; a pose with more than the most is given up, to be
+    // transformed.
+    unsigned long long *loads, most_loads;
+    int *given_up; // such poses
 };
 
 // ---- Poses that are given up ------------------------------------------------------------------------------------------

@@ -214,7 +214,8 @@ cusStatus searchAll(const char *function, const Matcher &m, unsigned count, bool
         const dim3 grid(gridSide(divUp(divUp(static_cast<unsigned>(f.frame_cols), cells), 32u)),
                         gridSide(divUp(divUp(static_cast<unsigned>(f.frame_rows), cells), unsigned{WARPS})),
                         std::min(step, poses - first));
-        CUS_TRY(launch(function, boundKernel<DIFFERS>, grid, THREADS, 0, stream, f, static_cast<int>(first)));
+        CUS_TRY(launch(function, f.levels == 1 ? boundKernel<DIFFERS, true> : boundKernel<DIFFERS, false>, grid, THREADS, 0,
+                       stream, f, static_cast<int>(first)));
         CUS_TRY(launch(function, searchKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
         CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
         if (progress->callback) // which is asked while this waits
@@ -231,7 +232,7 @@ cusStatus transformLeft(const char *function, Matcher &m, int count, unsigned mu
     if (m.transforms->create(function, count)) {
         m.transformed += count;
         cusi_part(progress, 1, count);
-        return m.transforms->run(function, m.field, m.integrator, m.field.given_up, count, stream);
+        return m.transforms->run(function, m.field, m.integrator, true, m.field.given_up, count, stream);
     }
     m.field.most_loads = ~0ull;
     cusi_part(progress, 1, m.field.pose_count);
@@ -317,6 +318,31 @@ cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const P
     if (count == 0)
         matcher->seen = state.seen;
     return status;
+}
+
+cusStatus pose_cuda_bestByTransforms(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *best, cusStream stream) {
+    const char *const function = "cusPoseMatcherRun";
+    Matcher &m = matcherOf(matcher);
+    Field &f = m.field;
+    f.frame = static_cast<const unsigned char *>(frame->data);
+    f.frame_step = frame->step;
+    f.picks.count = 0;
+    CUSI_REQUIRE(m.transforms->areExact() && m.transforms->create(function, 0), CUS_ERROR_NO_MEMORY,
+                 "%s: no memory for transforms, or no cuFFT", function);
+    m.transforms->forget();
+    const unsigned poses = static_cast<unsigned>(f.pose_count);
+    CUSI_CUDA(function, cudaMemsetAsync(f.guesses, 0xff, poses * sizeof *f.guesses, stream)); // none: nothing is found yet
+    CUS_TRY(launch(function, trialKernel, 1, THREADS, 0, stream, f));
+    Field all = f; // of which all are given up
+    all.most_loads = 0;
+    CUSI_CUDA(function, cudaMemsetAsync(f.loads, 0xff, poses * sizeof *f.loads, stream));
+    CUSI_CUDA(function, cudaMemsetAsync(&f.state->given_up, 0, sizeof f.state->given_up, stream));
+    CUS_TRY(launch(function, givenUpKernel, divUp(poses, unsigned{THREADS}), THREADS, 0, stream, all));
+    CUS_TRY(m.transforms->run(function, f, m.integrator, false, f.given_up, f.pose_count, stream));
+    State state;
+    CUS_TRY(readState(function, f, &state, stream));
+    *best = state.best;
+    return CUS_OK;
 }
 
 cusStatus pose_cuda_values(cusPoseMatcher *matcher, const cusMat *, PoseBest *values, int count, cusStream stream) {

@@ -273,24 +273,24 @@ __device__ bool isLeft(const Field &f, const Lists &lists, int level, bool is_le
     return is_left;
 }
 
-// The cells of poses first_pose + blockIdx.z that blocks leave. A warp has 32 of a row.
-template<bool DIFFERS>
+// The cells of poses first_pose + blockIdx.z that blocks leave. A warp has 32 of a row. SINGLE: cells are positions, whose bounds take so
+// long that poses are given up here.
+template<bool DIFFERS, bool SINGLE>
 __global__ void __launch_bounds__(THREADS) boundKernel(const __grid_constant__ Field f, int first_pose) {
     const int pose = first_pose + static_cast<int>(blockIdx.z), cell = f.level[0].cell, lane = threadIdx.x % 32;
     const Lists &lists = f.lists[pose];
     const int rows = divUp(lists.rows, cell), cols = divUp(lists.cols, cell), words = divUp(cols, 32);
     for (int row = blockIdx.y * WARPS + threadIdx.x / 32; row < rows; row += gridDim.y * WARPS)
         for (int word = blockIdx.x; word < words; word += gridDim.x) {
-            if (f.levels == 1 && __any_sync(FULL_WARP, isGivenUp(f, pose))) // cells are positions: their bounds take long
+            if (SINGLE && __any_sync(FULL_WARP, isGivenUp(f, pose)))
                 return;
             const int col = 32 * word + lane;
             const bool is_left = isLeft<DIFFERS>(f, lists, 0, col < cols, CellMeans(f, row, col));
             const uint32_t mask = __ballot_sync(FULL_WARP, is_left);
-            if (lane == 0 && mask != 0) {
+            if (lane == 0 && mask != 0)
                 f.strips[atomicAdd(&f.state->strips, 1u)] = {pose, row, word, mask};
-                const unsigned long long each = f.levels > 1 ? 4ull * cell * cell * lists.count[1] : f.poses[pose].n;
-                atomicAdd(&f.loads[pose], each * __popc(mask));
-            }
+            if (SINGLE && lane == 0 && mask != 0)
+                (void)isTooMuch(f, pose, static_cast<unsigned long long>(__popc(mask)) * f.poses[pose].n);
         }
 }
 
@@ -380,7 +380,10 @@ __device__ inline void takePart(const Field &f, SearchShared &s) {
     for (unsigned i = 0; s.first < 0 && strips > 0 && (i = atomicAdd(&f.state->next_part, 1u)) / strips < parts;) {
         const unsigned first = i / strips * THREADS;
         s.strip = f.strips[i % strips];
-        if (first < __popc(s.strip.mask) * cell * cell && !isGivenUp(f, s.strip.pose))
+        const unsigned positions = __popc(s.strip.mask) * cell * cell;
+        const bool counts = first == 0 && f.levels > 1; // what the next level takes, once for all parts
+        if (first < positions && !(counts ? isTooMuch(f, s.strip.pose, 4ull * positions * f.lists[s.strip.pose].count[1])
+                                          : isGivenUp(f, s.strip.pose)))
             s.first = static_cast<int>(first);
     }
 }

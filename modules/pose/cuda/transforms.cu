@@ -264,7 +264,8 @@ Transforms::Transforms(const Field &field, double most_pixels)
                                                       : 2) {
     const double norms = 255.0 * 255.0 * std::sqrt(static_cast<double>(field.frame_rows) * field.frame_cols * most_pixels);
     error_ = (3 * CUFFT_UNITS * std::log2(static_cast<double>(points())) + 8) * 0x1p-53 * 3 * norms;
-    const size_t bytes = (2 * TEMPLATES + 2 * static_cast<size_t>(sums_)) * sizeof(double) * points();
+    const size_t planes = static_cast<size_t>(TEMPLATES + std::max(TEMPLATES, sums_) + sums_);
+    const size_t bytes = planes * sizeof(double) * points();
     batch_ = static_cast<int>(std::clamp<size_t>(BATCH_BYTES / bytes, 1, MAX_BATCH));
     screened_ = field.method == CUS_MATCH_CCOEFF_NORMED && !field.mask ? TEMPLATES * batch_ : 0;
 }
@@ -420,15 +421,15 @@ cusStatus Transforms::compute(const char *function, const Field &field, const in
     return CUS_OK;
 }
 
-cusStatus Transforms::run(const char *function, const Field &field, cusIntegrator *integrator, const int *poses, int count,
-                          cudaStream_t stream) {
+cusStatus Transforms::run(const char *function, const Field &field, cusIntegrator *integrator, bool screens,
+                          const int *poses, int count, cudaStream_t stream) {
     for (const Plan *plan : {&forward_, &inverse_, &screen_})
         if (plan->exists)
             POSE_CUFFT(function, cufftSetStream(plan->handle, stream));
     if (!has_frame_)
         CUS_TRY(transformFrame(function, field, stream));
     int done = 0, left = 0;
-    if (screen_.exists && count >= LEAST_SCREENED) {
+    if (screens && screen_.exists && count >= LEAST_SCREENED) {
         if (!has_squares_) {
             cusMat frame = CUS_MAT_INIT;
             CUS_TRY(cusMatWrap(&frame, frame_rows_, frame_cols_, CUS_8UC1, CUS_DEVICE,

@@ -33,9 +33,9 @@ class Transforms {
     bool create(const char *function, int count);
     // The next search is in another frame.
     void forget() { has_frame_ = has_squares_ = false; }
-    // Offers the best values of `count` poses, which are in device memory.
-    cusStatus run(const char *function, const Field &field, cusIntegrator *integrator, const int *poses, int count,
-                  cudaStream_t stream);
+    // Offers the best values of `count` poses, which are in device memory; only those that may be best, if it screens them.
+    cusStatus run(const char *function, const Field &field, cusIntegrator *integrator, bool screens, const int *poses,
+                  int count, cudaStream_t stream);
 
   private:
     static constexpr size_t MOST_POINTS = size_t{1} << 26;
