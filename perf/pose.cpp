@@ -3,6 +3,7 @@
 #include "harness/frames.hpp"
 
 #include "cusight/pose.h"
+#include "pose/backend.h"
 #include "reference/pose_scene.hpp"
 
 namespace {
@@ -74,6 +75,13 @@ void worst(const std::string &id, const reference::PoseScene &scene, double limi
         const Search search(scene, 361, CUS_MATCH_CCOEFF_NORMED, space, limit);
         row.note(note);
         row.measure([&](cusStream stream, int) { return cusPoseMatcherRun(search.matcher, &search.frame.mat, stream); });
+#ifdef CUSIGHT_HAVE_CUDA
+        if (space == CUS_DEVICE)
+            row.peer("brute force by transforms", [&](cusStream stream, int) {
+                PoseBest best;
+                return pose_cuda_bestByTransforms(search.matcher, &search.frame.mat, &best, stream);
+            });
+#endif
         row.report();
     });
 }

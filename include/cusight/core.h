@@ -262,9 +262,9 @@ typedef struct cusDeviceAllocator {
 } cusDeviceAllocator;
 
 /* From now on the library takes all device memory, in every thread, from `allocator`, which is copied; NULL: from CUDA
- * again. Each block returns to where it came from. Objects allocate memory only when they are created, so an object or
- * matrix keeps the allocator it was created with: the allocator must outlive them. Matrices and objects may be used in
- * any stream: they are allocated in the default stream, which is waited for, and given back there after a wait for the
+ * again. Each block returns to where it came from. Objects allocate memory only when they are created (a cusPoseMatcher
+ * also when it first transforms a pose), so an object or matrix keeps the allocator it was created with: the allocator
+ * must outlive them. Matrices and objects may be used in any stream: they are allocated in the default stream, which is waited for, and given back there after a wait for the
  * device. Calls without an object that need a workspace (cusIntegral, cusStereo...) allocate in their stream without
  * waiting; while that is being captured into a graph, CUDA's memory is used. Page-locked host memory, and the little
  * that CUDA and cuFFT keep for themselves, are not affected. Errors: NULL (one of the functions), NO_CUDA (a build

@@ -87,8 +87,8 @@ typedef struct cusPoseMatch {
 /* A template in all its poses, and the matches of the last frame. */
 typedef struct cusPoseMatcher cusPoseMatcher;
 
-/* Creates a matcher of a template for frames of rows x cols. Everything is allocated here, and each pose is resampled and
- * summed once. The template and the mask are not needed afterwards. A pose whose window does not fit into the frames, or without
+/* Creates a matcher of a template for frames of rows x cols. Everything but the memory of transforms is allocated here, and each pose is
+ * resampled and summed once. The template and the mask are not needed afterwards. A pose whose window does not fit into the frames, or without
  * pixels that count, has no positions.
  * templ: 8UC1; its memory decides where searches run. The mask is in the same. stream: in which a template in device memory is read;
  * the call waits for it.
@@ -96,7 +96,10 @@ typedef struct cusPoseMatcher cusPoseMatcher;
  * most 2^30 pixels; 65536 poses.
  * Memory: about 3 bytes for each pixel of the frame on the host, 6 on the device; 8 for each block of pixels of a pose; on the host 3 for
  * each pixel of the largest pose and thread, and when the first pose is transformed 64 for each pixel of the frame and thread, together
- * at most 1 GiB or those of one thread (none for frames of more than 2^26 pixels), on the device 4 or, with a mask, 8 for each pixel of the template and up to 26 MB.
+ * at most 1 GiB or those of one thread (none for frames of more than 2^26 pixels), on the device 4 or, with a mask, 8 for each pixel of the template and up to 26 MB,
+ * and from the first run that transforms a pose on about 1 GiB, or those of one pose if they are more, 64 for each pixel of the frame, and
+ * 24 for what all poses share, besides what cuFFT works with (none for frames of more than 2^26 pixels). Where that memory or cuFFT is
+ * missing, runs do without.
  * One call at a time may use a matcher (else BUSY); others are independent.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE (the mask), NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED (capture). */
 CUS_API cusStatus cusPoseMatcherCreate(cusPoseMatcher **matcher, const cusMat *templ, int rows, int cols,
@@ -122,9 +125,9 @@ CUS_API void cusPoseMatcherDestroy(cusPoseMatcher *matcher);
  * with a mask without the outer two pixels of the template. Without that mask larger poses take in ground and edge pixels,
  * and scales come out too small: by 0.01 to 0.02 for a part of 61 x 41 pixels.
  * Cost: a pass over the frame for its block means, then a search for each match wanted, whose time depends on the picture: a search
- * is short where the best match stands out. On the host, a pose that bounds do not finish soon is computed at all positions by
- * Fourier transforms, and known for further matches: at worst (nothing stands out: flat or periodic pictures, or a template that is not
- * there) a search takes 1.5 times as long as transforms of all poses. On the device every window may be computed.
+ * is short where the best match stands out. A pose that bounds do not finish soon is computed at all positions by
+ * Fourier transforms, and on the host known for further matches: at worst (nothing stands out: flat or periodic pictures, or a template
+ * that is not there) a search takes about 1.5 times as long as transforms of all poses. The device's are those of cuFFT.
  * Errors: NULL, TYPE, SIZE, SPACE, BUSY, CUDA, UNSUPPORTED (capture). After an error there are no matches. */
 CUS_API cusStatus cusPoseMatcherRun(cusPoseMatcher *matcher, const cusMat *frame, cusStream stream);
 

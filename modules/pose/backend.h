@@ -25,6 +25,7 @@ struct cusPoseMatcher {
     PoseBlocks *blocks; /* [pose][level], those of highest contrast first */
     PoseBest *picks;    /* the matches of the last run */
     PoseBest seen;      /* the best of the guesses of the last run, within the limit or not */
+    int transformed;    /* poses that the last run has given to transforms, as often as it has; tests read it */
     cusPoseMatch *matches;
     int found;
     void *state; /* owned by the backend */
@@ -89,6 +90,8 @@ cusStatus pose_host_search(cusPoseMatcher *matcher, const cusMat *frame, const P
 void pose_host_end(cusPoseMatcher *matcher);
 cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const PoseBest *picks, int count, PoseBest *best,
                            cusStream stream);
+/* The best of all poses by transforms alone, as tests and measurements want it. */
+cusStatus pose_cuda_bestByTransforms(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *best, cusStream stream);
 /* Computes the values of `count` given positions of the frame that was searched last, 1..POSE_MOST_VALUES, grouped by pose: pose,
  * row and col are set, and the rest is filled. */
 enum { POSE_NEAR = 9, POSE_MOST_VALUES = POSE_NEAR * POSE_NEAR };

@@ -303,6 +303,7 @@ struct RealCufft {
     decltype(&cufftExecR2C) r2c;
     decltype(&cufftExecC2R) c2r;
     decltype(&cufftExecD2Z) d2z;
+    decltype(&cufftExecZ2D) z2d;
 } real_cufft;
 int simulated_plans = 0;
 int simulated_library;
@@ -364,6 +365,9 @@ cufftResult c2r(cufftHandle plan, cufftComplex *in, cufftReal *out) {
 cufftResult d2z(cufftHandle plan, cufftDoubleReal *in, cufftDoubleComplex *out) {
     return fft("cufftExecD2Z", [=] { return real_cufft.d2z(plan, in, out); });
 }
+cufftResult z2d(cufftHandle plan, cufftDoubleComplex *in, cufftDoubleReal *out) {
+    return fft("cufftExecZ2D", [=] { return real_cufft.z2d(plan, in, out); });
+}
 
 struct Symbol {
     const char *name;
@@ -376,7 +380,7 @@ const Symbol symbols[] = {SYMBOL("cufftCreate", create, create),     SYMBOL("cuf
                           SYMBOL("cufftMakePlanMany64", many, many), SYMBOL("cufftSetAutoAllocation", automatic, automatic),
                           SYMBOL("cufftSetWorkArea", area, area),    SYMBOL("cufftSetStream", setStream, stream),
                           SYMBOL("cufftExecR2C", r2c, r2c),          SYMBOL("cufftExecC2R", c2r, c2r),
-                          SYMBOL("cufftExecD2Z", d2z, d2z)};
+                          SYMBOL("cufftExecD2Z", d2z, d2z),        SYMBOL("cufftExecZ2D", z2d, z2d)};
 
 } // namespace
 

@@ -127,6 +127,21 @@ TEST_P(FaultsOf, Pose) {
         t.value(matches[0].score);
         t.value(found + angles);
     });
+    // Noise in which a device's search comes to its transforms, which a new matcher has not made yet.
+    const Mat other = image(40, 44, CUS_8UC1, 3), noise = image(100, 120, CUS_8UC1, 4);
+    options = cusPoseDefaults();
+    options.angles = {0, 340, 20, nullptr, 0};
+    check("cusPoseMatcherRun by transforms", [&](Trial &t) {
+        support::Owned<cusPoseMatcherDestroy> fresh;
+        CUS_ASSERT_OK(cusPoseMatcherCreate(&fresh, &other.mat, 100, 120, &options, nullptr));
+        cusPoseMatch match = {};
+        int found = 0;
+        t.call([&] {
+            CUS_TRY(cusPoseMatcherRun(fresh, &noise.mat, nullptr));
+            return cusPoseMatcherNearest(fresh, &match, &found);
+        });
+        t.value(match.score);
+    });
     checkOutput("cusPoseMatcherTemplate",
                 [&](cusMat *pose) { return cusPoseMatcherTemplate(matcher, 1, 0, pose, nullptr); });
 }

@@ -21,7 +21,8 @@ typedef struct Search {
     CusiProgress *progress;
     int version; /* counts changes of best */
     PoseBest best;
-    double work;   /* estimated time */
+    double work; /* estimated time */
+    int transformed;
     double credit; /* what bounds have saved, less what they have wasted on poses that were transformed after all */
 } Search;
 
@@ -280,6 +281,10 @@ static void transform(Search *s, int pose) {
         searchRows(s, pose, 0, cellRows(s->m, pose), INFINITY);
     else if (known->pose >= 0)
         offer(s, known);
+    if (known->n > 0) {
+#pragma omp atomic
+        s->transformed += 1;
+    }
 }
 
 /* What bounds have left. */
@@ -358,6 +363,7 @@ cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBes
             pose_fillPlane(&m->level[l], &host->planes[l], frame, host->sums, host->threads);
     if (count == 0) {
         host->work = 0;
+        m->transformed = 0;
         memset(host->known, 0, (size_t)pose_count(m) * sizeof *host->known);
     }
     Search s = {.m = m,
@@ -370,6 +376,7 @@ cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBes
     if (count == 0)
         m->seen = seen;
     host->work += s.work;
+    m->transformed += s.transformed;
     *best = s.best; /* of a cancelled search, the best so far */
     return cusi_proceed(s.progress);
 }

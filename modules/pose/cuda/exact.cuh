@@ -146,7 +146,7 @@ struct ExactShared {
     Sums sums;
     unsigned slot;
     int count, first, left; // of the slice; slices of the group after it
-    bool is_done;
+    bool is_done, is_worse; // two, since other threads read the first while thread 0 writes the second
 };
 
 // The value of one position, by a block; valid in thread 0.
@@ -219,14 +219,16 @@ __global__ void __launch_bounds__(THREADS, 3) exactKernel(const __grid_constant_
             continue;
         if (threadIdx.x < count)
             s.at[threadIdx.x] = group.at[threadIdx.x];
+        if (threadIdx.x == 0)
+            s.is_worse = false;
         if (DIFFERS && threadIdx.x == 0 && s.first > 0) { // worse than the best already, by what is known
             const PoseBest best = loadBest(&state);
-            s.is_done = best.pose >= 0;
+            s.is_worse = best.pose >= 0;
             for (int i = 0; i < count; ++i)
-                s.is_done &= __ldcg(&group.sums[i][0]) * best.n > best.ssd * static_cast<uint64_t>(p.n);
+                s.is_worse &= __ldcg(&group.sums[i][0]) * best.n > best.ssd * static_cast<uint64_t>(p.n);
         }
         __syncthreads();
-        if (!s.is_done) {
+        if (!s.is_worse) {
             addSlice<DIFFERS, TOGETHER>(f, p, s.first, s.at, count, s.sums);
             __syncthreads();
             const int i = threadIdx.x / 3, k = threadIdx.x % 3;

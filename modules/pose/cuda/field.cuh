@@ -55,6 +55,7 @@ struct State {
     unsigned lock, version, strips, next_part, groups, next_slice;
     int stop;            // 1: the search is cancelled
     PoseBest best, seen; // seen: what was best before branch and bound
+    int given_up, left;  // poses: that bounds leave, and of these that screening leaves
 };
 
 struct Field {
@@ -82,7 +83,21 @@ struct Field {
     double limit_cost;
     int pose_count, levels;
     PoseLevel level[POSE_LEVELS];
+    // [pose]: loads of memory that computing what bounds leave takes, about; a pose with more than the most is given up, to be
+    // transformed.
+    unsigned long long *loads, most_loads;
+    int *given_up; // such poses
 };
+
+// ---- Poses that are given up ------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ bool isGivenUp(const Field &f, int pose) {
+    return __ldcg(&f.loads[pose]) > f.most_loads;
+}
+// Whether a pose is given up with these loads.
+__device__ __forceinline__ bool isTooMuch(const Field &f, int pose, unsigned long long loads) {
+    return atomicAdd(&f.loads[pose], loads) + loads > f.most_loads;
+}
 
 // ---- Block means ----------------------------------------------------------------------------------------------------
 

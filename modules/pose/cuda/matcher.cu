@@ -1,5 +1,6 @@
 // pose on the GPU: the object, and the launches of a search.
 #include "pose/cuda/search.cuh"
+#include "pose/cuda/transforms.cuh"
 
 #include "device.h"
 #include "pose/backend.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <new>
 
 using namespace cusi;
@@ -17,14 +19,18 @@ using namespace cusi::pose;
 namespace {
 
 constexpr size_t MIN_STRIPS = 1 << 20;
+constexpr double BOUND_SHARE = 0.25;                // of a pose's transforms, which bounds may take
+constexpr unsigned long long LEAST_LOADS = 1 << 20; // that bounds may take always: plans and launches take longer
 
 struct Matcher {
     cusIntegrator *integrator = nullptr;
     cusMat table = CUS_MAT_INIT;
     Field field = {};
     PoseBest *picks = nullptr, *values = nullptr;
+    std::unique_ptr<Transforms> transforms;
+    int transformed = 0; // poses in this frame
     size_t strips_of_pose = 1, strips = 0;
-    void *memory[16] = {}; // everything allocated
+    void *memory[20] = {}; // everything allocated
     int allocations = 0;
 };
 
@@ -148,6 +154,8 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     CUS_TRY(uploadBlocks(function, m, host));
     CUS_TRY(allocate(function, m, f.chunk_count, &f.tests));
     CUS_TRY(allocate(function, m, poses, &f.guesses));
+    CUS_TRY(allocate(function, m, poses, &f.loads));
+    CUS_TRY(allocate(function, m, poses, &f.given_up));
     CUS_TRY(allocate(function, m, 1, &f.state));
     CUSI_CUDA(function, cudaMemset(f.state, 0, sizeof *f.state)); // its padding is copied to the host too
     CUS_TRY(allocate(function, m, MAX_GROUPS, &f.groups));
@@ -158,6 +166,15 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     CUS_TRY(allocate(function, m, static_cast<size_t>(host.options.max_matches), &m.picks));
     CUS_TRY(allocate(function, m, POSE_MOST_VALUES, &m.values));
     f.picks.at = m.picks;
+    double most_pixels = 0;
+    for (size_t i = 0; i < poses; ++i)
+        most_pixels = std::max(most_pixels, static_cast<double>(host.poses[i].n));
+    m.transforms.reset(new (std::nothrow) Transforms(f, most_pixels));
+    CUSI_REQUIRE(m.transforms, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    if (m.transforms->areExact())
+        f.most_loads = std::max(LEAST_LOADS, static_cast<unsigned long long>(BOUND_SHARE * m.transforms->loadsOfPose()));
+    else
+        f.most_loads = ~0ull;
     m.strips = std::min(std::max(MIN_STRIPS, m.strips_of_pose), m.strips_of_pose * poses);
     return allocate(function, m, m.strips, &f.strips);
 }
@@ -177,8 +194,53 @@ cusStatus fillPlanes(const char *function, Matcher &m, const cusMat &frame, cuda
     return launch(function, planeKernel, grid, dim3(PLANE_COLS, PLANE_ROWS), 0, stream, f);
 }
 
+cusStatus readState(const char *function, const Field &f, State *state, cudaStream_t stream) {
+    CUSI_CUDA(function, cudaMemcpyAsync(state, f.state, sizeof *state, cudaMemcpyDeviceToHost, stream));
+    CUSI_CUDA(function, cudaStreamSynchronize(stream));
+    return CUS_OK;
+}
+
+// All poses by bounds, from the best value so far, which is the best that was tried if it `is_first`.
 template<bool DIFFERS>
-cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) {
+cusStatus searchAll(const char *function, const Matcher &m, unsigned count, bool is_first, cudaStream_t stream) {
+    const Field &f = m.field;
+    const unsigned poses = static_cast<unsigned>(f.pose_count);
+    const unsigned step = gridSide(m.strips / m.strips_of_pose), cells = static_cast<unsigned>(f.level[0].cell);
+    CusiProgress *const progress = cusi_progress();
+    CUSI_CUDA(function, cudaMemsetAsync(f.loads, 0, poses * sizeof *f.loads, stream));
+    for (unsigned first = 0; first < poses; first += step) {
+        CUS_TRY(launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f,
+                       is_first && first == 0));
+        const dim3 grid(gridSide(divUp(divUp(static_cast<unsigned>(f.frame_cols), cells), 32u)),
+                        gridSide(divUp(divUp(static_cast<unsigned>(f.frame_rows), cells), unsigned{WARPS})),
+                        std::min(step, poses - first));
+        CUS_TRY(launch(function, f.levels == 1 ? boundKernel<DIFFERS, true> : boundKernel<DIFFERS, false>, grid, THREADS, 0,
+                       stream, f, static_cast<int>(first)));
+        CUS_TRY(launch(function, searchKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
+        CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
+        if (progress->callback) // which is asked while this waits
+            CUS_TRY(cusi_deviceWait(function, stream, &f.state->stop));
+        cusi_step(progress, std::min(step, poses - first));
+    }
+    return CUS_OK;
+}
+
+// What bounds have given up, of which there are `count`. Without memory or cuFFT bounds have to do, in this search and later ones.
+template<bool DIFFERS>
+cusStatus transformLeft(const char *function, Matcher &m, int count, unsigned multiprocessors, cudaStream_t stream) {
+    CusiProgress *const progress = cusi_progress();
+    if (m.transforms->create(function, count)) {
+        m.transformed += count;
+        cusi_part(progress, 1, count);
+        return m.transforms->run(function, m.field, m.integrator, true, m.field.given_up, count, stream);
+    }
+    m.field.most_loads = ~0ull;
+    cusi_part(progress, 1, m.field.pose_count);
+    return searchAll<DIFFERS>(function, m, multiprocessors, false, stream);
+}
+
+template<bool DIFFERS>
+cusStatus findBest(const char *function, Matcher &m, State *state, cudaStream_t stream) {
     const Field &f = m.field;
     int multiprocessors = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
@@ -194,23 +256,14 @@ cusStatus findBest(const char *function, const Matcher &m, cudaStream_t stream) 
         CUS_TRY(launch(function, climbKernel<DIFFERS>, 1, THREADS, 0, stream, f));
         CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
     }
-    const unsigned step = gridSide(m.strips / m.strips_of_pose), cells = static_cast<unsigned>(f.level[0].cell);
-    CusiProgress *const progress = cusi_progress();
-    cusi_part(progress, 1, poses);
-    for (unsigned first = 0; first < poses; first += step) {
-        CUS_TRY(
-            launch(function, testKernel, divUp(f.chunk_count + 1, unsigned{THREADS}), THREADS, 0, stream, f, first == 0));
-        const dim3 grid(gridSide(divUp(divUp(static_cast<unsigned>(f.frame_cols), cells), 32u)),
-                        gridSide(divUp(divUp(static_cast<unsigned>(f.frame_rows), cells), unsigned{WARPS})),
-                        std::min(step, poses - first));
-        CUS_TRY(launch(function, boundKernel<DIFFERS>, grid, THREADS, 0, stream, f, static_cast<int>(first)));
-        CUS_TRY(launch(function, searchKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
-        CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
-        if (progress->callback) // which is asked while this waits
-            CUS_TRY(cusi_deviceWait(function, stream, &f.state->stop));
-        cusi_step(progress, std::min(step, poses - first));
-    }
-    return CUS_OK;
+    cusi_part(cusi_progress(), 0.5, poses);
+    CUS_TRY(searchAll<DIFFERS>(function, m, count, true, stream));
+    CUS_TRY(launch(function, givenUpKernel, divUp(poses, unsigned{THREADS}), THREADS, 0, stream, f));
+    CUS_TRY(readState(function, f, state, stream));
+    if (state->given_up == 0)
+        return CUS_OK;
+    CUS_TRY(transformLeft<DIFFERS>(function, m, state->given_up, count, stream));
+    return readState(function, f, state, stream);
 }
 
 Matcher &matcherOf(const cusPoseMatcher *matcher) {
@@ -245,22 +298,51 @@ cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const P
     f.frame = static_cast<const unsigned char *>(frame->data);
     f.frame_step = frame->step;
     f.picks.count = count;
-    if (count == 0)
+    if (count == 0) {
+        m.transforms->forget();
+        m.transformed = 0;
         CUS_TRY(fillPlanes(function, m, *frame, stream));
-    else
+    } else {
         CUSI_CUDA(function,
                   cudaMemcpyAsync(m.picks + count - 1, picks + count - 1, sizeof *picks, cudaMemcpyHostToDevice, stream));
-    const cusStatus status =
-        f.method == CUS_MATCH_SQDIFF ? findBest<true>(function, m, stream) : findBest<false>(function, m, stream);
-    if (status != CUS_OK && status != CUS_ERROR_CANCELLED)
-        return status;
+    }
     State state;
-    CUSI_CUDA(function, cudaMemcpyAsync(&state, f.state, sizeof state, cudaMemcpyDeviceToHost, stream));
-    CUSI_CUDA(function, cudaStreamSynchronize(stream));
+    const cusStatus status = f.method == CUS_MATCH_SQDIFF ? findBest<true>(function, m, &state, stream)
+                                                          : findBest<false>(function, m, &state, stream);
+    if (status == CUS_ERROR_CANCELLED)
+        CUS_TRY(readState(function, f, &state, stream));
+    else if (status != CUS_OK)
+        return status;
     *best = state.best;
+    matcher->transformed = m.transformed;
     if (count == 0)
         matcher->seen = state.seen;
     return status;
+}
+
+cusStatus pose_cuda_bestByTransforms(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *best, cusStream stream) {
+    const char *const function = "cusPoseMatcherRun";
+    Matcher &m = matcherOf(matcher);
+    Field &f = m.field;
+    f.frame = static_cast<const unsigned char *>(frame->data);
+    f.frame_step = frame->step;
+    f.picks.count = 0;
+    CUSI_REQUIRE(m.transforms->areExact() && m.transforms->create(function, 0), CUS_ERROR_NO_MEMORY,
+                 "%s: no memory for transforms, or no cuFFT", function);
+    m.transforms->forget();
+    const unsigned poses = static_cast<unsigned>(f.pose_count);
+    CUSI_CUDA(function, cudaMemsetAsync(f.guesses, 0xff, poses * sizeof *f.guesses, stream)); // none: nothing is found yet
+    CUS_TRY(launch(function, trialKernel, 1, THREADS, 0, stream, f));
+    Field all = f; // of which all are given up
+    all.most_loads = 0;
+    CUSI_CUDA(function, cudaMemsetAsync(f.loads, 0xff, poses * sizeof *f.loads, stream));
+    CUSI_CUDA(function, cudaMemsetAsync(&f.state->given_up, 0, sizeof f.state->given_up, stream));
+    CUS_TRY(launch(function, givenUpKernel, divUp(poses, unsigned{THREADS}), THREADS, 0, stream, all));
+    CUS_TRY(m.transforms->run(function, f, m.integrator, false, f.given_up, f.pose_count, stream));
+    State state;
+    CUS_TRY(readState(function, f, &state, stream));
+    *best = state.best;
+    return CUS_OK;
 }
 
 cusStatus pose_cuda_values(cusPoseMatcher *matcher, const cusMat *, PoseBest *values, int count, cusStream stream) {

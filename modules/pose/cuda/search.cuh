@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(THREADS) climbKernel(const __grid_constant__ F
 __global__ void __launch_bounds__(THREADS) testKernel(const __grid_constant__ Field f, bool is_first) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i == 0 && is_first)
-        f.state->seen = f.state->best;
+        f.state->seen = f.state->best, f.state->given_up = 0;
     if (i == 0)
         f.state->strips = f.state->next_part = f.state->groups = f.state->next_slice = 0;
     if (i >= f.chunk_count || f.chunks[i].count == 0)
@@ -273,19 +273,24 @@ __device__ bool isLeft(const Field &f, const Lists &lists, int level, bool is_le
     return is_left;
 }
 
-// The cells of poses first_pose + blockIdx.z that blocks leave. A warp has 32 of a row.
-template<bool DIFFERS>
+// The cells of poses first_pose + blockIdx.z that blocks leave. A warp has 32 of a row. SINGLE: cells are positions, whose bounds take so
+// long that poses are given up here.
+template<bool DIFFERS, bool SINGLE>
 __global__ void __launch_bounds__(THREADS) boundKernel(const __grid_constant__ Field f, int first_pose) {
     const int pose = first_pose + static_cast<int>(blockIdx.z), cell = f.level[0].cell, lane = threadIdx.x % 32;
     const Lists &lists = f.lists[pose];
     const int rows = divUp(lists.rows, cell), cols = divUp(lists.cols, cell), words = divUp(cols, 32);
     for (int row = blockIdx.y * WARPS + threadIdx.x / 32; row < rows; row += gridDim.y * WARPS)
         for (int word = blockIdx.x; word < words; word += gridDim.x) {
+            if (SINGLE && __any_sync(FULL_WARP, isGivenUp(f, pose)))
+                return;
             const int col = 32 * word + lane;
             const bool is_left = isLeft<DIFFERS>(f, lists, 0, col < cols, CellMeans(f, row, col));
             const uint32_t mask = __ballot_sync(FULL_WARP, is_left);
             if (lane == 0 && mask != 0)
                 f.strips[atomicAdd(&f.state->strips, 1u)] = {pose, row, word, mask};
+            if (SINGLE && lane == 0 && mask != 0)
+                (void)isTooMuch(f, pose, static_cast<unsigned long long>(__popc(mask)) * f.poses[pose].n);
         }
 }
 
@@ -344,8 +349,11 @@ __device__ void searchPositions(const Field &f, const Lists &lists, SearchShared
     if (is_left && isCandidate(f, s.best, pose, at))
         s.left_at[atomicAdd(&s.left, 1)] = at;
     __syncthreads();
-    if (f.levels == 1)
+    if (f.levels == 1) // boundKernel() has counted these
         return listGroups<DIFFERS>(f, pose, s.left_at, s.left, s.exact);
+    if (threadIdx.x == 0 && s.left > 0 && isTooMuch(f, pose, s.left * 4ull * lists.count[2]))
+        s.left = 0;
+    __syncthreads();
     if (s.left >= 32) { // neighbors, whose loads coalesce
         const Place own = s.left_at[min(static_cast<int>(threadIdx.x), s.left - 1)];
         if (isLeft<DIFFERS>(f, lists, 2, threadIdx.x < s.left, PositionMeans(f, 2, own.row, own.col)))
@@ -355,6 +363,9 @@ __device__ void searchPositions(const Field &f, const Lists &lists, SearchShared
             if (isLeftByWarp<DIFFERS>(f, lists, 2, s.left_at[i]) && threadIdx.x % 32 == 0)
                 s.last_at[atomicAdd(&s.last, 1)] = s.left_at[i];
     }
+    __syncthreads();
+    if (threadIdx.x == 0 && s.last > 0 && isTooMuch(f, pose, s.last * static_cast<unsigned long long>(f.poses[pose].n)))
+        s.last = 0;
     __syncthreads();
     listGroups<DIFFERS>(f, pose, s.last_at, s.last, s.exact);
 }
@@ -369,7 +380,10 @@ __device__ inline void takePart(const Field &f, SearchShared &s) {
     for (unsigned i = 0; s.first < 0 && strips > 0 && (i = atomicAdd(&f.state->next_part, 1u)) / strips < parts;) {
         const unsigned first = i / strips * THREADS;
         s.strip = f.strips[i % strips];
-        if (first < __popc(s.strip.mask) * cell * cell)
+        const unsigned positions = __popc(s.strip.mask) * cell * cell;
+        const bool counts = first == 0 && f.levels > 1; // what the next level takes, once for all parts
+        if (first < positions && !(counts ? isTooMuch(f, s.strip.pose, 4ull * positions * f.lists[s.strip.pose].count[1])
+                                          : isGivenUp(f, s.strip.pose)))
             s.first = static_cast<int>(first);
     }
 }
@@ -389,6 +403,13 @@ __global__ void __launch_bounds__(THREADS, 3) searchKernel(const __grid_constant
             return;
         searchPositions<DIFFERS>(f, f.lists[s.strip.pose], s);
     }
+}
+
+// Lists the poses that are given up.
+__global__ void __launch_bounds__(THREADS) givenUpKernel(const __grid_constant__ Field f) {
+    const int pose = static_cast<int>(blockIdx.x * THREADS + threadIdx.x);
+    if (pose < f.pose_count && isGivenUp(f, pose))
+        f.given_up[atomicAdd(&f.state->given_up, 1)] = pose;
 }
 
 // ---- Values of given positions, for refinement ----------------------------------------------------------------------

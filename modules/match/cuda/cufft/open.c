@@ -35,7 +35,8 @@ const char *match_cufftProblem(void);
     X(cufftSetStream, (cufftHandle plan, cudaStream_t stream), (plan, stream))                                             \
     X(cufftExecR2C, (cufftHandle plan, cufftReal * in, cufftComplex * out), (plan, in, out))                               \
     X(cufftExecC2R, (cufftHandle plan, cufftComplex * in, cufftReal * out), (plan, in, out))                               \
-    X(cufftExecD2Z, (cufftHandle plan, cufftDoubleReal * in, cufftDoubleComplex * out), (plan, in, out))
+    X(cufftExecD2Z, (cufftHandle plan, cufftDoubleReal * in, cufftDoubleComplex * out), (plan, in, out))                   \
+    X(cufftExecZ2D, (cufftHandle plan, cufftDoubleComplex * in, cufftDoubleReal * out), (plan, in, out))
 
 typedef struct Cufft {
 #define MEMBER(name, parameters, arguments) cufftResult(*name) parameters;

@@ -1,0 +1,77 @@
+// All positions of a pose at once, by cuFFT in double. docs/internals/pose.md has why the sums are exact.
+#ifndef CUSI_POSE_TRANSFORMS_CUH
+#define CUSI_POSE_TRANSFORMS_CUH
+
+#include "pose/cuda/field.cuh"
+
+#include "cusight/integral.h"
+
+#include <cufft.h>
+
+#include <cstddef>
+
+namespace cusi::pose {
+
+// Parts of a pose's window from top to bottom, and the columns in which all of a part counts.
+constexpr int PARTS = 4;
+struct Inside {
+    int first[PARTS], last[PARTS];
+};
+
+class Transforms {
+  public:
+    Transforms(const Field &field, double most_pixels);
+    ~Transforms();
+    Transforms(const Transforms &) = delete;
+    Transforms &operator=(const Transforms &) = delete;
+
+    // Whether rounding surely stays below one half, and the memory is not too much.
+    bool areExact() const { return error_ < 0.25 && points() <= MOST_POINTS; }
+    // What a pose takes, in loads of the search (Field::loads).
+    double loadsOfPose() const;
+    // Allocates what is needed for so many poses, unless it is there. False if that fails, for want of memory or of cuFFT.
+    bool create(const char *function, int count);
+    // The next search is in another frame.
+    void forget() { has_frame_ = has_squares_ = false; }
+    // Offers the best values of `count` poses, which are in device memory; only those that may be best, if it screens them.
+    cusStatus run(const char *function, const Field &field, cusIntegrator *integrator, bool screens, const int *poses,
+                  int count, cudaStream_t stream);
+
+  private:
+    static constexpr size_t MOST_POINTS = size_t{1} << 26;
+
+    struct Plan {
+        cufftHandle handle = 0;
+        bool exists = false;
+    };
+    size_t points() const { return static_cast<size_t>(rows_) * cols_; }
+    size_t spectrum() const { return static_cast<size_t>(rows_) * (cols_ / 2 + 1); }
+    bool makePlan(Plan &plan, cufftType type, int planes);
+    bool createScreening(const char *function);
+    template<class T>
+    bool allocate(const char *function, T **memory, size_t count);
+    void release();
+    cusStatus transformFrame(const char *function, const Field &field, cudaStream_t stream);
+    cusStatus endBatch(const char *function, const Field &field, int count, cudaStream_t stream);
+    cusStatus screen(const char *function, const Field &field, const int *poses, int count, int *done, int *left,
+                     cudaStream_t stream);
+    cusStatus compute(const char *function, const Field &field, const int *poses, int count, cudaStream_t stream);
+
+    int frame_rows_, frame_cols_, poses_, rows_, cols_, sums_;
+    int batch_, screened_; // poses of a batch that are computed, or screened; 0: none are
+    double error_;         // of a sum, at most
+    bool is_created_ = false, has_frame_ = false, has_squares_ = false;
+    Plan forward_, inverse_, screen_; // screen_: the inverse of screened poses, of which forward_ has as many planes
+    size_t work_bytes_ = 0;
+    double *planes_ = nullptr;                                                       // of a batch: templates, then sums
+    cufftDoubleComplex *spectra_ = nullptr, *products_ = nullptr, *frame_ = nullptr; // frame_: of I^2, then of I or -2 I
+    char *work_ = nullptr;
+    cusMat squares_ = CUS_MAT_INIT; // integral image of I^2
+    Inside *inside_ = nullptr;      // of a batch
+    int *is_left_ = nullptr;        // of a batch: whether screening leaves a pose
+    int *left_ = nullptr;           // poses that it leaves
+};
+
+} // namespace cusi::pose
+
+#endif
