@@ -204,7 +204,7 @@ typedef struct CusiRowRun {
 #define CUSI_EVT3_BASE     0x80000000u
 #define CUSI_EVT3_POSITIVE 0x40000000u
 #define CUSI_EVT3_COLUMNS  0x3fffffffu
-enum { CUSI_EVT3_MOST_X = 2 * CUSI_EVT3_BEYOND }; /* vectors past it stay, so that no sum wraps */
+enum { CUSI_EVT3_MAX_X = 2 * CUSI_EVT3_BEYOND }; /* vectors past it stay, so that no sum wraps */
 
 CUSI_WORDS_INLINE uint32_t cusi_lesser(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -213,13 +213,13 @@ CUSI_WORDS_INLINE uint32_t cusi_evt3Base(uint32_t word) {
     return CUSI_EVT3_BASE | (cusi_evt3P(word) ? CUSI_EVT3_POSITIVE : 0) | cusi_evt3Place(word);
 }
 CUSI_WORDS_INLINE void cusi_passColumns(CusiRowRun *run, uint32_t columns) {
-    run->x += (run->x & CUSI_EVT3_COLUMNS) < CUSI_EVT3_MOST_X ? columns : 0;
+    run->x += (run->x & CUSI_EVT3_COLUMNS) < CUSI_EVT3_MAX_X ? columns : 0;
 }
 CUSI_WORDS_INLINE void cusi_appendRows(CusiRowRun *run, const CusiRowRun *next) {
     run->y = next->y != CUSI_UNSET ? next->y : run->y;
     run->x = next->x & CUSI_EVT3_BASE ? next->x
                                       : (run->x & ~CUSI_EVT3_COLUMNS) |
-                                            cusi_lesser((run->x & CUSI_EVT3_COLUMNS) + next->x, CUSI_EVT3_MOST_X + 11);
+                                            cusi_lesser((run->x & CUSI_EVT3_COLUMNS) + next->x, CUSI_EVT3_MAX_X + 11);
 }
 
 #endif

@@ -28,7 +28,7 @@ enum {
 };
 
 /* Of a chunk. */
-enum { CUSI_CHUNK_MOST_EVENTS = 65535, CUSI_CHUNK_MOST_BYTES = 1 << 20 };
+enum { CUSI_CHUNK_MAX_EVENTS = 65535, CUSI_CHUNK_MAX_BYTES = 1 << 20 };
 
 enum {
     CUSI_COLUMNS = 4,
@@ -58,7 +58,7 @@ CUSI_FRAMES_INLINE uint32_t cusi_frameHeader(uint32_t chunks) {
 CUSI_FRAMES_INLINE int cusi_isFrameEntry(uint32_t magic, uint32_t size, uint32_t events) {
     const int is_ecf = magic == CUSI_FRAME_ECF;
     const uint32_t least = is_ecf ? (uint32_t)CUSI_ECF_HEADER : (uint32_t)CUSI_COLUMNS_HEADER;
-    return size >= least && size <= CUSI_CHUNK_MOST_BYTES && events <= CUSI_CHUNK_MOST_EVENTS &&
+    return size >= least && size <= CUSI_CHUNK_MAX_BYTES && events <= CUSI_CHUNK_MAX_EVENTS &&
            events <= (is_ecf ? 3u : 10u) * size;
 }
 /* The bytes that a row of column `which` has. */

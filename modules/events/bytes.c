@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 3, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
+enum { BUFFERS = 3, MIN_BYTES = 4096, HOST_EVENTS = 65536 };
 
 struct EventsBytes {
     cusEventDecoder *decoder;
@@ -22,7 +22,7 @@ struct EventsBytes {
     cusMat bounds;                    /* page-locked: a batch and one more windows */
     uint64_t *gap;                    /* device: events_cuda_findGap */
     uint64_t last_events, last_bytes; /* of the last run: how many bytes are likely to fit */
-    int damaged;                      /* the decoder has failed; that is not the pipeline's failure */
+    int decoder_failed;               /* the decoder has failed; that is not the pipeline's failure */
 };
 
 /* ---- Create and destroy ------------------------------------------------------------------------------------------ */
@@ -111,8 +111,8 @@ static cusStatus pushOnHost(cusEventPipeline *s, const char *function, const uin
         bytes += done.used;
         size -= (size_t)done.used;
     } while (done.status == CUS_ERROR_CAPACITY);
-    b->damaged = done.status == CUS_ERROR_FORMAT;
-    return b->damaged ? cusEventDecoderCheck(b->decoder, NULL, NULL) : CUS_OK; /* again, for its message */
+    b->decoder_failed = done.status == CUS_ERROR_FORMAT;
+    return b->decoder_failed ? cusEventDecoderCheck(b->decoder, NULL, NULL) : CUS_OK; /* again, for its message */
 }
 
 /* ---- On the device ----------------------------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ static cusStatus checkGaps(cusEventPipeline *s, size_t first, int64_t newest, in
 }
 
 /* Makes frames of what a run has decoded behind the staged events. */
-static cusStatus take(cusEventPipeline *s, const cusEventDecoded *done) {
+static cusStatus stageDecoded(cusEventPipeline *s, const cusEventDecoded *done) {
     const size_t before = s->held;
     int failed = 0;
     int64_t after = 0;
@@ -185,7 +185,7 @@ static size_t likelyToFit(const cusEventPipeline *s, size_t left) {
     const struct EventsBytes *b = s->bytes;
     const uint64_t room = s->capacity + EVENTS_ROOM - s->held;
     const uint64_t bytes = b->last_events ? room * b->last_bytes / b->last_events / 8 * 7 : room;
-    const uint64_t likely = bytes > LEAST_BYTES ? bytes : LEAST_BYTES;
+    const uint64_t likely = bytes > MIN_BYTES ? bytes : MIN_BYTES;
     return likely < left ? (size_t)likely : left;
 }
 
@@ -207,20 +207,20 @@ static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) 
             return status;
         b->last_events = done->count;
         b->last_bytes = done->used;
-        CUS_TRY(take(s, done));
-        b->damaged = done->status == CUS_ERROR_FORMAT;
-        if (b->damaged)
+        CUS_TRY(stageDecoded(s, done));
+        b->decoder_failed = done->status == CUS_ERROR_FORMAT;
+        if (b->decoder_failed)
             return cusEventDecoderCheck(b->decoder, NULL, s->compute); /* again, for its message */
     }
     return CUS_OK;
 }
 
 /* Bytes of the caller that are not yet queued for upload. */
-typedef struct Rest {
+typedef struct PendingInput {
     const uint8_t *bytes;
     size_t size, piece;
     int pinned;
-} Rest;
+} PendingInput;
 
 /* Large pieces cost fewer waits; but nothing is uploaded while the last one of a push is decoded. */
 static size_t pieceOf(const struct EventsBytes *b, size_t size) {
@@ -229,31 +229,31 @@ static size_t pieceOf(const struct EventsBytes *b, size_t size) {
 }
 
 /* Queues the upload of the next bytes into buffer k, which is free; *size: how many. */
-static cusStatus upload(cusEventPipeline *s, Rest *rest, int k, size_t *size) {
+static cusStatus upload(cusEventPipeline *s, PendingInput *pending, int k, size_t *size) {
     struct EventsBytes *b = s->bytes;
-    *size = rest->size < rest->piece ? rest->size : rest->piece;
+    *size = pending->size < pending->piece ? pending->size : pending->piece;
     if (*size == 0)
         return CUS_OK;
-    if (!rest->pinned)
-        memcpy(b->pinned[k].data, rest->bytes, *size);
+    if (!pending->pinned)
+        memcpy(b->pinned[k].data, pending->bytes, *size);
     CUS_TRY(cusi_deviceCopy("cusEventPipelinePushBytes", b->device[k].data, *size,
-                            rest->pinned ? rest->bytes : b->pinned[k].data, *size, *size, 1, s->up));
-    rest->bytes += *size;
-    rest->size -= *size;
+                            pending->pinned ? pending->bytes : b->pinned[k].data, *size, *size, 1, s->up));
+    pending->bytes += *size;
+    pending->size -= *size;
     return cusStreamEventRecord(b->uploaded[k], s->up);
 }
 
 static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
     struct EventsBytes *b = s->bytes;
-    Rest rest = {bytes, size, pieceOf(b, size),
-                 CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
+    PendingInput pending = {bytes, size, pieceOf(b, size),
+                            CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
     size_t pieces[BUFFERS];
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)size);
     for (int k = 0; k < BUFFERS - 1; ++k)
-        CUS_TRY(upload(s, &rest, k, &pieces[k]));
+        CUS_TRY(upload(s, &pending, k, &pieces[k]));
     for (int k = 0, last = BUFFERS - 1; pieces[k] > 0; last = k, k = (k + 1) % BUFFERS) {
-        CUS_TRY(upload(s, &rest, last, &pieces[last]));
+        CUS_TRY(upload(s, &pending, last, &pieces[last]));
         CUS_TRY(cusStreamWaitEvent(s->compute, b->uploaded[k]));
         CUS_TRY(decode(s, b->device[k].data, pieces[k]));
         cusi_step(progress, (int64_t)pieces[k]);
@@ -268,14 +268,14 @@ static cusStatus pushBytes(cusEventPipeline *s, const void *bytes, size_t size) 
     CUSI_REQUIRE(bytes || !size, CUS_ERROR_NULL, "%s: bytes is NULL and size %zu", function, size);
     if (size == 0)
         return CUS_OK;
-    s->bytes->damaged = 0;
+    s->bytes->decoder_failed = 0;
     const cusStatus status = s->resident ? pushOnDevice(s, bytes, size) : pushOnHost(s, function, bytes, size);
     if (status == CUS_OK)
         return status;
     (void)cusi_renamed(function, status);
     if (s->resident) /* the caller's bytes are no longer read */
         (void)cusi_deviceFinish(function, s->up);
-    return s->bytes->damaged ? status : eventsRemember(s, status);
+    return s->bytes->decoder_failed ? status : eventsRemember(s, status);
 }
 
 cusStatus cusEventPipelinePushBytes(cusEventPipeline *pipeline, const void *bytes, size_t size) {

@@ -12,8 +12,8 @@
 
 enum {
     MOTION_WEIGHT_BITS = 15,
-    MOTION_MOST_NOISE = 8191, /* of a pixel */
-    MOTION_NOISE_BITS = 4     /* noise follows at the rate 1/16 */
+    MOTION_MAX_NOISE = 8191, /* of a pixel */
+    MOTION_NOISE_BITS = 4    /* noise follows at the rate 1/16 */
 };
 
 /* The detector's frames and options. */

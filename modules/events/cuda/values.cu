@@ -509,7 +509,7 @@ TileKernel tileValuesKernelFor(Kind kind) {
 }
 
 // Two strips of the largest pixel, EVENT_CUBE's.
-constexpr size_t LEAST_CUBE_BYTES = size_t{2 * STRIP} * 2 * EVENTS_MAX_CHANNELS * 4;
+constexpr size_t MIN_CUBE_BYTES = size_t{2 * STRIP} * 2 * EVENTS_MAX_CHANNELS * 4;
 
 } // namespace
 
@@ -524,9 +524,8 @@ cusStatus createValues(State *state) {
     for (const auto kernelFor : {tileValuesKernelFor<false>, tileValuesKernelFor<true>}) {
         for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID, EVENT_CUBE, MDES_DIFF,
                           OTHER_SURFACE, ORDERED_DIFF})
-            CUSI_CUDA(CREATE,
-                      cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(std::max(state->values_shared_bytes, LEAST_CUBE_BYTES))));
+            CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(std::max(state->values_shared_bytes, MIN_CUBE_BYTES))));
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(VOXEL_GRID), cudaFuncAttributePreferredSharedMemoryCarveout,
                                                tuning::VOXEL_CARVEOUT));
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(TIME_SURFACE), cudaFuncAttributePreferredSharedMemoryCarveout,

@@ -107,14 +107,14 @@ static inline void addNoise(const uint16_t *differences, uint64_t watched, uint3
     if (watched == UINT64_MAX) {
         for (size_t i = 0; i < LANES; ++i) {
             const uint16_t a = differences[i], b = differences[i + LANES];
-            sums[i] += (uint16_t)((a < MOTION_MOST_NOISE ? a : MOTION_MOST_NOISE) +
-                                  (b < MOTION_MOST_NOISE ? b : MOTION_MOST_NOISE));
+            sums[i] +=
+                (uint16_t)((a < MOTION_MAX_NOISE ? a : MOTION_MAX_NOISE) + (b < MOTION_MAX_NOISE ? b : MOTION_MAX_NOISE));
         }
         return;
     }
     for (; watched; watched &= watched - 1) {
         const uint16_t d = differences[__builtin_ctzll(watched)];
-        sums[0] += d < MOTION_MOST_NOISE ? d : MOTION_MOST_NOISE;
+        sums[0] += d < MOTION_MAX_NOISE ? d : MOTION_MAX_NOISE;
     }
 }
 

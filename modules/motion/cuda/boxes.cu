@@ -4,22 +4,22 @@
 namespace cusi::motion {
 namespace {
 
-constexpr int FINISHERS = 512;  // threads
-constexpr int MOST_BOXES = 256; // each of one thread
+constexpr int FINISHERS = 512; // threads
+constexpr int MAX_BOXES = 256; // each of one thread
 
 struct Shared {
-    MotionComponent boxes[MOST_BOXES];
-    cusMotionBox sorted[MOST_BOXES];
-    cusMotionTrack tracks[MOST_BOXES];
+    MotionComponent boxes[MAX_BOXES];
+    cusMotionBox sorted[MAX_BOXES];
+    cusMotionTrack tracks[MAX_BOXES];
     union {
-        uint32_t parents[MOST_BOXES];              // of parts, if they are few
+        uint32_t parents[MAX_BOXES];               // of parts, if they are few
         uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting many; then parents of boxes
     };
-    uint32_t listed[MOST_BOXES]; // the roots among few parts
-    uint16_t merged[MOST_BOXES];
-    int takers[MOST_BOXES]; // of boxes: the first of the tracks that want it
-    int decided;            // tracks
-    int roots;              // listed
+    uint32_t listed[MAX_BOXES]; // the roots among few parts
+    uint16_t merged[MAX_BOXES];
+    int takers[MAX_BOXES]; // of boxes: the first of the tracks that want it
+    int decided;           // tracks
+    int roots;             // listed
     uint32_t counts[LISTS];
     MotionCamera camera;
     cusMotionStatus status;
@@ -153,7 +153,7 @@ __device__ __noinline__ void sortComponents(const MotionComponent *components, u
 // The first `most` of the components in their order. Of few, every thread counts how many are before its own.
 __device__ void takeLargest(const MotionComponent *components, uint32_t count, uint32_t most, Shared &s) {
     const uint32_t i = threadIdx.x;
-    if (count > MOST_BOXES) {
+    if (count > MAX_BOXES) {
         sortComponents(components, count, s.order);
         if (i < most)
             s.boxes[i] = components[s.order[i]];
@@ -298,7 +298,7 @@ __global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const __grid_consta
     __syncthreads();
     if (!s.camera.active)
         return;
-    if (s.counts[PARTS] <= MOST_BOXES)
+    if (s.counts[PARTS] <= MAX_BOXES)
         joinParts<true>(d, s);
     else
         joinManyParts(d, s);

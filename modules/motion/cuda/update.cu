@@ -63,7 +63,7 @@ __device__ __forceinline__ uint32_t learn(const uint32_t (&luma)[4], const uint4
         const int32_t after = motionLearn(before, static_cast<int32_t>(byteOf(luma, i)), plan.weight, &difference);
         const bool is_watched = watched >> i & 1;
         moving |= static_cast<uint32_t>(is_watched && difference > plan.threshold) << i;
-        *noise += is_watched ? static_cast<unsigned>(min(difference, MOTION_MOST_NOISE)) : 0;
+        *noise += is_watched ? static_cast<unsigned>(min(difference, MOTION_MAX_NOISE)) : 0;
         learned[i / 2] |= static_cast<uint32_t>(after) << (i % 2 * 16);
         parts[i / 4] |= static_cast<uint32_t>(difference >> 8) << (i % 4 * 8);
     }
