@@ -1,4 +1,5 @@
-/* Argument checks, with which every entry point starts. A failed check has set the message. */
+/* Argument checks, with which every entry point starts. A failed check sets the message. The comments say what a check
+ * requires. */
 #ifndef CUSI_CHECK_H
 #define CUSI_CHECK_H
 
@@ -18,8 +19,7 @@ cusStatus cusi_checkSpace(const char *function, cusSpace space);
 /* The matrix is not NULL or empty and its fields are consistent. */
 cusStatus cusi_checkFields(const char *function, const char *argument, const cusMat *mat);
 
-/* The reserved fields of a struct that the caller fills, an array, are zero. owner: what stands before the field's name, as in
- * "options->". */
+/* The array `reserved` of a struct that the caller fills is zero. `owner` precedes the field's name, as in "options->". */
 #define cusi_checkReserved(function, owner, reserved) \
     cusi_checkZeros(function, owner, reserved, sizeof(reserved) / sizeof *(reserved))
 cusStatus cusi_checkZeros(const char *function, const char *owner, const uint64_t *reserved, size_t count);
@@ -74,7 +74,7 @@ static inline size_t cusi_rowBytes(const cusMat *mat) {
     return (size_t)mat->cols * cusTypeSize(mat->type);
 }
 
-/* No padding between rows. */
+/* Whether there is no padding between rows. */
 static inline int cusi_isContinuous(const cusMat *mat) {
     return mat->rows == 1 || mat->step == cusi_rowBytes(mat);
 }

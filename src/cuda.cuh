@@ -13,8 +13,8 @@
 
 namespace cusi {
 
-// CUS_OK, or the mapped status with the message "function: what: CUDA's message". Clears CUDA's last error, so it is not
-// reported twice.
+// Returns CUS_OK, or the mapped status with the message "function: what: CUDA's message". Clears CUDA's last error, so it
+// is not reported twice.
 cusStatus cudaStatus(cudaError_t error, const char *function, const char *what);
 
 #define CUSI_CUDA(function, call) CUS_TRY(cusi::cudaStatus((call), function, #call))
@@ -24,7 +24,7 @@ __host__ __device__ constexpr T divUp(T a, T b) {
     return (a + b - 1) / b;
 }
 
-// Multiprocessors of the current device: one attribute query, no synchronization.
+// Queries the current device's multiprocessors without synchronizing.
 inline cudaError_t multiprocessors(int *count) {
     int device = 0;
     cudaError_t error = cudaGetDevice(&device);
@@ -33,7 +33,7 @@ inline cudaError_t multiprocessors(int *count) {
     return error;
 }
 
-// Shared memory that a block may have on every GPU that the code is compiled for: in device code, for static_assert.
+// Shared memory that a block may use on every GPU with this architecture. For static_assert in device code.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 constexpr size_t SHARED_OF_BLOCK = 64 << 10;
 #else
@@ -55,8 +55,8 @@ cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid,
 
 #ifdef __CUDACC__
 
-// Whether the code that runs on a device of this version has startInOrder()'s instructions: that compiled for the latest version
-// which is not above it.
+// Whether the code that runs on a device of this version has startInOrder()'s instructions. That code was compiled for the
+// latest version that is not above the device's.
 constexpr bool startsInOrder(int major, int minor) {
     constexpr int compiled[] = {__CUDA_ARCH_LIST__}; // 750, 800, 900 and so on
     int latest = 0;
@@ -65,8 +65,8 @@ constexpr bool startsInOrder(int major, int minor) {
     return latest >= 900;
 }
 
-// The same for a kernel that begins with startInOrder(): on 9.0 and later its blocks may be scheduled while its predecessor
-// in the stream drains (programmatic dependent launch). Any other kernel would run too early: use launch().
+// Queues a kernel that begins with startInOrder(): on 9.0 and later its blocks may be scheduled while its predecessor in
+// the stream drains (programmatic dependent launch). Any other kernel would run too early: use launch().
 template<class... Parameters, class... Arguments>
 cusStatus launchOverlapped(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
                            cudaStream_t stream, Arguments &&...arguments) {
@@ -90,7 +90,7 @@ cusStatus launchOverlapped(const char *function, void (*kernel)(Parameters...), 
 
 #endif // __CUDACC__
 
-// Element (row y, byte 0) of a matrix.
+// Returns the start of row y of a matrix.
 template<class T>
 __host__ __device__ inline T *rowOf(T *data, size_t step, size_t y) {
     using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
@@ -107,7 +107,8 @@ inline bool isAligned(const cusMat &mat, size_t bytes) {
 
 #ifdef __CUDACC__
 
-// For kernels started by launchOverlapped(). CUDA 11.8 has the instructions but lacks CUDA 12's functions for them.
+// Lets the next kernel's blocks be scheduled, for launchOverlapped(). CUDA 11.8 has the instructions but lacks CUDA 12's
+// functions for them.
 __device__ inline void letNextKernelStart() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
@@ -119,11 +120,11 @@ __device__ inline void waitForEarlierWork() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// What cusi_deviceWait() sets.
+// Reads the flag that cusi_deviceWait() sets after a cancel.
 __device__ __forceinline__ bool isStopped(const int *stop) {
     return *static_cast<const volatile int *>(stop) != 0;
 }
-// The first line of most such kernels.
+// The first line of most kernels for launchOverlapped().
 __device__ inline void startInOrder() {
     letNextKernelStart();
     waitForEarlierWork();

@@ -8,13 +8,14 @@
 extern "C" {
 #endif
 
-/* Allocates from cusSetDeviceAllocator's allocator or else from CUDA: 256-byte aligned memory that every stream may use.
- * *data is NULL on failure. cusi_deviceFree accepts NULL, and waits until the device no longer uses the memory. */
+/* Allocates memory, aligned to 256 bytes, that every stream may use, from cusSetDeviceAllocator's allocator or else from
+ * CUDA. *data is NULL on failure. cusi_deviceFree accepts NULL and waits until the device no longer uses the memory. */
 cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data);
-/* With `step`: rows of `row_bytes`, *step apart. */
+/* Allocates rows of `row_bytes` bytes, *step apart. */
 cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step);
 void cusi_deviceFree(void *data);
-/* For work in `stream` alone. Neither call waits. Pass `function` NULL to free without a message on errors. */
+/* Allocates and frees memory for work in `stream` alone, without waiting. With `function` NULL, an error sets no
+ * message. */
 cusStatus cusi_deviceAllocateAsync(const char *function, size_t bytes, void **data, cusStream stream);
 cusStatus cusi_deviceFreeAsync(const char *function, void *data, cusStream stream);
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data);
@@ -27,15 +28,16 @@ cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, cons
 cusStatus cusi_deviceCopyWithin(const char *function, const cusMat *src, cusMat *dst, cusStream stream);
 cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream);
 
-/* Waits for the stream, whatever cusSetProgress says. */
+/* Waits for the stream without calling the callback of cusSetProgress. */
 cusStatus cusi_deviceFinish(const char *function, cusStream stream);
 
-/* Waits for the stream, and asks what cusSetProgress says (progress.h). After a cancel, *stop, in device memory, is 1 until the work
- * ends: kernels that read it (cusi::isStopped) return early. If `stop` is NULL, the work goes on and is not waited for. */
+/* Waits for the stream and calls the callback of cusSetProgress (progress.h). After a cancel sets *stop, in device memory,
+ * to 1 until the work ends: kernels that read it (cusi::isStopped) return early. If `stop` is NULL, the call does not wait
+ * for the work to end. */
 cusStatus cusi_deviceWait(const char *function, cusStream stream, int *stop);
 
-/* Before a copy to `to`, in host memory. That to pageable memory waits for the stream: if cusSetProgress has a callback, this does so
- * before, and asks. */
+/* Must precede a copy to `to`, in host memory. A copy to pageable memory waits for the stream; if cusSetProgress has a
+ * callback, this waits first, so that the callback is called. */
 cusStatus cusi_deviceWaitToDownload(const char *function, const void *to, cusStream stream);
 
 #ifdef __cplusplus

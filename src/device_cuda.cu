@@ -60,7 +60,7 @@ cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t r
                       "set to zero");
 }
 
-// Ends the stream's work. A copy from host memory needs no multiprocessor, all of which that work may fill.
+// Ends the stream's work by setting *stop. Uses a copy from host memory, since a kernel might find no free multiprocessor.
 static cusStatus stopWork(const char *function, cusStream stream, int *stop) {
     const int one = 1;
     cudaStream_t beside = nullptr;
@@ -72,7 +72,8 @@ static cusStatus stopWork(const char *function, cusStream stream, int *stop) {
     return cudaStatus(cudaMemset(stop, 0, sizeof *stop), function, "set to zero");
 }
 
-// Asks until `query` is something else than "not ready", or the call is cancelled. Without a callback, `wait`.
+// Calls the callback until `query` returns something other than "not ready" or the call is cancelled. Calls `wait` if there
+// is no callback.
 template<class Query, class Wait>
 static cusStatus waitAsking(const char *function, Query query, Wait wait) {
     using namespace std::chrono;
@@ -84,7 +85,7 @@ static cusStatus waitAsking(const char *function, Query query, Wait wait) {
         const cudaError_t error = query();
         if (error != cudaErrorNotReady)
             return cudaStatus(error, function, "queued work");
-        if (steady_clock::now() - begin > milliseconds(1)) // work that takes longer does not mind the delay
+        if (steady_clock::now() - begin > milliseconds(1)) // the delay does not matter for longer work
             std::this_thread::sleep_for(microseconds(50));
     }
     return cusi_proceed(progress);
@@ -186,7 +187,7 @@ cusStatus cusDeviceCount(int *count) {
     return CUS_OK;
 }
 
-// CUDA would only say "invalid device ordinal".
+// Checks the number of a device. CUDA would only say "invalid device ordinal".
 static cusStatus checkDevice(const char *function, int device) {
     int count = 0;
     CUS_TRY(cusDeviceCount(&count));

@@ -20,7 +20,7 @@ typedef struct Block {
 } Block;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; never held while an allocator runs */
-static cusDeviceAllocator given;                         /* without functions: use CUDA's memory */
+static cusDeviceAllocator given;                         /* no functions: memory comes from CUDA */
 static Block *blocks[BUCKETS];
 /* Zero until a program sets an allocator; until then nothing is locked or looked up. */
 static atomic_int is_given;
@@ -39,7 +39,7 @@ static void keep(Block *block) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Removes the block at this address from the table; NULL if it is CUDA's. */
+/* Removes and returns the block at this address; NULL if its memory is CUDA's. */
 static Block *takeOut(const void *data) {
     if (atomic_load_explicit(&block_count, memory_order_acquire) == 0)
         return NULL;
@@ -62,7 +62,7 @@ static void giveBack(Block *block, cusStream stream) {
     free(block);
 }
 
-/* The status of CUDA's own allocation. If memory runs out, the message says how much was requested. */
+/* Returns the status of CUDA's own allocation. If memory runs out, the message says how much was requested. */
 static cusStatus allocated(cudaError_t error, const char *function, const char *call, size_t bytes, void **data) {
     if (error == cudaSuccess)
         return CUS_OK;
@@ -73,7 +73,8 @@ static cusStatus allocated(cudaError_t error, const char *function, const char *
     return cusi_fail(status, "%s: no device memory for %zu bytes", function, bytes);
 }
 
-/* *data stays NULL if no allocator is given. With `wait`, every stream may use the memory, not only `stream`. */
+/* Allocates from the given allocator; leaves *data NULL if there is none. With `wait`, every stream may use the memory, not
+ * only `stream`. */
 static cusStatus allocateGiven(const char *function, size_t bytes, void **data, cusStream stream, int wait) {
     *data = NULL;
     if (!atomic_load_explicit(&is_given, memory_order_acquire))
@@ -126,14 +127,14 @@ cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
     return CUS_OK;
 }
 
-/* Exchanges the thread's capture mode. In relaxed mode it may allocate during a capture: an output that a captured call
- * creates is allocated at once and is not part of the graph. */
+/* Exchanges the thread's capture mode. In relaxed mode the thread may allocate during a capture: an output that a captured
+ * call creates is allocated at once and is not part of the graph. */
 static void exchangeCaptureMode(enum cudaStreamCaptureMode *mode) {
     if (cudaThreadExchangeStreamCaptureMode(mode) != cudaSuccess)
         (void)cudaGetLastError();
 }
 
-/* With `step`: in rows of `bytes`. */
+/* Allocates `rows` rows of `bytes` bytes, padded to *step unless `step` is NULL. */
 static cusStatus allocate(const char *function, size_t rows, size_t bytes, void **data, size_t *step) {
     const size_t padded = step ? (bytes + PITCH - 1) / PITCH * PITCH : bytes; /* CUDA's own choice */
     *data = NULL;

@@ -15,7 +15,7 @@ static const DLDataType TYPES[7] = {{kDLUInt, 8, 1}, {kDLInt, 8, 1},    {kDLUInt
 
 /* ---- To DLPack ------------------------------------------------------------------------------------------------------- */
 
-/* A tensor made here, with all that it points to. */
+/* A tensor made here, with everything it points to. */
 typedef struct Exported {
     DLManagedTensorVersioned tensor;
     int64_t shape[3], strides[3];
@@ -101,7 +101,7 @@ cusStatus cusMatToDlpack(cusMat *mat, cusDlpackAccess access, void (*release)(vo
 
 /* ---- From DLPack ----------------------------------------------------------------------------------------------------- */
 
-/* The depth of a tensor's elements, or -1. */
+/* Returns the depth of a tensor's elements, or -1. */
 static int depthOf(const DLDataType *type) {
     for (int depth = 0; depth < 7; ++depth)
         if (type->code == TYPES[depth].code && type->bits == TYPES[depth].bits && type->lanes == 1)
@@ -148,7 +148,7 @@ static cusStatus layoutOf(const DLTensor *tensor, cusMat *mat) {
     const int64_t channels = ndim == 3 ? tensor->shape[2] : 1;
     int64_t row_stride = cols * channels;
     if (tensor->strides) {
-        /* The distance of a dimension's elements means nothing if there is only one. */
+        /* The stride of a dimension of size 1 has no meaning. */
         const int64_t *strides = tensor->strides, column_stride = strides[ndim == 1 ? 0 : 1];
         CUSI_REQUIRE(channels == 1 || strides[2] == 1, CUS_ERROR_SIZE,
                      "cusMatFromDlpack: tensor has a stride of %lld between channels, expected 1", (long long)strides[2]);

@@ -1,10 +1,10 @@
-/* ECF, the compression of Metavision's HDF5 (prophesee-ai/hdf5_ecf). A chunk has the events field by field. Everything is little-endian
- * and unaligned.
+/* ECF, the compression of Metavision's HDF5 (prophesee-ai/hdf5_ecf). A chunk has the events field by field. Everything is
+ * little-endian and unaligned.
  *
  *   4 bytes   count << 2 | all packed << 1 | x and p packed
  *   8 bytes   the first time
- *   times     a byte d << 4 | n: d later, n times (15: the next two bytes are n). d = 15: n is a hexadecimal digit of a larger step, the
- *             lowest first; the step ends with the first byte that has another d
+ *   times     a byte d << 4 | n: d later, n times (15: the next two bytes are n). d = 15: n is a hexadecimal digit of a
+ *             larger step, the lowest first; the step ends with the first byte that has another d
  *   all packed: y << 12 | x << 1 | p, four in three words of 32 bits
  *   otherwise:
  *   y         words y << 5 | n: n times (31: the next word is n)
@@ -12,7 +12,7 @@
  *   x         not packed: words x << 5 | mask: x, and for each bit of the mask from the highest on x + 1 .. x + 5
  *   p         not packed: bytes p << 7 | n: n times (127: the next two bytes are n)
  *
- * The decoder is inline, so that each user's layout of events is known to the compiler. */
+ * The decoder is inline, so that the compiler knows each user's layout of events. */
 #ifndef CUSI_ECF_H
 #define CUSI_ECF_H
 
@@ -20,12 +20,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A chunk's header, and its flags. */
+/* The size of a chunk's header, and its flags. */
 enum { CUSI_ECF_HEADER = 12, CUSI_ECF_XP_PACKED = 1, CUSI_ECF_ALL_PACKED = 2 };
 
 #ifndef __CUDACC__
 
-/* Where a chunk's events go: the first element of each field, and the bytes from one to the next. p has one byte or two. */
+/* Where a chunk's events go: the first element of each field, and the bytes from one element to the next. p has one byte,
+ * or two if wide_p. */
 typedef struct CusiEcfOut {
     uint8_t *x, *y, *p, *t;
     size_t xy_step, p_step, t_step;
@@ -34,7 +35,7 @@ typedef struct CusiEcfOut {
 
 #define CUSI_ECF_INLINE static inline __attribute__((always_inline))
 
-/* What is left of a chunk. */
+/* The bytes of a chunk that are left. */
 typedef struct CusiEcfInput {
     const uint8_t *at, *end;
 } CusiEcfInput;
@@ -59,7 +60,8 @@ CUSI_ECF_INLINE void cusi_ecfPutP(const CusiEcfOut *out, size_t i, uint32_t p) {
         to[1] = 0;
 }
 
-/* A count that follows if the one in a run is `escape`. 0: the input ends, or it is more than `most`. */
+/* Reads the count that follows a run whose own count is `escape`. Returns 0 if the input ends or the count is above
+ * `most`. */
 CUSI_ECF_INLINE int cusi_ecfCount(CusiEcfInput *in, uint32_t escape, size_t most, uint32_t *count) {
     if (*count == escape) {
         if (cusi_ecfLeft(in) < 2)
@@ -70,7 +72,7 @@ CUSI_ECF_INLINE int cusi_ecfCount(CusiEcfInput *in, uint32_t escape, size_t most
     return *count <= most;
 }
 
-/* Adds the step whose digits follow. */
+/* Adds a step, whose digits follow, to *time. */
 CUSI_ECF_INLINE int cusi_ecfStep(CusiEcfInput *in, uint64_t *time) {
     uint64_t step = 0;
     for (int shift = 0; cusi_ecfLeft(in) && *in->at >> 4 == 15; shift += 4) {
@@ -102,7 +104,7 @@ CUSI_ECF_INLINE int cusi_ecfTimes(CusiEcfInput *in, uint64_t time, size_t count,
     return 1;
 }
 
-/* Values of 24 bits, the last four padded. */
+/* Decodes values of 24 bits, four at a time; the last four are padded. */
 CUSI_ECF_INLINE int cusi_ecfPacked(CusiEcfInput *in, size_t count, const CusiEcfOut *out) {
     for (size_t i = 0; i < count; i += 4, in->at += 12) {
         if (cusi_ecfLeft(in) < 12)
@@ -133,7 +135,7 @@ CUSI_ECF_INLINE int cusi_ecfRows(CusiEcfInput *in, size_t count, const CusiEcfOu
     return 1;
 }
 
-/* Values of 12 bits, the last four padded. */
+/* Decodes values of 12 bits, four at a time; the last four are padded. */
 CUSI_ECF_INLINE int cusi_ecfPackedXp(CusiEcfInput *in, size_t count, const CusiEcfOut *out) {
     for (size_t i = 0; i < count; i += 4, in->at += 6) {
         if (cusi_ecfLeft(in) < 6)
@@ -179,8 +181,8 @@ CUSI_ECF_INLINE int cusi_ecfPolarities(CusiEcfInput *in, size_t count, const Cus
     return 1;
 }
 
-/* Decodes the events of a chunk of at least CUSI_ECF_HEADER bytes, whose number is the first word >> 2. Whether it is well-formed;
- * otherwise the events are unspecified. */
+/* Decodes the events of a chunk of at least CUSI_ECF_HEADER bytes. Their number is its first word >> 2. Returns whether the
+ * chunk is well-formed; if not, the events are unspecified. */
 CUSI_ECF_INLINE int cusi_ecfDecode(const uint8_t *in, size_t size, const CusiEcfOut *out) {
     const uint32_t header = cusi_ecfNumber(in, 4);
     const size_t count = header >> 2;

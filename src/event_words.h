@@ -1,5 +1,6 @@
-/* The words of the raw formats of event cameras, for the host's decoders, the scans of recordings and the kernels: their fields, and what a
- * run of them does to a decoder's state. The upper 4 bits of a word are its type; DAT has records instead. */
+/* The words of the raw formats of event cameras, for the host's decoders, the scans of recordings and the kernels: their
+ * fields, and what consecutive words do to a decoder's state. The upper 4 bits of a word are its type; DAT has records
+ * instead. */
 #ifndef CUSI_EVENT_WORDS_H
 #define CUSI_EVENT_WORDS_H
 
@@ -11,8 +12,8 @@
 #define CUSI_WORDS_INLINE static inline
 #endif
 
-/* EVT 2.0, words of 32 bits, and EVT 2.1, words of 64 bits, whose upper half is laid out like a word of EVT 2.0 and whose lower
- * half has a bit for each of the 32 pixels from x on. Types past CUSI_EVT2_OTHERS carry no events. */
+/* EVT 2.0, words of 32 bits, and EVT 2.1, words of 64 bits, whose upper half is laid out like a word of EVT 2.0 and whose
+ * lower half has a bit for each of the 32 pixels from x on. Types past CUSI_EVT2_OTHERS carry no events. */
 enum { CUSI_EVT2_OFF = 0, CUSI_EVT2_ON = 1, CUSI_EVT2_TIME_HIGH = 8, CUSI_EVT2_TRIGGER = 10, CUSI_EVT2_OTHERS = 14 };
 
 /* EVT 3.0, words of 16 bits. */
@@ -43,15 +44,16 @@ enum {
     CUSI_EVT4_PADDING = 15
 };
 
-/* The x that EVT 3.0's decoder gives to events past it. Addresses have 11 bits, so it lies outside every sensor of that format. */
+/* The x that EVT 3.0's decoder gives to events past it. Addresses have 11 bits, so it lies off every sensor of that
+ * format. */
 enum { CUSI_EVT3_BEYOND = 65535 };
 
-/* Bits of the time counters. */
+/* Bits of the time counters in time words. */
 enum { CUSI_EVT_TIME_BITS = 28, CUSI_EVT3_TIME_BITS = 12, CUSI_DAT_TIME_BITS = 32 };
-/* Bits of the time below them. */
+/* Bits of the time below those counters. */
 enum { CUSI_EVT_LOW_BITS = 6, CUSI_EVT3_LOW_BITS = 12 };
 
-/* At any alignment. */
+/* Loads a little-endian word at any alignment. */
 CUSI_WORDS_INLINE uint32_t cusi_load16(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8;
 }
@@ -67,11 +69,11 @@ CUSI_WORDS_INLINE uint32_t cusi_evtType(uint32_t word) {
 CUSI_WORDS_INLINE uint32_t cusi_evtTimeHigh(uint32_t word) {
     return word & 0xfffffff;
 }
-/* The lower bits of the time of an event or a trigger. */
+/* Returns the lower bits of the time of an event or a trigger. */
 CUSI_WORDS_INLINE uint32_t cusi_evtTimeLow(uint32_t word) {
     return word >> 22 & 63;
 }
-/* That time, in microseconds. */
+/* Returns that time in microseconds. */
 CUSI_WORDS_INLINE int64_t cusi_evtTime(int64_t time_high, uint32_t word) {
     return (int64_t)((uint64_t)time_high << CUSI_EVT_LOW_BITS | cusi_evtTimeLow(word));
 }
@@ -91,7 +93,7 @@ CUSI_WORDS_INLINE int cusi_isEvt4Undefined(uint32_t type) {
     return type < CUSI_EVT4_OTHERS || type == 8;
 }
 
-/* ---- Fields of a word of EVT 3.0 --------------------------------------------------------------------------------------- */
+/* ---- Fields of a word of EVT 3.0 ------------------------------------------------------------------------------------- */
 
 CUSI_WORDS_INLINE uint32_t cusi_evt3Type(uint32_t word) {
     return word >> 12;
@@ -100,7 +102,7 @@ CUSI_WORDS_INLINE uint32_t cusi_evt3Type(uint32_t word) {
 CUSI_WORDS_INLINE uint32_t cusi_evt3Time(uint32_t word) {
     return word & 4095;
 }
-/* A row, a column, or the first column of vectors. */
+/* Returns a row, a column, or the first column of vectors. */
 CUSI_WORDS_INLINE uint32_t cusi_evt3Place(uint32_t word) {
     return word & 2047;
 }
@@ -108,11 +110,11 @@ CUSI_WORDS_INLINE uint32_t cusi_evt3Place(uint32_t word) {
 CUSI_WORDS_INLINE uint32_t cusi_evt3P(uint32_t word) {
     return word >> 11 & 1;
 }
-/* The columns of a vector; other words have none. */
+/* Returns how many columns a vector of this type has; 0 for other words. */
 CUSI_WORDS_INLINE uint32_t cusi_evt3Columns(uint32_t type) {
     return type == CUSI_EVT3_VECTOR_12 ? 12 : type == CUSI_EVT3_VECTOR_8 ? 8 : 0;
 }
-/* One bit for each event of a vector of so many columns. */
+/* Returns a bit for each event of a vector of `columns` columns. */
 CUSI_WORDS_INLINE uint32_t cusi_evt3Vector(uint32_t word, uint32_t columns) {
     return word & ((1u << columns) - 1);
 }
@@ -120,7 +122,7 @@ CUSI_WORDS_INLINE int16_t cusi_evt3TriggerId(uint32_t word) {
     return (int16_t)(word >> 8 & 15);
 }
 
-/* ---- The second half of a record of DAT; the first is the time ----------------------------------------------------------- */
+/* ---- The second half of a record of DAT; the first is the time ------------------------------------------------------- */
 
 CUSI_WORDS_INLINE uint32_t cusi_datX(uint32_t word) {
     return word & 16383;
@@ -134,7 +136,8 @@ CUSI_WORDS_INLINE uint32_t cusi_datP(uint32_t word) {
 
 /* ---- Time ------------------------------------------------------------------------------------------------------------ */
 
-/* The next value of a counter of `bits` bits after `last` (-1: none). A step back by more than half the range is a wrap. */
+/* Unwraps the next value of a counter of `bits` bits after `last` (-1: none). A step back by more than half the range is a
+ * wrap. */
 CUSI_WORDS_INLINE int64_t cusi_unwrapTime(int64_t last, int64_t value, int bits) {
     const int64_t period = (int64_t)1 << bits;
     if (last < 0)
@@ -147,18 +150,18 @@ CUSI_WORDS_INLINE int64_t cusi_unwrapTime(int64_t last, int64_t value, int bits)
 
 /* ---- Runs of words ------------------------------------------------------------------------------------------------------
  *
- * A run sets some fields of the decoder's state and leaves the others, whatever comes before it. So runs are measured independently, joined
- * in any grouping, and then applied to the state before them. */
+ * A run of consecutive words sets some fields of the decoder's state and leaves the others, whatever they are. So runs are
+ * measured independently, joined in any grouping, and then applied to the state before them. */
 
 #define CUSI_UNSET UINT32_MAX
 
-/* Events and time words. The lower bits of the time are of words of their own or of the last event; a time word that changes the counter
- * sets them to 0. */
+/* A run's events and time words. The lower bits of the time come from words of their own or from the last event; a time
+ * word that changes the counter sets them to 0. */
 typedef struct CusiTimeRun {
-    uint32_t events, early;      /* all; those before the first time word, if there is one */
+    uint32_t events, early;      /* all events; those before the first time word, if any */
     uint32_t timed;              /* whether there is a time word */
-    uint32_t first, last, wraps; /* time words as they stand; wraps between them */
-    uint32_t early_low, low;     /* before the first time word, since then; or CUSI_UNSET */
+    uint32_t first, last, wraps; /* values of time words, and wraps between them */
+    uint32_t early_low, low;     /* lower bits before the first time word and after it; or CUSI_UNSET */
 } CusiTimeRun;
 
 CUSI_WORDS_INLINE int cusi_isTimeWrap(uint32_t last, uint32_t next, int bits) {
@@ -195,16 +198,16 @@ CUSI_WORDS_INLINE void cusi_appendTimes(CusiTimeRun *run, const CusiTimeRun *nex
     run->events += next->events;
 }
 
-/* EVT 3.0: the row, and where vectors go on. */
+/* EVT 3.0: the row, and where vectors continue. */
 typedef struct CusiRowRun {
-    uint32_t y; /* or CUSI_UNSET */
-    uint32_t x; /* with BASE a column and a polarity, otherwise columns passed */
+    uint32_t y; /* row, or CUSI_UNSET */
+    uint32_t x; /* with CUSI_EVT3_BASE a column and a polarity, otherwise columns passed */
 } CusiRowRun;
 
 #define CUSI_EVT3_BASE     0x80000000u
 #define CUSI_EVT3_POSITIVE 0x40000000u
 #define CUSI_EVT3_COLUMNS  0x3fffffffu
-enum { CUSI_EVT3_MOST_X = 2 * CUSI_EVT3_BEYOND }; /* vectors past it stay, so that no sum wraps */
+enum { CUSI_EVT3_MAX_X = 2 * CUSI_EVT3_BEYOND }; /* vectors stop here, so that no sum wraps */
 
 CUSI_WORDS_INLINE uint32_t cusi_lesser(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -213,13 +216,13 @@ CUSI_WORDS_INLINE uint32_t cusi_evt3Base(uint32_t word) {
     return CUSI_EVT3_BASE | (cusi_evt3P(word) ? CUSI_EVT3_POSITIVE : 0) | cusi_evt3Place(word);
 }
 CUSI_WORDS_INLINE void cusi_passColumns(CusiRowRun *run, uint32_t columns) {
-    run->x += (run->x & CUSI_EVT3_COLUMNS) < CUSI_EVT3_MOST_X ? columns : 0;
+    run->x += (run->x & CUSI_EVT3_COLUMNS) < CUSI_EVT3_MAX_X ? columns : 0;
 }
 CUSI_WORDS_INLINE void cusi_appendRows(CusiRowRun *run, const CusiRowRun *next) {
     run->y = next->y != CUSI_UNSET ? next->y : run->y;
     run->x = next->x & CUSI_EVT3_BASE ? next->x
                                       : (run->x & ~CUSI_EVT3_COLUMNS) |
-                                            cusi_lesser((run->x & CUSI_EVT3_COLUMNS) + next->x, CUSI_EVT3_MOST_X + 11);
+                                            cusi_lesser((run->x & CUSI_EVT3_COLUMNS) + next->x, CUSI_EVT3_MAX_X + 11);
 }
 
 #endif

@@ -38,7 +38,7 @@ static cusStatus idOf(const char *function, cusStream stream, uint64_t *id) {
     return CUS_OK;
 }
 
-/* The id of the capture that `stream` is part of, or 0. */
+/* Returns in *capture the id of the capture that `stream` is part of, or 0. */
 static cusStatus captureOf(const char *function, cusStream stream, uint64_t *capture) {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     *capture = 0;
@@ -65,8 +65,8 @@ static cusStatus captureOf(const char *function, cusStream stream, uint64_t *cap
     return CUS_OK;
 }
 
-/* Records `event` behind all work queued on the current device. Drivers before CUDA 12.5 cannot: then waits for that
- * work, after which any earlier recording of the event serves. */
+/* Records `event` behind all work queued on the current device. Drivers before CUDA 12.5 cannot do this; then the host
+ * waits for that work, after which any earlier recording of the event serves. */
 static cusStatus recordAll(const char *function, cudaEvent_t event) {
 #if CUDART_VERSION >= 12050
     enum cudaDriverEntryPointQueryResult found;
@@ -85,7 +85,8 @@ static cusStatus recordAll(const char *function, cudaEvent_t event) {
     return CUS_OK;
 }
 
-/* With one device, memory and streams cannot belong to another. The number of devices never changes in a process. */
+/* Whether there is one device only, so that memory and streams cannot belong to another. The number of devices never
+ * changes in a process. */
 static int isOnlyDevice(void) {
     static int known; /* the number, or 0 */
     int count = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -111,7 +112,7 @@ static int findDeviceOf(cusStream stream, int *device) {
 }
 
 cusStatus cusi_checkStream(const char *function, cusSpace space, cusStream stream) {
-    /* As for memory, each thread remembers what has passed. */
+    /* As for memory, each thread remembers the last check that passed. */
     static _Thread_local struct {
         cusStream stream;
         int device;

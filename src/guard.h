@@ -1,12 +1,13 @@
-/* Guards against misuse that would end in wrong results, a kernel that never returns or a lost CUDA context: an object in two
- * calls at once, in a second stream before the first has passed it, or on another device than the current one; a device matrix
- * or a stream that belongs to another device; a call that waits in a stream that is being captured.
+/* Guards against misuse that would end in wrong results, a kernel that never returns or a lost CUDA context: an object in
+ * two calls at once, in a second stream before the first has passed it, or on another device than the current one; a device
+ * matrix or a stream that belongs to another device; a call that waits in a stream that is being captured.
  *
  * How a second stream waits. An event recorded after every call would order all streams, but it costs about as much as a
- * launch and keeps the next call's kernel from being scheduled early. So a call records an event only while the object is new
- * to its stream, for CUSI_SETTLED calls; after that the former stream is only an id to compare with. When an object that has
- * settled changes its stream, the event is recorded for all work of the context (cuCtxRecordEvent): the former stream may have
- * been destroyed, so its handle is never used again. Either way the new stream waits on the device, not the host. */
+ * launch and keeps the next call's kernel from being scheduled early. So a call records an event only while the object is
+ * new to its stream, for CUSI_SETTLED calls; after that the former stream is only an id to compare with. When an object
+ * that has settled changes its stream, the event is recorded for all work of the context (cuCtxRecordEvent): the former
+ * stream may have been destroyed, so its handle is never used again. Either way the new stream waits on the device, not the
+ * host. */
 #ifndef CUSI_GUARD_H
 #define CUSI_GUARD_H
 
@@ -18,11 +19,11 @@ extern "C" {
 
 enum { CUSI_SETTLED = 16 };
 
-/* All zero for an object on the host. */
+/* A guard is all zero for an object on the host. */
 typedef struct CusiGuard {
     int busy;         /* 1 during a call; atomic */
     int device;       /* device of an object on a device */
-    int calls;        /* in the last stream, up to CUSI_SETTLED; 0: never used */
+    int calls;        /* calls in the last stream, up to CUSI_SETTLED; 0: never used */
     uint64_t stream;  /* id of the stream of the last call that was not captured */
     uint64_t capture; /* id of the last capture, and of its stream */
     uint64_t captured_in;
@@ -31,7 +32,7 @@ typedef struct CusiGuard {
     cusStreamEvent captured;   /* the same within a capture */
 } CusiGuard;
 
-/* For an object that is created in `space`, on the current device. */
+/* Prepares the guard of an object that is created in `space`, on the current device. */
 cusStatus cusi_guardCreate(const char *function, CusiGuard *guard, cusSpace space);
 void cusi_guardRelease(CusiGuard *guard);
 
@@ -41,8 +42,8 @@ cusStatus cusi_enter(const char *function, const char *object, CusiGuard *guard,
 /* Ends the call; returns `status`, or the error of recording its end. */
 cusStatus cusi_leave(const char *function, CusiGuard *guard, cusStream stream, cusStatus status);
 
-/* Returns the status of `call`, made between enter and leave. The argument `object` is named as it is written; its guard is written
- * even where the call only reads. */
+/* Returns the status of `call`, made between enter and leave. Messages name `object` as it is written. The call writes the
+ * object's guard even if it only reads the object. */
 #define CUSI_GUARDED(function, object, stream, call)                         \
     do {                                                                     \
         CUSI_NOT_NULL(function, object);                                     \
@@ -51,14 +52,14 @@ cusStatus cusi_leave(const char *function, CusiGuard *guard, cusStream stream, c
         return cusi_leave((function), guard_of_object, (stream), (call));    \
     } while (0)
 
-/* CUS_ERROR_UNSUPPORTED if `stream` is being captured, with a message that says why: "the call waits for it". */
+/* Fails with CUS_ERROR_UNSUPPORTED if `stream` is being captured. `why` completes the message: "the call waits for it". */
 cusStatus cusi_refuseCapture(const char *function, cusStream stream, const char *why);
 
-/* Checks that `data`, of an argument in CUS_DEVICE, is not memory of another device than the current one. */
+/* Checks that `data`, of an argument in CUS_DEVICE, is not memory of a device other than the current one. */
 cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, const void *data);
 
-/* For a call in `space`: checks that `stream` does not belong to another device than the current one. cusi_enter() does
- * so too. */
+/* Checks, for a call in `space`, that `stream` does not belong to a device other than the current one. cusi_enter() does so
+ * too. */
 cusStatus cusi_checkStream(const char *function, cusSpace space, cusStream stream);
 
 #ifdef __cplusplus

@@ -33,20 +33,21 @@ static inline void cusi_prefetchToWrite(const void *address) {
 #endif
 }
 
-/* 64-byte aligned; release with free(). NULL if out of memory. */
+/* Allocates memory aligned to 64 bytes, to be released with free(). Returns NULL if out of memory. */
 void *cusi_hostAllocate(size_t bytes);
 
-/* ---- Threads ------------------------------------------------------------------------------------------------------------ */
+/* ---- Threads --------------------------------------------------------------------------------------------------------- */
 
-/* The quota of a process's control groups (/proc/self/cgroup, in the file `list`) below `root`, in processors, rounded up; 0: none. */
+/* Returns the quota of the control groups that the file `list` (/proc/self/cgroup) names, below `root`, in processors,
+ * rounded up; 0: none. */
 int cusi_quotaOf(const char *list, const char *root);
 
 #ifdef _OPENMP
 #include <omp.h>
-/* As many as the calling thread may use: what the program or OMP_NUM_THREADS says, or the processors that it may run on, less if a
- * control group has a quota of fewer. */
+/* Returns how many threads the calling thread may use: what the program or OMP_NUM_THREADS says, or the processors that it
+ * may run on, or fewer if a control group has a lower quota. */
 int cusi_maxThreads(void);
-/* Number in the team; 0 is the calling thread. */
+/* Returns the thread's number in its team; 0 is the calling thread. */
 static inline int cusi_threadNumber(void) {
     return omp_get_thread_num();
 }
@@ -59,8 +60,8 @@ static inline int cusi_threadNumber(void) {
 }
 #endif
 
-/* The number of threads worth starting: one for each `share` of the work, up to the maximum. A share should take 20 us or more,
- * since a thread that sleeps needs 5 to 50 us to begin. */
+/* Returns the number of threads worth starting: one for each `share` of the work, up to the maximum. A share should take 20
+ * us or more, since a sleeping thread needs 5 to 50 us to begin. */
 static inline int cusi_threadsFor(size_t work, size_t share) {
     const size_t useful = work / share + 1;
     if (useful == 1)

@@ -1,4 +1,4 @@
-/* The check of an HSV range. */
+/* Checks HSV ranges: see hsv.h. */
 #include "hsv.h"
 
 #include "check.h"

@@ -1,4 +1,4 @@
-// Counting pixels in an HSV range with a block of threads: what the kernels of hsv and match share.
+// Counts pixels in an HSV range with a block of threads, for the kernels of hsv and match.
 #ifndef CUSI_HSV_CUH
 #define CUSI_HSV_CUH
 
@@ -20,7 +20,7 @@ inline BgrImage bgrImage(const cusMat &mat) {
 
 constexpr int HSV_THREADS = 256;
 
-// Groups of four neighboring pixels: what one thread handles at a time.
+// Counts the quads of an image: four neighboring pixels, which a thread handles at a time.
 inline long long hsvQuads(int rows, int cols) {
     return divUp(cols, 4) * static_cast<long long>(rows);
 }
@@ -39,7 +39,7 @@ struct HsvTables {
     }
 };
 
-// Four BGR pixels as three words, of which `n` pixels exist; the rest are black.
+// Loads four BGR pixels as three words. Only `n` of them exist; the others become black.
 __device__ __forceinline__ void loadBgrQuad(const unsigned char *p, int n, uint32_t (&words)[3]) {
     if (n == 4 && reinterpret_cast<uintptr_t>(p) % 4 == 0) {
         for (int k = 0; k < 3; ++k)
@@ -53,8 +53,8 @@ __device__ __forceinline__ void loadBgrQuad(const unsigned char *p, int n, uint3
             words[k / 4] |= static_cast<uint32_t>(p[k]) << (k % 4 * 8);
 }
 
-// This thread's part of the number of pixels in the range, when `blocks` blocks of HSV_THREADS share the image. Writes the mask
-// unless it is NULL.
+// Returns this thread's part of the number of pixels in the range, when `blocks` blocks of HSV_THREADS share the image.
+// Writes the mask unless it is NULL.
 __device__ __forceinline__ unsigned countInRange(const BgrImage &image, const cusHsvRange &range, const HsvTables &tables,
                                                  unsigned char *mask, size_t mask_step, int block, int blocks) {
     unsigned count = 0;

@@ -1,4 +1,4 @@
-/* OpenCV's 8-bit BGR to HSV conversion in fixed point, and the check of a range: what hsv and match share. */
+/* OpenCV's 8-bit BGR to HSV conversion in fixed point, and the check of a range, for hsv and match. */
 #ifndef CUSI_HSV_H
 #define CUSI_HSV_H
 
@@ -26,7 +26,7 @@ CUSI_HSV_INLINE int cusi_hsvHueScale(int i) {
     return i ? (int)rint((double)(180 << CUSI_HSV_FRACTION_BITS) / (6.0 * i)) : 0;
 }
 
-/* 1 if the color lies in the range, else 0. Branch-free, so that it vectorizes. */
+/* Returns 1 if the color lies in the range, else 0. It has no branch, so that loops over it vectorize. */
 CUSI_HSV_INLINE int cusi_hsvInRange(int b, int g, int r, const int *saturation_scale, const int *hue_scale,
                                     const cusHsvRange *range) {
     const int gb = g > b ? g : b, v = r > gb ? r : gb;
@@ -41,11 +41,11 @@ CUSI_HSV_INLINE int cusi_hsvInRange(int b, int g, int r, const int *saturation_s
     return hue & (s >= range->lower[1]) & (s <= range->upper[1]) & (v >= range->lower[2]) & (v <= range->upper[2]);
 }
 
-/* The range exists and its bounds make sense. */
+/* Checks that the range is not NULL and its bounds are valid. */
 cusStatus cusi_checkHsvRange(const char *function, const cusHsvRange *range);
 
-/* modules/hsv: the backends of cusHsvCount(). Arguments are checked, outputs created. The host function completes before it returns;
- * the CUDA function queues its work. */
+/* The backends of cusHsvCount(), in modules/hsv. Arguments have been checked and outputs created. The host function
+ * completes before it returns; the CUDA function queues its work. */
 void hsv_host_count(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask);
 cusStatus hsv_cuda_count(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream);
 

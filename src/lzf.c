@@ -11,7 +11,7 @@ int cusi_lzfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_s
         const unsigned control = *in++;
         if (control < MAX_LITERALS) {
             const size_t n = control + 1;
-            /* Away from both ends a copy of fixed size is faster; the excess is overwritten later. */
+            /* A copy of fixed size is faster away from both ends; later output overwrites the excess. */
             if ((size_t)(in_end - in) >= MAX_LITERALS && (size_t)(out_end - out) >= MAX_LITERALS) {
                 memcpy(out, in, MAX_LITERALS);
             } else {
@@ -57,7 +57,7 @@ static inline uint32_t threeBytes(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
 }
 
-/* Greedy: each position is matched with the last one that a hash table holds for the same three bytes. */
+/* Encodes greedily: matches each position with the last one that a hash table holds for the same three bytes. */
 size_t cusi_lzfEncode(const uint8_t *in, size_t in_size, uint8_t *out) {
     enum { HASH_BITS = 14 };
     uint32_t last[1 << HASH_BITS]; /* position + 1 of the last occurrence; 0: none */

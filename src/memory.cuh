@@ -9,8 +9,8 @@ namespace cusi {
 
 #ifdef __CUDACC__
 
-// Relaxed, device-wide accesses to flags and partial results that blocks publish to each other. Bits in the words say that
-// these are complete, so no fence is needed.
+// Relaxed, device-wide accesses to flags and partial results that blocks publish to each other. The words themselves say
+// whether they are complete, so no fence is needed.
 __device__ __forceinline__ unsigned long long loadRelaxed(const unsigned long long *p) {
     unsigned long long v;
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
@@ -109,7 +109,7 @@ __device__ inline uint4 load16(const unsigned char *p, int bytes, bool aligned) 
     return make_uint4(w[0], w[1], w[2], w[3]);
 }
 
-// The 16 bytes that begin `phase` bytes, 0..15, after the start of two neighboring vectors.
+// Returns 16 bytes of two neighboring vectors, from byte `phase`, 0..15, on.
 __device__ __forceinline__ uint4 bytesFrom(const uint4 &low, const uint4 &high, unsigned phase) {
     uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
@@ -131,16 +131,16 @@ __device__ __forceinline__ void loadStreamedIf(bool wanted, const void *p, uint4
                  : "l"(p), "r"(static_cast<unsigned>(wanted)));
 }
 
-// The same for one byte.
+// Loads a byte, or leaves `v` as it is, likewise without a branch.
 __device__ __forceinline__ void loadByteIf(bool wanted, const void *p, uint32_t &v) {
     asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.global.u8 %0, [%1]; }"
                  : "+r"(v)
                  : "l"(p), "r"(static_cast<unsigned>(wanted)));
 }
 
-// Vectors move those of the bytes [first, last) at an aligned address that make up whole vectors. Lanes move the rest, at
-// most 15 bytes at either end, one byte each: returns this lane's offset, or -1. Lanes 0..15 serve the first vector, 16..31
-// the last.
+// Splits a copy of bytes [first, last) at an aligned address. Vectors move whole 16 bytes; lanes move the rest, at most 15
+// bytes at either end, one byte each. Returns this lane's offset, or -1. Lanes 0..15 serve the first vector, 16..31 the
+// last.
 __host__ __device__ __forceinline__ int edgeByte(int first, int last, unsigned lane) {
     const bool upper = lane >= 16, one_vector = (first & 15) != 0 && (first ^ last) < 16;
     const int at = ((upper ? last : first) & ~15) + static_cast<int>(lane % 16);

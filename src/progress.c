@@ -26,7 +26,7 @@ cusStatus cusSetProgress(cusProgressCallback callback, void *user) {
     return cusi_setProgress(callback, user, 0.05);
 }
 
-/* A call that the callback makes is not the one that is asked about. */
+/* A call that the callback itself makes reports no progress. */
 CusiProgress *cusi_progress(void) {
     return own.callback && own.depth > 0 && !own.is_silent ? &own : &none;
 }
@@ -35,7 +35,7 @@ static CusiLevel *top(CusiProgress *p) {
     return &p->level[(p->depth < CUSI_LONG_DEPTH ? p->depth : CUSI_LONG_DEPTH) - 1];
 }
 
-/* Where the call is, 0..1, once `more` steps are done. */
+/* Returns how much of the call is done, 0..1, after `more` further steps. */
 static double position(const CusiLevel *l, int64_t more) {
     const int64_t done = __atomic_load_n(&l->done, __ATOMIC_RELAXED) + more;
     return done >= l->steps ? l->high : l->low + (l->high - l->low) * (double)done / (double)l->steps;

@@ -7,7 +7,7 @@
 
 static _Thread_local char message[512];
 
-/* The length of the printable character at `s`, in UTF-8; 0: a control character, or no character. */
+/* Returns the bytes of the printable character at `s` in UTF-8, or 0 if it is a control character or invalid. */
 static size_t characterBytes(const unsigned char *s) {
     if (*s < 0x80)
         return *s >= 0x20 && *s != 0x7f;
@@ -18,8 +18,8 @@ static size_t characterBytes(const unsigned char *s) {
     return *s == 0xc2 && s[1] < 0xa0 ? 0 : bytes; /* U+0080 to U+009F are control characters */
 }
 
-/* Names and texts in messages come from files and peers, and messages go to terminals and logs: control characters become
- * "\x1b". */
+/* Writes control characters as "\x1b", since texts in messages come from files and peers, and messages go to terminals and
+ * logs. */
 static void escape(const char *text, char *out, size_t size) {
     const unsigned char *s = (const unsigned char *)text;
     size_t used = 0;

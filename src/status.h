@@ -1,4 +1,4 @@
-/* The status that a call returns, and the message that it leaves behind. */
+/* Statuses that calls return, and the messages that they set. */
 #ifndef CUSI_STATUS_H
 #define CUSI_STATUS_H
 
@@ -11,14 +11,14 @@ extern "C" {
 /* Sets the thread's message and returns `status`. */
 cusStatus cusi_fail(cusStatus status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Returns `status`; the thread's message, which began with the name of another function, now begins with this one's. */
+/* Returns `status`, and replaces the function name that begins the thread's message by `function`. */
 cusStatus cusi_renamed(const char *function, cusStatus status);
 
-/* CUS_ERROR_NO_CUDA, in a build without CUDA. */
+/* Returns CUS_ERROR_NO_CUDA, in a build without CUDA. */
 cusStatus cusi_noCuda(const char *function);
 
-/* CUS_OK, or the status of `error`, a cudaError_t, with the message "function: what: CUDA's message". Clears CUDA's last
- * error. */
+/* Returns CUS_OK, or the status of `error`, a cudaError_t, with the message "function: what: CUDA's message". Clears CUDA's
+ * last error. */
 cusStatus cusi_cudaStatus(int error, const char *function, const char *what);
 
 #define CUSI_REQUIRE(condition, status, ...) \

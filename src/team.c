@@ -14,9 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Waiting ------------------------------------------------------------------------------------------------------------ */
+/* ---- Waiting --------------------------------------------------------------------------------------------------------- */
 
-/* Long enough for a thread that runs to arrive (15 to 50 us), short against a time slice, for which one that does not run is away. */
+/* Times that a thread looks at a gate before it sleeps: long enough for a running thread to arrive (15 to 50 us), but short
+ * against the time slice for which a thread may be suspended. */
 enum { LOOKS = 1000 };
 
 /* A number that threads wait for. */
@@ -32,8 +33,8 @@ static inline void pauseBriefly(void) {
 #endif
 }
 
-/* Waits until the gate's value is another one. A caller goes on asking whether its call is to end: the last item of a region may be a
- * worker's. */
+/* Waits until the gate's value is no longer `value`. Meanwhile a calling thread reports progress, since a worker may have a
+ * region's last item. */
 static void waitWhile(Gate *gate, uint32_t value) {
     CusiProgress *const progress = cusi_progress();
     const struct timespec while_asking = {.tv_nsec = 20000000};
@@ -56,34 +57,35 @@ static void add(Gate *gate, uint32_t amount) {
         (void)syscall(SYS_futex, &gate->value, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-/* ---- Teams -------------------------------------------------------------------------------------------------------------- */
+/* ---- Teams ----------------------------------------------------------------------------------------------------------- */
 
 typedef unsigned long long Count;
 
 typedef struct Loop {
-    Count first, end, step, count, chunk; /* count: of iterations */
+    Count first, end, step, count, chunk; /* count: number of iterations */
     _Atomic Count next;
 } Loop;
 
-enum { LOOPS = 2 }; /* after a loop without a barrier, a thread may begin another one while others are in it */
+enum { LOOPS = 2 }; /* after a loop without a barrier, a thread may begin the next while others are still in it */
 
 /* One run of a region. */
 typedef struct Team {
     void (*body)(void *);
     void *data;
     int size, is_loop;   /* is_loop: its body is in loops[0] when it starts */
-    _Atomic int arrived; /* at the barrier */
-    Gate passed;         /* how often */
+    _Atomic int arrived; /* threads at the barrier */
+    Gate passed;         /* how often all have passed the barrier */
     pthread_mutex_t opening;
     int opened; /* loops that a thread has begun */
     Loop loops[LOOPS];
 } Team;
 
-/* A thread that waits for its caller's regions; `left` is the caller's. `called` is odd from a call on until someone takes it: the
- * worker, or the caller if it is done before the worker has begun, as it may be where other programs take the processors. */
+/* A thread that waits for its caller's regions. `left` belongs to the caller. A call makes `called` odd until it is taken:
+ * by the worker, or by the caller if it finishes before the worker has begun, as happens when other programs use the
+ * processors. */
 typedef struct Worker {
     Gate called;
-    Team *team; /* NULL: end */
+    Team *team; /* NULL: the worker must end */
     int number;
     pthread_t thread;
     Gate *left;
@@ -100,7 +102,7 @@ typedef struct Pool {
 typedef struct Place {
     Team *team; /* NULL: outside regions */
     int number;
-    int loops, barriers; /* of the region, begun by this thread */
+    int loops, barriers; /* of the region that this thread has entered */
 } Place;
 
 static _Thread_local Place me;
@@ -130,10 +132,10 @@ static void *work(void *argument) {
     }
 }
 
-/* ---- Pools -------------------------------------------------------------------------------------------------------------- */
+/* ---- Pools ----------------------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t critical = PTHREAD_MUTEX_INITIALIZER, atomic = PTHREAD_MUTEX_INITIALIZER;
-static pthread_key_t of_thread; /* its pool, so that the workers end with it */
+static pthread_key_t of_thread; /* a thread's pool, so that the workers end with the thread */
 static int has_key;
 
 static void endPool(void *argument) {
@@ -149,7 +151,7 @@ static void endPool(void *argument) {
     mine = NULL;
 }
 
-/* fork(): the child has none of the other threads. */
+/* Resets the state in a child of fork(), which has none of the other threads. */
 static void forgetThreads(void) {
     critical = atomic = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (!mine)
@@ -177,7 +179,7 @@ static Worker *createWorker(Pool *pool) {
     return NULL;
 }
 
-/* The pool of the calling thread, with up to `wanted` workers; *count: how many. */
+/* Returns the calling thread's pool with *count workers, at most `wanted`. */
 static Pool *poolWith(int wanted, int *count) {
     *count = 0;
     if (!mine && has_key) {
@@ -194,9 +196,10 @@ static Pool *poolWith(int wanted, int *count) {
     return mine;
 }
 
-/* ---- Regions ------------------------------------------------------------------------------------------------------------ */
+/* ---- Regions --------------------------------------------------------------------------------------------------------- */
 
-/* As OpenMP has it: no regions in regions, neither in ours nor in one of the program's own, unless it allows them. */
+/* Returns the size of a region's team. As in OpenMP, a region within another, ours or the program's own, has one thread
+ * unless the program allows more. */
 static int sizeFor(unsigned threads) {
     int within = me.team != NULL;
 #ifdef _OPENMP
@@ -222,7 +225,7 @@ static void runTeam(Team *team, unsigned threads) {
     }
     run(team, 0);
     for (Worker *worker = workers && !me.barriers ? pool->first : NULL; worker; worker = worker->next)
-        if (take(worker)) { /* at a barrier all have begun; workers beyond the team have not been called */
+        if (take(worker)) { /* at a barrier all threads have begun; workers beyond the team have not been called */
             run(team, worker->number);
             atomic_fetch_sub(&pool->left.value, 1);
         }
@@ -260,7 +263,7 @@ void cusi_teamBarrier(void) {
     }
 }
 
-/* ---- Loops -------------------------------------------------------------------------------------------------------------- */
+/* ---- Loops ----------------------------------------------------------------------------------------------------------- */
 
 static Loop loopOf(Count first, Count end, Count step, Count chunk, bool up, bool none) {
     if (none)
@@ -281,7 +284,7 @@ static bool takeChunk(Loop *loop, Count *from, Count *to) {
     if (at >= loop->count)
         return false;
     *from = loop->first + at * loop->step;
-    *to = loop->count - at <= loop->chunk ? loop->end : *from + loop->chunk * loop->step; /* the former cannot overflow */
+    *to = loop->count - at <= loop->chunk ? loop->end : *from + loop->chunk * loop->step; /* loop->end: avoids overflow */
     return true;
 }
 
@@ -334,7 +337,7 @@ void cusi_teamParallelLoop(void (*body)(void *), void *data, unsigned threads, l
     runTeam(&team, threads);
 }
 
-/* ---- Locks -------------------------------------------------------------------------------------------------------------- */
+/* ---- Locks ----------------------------------------------------------------------------------------------------------- */
 
 void cusi_teamEnter(void **name) {
     (void)name;

@@ -1,11 +1,11 @@
-/* The threads that run `#pragma omp`: a team for each calling thread, which waits asleep.
+/* The threads that run `#pragma omp`: a team for each calling thread, which sleeps while it waits.
  *
- * The compiler makes a function of a parallel region's body and calls libgomp with it ("The libgomp ABI" in its manual). libgomp's
- * threads spin for milliseconds at the end of each region. On processors that are busy they spin for threads that do not run:
- * twenty times one thread's time. How long is read from the environment when the process starts, and belongs to the whole
- * process. So the library has its own threads behind these calls: the assembler renames them, in each file that includes this.
- * LLVM's runtime, with clang, stays as it is. A test sees that the library calls nothing else of libgomp's: another construct
- * needs its function here. */
+ * The compiler makes a function of a parallel region's body and calls libgomp with it ("The libgomp ABI" in its manual).
+ * libgomp's threads spin for milliseconds at the end of each region. On busy processors they spin for threads that do not
+ * run, which takes twenty times one thread's time. How long they spin is read from the environment when the process starts
+ * and applies to the whole process. So the library has its own threads behind these calls: the assembler renames them in
+ * each file that includes this. LLVM's runtime, with clang, is used as it is. A test checks that the library calls nothing
+ * else of libgomp: another construct needs its function here. */
 #ifndef CUSI_TEAM_H
 #define CUSI_TEAM_H
 
@@ -15,29 +15,29 @@
 extern "C" {
 #endif
 
-/* Runs body(data) on `threads` threads (0: cusi_maxThreads()), the caller among them, and returns when all have ended. Fewer if there
- * are no more to be had, or within a region. flags: libgomp's, ignored. */
+/* Runs body(data) on `threads` threads (0: cusi_maxThreads()), the caller among them, and returns when all have ended. Uses
+ * fewer if threads cannot be created, or within a region. flags: libgomp's, ignored. */
 void cusi_teamParallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
-/* In a region: the calling thread's number, 0 for the caller; the number of threads. Outside 0 and 1. */
+/* Return the calling thread's number in a region, 0 for the caller, and the number of threads. Outside regions 0 and 1. */
 int cusi_teamNumber(void);
 int cusi_teamSize(void);
-/* Waits until all threads of the region have come here. */
+/* Waits until all threads of the region have arrived. */
 void cusi_teamBarrier(void);
 
-/* schedule(dynamic, chunk): the threads take chunks of first, first + step, ... up to `end`, exclusive. 0: none is left. Start begins the
- * loop, or enters the one that another thread has begun. */
+/* Serve schedule(dynamic, chunk): threads take chunks of first, first + step, ... up to `end`, exclusive. Return 0 when
+ * none is left. Start begins the loop, or enters the one that another thread has begun. */
 bool cusi_teamStart(long first, long end, long step, long chunk, long *from, long *to);
 bool cusi_teamNext(long *from, long *to);
 bool cusi_teamStartUnsigned(bool up, unsigned long long first, unsigned long long end, unsigned long long step,
                             unsigned long long chunk, unsigned long long *from, unsigned long long *to);
 bool cusi_teamNextUnsigned(unsigned long long *from, unsigned long long *to);
 void cusi_teamEndLoop(void);
-/* A region that is one such loop, already begun. */
+/* Runs a region that consists of one such loop. */
 void cusi_teamParallelLoop(void (*body)(void *), void *data, unsigned threads, long first, long end, long step, long chunk,
                            unsigned flags);
 
-/* `critical`, for which all names share a lock, and `atomic` without an instruction for it. Within both nothing may take long, or ask
- * a callback (progress.h), which may call the library. */
+/* Serve `critical`, for which all names share a lock, and `atomic` where no instruction exists. Code within them must be
+ * short and must not call a callback (progress.h), which may call the library. */
 void cusi_teamEnter(void **name);
 void cusi_teamLeave(void **name);
 void cusi_teamEnterAtomic(void);

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- Quotas of control groups ------------------------------------------------------------------------------------------- */
+/* ---- Quotas of control groups ---------------------------------------------------------------------------------------- */
 
-/* The beginning of a small file; 0 if it cannot be read. */
+/* Reads the beginning of a small file. Returns 0 if it cannot. */
 static int readText(const char *path, char *text, size_t size) {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     const ssize_t n = file >= 0 ? read(file, text, size - 1) : -1;
@@ -29,7 +29,8 @@ static int readNumber(const char *folder, const char *name, double *number) {
     return end > text;
 }
 
-/* Processors that a group may use: version 2's "cpu.max" is "QUOTA PERIOD" or "max PERIOD", version 1 has two files and -1. */
+/* Returns how many processors a group may use. Version 2's "cpu.max" is "QUOTA PERIOD" or "max PERIOD"; version 1 has two
+ * files, and -1 for no quota. */
 static double quotaOf(const char *folder) {
     char path[PATH_MAX], text[64], *end;
     double quota = 0, period = 0;
@@ -42,7 +43,8 @@ static double quotaOf(const char *folder) {
     return quota > 0 && period > 0 ? quota / period : INT_MAX;
 }
 
-/* The least quota of a group and those above it. In a container its path may be the host's, and only the root is there. */
+/* Returns the least quota of a group and those above it. In a container the path may be the host's, of which only the root
+ * exists. */
 static double leastQuota(const char *root, const char *group) {
     char folder[PATH_MAX];
     double least = INT_MAX;
@@ -64,7 +66,7 @@ int cusi_quotaOf(const char *list, const char *root) {
     double least = INT_MAX;
     if (!readText(list, text, sizeof text) || snprintf(cpu, sizeof cpu, "%s/cpu", root) >= PATH_MAX)
         return 0;
-    /* NUMBER:CONTROLLERS:PATH; version 2 has no controllers */
+    /* Lines are NUMBER:CONTROLLERS:PATH. Version 2 has no controllers. */
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *const controllers = strchr(line, ':'), *const path = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!path)
@@ -81,18 +83,18 @@ int cusi_quotaOf(const char *list, const char *root) {
     return least < INT_MAX ? (int)(least + 0.999) : 0;
 }
 
-/* ---- Numbers of threads ------------------------------------------------------------------------------------------------- */
+/* ---- Numbers of threads ---------------------------------------------------------------------------------------------- */
 
 #ifdef _OPENMP
 static int quota;      /* 0: none */
-static int at_loading; /* what OpenMP offers unless it is told another number */
+static int at_loading; /* what OpenMP offers by default */
 
 static void readQuota(void) {
     quota = cusi_quotaOf("/proc/self/cgroup", "/sys/fs/cgroup");
 }
 
-/* LLVM's runtime with a tool for measuring or checking (OMPT) reads the record of the first thread that used OpenMP in every
-   critical section, also after that thread has ended. So the thread that loads the library is the first. */
+/* With a tool for measuring or checking (OMPT), LLVM's runtime reads the record of the first thread that used OpenMP in
+ * every critical section, even after that thread has ended. So the thread that loads the library uses it first. */
 __attribute__((constructor)) static void noteDefault(void) {
     const int offered = omp_get_max_threads();
     at_loading = getenv("OMP_NUM_THREADS") ? 0 : offered;

@@ -11,8 +11,8 @@ typedef enum Listener { UNKNOWN, NONE, PROFILER } Listener;
 static atomic_int listener; /* a Listener */
 static _Atomic nvtxDomainHandle_t domain;
 
-/* A profiler is loaded at the process's first call of NVTX and stays. Threads that get here together create the domain of
- * that name twice, which NVTX allows. */
+/* A profiler is loaded at the process's first call of NVTX and stays. Threads that get here together create the domain
+ * twice, which NVTX allows. */
 static int isListening(void) {
     nvtxDomainHandle_t created = nvtxDomainCreateA("cusight");
     if (created)

@@ -1,5 +1,5 @@
-/* CUSI_TRACE; is the first line of every public function that does work. A profiler (NVTX) then shows the call as a range with
- * the function's name, in the domain "cusight". */
+/* CUSI_TRACE; is the first line of every public function that does work. A profiler (NVTX) then shows the call as a range
+ * with the function's name in the domain "cusight". */
 #ifndef CUSI_TRACE_H
 #define CUSI_TRACE_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Whether cusi_traceEnd has anything to end. */
+/* Begins a range. Returns whether cusi_traceEnd() has one to end. */
 int cusi_traceBegin(const char *name);
 void cusi_traceEnd(const int *begun);
 

@@ -1,5 +1,5 @@
-// Union-find with atomic minima (Playne and Hawick, 2018), in shared or global memory. A node's parent is an index; a root's is its
-// own.
+// Union-find with atomic minima (Playne and Hawick, 2018), in shared or global memory. Parents are indices; a root is its
+// own parent.
 #ifndef CUSI_UNION_FIND_CUH
 #define CUSI_UNION_FIND_CUH
 
@@ -7,8 +7,8 @@
 
 namespace cusi {
 
-// Parents are smaller than their nodes at all times, whatever other threads join, so no path is a circle; what a root has is not
-// smaller. Volatile: other threads write, and either memory may be meant.
+// Returns a node's root. Whatever other threads join meanwhile, a parent is never larger than its node, so paths have no
+// cycles. Volatile: other threads write, and the memory may be shared or global.
 __device__ __forceinline__ uint32_t rootOf(const volatile uint32_t *parents, uint32_t node) {
     for (uint32_t parent = parents[node]; parent < node; parent = parents[node])
         node = parent;
@@ -25,7 +25,7 @@ __device__ __forceinline__ void join(uint32_t *parents, uint32_t a, uint32_t b) 
         const uint32_t before = atomicMin(parents + high, low);
         if (before == high)
             return;
-        a = before; // another thread was faster: high has a parent, which must join as well
+        a = before; // another thread gave high a parent, which must join as well
         b = low;
     }
 }

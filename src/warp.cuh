@@ -1,4 +1,4 @@
-// Warp and block primitives that several kernels share and CUB lacks.
+// Warp and block primitives that several kernels need and CUB lacks.
 #ifndef CUSI_WARP_CUH
 #define CUSI_WARP_CUH
 
@@ -14,14 +14,15 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 
 #ifdef __CUDACC__
 
-// Sum over the warp, valid in lane 0 only. CUB needs no storage for a whole warp.
+// Returns the sum over the warp, in lane 0 only. CUB needs no storage for a whole warp.
 template<class T>
 __device__ __forceinline__ T warpSumToFirst(T v) {
     typename cub::WarpReduce<T>::TempStorage none;
     return cub::WarpReduce<T>(none).Sum(v);
 }
 
-// Sum, maximum and minimum over the warp, in every lane. CUB's reductions would need another shuffle: only lane 0 has their results.
+// The sum, maximum and minimum over the warp, in every lane. CUB's results are in lane 0 only and would need another
+// shuffle.
 __device__ __forceinline__ unsigned warpSum(unsigned v) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_add_sync(FULL_WARP, v);
@@ -51,7 +52,8 @@ __device__ __forceinline__ float warpMin(float v) {
     return v;
 }
 
-// Inclusive prefix sums over the lanes. Several at once hide each other's shuffle latency; CUB scans one after the other.
+// Computes N inclusive prefix sums over the lanes at once, which hides the latency of shuffles. CUB scans one after the
+// other.
 template<class T, int N>
 __device__ __forceinline__ void warpInclusiveScan(T (&v)[N], unsigned lane) {
 #pragma unroll
@@ -67,8 +69,8 @@ __device__ __forceinline__ void warpInclusiveScan(T (&v)[N], unsigned lane) {
     }
 }
 
-// Sum over a block of whole warps (1024 threads at most) in a fixed order, valid in thread 0 only. For blocks whose size is
-// known at run time: others use cub::BlockReduce, which adds in the same order.
+// Returns the sum over a block of whole warps (at most 1024 threads), in thread 0 only, adding in a fixed order. For block
+// sizes known only at run time; others use cub::BlockReduce, which adds in the same order.
 template<class T>
 __device__ __forceinline__ T blockSumToFirst(T v) {
     __shared__ T warps[32];
@@ -83,7 +85,8 @@ __device__ __forceinline__ T blockSumToFirst(T v) {
     return v;
 }
 
-// Minimum over a block of whole warps (1024 threads at most), in every thread; CUB's result is in thread 0 only.
+// Returns the minimum over a block of whole warps (at most 1024 threads), in every thread. CUB's result is in thread 0
+// only.
 __device__ __forceinline__ float blockMin(float v) {
     __shared__ float warps[32];
     v = warpMin(v);
@@ -94,7 +97,7 @@ __device__ __forceinline__ float blockMin(float v) {
     return warpMin(threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : INFINITY);
 }
 
-// prmt.b32 with its sign-replicating modes, which __byte_perm masks off.
+// Does prmt.b32 with its sign-replicating modes, which __byte_perm masks off.
 __device__ __forceinline__ uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
     uint32_t result;
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(selector));

@@ -73,7 +73,8 @@ class Integrator {
 // See cusMatcher: template matching with the exact best match.
 class Matcher {
   public:
-    // One template or several of one size and type, for frames of rows x cols; with options.batch one, or one for each frame.
+    // One template or several of one size and type, for frames of rows x cols; with options.batch one, or one for each
+    // frame.
     Matcher(const Inputs &templates, int rows, int cols, const cusMatcherOptions &options = cusMatcherDefaults(),
             StreamRef stream = {})
         : batch_(static_cast<size_t>(options.batch)), count_(static_cast<int>(templates.size())),
@@ -89,7 +90,7 @@ class Matcher {
         expectFrames(frames.size());
         check(cusMatcherRun(get(), frames.data(), nullptr, stream));
     }
-    // With the score map; for a matcher with one template.
+    // Matches one frame and writes the score map; for a matcher with one template.
     void run(const Input &frame, Output scores, StreamRef stream = {}) {
         expectFrames(1);
         if (count_ != 1)
@@ -102,7 +103,8 @@ class Matcher {
         expectFrames(frames.size());
         check(cusMatcherInspect(get(), frames.data(), &range, min_fill, stream));
     }
-    // Best first, at most max_matches; waits for the stream of the run. index: of the template, or of a batch's frame.
+    // The matches, best first, at most max_matches; waits for the stream of the run. index: of the template, or of a
+    // batch's frame.
     std::vector<cusMatch> matches(StreamRef stream = {}, int index = 0) {
         std::vector<cusMatch> found(static_cast<size_t>(max_matches_));
         int count = 0;
@@ -146,7 +148,7 @@ class Matcher {
 // See cusPoseMatcher: template matching under rotation and scale.
 class PoseMatcher {
   public:
-    // A pose as it is compared.
+    // The pixels with which a pose is compared.
     struct Window {
         Matrix templ; // resampled
         Matrix mask;  // 255 where a pixel counts, else 0
@@ -180,7 +182,8 @@ class PoseMatcher {
         none.row = none.col = none.angle_index = none.scale_index = -1;
         return none;
     }
-    // The best match or, where nothing reaches the limit, the best that was tried: see cusPoseMatcherNearest. As best() if there is none.
+    // The best match or, if none reaches the limit, the best that was tried: see cusPoseMatcherNearest. Like best() if
+    // there is none.
     cusPoseMatch nearest() {
         cusPoseMatch found = {};
         int count = 0;
@@ -207,10 +210,10 @@ class PoseMatcher {
 
 // ---- Frame differences -------------------------------------------------------------------------------------------------
 
-// The heatmap of each frame against the one before. Keeps a copy of the last frame, in its space.
+// Makes the heatmap of each frame against the one before. Keeps a copy of the last frame, in its space.
 class Heatmap {
   public:
-    // Without a frame yet.
+    // Starts without a frame.
     explicit Heatmap(const cusHeatmapOptions &options = cusHeatmapDefaults()) : options_(options) {}
     // The first frame, and one of another size, type or space, is compared with itself: a map without changes.
     void apply(const Input &frame, Output map, StreamRef stream = {}) {
@@ -251,7 +254,7 @@ class SparseDiff {
         return *this;
     }
     ~SparseDiff() { cusSparseDiffRelease(&diff_); }
-    // Changed bytes; waits for the stream.
+    // Number of changed bytes; waits for the stream.
     uint32_t count(StreamRef stream = {}) const {
         uint32_t n = 0;
         check(cusSparseDiffCount(&diff_, &n, stream));
@@ -331,7 +334,7 @@ class DiffDecoder {
 // See cusMotionDetector: what moves in the frames of one or many cameras.
 class MotionDetector {
   public:
-    // What a camera's last step has found.
+    // What a camera's last step found.
     struct Found {
         cusMotionStatus status;             // state, counts, threshold
         std::vector<cusMotionBox> boxes;    // largest first
@@ -345,7 +348,7 @@ class MotionDetector {
         check(cusMotionDetectorCreate(&made, cameras, rows, cols, type, &options));
         handle_.reset(made);
     }
-    // Only pixels whose mask is not 0 are watched: of one camera, or of all with -1.
+    // Watches only pixels whose mask is not 0, of one camera, or of all with -1.
     void watch(const Input &mask, int camera = -1, StreamRef stream = {}) {
         check(cusMotionDetectorWatch(get(), camera, mask.get(), stream));
     }

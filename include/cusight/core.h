@@ -7,19 +7,20 @@
  *
  * An object on the device may move between streams: a call first makes its stream wait for the object's work in other
  * streams, without blocking the host. That takes a moment on the device, so use one object per stream where speed matters.
- * In a capture (cudaStreamBeginCapture) the streams of that capture are ordered in the same way, but when the graph runs, the
- * order of its objects' other work is up to the program.
+ * In a capture (cudaStreamBeginCapture) the streams of that capture are ordered in the same way, but when the graph runs,
+ * the order of its objects' other work is up to the program.
  *
  * Where the data lives decides where the work runs. Matrices in CUS_HOST memory are processed by the CPU; the result is
  * ready when the call returns, and the stream argument is ignored. Matrices in CUS_DEVICE memory are processed by the
- * current CUDA device: the work is queued in the given stream, and the call does not wait for it. Mixing spaces in one
- * call is an error, and so is a matrix, object or stream that belongs to another device than the current one (CUS_ERROR_SPACE;
+ * current CUDA device: the work is queued in the given stream, and the call does not wait for it. Mixing spaces in one call
+ * is an error, and so is a matrix, object or stream that belongs to another device than the current one (CUS_ERROR_SPACE;
  * streams with CUDA 12.8 or later).
  * Calls that wait for a stream cannot be captured into a graph and say so (docs/memory-and-streams.md lists all calls).
  *
- * Options. Start from what the ...Defaults function returns and change what you want. Options that switch something on are 0 or 1, and
- * numbers are finite, unless they say otherwise. Structs that may grow end in `reserved`, which must be 0: a later version may use it
- * for options, and a program that was built for this version then still works. A call refuses other values with CUS_ERROR_VALUE.
+ * Options. Start from what the ...Defaults function returns and change what you want. Options that switch something on are
+ * 0 or 1, and numbers are finite, unless they say otherwise. Structs that may grow end in `reserved`, which must be 0: a
+ * later version may use it for options, and a program that was built for this version then still works. A call refuses
+ * other values with CUS_ERROR_VALUE.
  */
 #ifndef CUSIGHT_CORE_H
 #define CUSIGHT_CORE_H
@@ -31,7 +32,7 @@
 #define CUSIGHT_VERSION_MAJOR 0
 /* Before 1.0, another minor version may change the interface. */
 #define CUSIGHT_VERSION_MINOR 3
-/* Compatible corrections. */
+/* Counts compatible corrections. */
 #define CUSIGHT_VERSION_PATCH 0
 
 /* Marks an exported function. */
@@ -73,29 +74,31 @@ typedef enum cusStatus {
 /* "CUS_ERROR_TYPE" and so on; never NULL. */
 CUS_API const char *cusStatusName(cusStatus status);
 
-/* The message of the calling thread's last failed call, or "" before any failure. Valid until its next failure. Control characters
- * of names, files and peers are written as "\x1b". */
+/* The message of the calling thread's last failed call, or "" before any failure. Valid until its next failure. Control
+ * characters of names, files and peers are written as "\x1b". */
 CUS_API const char *cusLastError(void);
 
 /* The version of the library that runs, "0.3.0". CUSIGHT_VERSION_... are those of the headers. */
 CUS_API const char *cusVersion(void);
 
 /* What this build contains, one line each: "cusight 0.3.0", then "  NAME: VALUE" for Blosc, zstd, CUDA, OpenMP,
- * compiler, processor and so on ("no" where a part is missing). For people and bug reports; names may change. Never NULL. */
+ * compiler, processor and so on ("no" where a part is missing). For people and bug reports; names may change. Never
+ * NULL. */
 CUS_API const char *cusBuildInformation(void);
 
 /* ---- Progress and cancelling ----------------------------------------------------------------------------------------- */
 
-/* What a long call asks while it works: `done` of it, 0 to 1, never less than before, and an estimate of the seconds that are left,
- * below 0 while there is none. Returns 0 to go on; anything else makes the call end soon with CUS_ERROR_CANCELLED. At 1 the work is
- * done, and the result is ignored. Must not throw or jump out. It may call this library, but not with an object that the
- * call uses. */
+/* What a long call calls while it works. `done` is the part that is done, 0 to 1, never less than before; seconds_left is
+ * an estimate, below 0 if there is none. Returns 0 to go on; anything else makes the call end soon with
+ * CUS_ERROR_CANCELLED. At 1 the work is done, and the result is ignored. Must not throw or jump out. It may call this
+ * library, but not with an object that the call uses. */
 typedef int (*cusProgressCallback)(void *user, double done, double seconds_left);
 
-/* From now on the calling thread's calls that can take more than a second (docs/progress.md lists them) call `callback` about every
- * 50 ms, on this thread, and once more when they have succeeded; shorter calls never do. NULL: no more. After a cancel, objects
- * are as before the call and can be used again, and matrices that the call writes have unspecified contents; docs/progress.md
- * names the exceptions. Costs nothing measurable. Errors: BUSY (within another call of this thread). */
+/* From now on the calling thread's calls that can take more than a second (docs/progress.md lists them) call `callback`
+ * about every 50 ms, on this thread, and once more when they have succeeded; shorter calls never do. NULL: no more. After a
+ * cancel, objects are as before the call and can be used again, and matrices that the call writes have unspecified
+ * contents; docs/progress.md names the exceptions. Costs nothing measurable. Errors: BUSY (within another call of this
+ * thread). */
 CUS_API cusStatus cusSetProgress(cusProgressCallback callback, void *user);
 
 /* ---- Element types: OpenCV's numbers --------------------------------------------------------------------------------- */
@@ -152,11 +155,11 @@ CUS_API cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event);
 CUS_API cusStatus cusStreamEventCreate(cusStreamEvent *event);
 /* NULL is ignored. */
 CUS_API void cusStreamEventDestroy(cusStreamEvent event);
-/* The event stands for all work queued in `stream` so far. */
+/* Makes the event stand for all work queued in `stream` so far. */
 CUS_API cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream);
 /* Waits until that work is done. */
 CUS_API cusStatus cusStreamEventSynchronize(cusStreamEvent event);
-/* Milliseconds between two recorded events; waits for the second. */
+/* Measures the milliseconds between two recorded events; waits for the second. */
 CUS_API cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds);
 
 /* A GPU's properties. */
@@ -173,11 +176,11 @@ typedef struct cusDeviceInfo {
     uint64_t reserved[8]; /* 0: for later fields */
 } cusDeviceInfo;
 
-/* Number of usable GPUs; 0, not an error, without a GPU, a driver or CUDA support. */
+/* Counts the usable GPUs; 0, not an error, without a GPU, a driver or CUDA support. */
 CUS_API cusStatus cusDeviceCount(int *count);
-/* The calling thread's device, as cudaSetDevice / cudaGetDevice: shared with the rest of the program's CUDA code. */
+/* Sets the calling thread's device, as cudaSetDevice does: the program's other CUDA code shares it. */
 CUS_API cusStatus cusDeviceSet(int device);
-/* The calling thread's device. */
+/* Returns the calling thread's device. */
 CUS_API cusStatus cusDeviceGet(int *device);
 /* Errors: NULL, VALUE (no such device), NO_CUDA, CUDA. */
 CUS_API cusStatus cusDeviceQuery(int device, cusDeviceInfo *info);
@@ -217,7 +220,7 @@ typedef struct cusMat {
  * NO_CUDA; after NO_MEMORY the matrix is unchanged. */
 CUS_API cusStatus cusMatCreate(cusMat *mat, int rows, int cols, int type, cusSpace space);
 
-/* The same in page-locked host memory, which device copies can use asynchronously. cusMatCreate(..., CUS_HOST) on a
+/* Does the same in page-locked host memory, which device copies can use asynchronously. cusMatCreate(..., CUS_HOST) on a
  * pinned matrix keeps it pinned. Errors: as above, and NO_CUDA without a GPU. */
 CUS_API cusStatus cusMatCreatePinned(cusMat *mat, int rows, int cols, int type);
 
@@ -238,15 +241,15 @@ CUS_API cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int ro
  * until the stream has completed them. With pageable memory an upload returns when src may be reused, a download when dst
  * is complete. Cost: one pass over the data. Errors: NULL, SPACE, SIZE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusMatUpload(const cusMat *src, cusMat *dst, cusStream stream);
-/* Likewise, from device to host memory. */
+/* Copies likewise from device to host memory. */
 CUS_API cusStatus cusMatDownload(const cusMat *src, cusMat *dst, cusStream stream);
-/* Likewise, within one space. */
+/* Copies likewise within one space. */
 CUS_API cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream);
 
 /* Sets every byte of every element to zero; padding between rows is untouched. Host: done at return. Device: queued. */
 CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
 
-/* ---- Device memory ---------------------------------------------------------------------------------------------------- */
+/* ---- Device memory --------------------------------------------------------------------------------------------------- */
 
 /* Replaces CUDA as the source of device memory: by RMM's or PyTorch's pool, for example (docs/memory-and-streams.md shows both). The
  * functions are called from any thread, several at a time. They must not throw or call this library. */
@@ -273,7 +276,7 @@ CUS_API cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator);
 
 /* ---- Errors in one line ---------------------------------------------------------------------------------------------- */
 
-/* For functions that return cusStatus themselves: CUS_TRY(cusMatCreate(&m, ...)); */
+/* Returns the status of a call that failed, in functions that return cusStatus: CUS_TRY(cusMatCreate(&m, ...)); */
 #define CUS_TRY(call)                       \
     do {                                    \
         cusStatus cus_try_status_ = (call); \

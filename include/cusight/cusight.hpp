@@ -1,4 +1,5 @@
-// cusight/cusight.hpp: every C++ class of the library. C++17, header-only, exceptions; needs no OpenCV (opencv.hpp adds it).
+// cusight/cusight.hpp: every C++ class of the library. C++17, header-only, exceptions; needs no OpenCV (opencv.hpp adds
+// it).
 //
 //   cusight::Matcher matcher(templ, frame.rows(), frame.cols());
 //   matcher.run(frame, stream);

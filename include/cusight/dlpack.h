@@ -1,7 +1,7 @@
 /* cusight/dlpack.h: matrices as DLPack tensors and back, without copying: for PyTorch, CuPy, JAX, NumPy, TVM and others.
  *
- * A matrix of one channel is a tensor of shape (rows, cols), one of several channels is (rows, cols, channels). Strides count
- * elements of one channel; rows may be padded, columns and channels are contiguous.
+ * A matrix of one channel is a tensor of shape (rows, cols), one of several channels is (rows, cols, channels). Strides
+ * count elements of one channel; rows may be padded, columns and channels are contiguous.
  *
  * | cusMat                          | DLPack                                  |
  * | 8U, 16U                         | kDLUInt, 8 or 16 bits                   |
@@ -65,11 +65,11 @@ typedef enum {
 /* The type of an element. */
 typedef struct {
     uint8_t code;   /* a DLDataTypeCode */
-    uint8_t bits;   /* of one lane */
+    uint8_t bits;   /* bits of one lane */
     uint16_t lanes; /* 1, unless elements are vectors */
 } DLDataType;
 
-/* An array. Owns nothing. */
+/* An array, which owns nothing. */
 typedef struct {
     void *data;           /* its memory */
     DLDevice device;      /* where the memory is */
@@ -137,8 +137,8 @@ CUS_API cusStatus cusMatToDlpack(cusMat *mat, cusDlpackAccess access, void (*rel
 /* Makes `mat` a matrix of the tensor's data and of its size and type. `mat` then owns the tensor: cusMatRelease(mat), or a
  * call that gives `mat` other memory, calls the tensor's deleter. Regions of `mat` are views, as of any matrix. What `mat`
  * owned before is released.
- * Accepted: 1 to 3 dimensions (cols), (rows, cols) or (rows, cols, channels) with up to 512 channels; elements as in the table
- * above with 1 lane; contiguous columns and channels; rows that do not overlap, at any distance.
+ * Accepted: 1 to 3 dimensions (cols), (rows, cols) or (rows, cols, channels) with up to 512 channels; elements as in the
+ * table above with 1 lane; contiguous columns and channels; rows that do not overlap, at any distance.
  * access: CUS_DLPACK_WRITE if you or a function of this library will write to `mat`; a read-only tensor is then refused.
  * Errors, after which the tensor still belongs to the caller: NULL (also a tensor without data), VALUE (read-only,
  * misaligned, unknown device), TYPE, SIZE (dimensions, strides), SPACE (memory that is neither the host's nor CUDA's),

@@ -22,7 +22,7 @@ typedef struct cusEventArrays {
     const uint16_t *x, *y; /* column and row; an event outside the frame is skipped and counted */
     const uint8_t *p;      /* 0: negative (darker), anything else: positive (brighter) */
     const int64_t *t;      /* microseconds, non-decreasing; may be NULL if times are not used */
-    size_t count;          /* of events */
+    size_t count;          /* number of events */
     cusSpace space;        /* of all four arrays */
 } cusEventArrays;
 
@@ -38,9 +38,9 @@ typedef enum cusWindowUnit {
 } cusWindowUnit;
 
 /* Window i covers [i * stride, i * stride + length) in events, or in microseconds from the first event. Windows overlap if
- * the stride is below the length and leave gaps if it is above. A window by count is complete if it has all its events,
- * one by duration if the last event's time is at or past its last microsecond. The first incomplete window is the last one that is
- * made, also if it is the only one; without keep_incomplete it is left out. */
+ * the stride is below the length and leave gaps if it is above. A window by count is complete if it has all its events, one
+ * by duration if the last event's time is at or past its last microsecond. The first incomplete window is the last one that
+ * is made, also if it is the only one; without keep_incomplete it is left out. */
 typedef struct cusWindowing {
     cusWindowUnit unit;   /* default COUNT */
     uint64_t length;      /* 1 or more; default 200000 events */
@@ -53,9 +53,9 @@ typedef struct cusWindowing {
 CUS_API cusWindowing cusWindowingDefaults(void);
 
 /* Lists the windows of `events`: `count` receives their number, and windows[0 .. capacity - 1], in host memory, as many of
- * them as fit (NULL and capacity 0: only the number). If not all fit, returns CUS_ERROR_CAPACITY with `count` set. windowing NULL:
- * defaults. By duration the times are searched, O(windows log events), on the device if they lie there; the call then
- * waits for `stream`. Times that decrease in between give unspecified windows, within the events.
+ * them as fit (NULL and capacity 0: only the number). If not all fit, returns CUS_ERROR_CAPACITY with `count` set.
+ * windowing NULL: defaults. By duration the times are searched, O(windows log events), on the device if they lie there; the
+ * call then waits for `stream`. Times that decrease in between give unspecified windows, within the events.
  * Errors: NULL; VALUE, also if the last time is before the first, or 2^63 us after it; CAPACITY; NO_MEMORY; NO_CUDA;
  * CUDA. */
 CUS_API cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
@@ -93,9 +93,9 @@ typedef enum cusRepresentationKind {
     /* 8S, 1 channel: positive minus negative events, clipped to lower..upper: the final sum, or with `clip_each_event` the
      * sum after each event. */
     CUS_REPR_EVENT_DIFF = 7,
-    /* 32F, 2 * channels channels, those of a time bin side by side, positive first (Zhu et al. 2018, as OpenEB has it): each
-     * event counts 1, split linearly between the two bins nearest to t* = channels (t - begin) / max(end - begin, 1) - 1/2;
-     * what falls outside the bins is lost. Values are scale times the sums, at most `clip`. Sums are exact, as
+    /* 32F, 2 * channels channels, those of a time bin side by side, positive first (Zhu et al. 2018, as OpenEB has it):
+     * each event counts 1, split linearly between the two bins nearest to t* = channels (t - begin) / max(end - begin, 1) -
+     * 1/2; what falls outside the bins is lost. Values are scale times the sums, at most `clip`. Sums are exact, as
      * VOXEL_GRID's. */
     CUS_REPR_EVENT_CUBE = 8,
     /* 8S, `channels` channels: positive minus negative events, clipped to lower..upper, of those with
@@ -103,17 +103,17 @@ typedef enum cusRepresentationKind {
     CUS_REPR_MDES_DIFF = 9
 } cusRepresentationKind;
 
-/* How a voxel grid is normalized. The mean of the frame's n non-zero values is subtracted from them, and the differences are
- * divided by their standard deviation; other values stay 0. Moments are exact, and both backends give the same bits, within
- * 3e-7 relative of real arithmetic. A frame without events stays 0; one non-zero value, or equal ones, become 0. */
+/* How a voxel grid is normalized. The mean of the frame's n non-zero values is subtracted from them, and the differences
+ * are divided by their standard deviation; other values stay 0. Moments are exact, and both backends give the same bits,
+ * within 3e-7 relative of real arithmetic. A frame without events stays 0; one non-zero value, or equal ones, become 0. */
 typedef enum cusNormalization {
     CUS_NORMALIZE_NONE = 0,       /* default */
     CUS_NORMALIZE_POPULATION = 1, /* the variance has divisor n, as numpy.std */
     CUS_NORMALIZE_SAMPLE = 2      /* n - 1, as torch.std: E-RAFT, DSEC */
 } cusNormalization;
 
-/* The values of a time surface, where t_last is the time of the pixel's last event. Windows whose events begin 104 tau before
- * `end` give the same EXPONENTIAL values as windows that begin with the recording: older events are 0 as floats. */
+/* The values of a time surface, where t_last is the time of the pixel's last event. Windows whose events begin 104 tau
+ * before `end` give the same EXPONENTIAL values as windows that begin with the recording: older events are 0 as floats. */
 typedef enum cusSurface {
     CUS_SURFACE_EXPONENTIAL = 0, /* default: exp((t_last - end) / tau) */
     CUS_SURFACE_TIME = 1,        /* t_last - begin, in microseconds; exact below 2^24 */
@@ -123,8 +123,8 @@ typedef enum cusSurface {
 /* A representation and its parameters. Those that its kind does not use are ignored. */
 typedef struct cusRepresentation {
     cusRepresentationKind kind; /* what a frame shows */
-    /* 1..16. MDES, MDES_COUNT, MDES_DIFF and STACKED_HISTOGRAM and EVENT_CUBE (bins): default 10; VOXEL_GRID (bins): default
-     * 5. Others: ignored */
+    /* 1..16. MDES, MDES_COUNT, MDES_DIFF and STACKED_HISTOGRAM and EVENT_CUBE (bins): default 10; VOXEL_GRID (bins):
+     * default 5. Others: ignored */
     int channels;
     int depth; /* MDES: CUS_8U (default), CUS_8S or CUS_32F */
     /* HISTOGRAM, STACKED_HISTOGRAM, TIME_SURFACE, EVENT_CUBE: negative first. TENCODE: RGB. Default 0 */
@@ -138,8 +138,9 @@ typedef struct cusRepresentation {
     int lower, upper;    /* EVENT_DIFF, MDES_DIFF: -128 <= lower <= 0 <= upper <= 127, default -128 and 127 */
     int clip_each_event; /* EVENT_DIFF: default 0 */
     double scale, clip;  /* EVENT_CUBE: above 0; default 1, and infinity */
-    /* VOXEL_GRID: a rectification map, rows x cols 32FC2 in the stacker's space: the position (x, y) of each pixel's events, whose
-     * weights are split between the four pixels around it. It must outlive the stacker. NULL (default): where events are. */
+    /* VOXEL_GRID: a rectification map, rows x cols 32FC2 in the stacker's space. It gives the position (x, y) of each
+     * pixel's events, whose weights are split between the four pixels around it. It must outlive the stacker. NULL
+     * (default): events stay where they are. */
     const cusMat *map;
     uint64_t reserved[8]; /* 0: for later options */
 } cusRepresentation;
@@ -150,8 +151,8 @@ CUS_API cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind);
 /* The type of the frames, such as CUS_8UC2. Errors: NULL, VALUE, TYPE. */
 CUS_API cusStatus cusRepresentationType(const cusRepresentation *representation, int *type);
 
-/* "histogram", "mdes", "mdes_count", "tencode", "stacked_histogram", "voxel_grid", "time_surface", "event_diff", "event_cube"
- * or "mdes_diff"; NULL if `kind` is invalid. */
+/* "histogram", "mdes", "mdes_count", "tencode", "stacked_histogram", "voxel_grid", "time_surface", "event_diff",
+ * "event_cube" or "mdes_diff"; NULL if `kind` is invalid. */
 CUS_API const char *cusRepresentationName(cusRepresentationKind kind);
 
 /* ---- Events in memory ------------------------------------------------------------------------------------------------ */
@@ -190,7 +191,8 @@ typedef struct cusEventSpan {
     int64_t begin, end; /* microseconds */
 } cusEventSpan;
 
-/* As cusEventStack, for representations with `window_times`: spans has the bounds of each window, in host memory. */
+/* Does what cusEventStack does, for representations with `window_times`: `spans`, in host memory, has the bounds of each
+ * window. */
 CUS_API cusStatus cusEventStackSpans(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                                      const cusEventSpan *spans, size_t window_count, cusMat *frames, cusStream stream);
 
@@ -209,8 +211,8 @@ typedef struct cusFrameBatch {
     uint64_t first;                /* index of the first window in the recording, from 0 */
     size_t count;                  /* windows */
     const cusEventWindow *windows; /* event indices count from the first event pushed, which has the number first_event */
-    /* Device frames: ready in the order of this stream, and reused after the work that the sink queues there. Host frames:
-     * NULL; they are ready. */
+    /* Device frames are ready in the order of this stream, and are reused after the work that the sink queues there. Host
+     * frames are ready, and this is NULL. */
     cusStream stream;
 } cusFrameBatch;
 
@@ -225,22 +227,22 @@ typedef struct cusEventPipelineOptions {
     uint64_t end_window;    /* default 0: no end */
     cusSpace compute;       /* CUS_HOST (default) or CUS_DEVICE */
     cusSpace deliver;       /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
-    /* Maximum number of events in a window; determines buffer sizes. 0 (default): 4 Mi (16 Mi if they are decoded on the device),
-     * or the length of windows by count if that is more. */
+    /* Maximum number of events in a window; determines buffer sizes. 0 (default): 4 Mi (16 Mi if they are decoded on the
+     * device), or the length of windows by count if that is more. */
     size_t max_events;
     size_t batch_windows; /* maximum windows per call of the sink. 0 (default): 16 MiB of frames */
-    /* Maximum number of windows in a row, by duration, that lie between two consecutive events: a damaged or hostile time may
-     * ask for billions of empty frames. 0 (default): 1000; UINT64_MAX: no limit. */
+    /* Maximum number of successive windows, by duration, that lie between two consecutive events: a damaged or hostile time
+     * may cause billions of empty frames. 0 (default): 1000; UINT64_MAX: no limit. */
     uint64_t max_gap;
-    /* The number of the first event that is pushed, if the recording is read from a place within it, at or before the first event of
-     * first_window: windows and their event indices are those of the whole recording. 0 (default): its start. */
+    /* The number of the first event that is pushed, if reading begins within the recording, at or before the first event of
+     * first_window. Windows and their event indices are then those of the whole recording. 0 (default): its start. */
     uint64_t first_event;
     int64_t origin; /* first_event above 0, by duration: the time of the recording's first event */
-    /* NULL (default): events are pushed. Otherwise the recording comes as raw bytes (cusEventPipelinePushBytes), which a decoder
-     * with these options decodes where the pipeline computes; its space and max_bytes are ignored. Read by Create only. */
+    /* NULL (default): events are pushed. Otherwise raw bytes are pushed (cusEventPipelinePushBytes), which a decoder with
+     * these options decodes where the pipeline computes; its space and max_bytes are ignored. Only Create reads them. */
     const cusEventDecoderOptions *decoder;
-    /* 1: the sink gets batches of exactly batch_windows windows, but for the last of a recording, which the flush delivers. Default 0:
-     * what a push has completed is made without waiting for more. */
+    /* 1: the sink gets batches of exactly batch_windows windows, except the last of a recording, which the flush delivers.
+     * 0 (default): windows that a push completes are delivered without waiting for more. */
     int whole_batches;
     uint64_t reserved[7]; /* 0: for later options */
 } cusEventPipelineOptions;
@@ -252,56 +254,59 @@ CUS_API cusEventPipelineOptions cusEventPipelineDefaults(void);
 typedef struct cusEventPipeline cusEventPipeline;
 
 /* Creates a pipeline. All memory is allocated here, whatever the length of the recording: with compute CUS_DEVICE three
- * sets of page-locked and device buffers, each for max_events events and a batch of frames. With a decoder they are for 16 MiB of bytes,
- * with one of HDF5 for 64 MiB, and one buffer on the device is for events. options NULL: defaults.
- * Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA; UNSUPPORTED: a decoder of METAVISION or HDF5 with compute CUS_HOST. */
+ * sets of page-locked and device buffers, each for max_events events and a batch of frames. With a decoder the three
+ * buffers hold 16 MiB of bytes, for HDF5 64 MiB, and one buffer on the device holds events. options NULL: defaults.
+ * Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA; UNSUPPORTED: a decoder of METAVISION or HDF5 with compute
+ * CUS_HOST. */
 CUS_API cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols,
                                          const cusRepresentation *representations, int count,
                                          const cusEventPipelineOptions *options, cusFrameSink sink, void *user);
-/* Frames not yet delivered are lost: flush first. NULL is ignored. Waits for the device. */
+/* Discards frames that are not delivered: flush first. NULL is ignored. Waits for the device. */
 CUS_API void cusEventPipelineDestroy(cusEventPipeline *pipeline);
 
 /* Adds the next events of the recording, any number of them, in host memory; the arrays may be reused when the call
  * returns. Upload, computation, download and the sink overlap. Large pieces in page-locked memory are uploaded directly;
- * others are copied to the pipeline's buffers first. Windows may span pieces. t is required if windows are by duration or
- * a representation uses times.
- * Errors that change nothing: NULL; SPACE; VALUE if an array is not aligned to its elements. Errors after which every further
- * call returns the same: VALUE if times decrease (by duration; the events before that are processed); CAPACITY if a window by
- * duration that must be buffered has more than max_events events, or if more than max_gap windows in a row are empty and one of
- * them is to be made (the events before them are processed); any status of the sink. */
+ * others are copied to the pipeline's buffers first. Windows may span pieces. t is required if windows are by duration or a
+ * representation uses times.
+ * Errors that change nothing: NULL; SPACE; VALUE if an array is not aligned to its elements. Errors after which every
+ * further call returns the same: VALUE if times decrease (by duration; the events before that are processed); CAPACITY if a
+ * window by duration that must be buffered has more than max_events events, or if more than max_gap windows in a row are
+ * empty and one of them is to be made (the events before them are processed); any status of the sink. */
 CUS_API cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events);
 
-/* Adds the next bytes of the recording, any number of them, in host memory, for a pipeline with a decoder. They may be reused when
- * the call returns. With compute CUS_DEVICE the bytes, 2 to 4 an event (HDF5: 3 to 8), are uploaded instead of events, 13; bytes in
- * page-locked memory directly. HDF5 is fastest in pieces of 64 MiB. The frames are those of the same events pushed. The call returns when the events are known; the frames of
- * the last windows may still be in the making, as after cusEventPipelinePush.
- * Errors: NULL; VALUE: the pipeline takes events. Those of cusEventPipelinePush except of decreasing times; in CAPACITY a window
- * by duration may have up to 64 events more. FORMAT: as cusEventDecoderRun has it; the events before it are processed, every
- * further call returns the same, and cusEventPipelineFlush delivers what is complete. */
+/* Adds the next bytes of the recording, any number of them, in host memory, for a pipeline with a decoder. They may be
+ * reused when the call returns. With compute CUS_DEVICE the bytes, 2 to 4 an event (HDF5: 3 to 8), are uploaded instead of
+ * events, which take 13; bytes in page-locked memory directly. HDF5 is fastest in pieces of 64 MiB. The frames are the same
+ * as if the events were pushed. The call returns when the events are known; the frames of the last windows may not be
+ * finished yet, as after cusEventPipelinePush.
+ * Errors: NULL; VALUE: the pipeline takes events. Those of cusEventPipelinePush except of decreasing times; in CAPACITY a
+ * window by duration may have up to 64 events more. FORMAT: as for cusEventDecoderRun; the events before it are processed,
+ * every further call returns the same, and cusEventPipelineFlush delivers what is complete. */
 CUS_API cusStatus cusEventPipelinePushBytes(cusEventPipeline *pipeline, const void *bytes, size_t size);
-/* The pipeline's decoder, to continue from a state before the first push (cusEventDecoderSetState); NULL: it has none. */
+/* Returns the pipeline's decoder, or NULL if it has none, to continue from a state before the first push
+ * (cusEventDecoderSetState). */
 CUS_API cusEventDecoder *cusEventPipelineDecoder(cusEventPipeline *pipeline);
 
-/* Says that no event before `time` will come, so that windows by duration which end at or before it are made and delivered although the
- * scene is still: a live view keeps its rate. Events that are pushed later must not be earlier. Does nothing before the first event, for
- * windows by count, and for a time that is already past. Errors: those of cusEventPipelinePush: CAPACITY if more than max_gap windows
- * end between the last event, or the time of the last call, and `time`. */
+/* Says that no event before `time` will come, so that windows by duration that end at or before it are made and delivered
+ * even if the scene is still: a live view keeps its rate. Events that are pushed later must not be earlier. Does nothing
+ * before the first event, for windows by count, and for a time that is already past. Errors: those of cusEventPipelinePush;
+ * CAPACITY if more than max_gap windows end between the last event, or the time of the last call, and `time`. */
 CUS_API cusStatus cusEventPipelineAdvance(cusEventPipeline *pipeline, int64_t time);
 
 /* Ends the recording: makes the last windows and delivers all frames. The next push starts a new recording; the counts
  * continue.
- * Errors: as for cusEventPipelinePush, after the frames of the windows that were complete before it have been delivered; TRUNCATED: the
- * bytes ended within a word, and all frames have been delivered. */
+ * Errors: as for cusEventPipelinePush, after the frames of the windows that were complete before it have been delivered;
+ * TRUNCATED: the bytes ended within a word, and all frames have been delivered. */
 CUS_API cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline);
 
 /* What has passed through a pipeline. */
 typedef struct cusEventPipelineCounts {
-    uint64_t events;        /* pushed */
-    uint64_t windows;       /* delivered */
+    uint64_t events;        /* events pushed */
+    uint64_t windows;       /* windows delivered */
     uint64_t skipped;       /* as cusEventStackerSkipped, over all windows delivered or queued */
     cusEventCounts decoded; /* with a decoder: of this recording, or the last one after a flush */
-    int64_t last_time;      /* windows by duration: of the last event pushed; -1: none, or after a flush */
-    int complete;           /* 1: all windows up to end_window are in the making; more events change nothing */
+    int64_t last_time;      /* windows by duration: time of the last event pushed; -1: none, or after a flush */
+    int complete;           /* 1: all windows up to end_window are queued; more events change nothing */
     uint64_t reserved[7];   /* 0: for later fields */
 } cusEventPipelineCounts;
 

@@ -3,19 +3,19 @@
  * Three objects turn frames into bytes and bytes into frames. They have no sockets, threads or files; the program moves the
  * bytes.
  *   cusSender  one for each video:   frames in, messages out (sparse differences, compressed; key frames on request).
- *   cusPeer    one for each viewer:  the sender's end of one connection: handshake, what this viewer gets next, its backlog.
- *   cusViewer  one for each viewer:  the receiving end: bytes in, frames out.
+ *   cusPeer    one for each viewer:  the sender's end of one connection: handshake, what this viewer gets next, its
+ *   cusViewer  backlog. one for each viewer:  the receiving end: bytes in, frames out.
  * docs/wire-format.md defines the wire format. After every message the viewer's frame equals the sender's reference of that
  * sequence number exactly (framediff.h says how far that is from the camera's frame).
  *
  * Frames are 8UC1, 8UC3 or 8UC4, each side at most 32768, at most 2^30 bytes. One call at a time may use an object (else
- * BUSY), except as noted at cusSenderRelease; different objects are independent. Every object needs libzstd: in a build without it the
- * Create functions return CUS_ERROR_UNSUPPORTED.
+ * BUSY), except as noted at cusSenderRelease; different objects are independent. Every object needs libzstd: in a build
+ * without it the Create functions return CUS_ERROR_UNSUPPORTED.
  *
- * The other end is not trusted. Each field of a message is checked against the handshake and fixed limits before anything is
- * allocated or written, and a message is applied completely or not at all. After a bad message the object has failed: that
- * call and all later ones return its error, and the connection should be closed. The checksum detects damage, not forgery:
- * authentication is the transport's task.
+ * The other end is not trusted. Each field of a message is checked against the handshake and fixed limits before anything
+ * is allocated or written, and a message is applied completely or not at all. After a bad message the object has failed:
+ * that call and all later ones return its error, and the connection should be closed. The checksum detects damage, not
+ * forgery: authentication is the transport's task.
  */
 #ifndef CUSIGHT_LIVE_H
 #define CUSIGHT_LIVE_H
@@ -41,7 +41,7 @@ typedef enum cusWireType {
     CUS_WIRE_REQUEST_CHECKSUMS = 7  /* viewer: it wants these; only if the sender's hello offers them */
 } cusWireType;
 
-/* How its payload is stored. */
+/* How a message's payload is stored. */
 typedef enum cusWireEncoding {
     CUS_WIRE_RAW = 0, /* not compressed */
     CUS_WIRE_ZSTD = 1 /* one or more consecutive Zstandard frames (RFC 8878), no skippable ones */
@@ -67,8 +67,8 @@ CUS_API uint32_t cusCrc32c(uint32_t crc, const void *data, size_t bytes);
  * Errors: NULL. */
 CUS_API cusStatus cusWirePack(const cusWireHeader *header, const void *payload, uint8_t out[CUS_WIRE_HEADER_BYTES]);
 
-/* Reads a header and checks what can be checked without a handshake: magic, version, type, encoding, reserved bytes, and sizes
- * against the limits and each other. Errors: NULL; FORMAT; UNSUPPORTED for another version of the format. */
+/* Reads a header and checks what can be checked without a handshake: magic, version, type, encoding, reserved bytes, and
+ * sizes against the limits and each other. Errors: NULL; FORMAT; UNSUPPORTED for another version of the format. */
 CUS_API cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireHeader *header);
 
 /* ---- Sender: frames in, messages out ------------------------------------------------------------------------------- */
@@ -107,18 +107,18 @@ typedef struct cusSentFrame {
     uint64_t reserved[8];     /* 0: for later fields */
 } cusSentFrame;
 
-/* space: where the difference is computed. Allocates everything: about 4.3 bytes of host memory for each byte of a frame and
- * each frame in flight, page-locked for CUS_DEVICE, which also takes 3.2 bytes of device memory. `options` NULL: defaults.
- * Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA, UNSUPPORTED. */
+/* Creates a sender, which computes differences in `space`. Allocates everything: about 4.3 bytes of host memory for each
+ * byte of a frame and each frame in flight, page-locked for CUS_DEVICE, which also takes 3.2 bytes of device memory.
+ * `options` NULL: defaults. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusSpace space,
                                   const cusSenderOptions *options);
 /* Safe on NULL. */
 CUS_API void cusSenderDestroy(cusSender *sender);
 
 /* Starts to process a frame: a host frame for either space, or a device frame for CUS_DEVICE, which is read after the work
- * queued in `stream` so far. CUS_HOST: the difference is complete on return. CUS_DEVICE: upload, difference and download are queued in
- * the sender's own streams and do not block if the frame is page-locked or in device memory; do not change it until
- * cusSenderFinish has returned it. The first frame becomes the reference unchanged, without the threshold.
+ * queued in `stream` so far. CUS_HOST: the difference is complete on return. CUS_DEVICE: upload, difference and download
+ * are queued in the sender's own streams and do not block if the frame is page-locked or in device memory; do not change it
+ * until cusSenderFinish has returned it. The first frame becomes the reference unchanged, without the threshold.
  * with_key_frame: also pack a key frame. Errors: NULL, TYPE, SIZE, SPACE, CUDA; CAPACITY if max_in_flight frames are not
  * released. */
 CUS_API cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key_frame, cusStream stream);
@@ -132,8 +132,8 @@ CUS_API cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed);
  * frame is left. */
 CUS_API cusStatus cusSenderRelease(cusSender *sender);
 
-/* A view of the encoder's reference: what viewers have after the last submitted frame. On the device it is ready once all
- * submitted frames are finished. */
+/* Returns a view of the encoder's reference: what viewers have after the last submitted frame. On the device it is ready
+ * once all submitted frames are finished. */
 CUS_API cusStatus cusSenderReference(const cusSender *sender, cusMat *view);
 
 /* ---- Peer: the sender's end of one connection ---------------------------------------------------------------------- */
@@ -141,8 +141,9 @@ CUS_API cusStatus cusSenderReference(const cusSender *sender, cusMat *view);
 /* One viewer's connection, seen from the sender. */
 typedef struct cusPeer cusPeer;
 
-/* rate_millihertz: the frame rate that the viewer is told, 25000 for 25 frames per second; 0: unknown. Allocates about 3.5 bytes
- * for each byte of a frame; no later call allocates. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, UNSUPPORTED. */
+/* Creates a peer. rate_millihertz: the frame rate that the viewer is told, 25000 for 25 frames per second; 0: unknown.
+ * Allocates about 3.5 bytes for each byte of a frame; no later call allocates. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY,
+ * UNSUPPORTED. */
 CUS_API cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_millihertz);
 /* Safe on NULL. */
 CUS_API void cusPeerDestroy(cusPeer *peer);
@@ -150,11 +151,11 @@ CUS_API void cusPeerDestroy(cusPeer *peer);
 /* Takes bytes received from the viewer. Errors: NULL; FORMAT or UNSUPPORTED: close the connection. */
 CUS_API cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes);
 
-/* Offers the next frame of the video; call it for every frame, in order. The peer copies what its viewer needs: nothing before
- * the handshake; the key frame if the viewer waits for one (and this frame has one); the message while fewer than 16 frames
- * wait in the output buffer and it has room (two frames). Otherwise the difference is added to the backlog, which is sent as a
- * single difference once the output buffer is empty. Never blocks and never allocates. Errors: NULL; VALUE if the sequence
- * number does not increase; the error that the peer has failed with. */
+/* Offers the next frame of the video; call it for every frame, in order. The peer copies what its viewer needs: nothing
+ * before the handshake; the key frame if the viewer waits for one (and this frame has one); the message while fewer than 16
+ * frames wait in the output buffer and it has room (two frames). Otherwise the difference is added to the backlog, which is
+ * sent as a single difference once the output buffer is empty. Never blocks and never allocates. Errors: NULL; VALUE if the
+ * sequence number does not increase; the error that the peer has failed with. */
 CUS_API cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame);
 
 /* Returns the bytes that wait to be sent; *bytes is 0 if there are none. */
@@ -162,7 +163,7 @@ CUS_API cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *byt
 /* Says how many of them have been sent. Errors: NULL, VALUE (more than wait). */
 CUS_API cusStatus cusPeerSent(cusPeer *peer, size_t bytes);
 
-/* No more frames follow: a bye is sent after the backlog. */
+/* Ends the video: no more frames follow, and a bye is sent after the backlog. */
 CUS_API cusStatus cusPeerFinish(cusPeer *peer);
 
 /* The state of a connection. */
@@ -176,7 +177,7 @@ typedef struct cusPeerInfo {
     uint64_t reserved[8]; /* 0: for later fields */
 } cusPeerInfo;
 
-/* Errors: NULL, BUSY. */
+/* Returns the state of the connection. Errors: NULL, BUSY. */
 CUS_API cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info);
 
 /* ---- Viewer: bytes in, frames out ---------------------------------------------------------------------------------- */
@@ -220,7 +221,7 @@ typedef struct cusViewerInfo {
 /* The receiving end. */
 typedef struct cusViewer cusViewer;
 
-/* `options` NULL: defaults. Errors: NULL, VALUE, NO_MEMORY, UNSUPPORTED. */
+/* Creates a viewer. `options` NULL: defaults. Errors: NULL, VALUE, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options);
 /* Safe on NULL. */
 CUS_API void cusViewerDestroy(cusViewer *viewer);
@@ -241,10 +242,10 @@ CUS_API cusStatus cusViewerSent(cusViewer *viewer, size_t bytes);
 /* Queues a bye. */
 CUS_API cusStatus cusViewerFinish(cusViewer *viewer);
 
-/* A view of the current frame, in host memory: valid until the next input; unspecified before the first frame. Errors: NULL,
- * BUSY; VALUE before a connection. */
+/* Returns a view of the current frame, in host memory, valid until the next input. It is unspecified before the first
+ * frame. Errors: NULL, BUSY; VALUE before a connection. */
 CUS_API cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view);
-/* Errors: NULL, BUSY. */
+/* Returns the video's properties and the current frame's. Errors: NULL, BUSY. */
 CUS_API cusStatus cusViewerQuery(const cusViewer *viewer, cusViewerInfo *info);
 
 #ifdef __cplusplus

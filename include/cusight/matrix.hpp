@@ -1,4 +1,5 @@
-// cusight/matrix.hpp: exceptions, owning matrices, streams, and the arguments of the C++ classes. C++17, header-only, no OpenCV.
+// cusight/matrix.hpp: exceptions, matrices that own memory, streams, and the arguments of the C++ classes. C++17,
+// header-only, no OpenCV.
 #ifndef CUSIGHT_MATRIX_HPP
 #define CUSIGHT_MATRIX_HPP
 
@@ -33,15 +34,15 @@ class Error : public std::runtime_error {
     cusStatus status_;
 };
 
-// While it exists, the long calls of the thread that made it ask a function: cusSetProgress(). One within another takes its place. Ends on
-// its thread, outside of the function.
+// While it exists, long calls of the thread that made it call a function: see cusSetProgress(). A nested one replaces it
+// meanwhile. Destroy it on its thread, outside the function.
 class Progress {
   public:
-    // Given what is done, 0 to 1, and the seconds that are left, below 0 if they are not known. Returns whether to go on: otherwise the
-    // call throws Error with CUS_ERROR_CANCELLED. What it throws ends the call too, which throws it.
+    // Gets the part that is done, 0 to 1, and the seconds that are left, below 0 if they are unknown. Returns whether to go
+    // on: otherwise the call throws Error with CUS_ERROR_CANCELLED. An exception ends the call, which throws it.
     using Function = std::function<bool(double done, double seconds_left)>;
 
-    // Sets it for the calling thread.
+    // Sets the function for the calling thread.
     explicit Progress(Function function) : function_(std::move(function)), outer_(current()) {
         set(this);
         current() = this;
@@ -53,7 +54,7 @@ class Progress {
     Progress(const Progress &) = delete;
     Progress &operator=(const Progress &) = delete;
 
-    // For check(): throws what the function has thrown.
+    // Throws what the function has thrown; for check().
     static void rethrow() {
         if (current() && current()->thrown_)
             std::rethrow_exception(std::exchange(current()->thrown_, nullptr));
@@ -180,10 +181,10 @@ class StreamRef {
 
 // ---- Device memory -----------------------------------------------------------------------------------------------------
 
-// cusSetDeviceAllocator for an object with
+// Does cusSetDeviceAllocator for an object with
 //   void *allocate(size_t bytes, int device, cusStream stream);
 //   void deallocate(void *data, size_t bytes, int device, cusStream stream);
-// Exceptions of allocate become CUS_ERROR_NO_MEMORY. The object must outlive all that is created meanwhile.
+// Exceptions of allocate become CUS_ERROR_NO_MEMORY. The object must outlive everything that is created meanwhile.
 template<class Pool>
 void setDeviceAllocator(Pool &pool) {
     cusDeviceAllocator allocator = {};
@@ -200,7 +201,7 @@ void setDeviceAllocator(Pool &pool) {
     };
     check(cusSetDeviceAllocator(&allocator));
 }
-// Device memory from CUDA again.
+// Takes device memory from CUDA again.
 inline void resetDeviceAllocator() {
     check(cusSetDeviceAllocator(nullptr));
 }
@@ -280,7 +281,7 @@ class Matrix {
 
 // Specialize for another library's matrix type:
 //   static cusMat view(const T &);                                      // owns nothing; empty for an empty matrix
-//   static void create(T &, int rows, int cols, int type, cusSpace);    // as cusMatCreate; throws if it cannot be in that space
+//   static void create(T &, int rows, int cols, int type, cusSpace);    // as cusMatCreate; throws if it cannot
 // opencv.hpp does so for cv::Mat and cv::cuda::GpuMat.
 template<class T>
 struct MatrixTraits {};
@@ -304,8 +305,8 @@ class Input {
     cusMat mat_;
 };
 
-// Matrices that are read: one that an Input takes, or several, as a std::vector or in braces. Copies no pixels. There is one class
-// for both, because a cv::Mat converts to a vector of anything: overloads for one and for several would be ambiguous.
+// Matrices that are read: one that an Input takes, or several, as a std::vector or in braces. Copies no pixels. One class
+// serves both, because a cv::Mat converts to a vector of anything: overloads for one and for several would be ambiguous.
 class Inputs {
   public:
     // One.
@@ -322,7 +323,7 @@ class Inputs {
     Inputs &operator=(const Inputs &) = delete;
     // The array that the C function gets.
     const cusMat *data() const noexcept { return data_; }
-    // How many.
+    // Number of matrices.
     size_t size() const noexcept { return size_; }
 
   private:
@@ -374,7 +375,7 @@ class Output {
     cusMat view_ = CUS_MAT_INIT;
 };
 
-// Copies within one space or between the two (cusMatCopy, cusMatUpload, cusMatDownload). `space`: where dst shall be.
+// Copies within one space or between the two (cusMatCopy, cusMatUpload, cusMatDownload). dst is made in `space`.
 inline void copy(const Input &src, Output dst, cusSpace space, StreamRef stream = {}) {
     cusMat *to = dst.create(src->rows, src->cols, src->type, space);
     if (src->space == space)

@@ -6,13 +6,13 @@
 //   cusight::Matcher matcher(templ, frame.rows, frame.cols);    // the classes of cusight.hpp take OpenCV's types
 //   matcher.run(frame, scores, stream);
 //
-//   cusMat p = cusight::view(prev), c = cusight::view(cur), m = cusight::view(map); // and so does the C interface, by views
+//   cusMat p = cusight::view(prev), c = cusight::view(cur), m = cusight::view(map); // for the C interface
 //   cusight::check(cusHeatmap(&p, &c, &m, nullptr, nullptr));
 //
 // A view owns nothing: keep the OpenCV matrix alive while it is used, and never release the view's memory.
 // cv::Mat corresponds to host matrices, cv::cuda::GpuMat to device matrices; types and steps have the same values in both.
-// OpenCV 4.2 or later; one that was built without CUDA will do, with GpuMat around memory from elsewhere. docs/opencv.md maps
-// the functions of cv::cuda to these.
+// OpenCV 4.2 or later; one that was built without CUDA will do, with GpuMat around memory from elsewhere. docs/opencv.md
+// maps the functions of cv::cuda to these.
 #ifndef CUSIGHT_OPENCV_HPP
 #define CUSIGHT_OPENCV_HPP
 

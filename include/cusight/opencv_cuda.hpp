@@ -1,11 +1,11 @@
 // cusight/opencv_cuda.hpp: the algorithms with cv::cuda's names and signatures. Included by opencv.hpp.
 //
-// A program that calls cv::cuda::integral, sqrIntegral or createTemplateMatching changes the namespace. cv::cuda::GpuMat works
-// on the device in stream order; cv::Mat (and whatever else has a cv::Mat inside) works on the host and is ready at return:
-// nothing is uploaded behind your back. Outputs are created; regions, buffers of a cv::cuda::BufferPool and wrapped memory that
-// fit are written in place. Errors are cv::Exception, whose `err` is the library's message. Without a stream argument work is
-// queued in the default stream, as in OpenCV. Use an object in one stream (or thread) at a time; different objects are
-// independent. docs/opencv.md says where results differ from cv::cuda's.
+// A program that calls cv::cuda::integral, sqrIntegral or createTemplateMatching changes the namespace. cv::cuda::GpuMat
+// works on the device in stream order; cv::Mat (and whatever else has a cv::Mat inside) works on the host and is ready at
+// return: nothing is uploaded behind your back. Outputs are created; regions, buffers of a cv::cuda::BufferPool and wrapped
+// memory that fit are written in place. Errors are cv::Exception, whose `err` is the library's message. Without a stream
+// argument work is queued in the default stream, as in OpenCV. Use an object in one stream (or thread) at a time; different
+// objects are independent. docs/opencv.md says where results differ from cv::cuda's.
 #ifndef CUSIGHT_OPENCV_CUDA_HPP
 #define CUSIGHT_OPENCV_CUDA_HPP
 

@@ -1,4 +1,5 @@
-// cusight/opencv_types.hpp: views of cv::Mat and cv::cuda::GpuMat, and both as arguments of the classes. Included by opencv.hpp.
+// cusight/opencv_types.hpp: views of cv::Mat and cv::cuda::GpuMat, and both as arguments of the classes. Included by
+// opencv.hpp.
 #ifndef CUSIGHT_OPENCV_TYPES_HPP
 #define CUSIGHT_OPENCV_TYPES_HPP
 
@@ -22,7 +23,7 @@ inline cusMat view(const cv::Mat &mat) {
     return m;
 }
 
-// The same in device memory.
+// A view in device memory.
 inline cusMat view(const cv::cuda::GpuMat &mat) {
     cusMat m = CUS_MAT_INIT;
     m.space = CUS_DEVICE;
@@ -31,13 +32,13 @@ inline cusMat view(const cv::cuda::GpuMat &mat) {
     return m;
 }
 
-// The other direction: OpenCV headers for cusight's memory; nothing is copied.
+// Returns an OpenCV header for cusight's memory; copies nothing.
 inline cv::Mat toMat(const cusMat &m) {
     CV_Assert(m.space == CUS_HOST);
     return m.data ? cv::Mat(m.rows, m.cols, m.type, m.data, m.step) : cv::Mat();
 }
 
-// The same in device memory.
+// Returns an OpenCV header for cusight's device memory; copies nothing.
 inline cv::cuda::GpuMat toGpuMat(const cusMat &m) {
     CV_Assert(m.space == CUS_DEVICE);
     return m.data ? cv::cuda::GpuMat(m.rows, m.cols, m.type, m.data, m.step) : cv::cuda::GpuMat();
@@ -48,7 +49,7 @@ inline cusStream stream(const cv::cuda::Stream &s) {
     return static_cast<cusStream>(s.cudaPtr());
 }
 #ifdef CUSIGHT_OPENCV_STREAMS
-// The other direction: OpenCV's stream for a cudaStream_t, which stays its owner's.
+// Returns OpenCV's stream for a cudaStream_t, which stays its owner's.
 inline cv::cuda::Stream toStream(cusStream s) {
     return cv::cuda::StreamAccessor::wrapStream(s);
 }
@@ -86,7 +87,7 @@ struct MatrixTraits<cv::cuda::GpuMat> {
             throw Error(CUS_ERROR_SPACE,
                         "an output is a cv::cuda::GpuMat (device memory), expected a cv::Mat like the input");
         if (mat.rows != rows || mat.cols != cols || mat.type() != type || !mat.data)
-            mat.create(rows, cols, type); // not called if it fits: without CUDA in OpenCV it throws even then
+            mat.create(rows, cols, type); // not called if it fits, since it throws even then without CUDA in OpenCV
     }
 };
 

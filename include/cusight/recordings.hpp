@@ -1,4 +1,5 @@
-// cusight/recordings.hpp: the objects of events.h, eventio.h and eventframes.h as C++ classes; see algorithms.hpp for what they share.
+// cusight/recordings.hpp: the objects of events.h, eventio.h and eventframes.h as C++ classes; see algorithms.hpp for what
+// they share.
 #ifndef CUSIGHT_RECORDINGS_HPP
 #define CUSIGHT_RECORDINGS_HPP
 
@@ -20,7 +21,7 @@ struct Events {
     std::vector<uint8_t> p;     // polarity: 0 darker, 1 brighter
     std::vector<int64_t> t;     // microseconds
 
-    // How many.
+    // Number of events.
     size_t size() const noexcept { return x.size(); }
     // New events are zero.
     void resize(size_t count) {
@@ -86,7 +87,8 @@ class EventStacker {
 // See cusEventPipeline: frames from a recording that is pushed piece by piece.
 class EventPipeline {
   public:
-    // Called with each batch of frames, on the thread of push and flush. An exception stops the pipeline and leaves that call.
+    // Called with each batch of frames, on the thread of push and flush. An exception stops the pipeline and is thrown by
+    // that call.
     using Sink = std::function<void(const cusFrameBatch &)>;
 
     // See cusEventPipelineCreate.
@@ -107,7 +109,7 @@ class EventPipeline {
     void start(const cusEventDecoderState &state) {
         check(cusEventDecoderSetState(cusEventPipelineDecoder(get()), &state));
     }
-    // No event before `time` will come.
+    // Says that no event before `time` will come.
     void advance(int64_t time) { checkDelivery(cusEventPipelineAdvance(get(), time)); }
     // Makes the last windows and delivers all frames.
     void flush() { checkDelivery(cusEventPipelineFlush(get())); }
@@ -156,7 +158,7 @@ class EventReader {
         check(cusEventReaderOpen(&made, path.c_str(), &options));
         handle_.reset(made);
     }
-    // A whole file in memory, which must stay valid.
+    // Opens a whole file in memory, which must stay valid.
     EventReader(const void *data, size_t size, const cusEventReaderOptions &options = cusEventReaderDefaults()) {
         cusEventReader *made = nullptr;
         check(cusEventReaderOpenMemory(&made, data, size, &options));
@@ -191,15 +193,15 @@ class EventReader {
         check(cusEventReaderDecoder(get(), &how.first, &how.second));
         return how;
     }
-    // Reads the next bytes, at most `capacity`, and returns their number; 0: the end. If it throws, those before the damage are lost:
-    // cusEventReaderReadBytes gives them too.
+    // Reads the next bytes, at most `capacity`, and returns their number; 0 at the end. If it throws, the bytes before the
+    // damage are lost, which cusEventReaderReadBytes would give.
     size_t readBytes(void *bytes, size_t capacity) {
         size_t count = 0;
         check(cusEventReaderReadBytes(get(), capacity, bytes, &count));
         return count;
     }
-    // Reads the next external triggers, at most `capacity`; returns false at the end. If it throws, `triggers` has those before
-    // the damage.
+    // Reads the next external triggers, at most `capacity`; returns false at the end. If it throws, `triggers` has those
+    // before the damage.
     bool readTriggers(std::vector<cusEventTrigger> &triggers, size_t capacity) {
         size_t count = 0;
         triggers.resize(capacity);
@@ -232,7 +234,7 @@ class EventReader {
 //       use(*batch);
 class EventFrames {
   public:
-    // Makes those of the file at `path`.
+    // Makes frames of the file at `path`.
     EventFrames(const std::string &path, const std::vector<cusRepresentation> &representations,
                 const cusEventFramesOptions &options = cusEventFramesDefaults(),
                 const cusEventReaderOptions &reader = cusEventReaderDefaults()) {
@@ -241,7 +243,8 @@ class EventFrames {
                                  static_cast<int>(representations.size()), &options));
         handle_.reset(made);
     }
-    // Makes those of an open reader, from its place on. The reader must outlive the object, and nothing else may use it meanwhile.
+    // Makes frames of an open reader, from its place on. The reader must outlive the object, and nothing else may use it
+    // meanwhile.
     EventFrames(const EventReader &reader, const std::vector<cusRepresentation> &representations,
                 const cusEventFramesOptions &options = cusEventFramesDefaults()) {
         cusEventFrames *made = nullptr;
@@ -249,8 +252,8 @@ class EventFrames {
                                        static_cast<int>(representations.size()), &options));
         handle_.reset(made);
     }
-    // The next batch, valid until the next call and only as long as the object is not moved; null at the end. Throws after the
-    // frames before the damage.
+    // Returns the next batch, valid until the next call and while the object is not moved; null at the end. Throws at
+    // damage, after the frames before it.
     const cusFrameBatch *next() {
         check(cusEventFramesNext(get(), &batch_));
         return batch_.count > 0 ? &batch_ : nullptr;
@@ -338,13 +341,13 @@ class EventGenerator {
         check(cusEventGeneratorPush(get(), frame.get(), time, &events));
         return events;
     }
-    // Many frames, one below the other, in the space of the options; `events` are arrays there.
+    // Passes in many frames, one below the other, in the space of the options; `events` are arrays there.
     void run(const Input &frames, const std::vector<int64_t> &times, const cusEventBuffers &events,
              cusEventsGenerated *generated = nullptr, StreamRef stream = {}) {
         check(cusEventGeneratorRun(get(), frames.get(), times.data(), static_cast<int>(times.size()), &events, generated,
                                    stream));
     }
-    // What the last run has done; waits for the stream.
+    // What the last run did; waits for the stream.
     cusEventsGenerated generated(StreamRef stream = {}) {
         cusEventsGenerated done = {};
         check(cusEventGeneratorCheck(get(), &done, stream));

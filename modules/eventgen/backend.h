@@ -1,4 +1,4 @@
-/* What the entry points and the two backends of eventgen share. */
+/* Declarations that the entry points and the backends of eventgen share. */
 #ifndef CUSI_EVENTGEN_BACKEND_H
 #define CUSI_EVENTGEN_BACKEND_H
 
@@ -13,11 +13,11 @@ extern "C" {
 struct cusEventGenerator {
     int rows, cols;
     cusSpace space;
-    size_t max_events; /* device */
+    size_t max_events; /* used on the device */
     EventgenModel model;
     EventgenTables tables;
-    int64_t time;            /* last frame; -1 before the first. Device: of the runs that are queued */
-    cusEventsGenerated last; /* host: by the last run */
+    int64_t time;            /* time of the last frame, on the device of the last queued one; -1 before the first */
+    cusEventsGenerated last; /* host: what the last run generated */
     void *state;             /* owned by the backend */
     CusiGuard guard;
 };
@@ -27,7 +27,7 @@ typedef struct EventgenBatch {
     const cusMat *frames;
     const int64_t *times;
     int count;
-    int64_t before; /* time of the last frame; -1: the first of these sets the references */
+    int64_t before; /* time of the frame before; -1: the first frame sets the references */
 } EventgenBatch;
 
 /* Allocates `state`. Destroy is safe after a failure. */
@@ -36,18 +36,19 @@ cusStatus eventgen_cuda_create(const char *function, cusEventGenerator *generato
 void eventgen_host_destroy(cusEventGenerator *generator);
 void eventgen_cuda_destroy(cusEventGenerator *generator);
 
-/* How many events the frames make. Changes no pixel. */
+/* Counts the events that the frames make. Changes no pixel. */
 uint64_t eventgen_host_count(cusEventGenerator *generator, const EventgenBatch *batch);
-/* Makes the events, after their count, and moves the pixels on. On an error nothing has changed. */
+/* Makes the `count` events and updates the pixels. After an error nothing has changed. */
 cusStatus eventgen_host_make(const char *function, cusEventGenerator *generator, const EventgenBatch *batch,
                              const cusEventBuffers *events, uint64_t count);
-/* Arrays of the generator for at least `count` events. */
+/* Provides arrays of the generator for at least `count` events. */
 cusStatus eventgen_host_arrays(const char *function, cusEventGenerator *generator, uint64_t count, cusEventBuffers *events);
 
 /* Queues a run. */
 cusStatus eventgen_cuda_run(const char *function, cusEventGenerator *generator, const EventgenBatch *batch,
                             const cusEventBuffers *events, cusEventsGenerated *generated, cusStream stream);
-/* Waits; gives the first run that failed, otherwise the last, and lets runs work again. Sets the generator's time. */
+/* Waits. Returns in *last the first run that failed, or else the last one, and allows further runs. Sets the generator's
+ * time. */
 cusStatus eventgen_cuda_check(const char *function, cusEventGenerator *generator, cusEventsGenerated *last,
                               cusStream stream);
 

@@ -13,7 +13,7 @@ cusEventGeneratorOptions cusEventGeneratorDefaults(void) {
     return (cusEventGeneratorOptions){.positive = 0.2, .negative = 0.2, .space = CUS_HOST};
 }
 
-/* Written so that NaN fails. */
+/* Checks a number; NaN fails. */
 static cusStatus checkOption(const char *function, const char *name, double value, double least, double most) {
     CUSI_REQUIRE(value >= least && value <= most, CUS_ERROR_VALUE, "%s: %s is %g, expected %g..%g", function, name, value,
                  least, most);

@@ -1,8 +1,8 @@
-/* One pixel of a generator, in integers: what both backends compute. cusight/eventgen.h has the definition.
+/* One pixel of a generator, in integers that both backends compute alike. cusight/eventgen.h has the definition.
  *
- * Sizes: log intensities are below 2^19 and thresholds below 2^20. With leak or shot noise an interval is below 2^24 us and a
- * leak below 2^37 (100 per second, divided by 1 - 4.88 * 0.2), otherwise below 2^42 us, so products with an interval stay below
- * 2^63. */
+ * Bounds: log intensities are below 2^19 and thresholds below 2^20. With leak or shot noise an interval is below 2^24 us
+ * and a leak below 2^37 (100 per second, divided by 1 - 4.88 * 0.2), otherwise an interval is below 2^42 us. So products
+ * with an interval stay below 2^63. */
 #ifndef CUSI_EVENTGEN_PIXEL_H
 #define CUSI_EVENTGEN_PIXEL_H
 
@@ -15,12 +15,12 @@
 #endif
 
 enum {
-    EVENTGEN_MIN_THRESHOLD = 655, /* 0.01 */
-    EVENTGEN_NORMAL_MEAN = 1020,  /* of the sum of eight bytes */
-    EVENTGEN_SCALE_BITS = 8,      /* of the factors of normal numbers */
-    EVENTGEN_LEAK_BITS = 24,      /* of a leak per microsecond */
-    EVENTGEN_RATE_BITS = 44,      /* of a leak rate per microsecond */
-    EVENTGEN_SHOT_BITS = 40       /* of a shot rate and of a waiting time, which are base 2 */
+    EVENTGEN_MIN_THRESHOLD = 655, /* 0.01 in units of 2^-16 */
+    EVENTGEN_NORMAL_MEAN = 1020,  /* mean of the sum of eight bytes */
+    EVENTGEN_SCALE_BITS = 8,      /* fraction of the factors of normal numbers */
+    EVENTGEN_LEAK_BITS = 24,      /* fraction of a leak per microsecond */
+    EVENTGEN_RATE_BITS = 44,      /* fraction of a leak rate per microsecond */
+    EVENTGEN_SHOT_BITS = 40       /* fraction of a shot rate and of a waiting time, in base 2 */
 };
 
 /* The standard deviation of the sum of eight bytes: sqrt(8 (2^16 - 1) / 12). */
@@ -28,26 +28,26 @@ enum {
 
 /* The options in fixed point. */
 typedef struct EventgenModel {
-    int32_t positive, negative; /* 2^-16 */
-    int32_t spread;             /* of a unit of a normal sum, 2^-16 2^-EVENTGEN_SCALE_BITS */
-    int32_t jitter;             /* the same, as a part of 2^16 */
+    int32_t positive, negative; /* in units of 2^-16 */
+    int32_t spread;             /* per unit of a normal number, in units of 2^-(16 + EVENTGEN_SCALE_BITS) */
+    int32_t jitter;             /* the same, relative */
     int64_t refractory;         /* microseconds */
-    int64_t leak_rate;          /* thresholds per microsecond, 2^-EVENTGEN_RATE_BITS; 0: no leak */
-    int32_t random;             /* there is leak or shot noise */
+    int64_t leak_rate;          /* thresholds per microsecond, in units of 2^-EVENTGEN_RATE_BITS; 0: no leak */
+    int32_t random;             /* whether there is leak or shot noise */
     uint32_t seed[2];           /* low, high */
 } EventgenModel;
 
-/* By pixel value. */
+/* Tables by pixel value. */
 typedef struct EventgenTables {
     int32_t log_intensity[256];
-    uint32_t shot_rate[256]; /* per microsecond, 2^-EVENTGEN_SHOT_BITS */
+    uint32_t shot_rate[256]; /* per microsecond, in units of 2^-EVENTGEN_SHOT_BITS */
 } EventgenTables;
 
-/* What is kept of a pixel between two runs, besides its last value. */
+/* What a generator keeps of a pixel between two runs, besides its last value. */
 typedef struct EventgenPixel {
-    int64_t last_event; /* time; at first that of the first frame */
-    int64_t waiting;    /* until the next shot */
-    int32_t reference;  /* at the last event */
+    int64_t last_event; /* time of the last event, or of the first frame before any */
+    int64_t waiting;    /* time until the next shot */
+    int32_t reference;  /* log intensity at the last event */
     uint32_t draws;
 } EventgenPixel;
 
@@ -59,7 +59,7 @@ typedef struct EventgenWalk {
     int32_t shot_polarity;
 } EventgenWalk;
 
-/* Two frames at a pixel. */
+/* A pixel's values in two successive frames. */
 typedef struct EventgenInterval {
     int64_t start, end; /* times of the frames */
     int32_t from, to;   /* log intensities */
@@ -71,7 +71,7 @@ typedef struct EventgenEvent {
     int32_t positive;
 } EventgenEvent;
 
-/* Philox4x32-10. */
+/* Generates four random words by Philox4x32-10 (Salmon et al., 2011). */
 EVENTGEN_INLINE void eventgenRandom(const uint32_t seed[2], uint32_t pixel, uint32_t draw, uint32_t purpose,
                                     uint32_t word[4]) {
     uint32_t key0 = seed[0], key1 = seed[1];
@@ -90,18 +90,19 @@ EVENTGEN_INLINE void eventgenRandom(const uint32_t seed[2], uint32_t pixel, uint
     }
 }
 
-/* A normal number in units of 1 / EVENTGEN_NORMAL_SIGMA. */
+/* Returns a normal number, from 64 random bits, in units of 1 / EVENTGEN_NORMAL_SIGMA. */
 EVENTGEN_INLINE int32_t eventgenNormal(uint32_t a, uint32_t b) {
     const uint32_t pairs = (a & 0xff00ffu) + (a >> 8 & 0xff00ffu) + (b & 0xff00ffu) + (b >> 8 & 0xff00ffu);
     return (int32_t)((pairs & 0xffffu) + (pairs >> 16)) - EVENTGEN_NORMAL_MEAN;
 }
 
-/* normal * scale, rounded down; scale has EVENTGEN_SCALE_BITS more bits than the result. */
+/* Returns normal * scale, rounded down. scale has EVENTGEN_SCALE_BITS more bits than the result. */
 EVENTGEN_INLINE int32_t eventgenScaled(int32_t normal, int32_t scale) {
     return (int32_t)((int64_t)normal * scale >> EVENTGEN_SCALE_BITS);
 }
 
-/* -log2((2 word + 1) / 2^33) with EVENTGEN_SHOT_BITS fractional bits, of which 16 are computed; above 0. */
+/* Returns -log2((2 word + 1) / 2^33), which is above 0, with EVENTGEN_SHOT_BITS fractional bits, of which 16 are
+ * computed. */
 EVENTGEN_INLINE int64_t eventgenWaiting(uint32_t word) {
     uint64_t x = 2 * (uint64_t)word + 1; /* log2(x) by squaring: each time x reaches 2, a bit is 1 */
     int32_t whole = 0;
@@ -124,7 +125,7 @@ EVENTGEN_INLINE int32_t eventgenThreshold(int32_t nominal, int32_t normal, int32
     return own > EVENTGEN_MIN_THRESHOLD ? own : EVENTGEN_MIN_THRESHOLD;
 }
 
-/* The numbers of the pixel's current draw. Returns word 2, and word 3 without its top bit in *phase. */
+/* Draws the pixel's leak, polarity and waiting time. Returns word 2, and word 3 without its top bit in *phase. */
 EVENTGEN_INLINE uint32_t eventgenDraw(const EventgenModel *model, uint32_t index, EventgenWalk *walk, uint32_t *phase) {
     uint32_t word[4];
     eventgenRandom(model->seed, index, walk->pixel.draws, 1, word);
@@ -134,7 +135,7 @@ EVENTGEN_INLINE uint32_t eventgenDraw(const EventgenModel *model, uint32_t index
     return word[2];
 }
 
-/* What does not change during a run. */
+/* Derives what does not change during a run. */
 EVENTGEN_INLINE void eventgenDerive(const EventgenModel *model, uint32_t index, EventgenWalk *walk) {
     uint32_t word[4] = {0, 0, 0, 0};
     walk->positive = model->positive;
@@ -149,7 +150,7 @@ EVENTGEN_INLINE void eventgenDerive(const EventgenModel *model, uint32_t index, 
     walk->shot_polarity = 0;
 }
 
-/* A pixel at the first frame. */
+/* Starts a pixel at the first frame. */
 EVENTGEN_INLINE void eventgenStart(const EventgenModel *model, uint32_t index, int32_t log_intensity, int64_t time,
                                    EventgenWalk *walk) {
     uint32_t phase = 0;
@@ -164,7 +165,7 @@ EVENTGEN_INLINE void eventgenStart(const EventgenModel *model, uint32_t index, i
         walk->pixel.reference -= (int32_t)((int64_t)phase * walk->positive >> 31);
 }
 
-/* A pixel as the last run left it. */
+/* Continues a pixel that the last run left. */
 EVENTGEN_INLINE void eventgenResume(const EventgenModel *model, uint32_t index, const EventgenPixel *pixel,
                                     EventgenWalk *walk) {
     uint32_t phase;
@@ -174,19 +175,19 @@ EVENTGEN_INLINE void eventgenResume(const EventgenModel *model, uint32_t index, 
         eventgenDraw(model, index, walk, &phase);
 }
 
-/* What leaks in some microseconds, rounded down. */
+/* Returns the leak in `passed` microseconds, rounded down. */
 EVENTGEN_INLINE int64_t eventgenLeaked(const EventgenWalk *walk, int64_t passed) {
     return walk->leak * passed >> EVENTGEN_LEAK_BITS;
 }
 
-/* The first microsecond from `earliest` on at which the signal, `low` above the reference at the start of the interval and
- * `high` at its end, is past a threshold; INT64_MAX if there is none. */
+/* Returns the first microsecond from `earliest` on at which the signal is past a threshold, or INT64_MAX. The signal is
+ * `low` above the reference at the start of the interval and `high` at its end. */
 EVENTGEN_INLINE int64_t eventgenCrossing(const EventgenWalk *walk, const EventgenInterval *i, int64_t low, int64_t high,
                                          int64_t earliest, int32_t *positive) {
     const int64_t up = walk->positive, down = walk->negative, span = i->end - i->start;
     if (low < up && low > -down && high < up && high > -down)
         return INT64_MAX;
-    const int64_t now = low * span + (high - low) * (earliest - i->start); /* times span */
+    const int64_t now = low * span + (high - low) * (earliest - i->start); /* the signal at `earliest`, times span */
     *positive = now >= up * span || (now > -down * span && high >= up);
     if (now >= up * span || now <= -down * span)
         return earliest;
@@ -196,8 +197,8 @@ EVENTGEN_INLINE int64_t eventgenCrossing(const EventgenWalk *walk, const Eventge
     return i->start + (int64_t)((uint64_t)(passed * span + distance - 1) / (uint64_t)distance);
 }
 
-/* a / b, rounded up, for a > 0 and a quotient below 2^24. Division of 64-bit integers is slow on GPUs; whatever the float
- * division gives is corrected. */
+/* Returns a / b, rounded up, for a > 0 and a quotient below 2^24. Corrects a float division, since GPUs divide 64-bit
+ * integers slowly. */
 EVENTGEN_INLINE int64_t eventgenQuotient(int64_t a, int64_t b) {
     int64_t q = (int64_t)((float)a / (float)b), left = a - q * b;
     for (; left > 0; left -= b)
@@ -207,7 +208,7 @@ EVENTGEN_INLINE int64_t eventgenQuotient(int64_t a, int64_t b) {
     return q;
 }
 
-/* Moves the pixel to its next event in the interval. Returns 0 if there is none: then the interval is over for the pixel. */
+/* Advances the pixel to its next event in the interval, or to the interval's end and returns 0. */
 EVENTGEN_INLINE int eventgenNext(const EventgenModel *model, uint32_t index, const EventgenInterval *i, EventgenWalk *walk,
                                  EventgenEvent *event) {
     EventgenPixel *pixel = &walk->pixel;
@@ -216,7 +217,7 @@ EVENTGEN_INLINE int eventgenNext(const EventgenModel *model, uint32_t index, con
         return 0;
     const int64_t low = (int64_t)i->from - pixel->reference + eventgenLeaked(walk, i->start - ready),
                   high = (int64_t)i->to - pixel->reference + eventgenLeaked(walk, i->end - ready);
-    const int64_t from = ready > i->start ? ready : i->start; /* shots are awaited from here on */
+    const int64_t from = ready > i->start ? ready : i->start; /* the wait for a shot starts here */
     int32_t positive = 0;
     const int64_t crossing = eventgenCrossing(walk, i, low, high, ready > i->start ? ready : i->start + 1, &positive);
     const int64_t coming = (int64_t)i->shot_rate * (i->end - from);

@@ -1,4 +1,4 @@
-/* What the entry points and the two backends share. */
+/* Declarations that the entry points and the backends of events share. */
 #ifndef CUSI_EVENTS_BACKEND_H
 #define CUSI_EVENTS_BACKEND_H
 
@@ -68,7 +68,8 @@ EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
     return (uint64_t)k * whole + ((uint64_t)k * rest + n - 1) / n;
 }
 
-/* Returns the time at which level k of `levels` halving levels begins: the smallest r with r * 2^(levels - k) >= max(dt, 1). */
+/* Returns the time at which level k of `levels` halving levels begins: the smallest r with r * 2^(levels - k) >= max(dt,
+ * 1). */
 EVENTS_INLINE uint64_t eventsHalvingStart(int k, int levels, uint64_t dt) {
     const uint64_t divisor = (uint64_t)1 << (levels - k);
     dt = dt > 1 ? dt : 1;
@@ -115,7 +116,7 @@ EVENTS_INLINE float eventsNormalized(float units, EventsScaling scaling) {
     return units != 0 ? ((units - scaling.mean) - scaling.rest) * scaling.scale : 0;
 }
 
-/* The same bits on both backends: only exact products are added. sample: divide by count - 1. */
+/* Gives the same bits on both backends, since only exact products are added. sample: divide by count - 1. */
 EVENTS_INLINE EventsScaling eventsScaling(const EventsMoments *moments, int sample) {
     EventsScaling scaling = {0, 0, 0};
     if (moments->count == 0)
@@ -126,7 +127,7 @@ EVENTS_INLINE EventsScaling eventsScaling(const EventsMoments *moments, int samp
     const double fraction = (double)left / (double)n;
     scaling.mean = (float)((double)whole + fraction);
     scaling.rest = (float)((double)whole - (double)scaling.mean + fraction);
-    /* Squared deviations from `whole`, minus square / n: those from the mean. At least 1/2, unless all values are equal. */
+    /* Squared deviations from the mean: those from `whole`, minus square / n. At least 1/2, unless all values are equal. */
     const __int128 squares = ((__int128)moments->squares[2] << 64) +
                              (__int128)(int64_t)moments->squares[1] * ((int64_t)1 << 32) + moments->squares[0];
     const unsigned __int128 about =
@@ -145,15 +146,16 @@ EVENTS_INLINE float eventsSurfaceValue(int64_t t, int64_t begin, int64_t end, in
     return (float)(linear ? since / (span > 0 ? (double)span : 1.0) : since);
 }
 
-/* Powers of two per microsecond of an exponential surface. Finite, so that its product with 0 is 0. */
+/* Returns the decay of an exponential surface in powers of two per microsecond. It is finite, so that its product with 0 is
+ * 0. */
 EVENTS_INLINE double eventsDecay(double tau) {
     const double decay = 1.44269504088896340736 / tau;
     return decay < DBL_MAX ? decay : DBL_MAX;
 }
 
-/* Returns exp((t - end) / tau), the value of TIME_SURFACE for CUS_SURFACE_EXPONENTIAL, as a power of two. The polynomial of its
- * fraction, minimax with 1 at 0, is within 2^-32 of it, so the float is within 0.51 units in the last place. Products are not fused
- * with additions: every processor gives the same bits. */
+/* Returns exp((t - end) / tau), the value of TIME_SURFACE for CUS_SURFACE_EXPONENTIAL, as a power of two. The minimax
+ * polynomial of the fraction, which is 1 at 0, errs by at most 2^-32, so the float is within 0.51 units in the last place.
+ * No product is fused with an addition, so every processor gives the same bits. */
 EVENTS_INLINE float eventsExponential(int64_t t, int64_t end, double decay) {
     const double power = EVENTS_PRODUCT((double)(int64_t)((uint64_t)t - (uint64_t)end), decay);
     const double limited = power < -160 ? -160 : power > 128 ? 128 : power, whole = rint(limited), x = limited - whole;
@@ -172,21 +174,22 @@ EVENTS_INLINE float eventsExponential(int64_t t, int64_t end, double decay) {
     return (float)value;
 }
 
-/* Returns the value of EVENT_CUBE for a sum in units of 1 / EVENTS_VOXEL_UNIT: the product and the float are rounded once. */
+/* Returns the value of EVENT_CUBE for a sum in units of 1 / EVENTS_VOXEL_UNIT. The product and the float are rounded once
+ * each. */
 EVENTS_INLINE float eventsCubeValue(int64_t sum, double unit, double clip) {
     const double value = (double)sum * unit;
     return (float)(value < clip ? value : clip);
 }
 
-/* Returns where an event of a cube lies, counted in bins from one before the first, limited to where it touches none. scaled:
- * bins * (t - begin) / span. */
+/* Returns an event's position in a cube in bins, counted from one bin before the first and limited to where it touches
+ * none. scaled: bins * (t - begin) / span. */
 EVENTS_INLINE double eventsCubeTime(double scaled, int bins) {
     const double time = scaled + 0.5;
     return time < 0 ? 0 : time > bins + 1 ? bins + 1 : time;
 }
 
-/* Finds where a rectified event lies: the pixel to its upper left, which may be one outside the frame, and how far right of and
- * below that. Returns 0 if it touches no pixel. */
+/* Finds the pixel to the upper left of a rectified event, which may be one outside the frame, and the event's distances
+ * down and right of it. Returns 0 if the event touches no pixel. */
 EVENTS_INLINE int eventsRectify(const float *xy, int rows, int cols, int *row, int *col, double *down, double *right) {
     const float x = xy[0], y = xy[1];
     if (!(x > -1 && x < (float)cols && y > -1 && y < (float)rows))
@@ -198,8 +201,8 @@ EVENTS_INLINE int eventsRectify(const float *xy, int rows, int cols, int *row, i
     return 1;
 }
 
-/* Returns a weight of time times the share of one of the four pixels (bit 0: the right ones, bit 1: the lower ones). Rounding
- * follows products only, which no compiler fuses. */
+/* Returns a weight of time times the share of one of the four pixels (bit 0: the right ones, bit 1: the lower ones). Only
+ * products are rounded, which no compiler fuses. */
 EVENTS_INLINE int64_t eventsCornerWeight(int64_t weight, int corner, double down, double right) {
     const double x = corner & 1 ? right : 1 - right, y = corner & 2 ? down : 1 - down;
     return (int64_t)rint(y * x * (double)weight);
@@ -210,12 +213,12 @@ static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
 }
 
-/* Whether and how a representation is normalized: a cusNormalization. */
+/* How a representation is normalized, a cusNormalization. */
 static inline int eventsNormalize(const cusRepresentation *r) {
     return r->kind == CUS_REPR_VOXEL_GRID ? r->normalize : CUS_NORMALIZE_NONE;
 }
 
-/* Whether formulas take the window's own bounds. */
+/* Whether the representation uses the window's own time bounds. */
 static inline int eventsUsesSpan(const cusRepresentation *r) {
     return r->window_times && (r->kind == CUS_REPR_TIME_SURFACE || r->kind == CUS_REPR_EVENT_CUBE);
 }
@@ -227,7 +230,7 @@ static inline int eventsInOrder(const cusRepresentation *r) {
 
 /* ---- windows.c ----------------------------------------------------------------------------------------------------- */
 
-/* Checks that the arrays that are needed exist. */
+/* Checks that the needed arrays exist. */
 cusStatus eventsCheckArrays(const char *function, const cusEventArrays *events, int coordinates, int times);
 
 cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowing);
@@ -241,7 +244,7 @@ static inline uint64_t eventsStride(const cusWindowing *windowing) {
 
 /* ---- events.c -------------------------------------------------------------------------------------------------------- */
 
-/* Whether a representation of the stacker uses the times; and the bounds of windows. */
+/* Whether a representation of the stacker uses times, or bounds of windows. */
 int eventsNeedsTimes(const cusEventStacker *stacker);
 int eventsNeedsSpans(const cusEventStacker *stacker);
 
@@ -252,7 +255,7 @@ void events_host_destroy(cusEventStacker *stacker);
 /* spans: NULL unless a representation uses them. */
 cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             const cusEventSpan *spans, size_t window_count, cusMat *frames);
-/* Normalizes the frames of a window that has events, on so many threads. cpu/normalize.c */
+/* In cpu/normalize.c: normalizes the frames of a window that has events. */
 void events_host_normalize(const cusEventStacker *stacker, cusMat *frames, size_t window, int threads);
 cusStatus events_host_skipped(cusEventStacker *stacker, uint64_t *skipped);
 
@@ -261,18 +264,19 @@ void events_cuda_destroy(cusEventStacker *stacker);
 cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             const cusEventSpan *spans, size_t window_count, cusMat *frames, cusStream stream);
 cusStatus events_cuda_skipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream);
-/* The first time; the last minus the first, plus one; and the bounds of windows by duration. */
+/* The origin is the first time, the extent the last minus the first plus one. The second call finds windows by duration. */
 cusStatus events_cuda_extent(const cusEventArrays *events, int64_t *origin, uint64_t *extent, cusStream stream);
 cusStatus events_cuda_windows(const cusEventArrays *events, int64_t origin, const cusWindowing *windowing,
                               cusEventWindow *windows, size_t count, cusStream stream);
-/* The bounds of windows first .. first + count - 1 among `events` times; `windows` is page-locked. Waits. */
+/* Finds windows first .. first + count - 1 among `events` times, and waits. `windows` is page-locked. */
 cusStatus events_cuda_bounds(const int64_t *t, uint64_t events, int64_t origin, const cusWindowing *windowing,
                              uint64_t first, size_t count, cusEventWindow *windows, cusStream stream);
-/* The first of `events` times that is more than `limit` after the one before it, which is `previous` for the first; times[0],
- * times[1]: those two. `events` if there is none. `work`: a word in device memory. Waits. */
+/* Finds the first of `events` times that is more than `limit` after the time before it, and waits. *index is `events` if
+ * there is none; times[0] and times[1] are the two times. `previous` precedes the first; `work` is a word in device
+ * memory. */
 cusStatus events_cuda_findGap(const int64_t *t, uint64_t events, int64_t previous, uint64_t limit, uint64_t *work,
                               uint64_t *index, int64_t times[2], cusStream stream);
-/* Whether the device can read the memory directly: page-locked host memory. */
+/* Whether this is page-locked host memory, which the device can read directly. */
 int events_cuda_isPinned(const void *data);
 
 #ifdef __cplusplus

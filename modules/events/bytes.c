@@ -1,6 +1,6 @@
-/* A recording that comes as raw bytes. On the host each piece is decoded and pushed. On the device the bytes are uploaded to
- * buffers in turn and decoded behind the staged events: the host learns how many there are, when the last
- * one was, and where windows begin. */
+/* Recordings that arrive as raw bytes. The host backend decodes each piece and pushes its events. The device backend
+ * uploads the bytes to alternating buffers and decodes them behind the staged events; the host learns only their number,
+ * the last time and the bounds of windows. */
 #include "check.h"
 #include "device.h"
 #include "events/pipeline.h"
@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 3, LEAST_BYTES = 4096, HOST_EVENTS = 65536 };
+enum { BUFFERS = 3, MIN_BYTES = 4096, HOST_EVENTS = 65536 };
 
 struct EventsBytes {
     cusEventDecoder *decoder;
-    cusMat decoded[EVENTS_ARRAYS]; /* host: the events of one run */
+    cusMat decoded[EVENTS_ARRAYS]; /* host: events of one run */
     /* Device */
-    int piece_bytes;                         /* the largest piece */
-    cusMat pinned[BUFFERS], device[BUFFERS]; /* 1 x piece_bytes */
+    int piece_bytes;                         /* bytes of the largest piece */
+    cusMat pinned[BUFFERS], device[BUFFERS]; /* each 1 x piece_bytes */
     cusStreamEvent uploaded[BUFFERS];
-    cusMat done;                      /* page-locked: a cusEventDecoded, which the decoder writes */
-    cusMat bounds;                    /* page-locked: a batch and one more windows */
-    uint64_t *gap;                    /* device: events_cuda_findGap */
-    uint64_t last_events, last_bytes; /* of the last run: how many bytes are likely to fit */
-    int damaged;                      /* the decoder has failed; that is not the pipeline's failure */
+    cusMat done;                      /* page-locked cusEventDecoded that the decoder writes */
+    cusMat bounds;                    /* page-locked windows, one more than a batch has */
+    uint64_t *gap;                    /* device memory for events_cuda_findGap() */
+    uint64_t last_events, last_bytes; /* of the last run, for likelyToFit() */
+    int decoder_failed;               /* the decoder failed, which later calls must not report as the pipeline's failure */
 };
 
 /* ---- Create and destroy ------------------------------------------------------------------------------------------ */
@@ -47,9 +47,9 @@ cusStatus eventsBytesCreate(cusEventPipeline *s) {
     CUSI_REQUIRE(b, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     s->bytes = b;
     cusEventDecoderOptions options = *s->options.decoder;
-    s->options.decoder = NULL; /* the caller's */
+    s->options.decoder = NULL; /* belongs to the caller */
     options.space = s->options.compute;
-    /* Each block decodes a column of a chunk of some 0.3 MB, for a millisecond: few chunks leave the device idle. */
+    /* A block takes a millisecond for a column of a chunk of some 0.3 MB, so few chunks would leave the device idle. */
     b->piece_bytes = options.format == CUS_EVENTS_HDF5 ? 64 << 20 : 16 << 20;
     options.max_bytes = (size_t)b->piece_bytes;
     const cusStatus status = cusEventDecoderCreate(&b->decoder, &options);
@@ -111,8 +111,8 @@ static cusStatus pushOnHost(cusEventPipeline *s, const char *function, const uin
         bytes += done.used;
         size -= (size_t)done.used;
     } while (done.status == CUS_ERROR_CAPACITY);
-    b->damaged = done.status == CUS_ERROR_FORMAT;
-    return b->damaged ? cusEventDecoderCheck(b->decoder, NULL, NULL) : CUS_OK; /* again, for its message */
+    b->decoder_failed = done.status == CUS_ERROR_FORMAT;
+    return b->decoder_failed ? cusEventDecoderCheck(b->decoder, NULL, NULL) : CUS_OK; /* sets the message again */
 }
 
 /* ---- On the device ----------------------------------------------------------------------------------------------- */
@@ -125,8 +125,8 @@ cusStatus eventsBytesBounds(cusEventPipeline *s, const int64_t *t, const cusEven
         events_cuda_bounds(t, s->held, s->origin, &s->options.windowing, s->next, s->batch + 1, list->data, s->compute));
 }
 
-/* Looks for a step between the staged events from number `first` on that is longer than max_gap allows. *failed: the events from
- * that step on are not staged, and s->newest is the time before it, *after the one after it. */
+/* Looks among the staged events from index `first` on for a step in time longer than max_gap allows. If there is one, sets
+ * *failed, drops the events after it, and returns the times before and after it in s->newest and *after. */
 static cusStatus checkGaps(cusEventPipeline *s, size_t first, int64_t newest, int *failed, int64_t *after) {
     const uint64_t limit = eventsGapLimit(s);
     const int64_t *t = eventsStaged(s, 3, 0);
@@ -153,8 +153,8 @@ static cusStatus checkGaps(cusEventPipeline *s, size_t first, int64_t newest, in
     return CUS_OK;
 }
 
-/* Makes frames of what a run has decoded behind the staged events. */
-static cusStatus take(cusEventPipeline *s, const cusEventDecoded *done) {
+/* Stages the events that a run has decoded and makes frames of them. */
+static cusStatus stageDecoded(cusEventPipeline *s, const cusEventDecoded *done) {
     const size_t before = s->held;
     int failed = 0;
     int64_t after = 0;
@@ -170,7 +170,7 @@ static cusStatus take(cusEventPipeline *s, const cusEventDecoded *done) {
     }
     const size_t staged = s->held;
     CUS_TRY(eventsSubmitStaged(s, 0));
-    if (failed) /* again, for its message */
+    if (failed) /* sets the message again */
         return eventsCheckGap(s, after);
     const int full = done->status == CUS_ERROR_CAPACITY || s->held > s->capacity;
     CUSI_REQUIRE(!full || s->held < staged, CUS_ERROR_CAPACITY,
@@ -179,13 +179,12 @@ static cusStatus take(cusEventPipeline *s, const cusEventDecoded *done) {
     return CUS_OK;
 }
 
-/* How many of `left` bytes to decode: about as many as give the events that fit, since the decoder takes its time where they do
- * not. */
+/* Estimates how many of `left` bytes decode to events that fit; overflowing is slow. */
 static size_t likelyToFit(const cusEventPipeline *s, size_t left) {
     const struct EventsBytes *b = s->bytes;
     const uint64_t room = s->capacity + EVENTS_ROOM - s->held;
     const uint64_t bytes = b->last_events ? room * b->last_bytes / b->last_events / 8 * 7 : room;
-    const uint64_t likely = bytes > LEAST_BYTES ? bytes : LEAST_BYTES;
+    const uint64_t likely = bytes > MIN_BYTES ? bytes : MIN_BYTES;
     return likely < left ? (size_t)likely : left;
 }
 
@@ -207,53 +206,53 @@ static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) 
             return status;
         b->last_events = done->count;
         b->last_bytes = done->used;
-        CUS_TRY(take(s, done));
-        b->damaged = done->status == CUS_ERROR_FORMAT;
-        if (b->damaged)
-            return cusEventDecoderCheck(b->decoder, NULL, s->compute); /* again, for its message */
+        CUS_TRY(stageDecoded(s, done));
+        b->decoder_failed = done->status == CUS_ERROR_FORMAT;
+        if (b->decoder_failed)
+            return cusEventDecoderCheck(b->decoder, NULL, s->compute); /* sets the message again */
     }
     return CUS_OK;
 }
 
 /* Bytes of the caller that are not yet queued for upload. */
-typedef struct Rest {
+typedef struct PendingInput {
     const uint8_t *bytes;
     size_t size, piece;
     int pinned;
-} Rest;
+} PendingInput;
 
-/* Large pieces cost fewer waits; but nothing is uploaded while the last one of a push is decoded. */
+/* Large pieces need fewer waits, but nothing overlaps with decoding the last piece of a push. */
 static size_t pieceOf(const struct EventsBytes *b, size_t size) {
     const size_t quarter = size / 4, most = (size_t)b->piece_bytes;
     return quarter > most ? most : quarter > most / 2 ? quarter : most / 2;
 }
 
-/* Queues the upload of the next bytes into buffer k, which is free; *size: how many. */
-static cusStatus upload(cusEventPipeline *s, Rest *rest, int k, size_t *size) {
+/* Queues the upload of the next *size bytes into buffer k, which is free. */
+static cusStatus upload(cusEventPipeline *s, PendingInput *pending, int k, size_t *size) {
     struct EventsBytes *b = s->bytes;
-    *size = rest->size < rest->piece ? rest->size : rest->piece;
+    *size = pending->size < pending->piece ? pending->size : pending->piece;
     if (*size == 0)
         return CUS_OK;
-    if (!rest->pinned)
-        memcpy(b->pinned[k].data, rest->bytes, *size);
+    if (!pending->pinned)
+        memcpy(b->pinned[k].data, pending->bytes, *size);
     CUS_TRY(cusi_deviceCopy("cusEventPipelinePushBytes", b->device[k].data, *size,
-                            rest->pinned ? rest->bytes : b->pinned[k].data, *size, *size, 1, s->up));
-    rest->bytes += *size;
-    rest->size -= *size;
+                            pending->pinned ? pending->bytes : b->pinned[k].data, *size, *size, 1, s->up));
+    pending->bytes += *size;
+    pending->size -= *size;
     return cusStreamEventRecord(b->uploaded[k], s->up);
 }
 
 static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
     struct EventsBytes *b = s->bytes;
-    Rest rest = {bytes, size, pieceOf(b, size),
-                 CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
+    PendingInput pending = {bytes, size, pieceOf(b, size),
+                            CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
     size_t pieces[BUFFERS];
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)size);
     for (int k = 0; k < BUFFERS - 1; ++k)
-        CUS_TRY(upload(s, &rest, k, &pieces[k]));
+        CUS_TRY(upload(s, &pending, k, &pieces[k]));
     for (int k = 0, last = BUFFERS - 1; pieces[k] > 0; last = k, k = (k + 1) % BUFFERS) {
-        CUS_TRY(upload(s, &rest, last, &pieces[last]));
+        CUS_TRY(upload(s, &pending, last, &pieces[last]));
         CUS_TRY(cusStreamWaitEvent(s->compute, b->uploaded[k]));
         CUS_TRY(decode(s, b->device[k].data, pieces[k]));
         cusi_step(progress, (int64_t)pieces[k]);
@@ -268,14 +267,14 @@ static cusStatus pushBytes(cusEventPipeline *s, const void *bytes, size_t size) 
     CUSI_REQUIRE(bytes || !size, CUS_ERROR_NULL, "%s: bytes is NULL and size %zu", function, size);
     if (size == 0)
         return CUS_OK;
-    s->bytes->damaged = 0;
+    s->bytes->decoder_failed = 0;
     const cusStatus status = s->resident ? pushOnDevice(s, bytes, size) : pushOnHost(s, function, bytes, size);
     if (status == CUS_OK)
         return status;
     (void)cusi_renamed(function, status);
     if (s->resident) /* the caller's bytes are no longer read */
         (void)cusi_deviceFinish(function, s->up);
-    return s->bytes->damaged ? status : eventsRemember(s, status);
+    return s->bytes->decoder_failed ? status : eventsRemember(s, status);
 }
 
 cusStatus cusEventPipelinePushBytes(cusEventPipeline *pipeline, const void *bytes, size_t size) {

@@ -11,8 +11,8 @@
 
 static const struct {
     const char *name;
-    int depth;    /* MDES: as chosen */
-    int channels; /* 0: as chosen, times `per_channel` */
+    int depth;    /* MDES: the caller's choice */
+    int channels; /* 0: the caller's choice times `per_channel` */
     int per_channel, needs_times;
 } kinds[] = {[CUS_REPR_HISTOGRAM] = {"histogram", CUS_8U, 2, 0, 0},
              [CUS_REPR_MDES] = {"mdes", CUS_8U, 0, 1, 0},
@@ -41,7 +41,7 @@ cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind) {
                                .clip = INFINITY};
 }
 
-/* The options that newer kinds brought. */
+/* Checks the options that only some kinds have. */
 static cusStatus checkValues(const char *function, const cusRepresentation *r, const char *name) {
     const int diff = r->kind == CUS_REPR_EVENT_DIFF || r->kind == CUS_REPR_MDES_DIFF;
     CUSI_REQUIRE(!diff || (r->lower >= INT8_MIN && r->lower <= 0), CUS_ERROR_VALUE,

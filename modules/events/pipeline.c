@@ -1,6 +1,6 @@
-/* Recordings of any length: pieces are cut into windows as they arrive, and frames are made batch by batch in fixed
- * buffers. On the device three slots for events and three batches of frames rotate: one is uploaded while the previous one is
- * computed and the one before that downloaded. A batch is delivered when its room is needed again. */
+/* Recordings of any length. Pieces are cut into windows as they arrive, and frames are made batch by batch in fixed
+ * buffers. On the device three slots for events and three batches of frames rotate: while one is uploaded, the one before
+ * is computed and the one before that downloaded. A batch is delivered when its memory is needed again. */
 #include "check.h"
 #include "device.h"
 #include "events/pipeline.h"
@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Events in host memory, or staged on the device; the first is number `start` of the recording. */
+/* Events in host memory, or staged on the device. The first is number `start` of the recording. */
 typedef struct View {
     const void *array[EVENTS_ARRAYS];
     uint64_t start;
     size_t count;
-    const cusEventWindow *bounds; /* device, by duration: of windows s->next and later */
-    uint64_t bounds_from;         /* the first of them */
+    const cusEventWindow *bounds; /* device, by duration: bounds of windows from bounds_from on */
+    uint64_t bounds_from;
 } View;
 
 static const size_t array_bytes[EVENTS_ARRAYS] = {2, 2, 1, 8};
@@ -96,10 +96,10 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
     return s->options.decoder ? eventsBytesCreate(s) : CUS_OK;
 }
 
-/* Before the first event of a recording. */
+/* Prepares for the first event of a recording. */
 static void restart(cusEventPipeline *s) {
     s->pushed = s->options.first_event;
-    s->origin = s->newest = s->options.origin; /* the first event's unless it has a number */
+    s->origin = s->newest = s->options.origin; /* replaced by the first event's time if first_event is 0 */
     s->advanced = INT64_MIN;
     s->held = s->begin = 0;
     s->next = s->options.first_window;
@@ -195,8 +195,8 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
 
 /* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
-/* Index in the view of the event that is `at` events or microseconds after the recording's first; view->count if it has not
- * arrived. */
+/* Returns the index in the view of the event that is `at` events or microseconds after the recording's first, or
+ * view->count if it has not arrived. */
 static size_t indexOf(const cusEventPipeline *s, const View *view, uint64_t at) {
     if (eventsByDuration(s))
         return (size_t)eventsLowerBound(view->array[3], view->count, s->origin, at);
@@ -204,7 +204,8 @@ static size_t indexOf(const cusEventPipeline *s, const View *view, uint64_t at) 
     return past < view->count ? (size_t)past : view->count;
 }
 
-/* The view's first event that is in a window or after it, and the first past its end. */
+/* startOf() returns the index of the view's first event in the window or after it, endOf() that of the first past its
+ * end. */
 static size_t startOf(const cusEventPipeline *s, const View *view, uint64_t window) {
     return view->bounds ? (size_t)view->bounds[window - view->bounds_from].first
                         : indexOf(s, view, window * eventsStride(&s->options.windowing));
@@ -216,7 +217,7 @@ static size_t endOf(const cusEventPipeline *s, const View *view, uint64_t window
                         : indexOf(s, view, window * eventsStride(windowing) + windowing->length);
 }
 
-/* The view's first event that belongs to the next window or a later one. */
+/* Returns the index of the view's first event that the next window or a later one needs. */
 static size_t firstNeeded(const cusEventPipeline *s, const View *view) {
     if (s->options.end_window && s->next >= s->options.end_window)
         return view->count;
@@ -229,7 +230,7 @@ uint64_t eventsGapLimit(const cusEventPipeline *s) {
     return most > (UINT64_MAX - windowing->length) / stride ? UINT64_MAX : most * stride + windowing->length;
 }
 
-/* The windows that lie in the step have no events. */
+/* Windows that lie within the step have no events. */
 cusStatus eventsCheckGap(const cusEventPipeline *s, int64_t t) {
     const cusWindowing *windowing = &s->options.windowing;
     const uint64_t stride = eventsStride(windowing), most = s->options.max_gap;
@@ -243,13 +244,12 @@ cusStatus eventsCheckGap(const cusEventPipeline *s, int64_t t) {
     return CUS_OK;
 }
 
-/* How many more windows the current batch takes. */
 static size_t roomFor(const cusEventPipeline *s) {
     return s->batch - s->batches[s->filling].count;
 }
 
-/* Lists in s->planned, by index in the view, the next complete windows, and the incomplete one if the view ends the
- * recording: at most as many as the batch has room for, and s->capacity events. Returns their number. */
+/* Lists the next complete windows in s->planned, by index in the view, and the incomplete one if the view ends the
+ * recording: no more than fit the batch and s->capacity events. Returns their number. */
 static size_t plan(cusEventPipeline *s, const View *view, int final) {
     cusWindowing windowing = s->options.windowing;
     windowing.keep_incomplete = final && windowing.keep_incomplete;
@@ -312,7 +312,7 @@ static cusStatus deliver(cusEventPipeline *s, Batch *batch) {
     return CUS_OK;
 }
 
-/* The current batch takes no more windows. Makes the next one current, and delivers what it had. */
+/* Ends the current batch. Makes the next one current and delivers what that held. */
 static cusStatus endBatch(cusEventPipeline *s) {
     Batch *batch = &s->batches[s->filling];
     if (batch->count > 0 && s->up)
@@ -332,7 +332,7 @@ static cusStatus endBatch(cusEventPipeline *s) {
     return deliver(s, &s->batches[s->filling]);
 }
 
-/* The bounds of window w by duration. */
+/* Returns the time bounds of window w. */
 static cusEventSpan spanOf(const cusEventPipeline *s, uint64_t w) {
     const cusWindowing *windowing = &s->options.windowing;
     const uint64_t room = (uint64_t)INT64_MAX - (uint64_t)s->origin, begin = w * eventsStride(windowing),
@@ -388,7 +388,7 @@ static cusStatus nextSlot(cusEventPipeline *s) {
     return s->up && !s->resident ? cusStreamEventSynchronize(s->slots[s->current].used) : CUS_OK;
 }
 
-/* The staged events; the recording has `end` so far. */
+/* Sets the view to the staged events, which end at number `end` of the recording. */
 static cusStatus stagingView(cusEventPipeline *s, uint64_t end, View *view) {
     Slot *slot = &s->slots[s->current];
     *view = (View){.start = end - s->held, .count = s->held, .bounds_from = s->next};
@@ -419,7 +419,8 @@ cusStatus eventsMakeRoom(cusEventPipeline *s) {
     return CUS_OK;
 }
 
-/* The staged events from number `from` on are left, and the next slot is current: they move to it, unless they are resident. */
+/* Drops the staged events before index `from` and makes the next slot current. Moves the others there unless they are
+ * resident. */
 static cusStatus moveStaged(cusEventPipeline *s, const View *view, size_t from) {
     CUS_TRY(nextSlot(s));
     s->held = view->count - from;
@@ -449,7 +450,7 @@ cusStatus eventsSubmitStaged(cusEventPipeline *s, int final) {
     }
 }
 
-/* From this many events on, a batch is uploaded directly from the caller's memory. */
+/* Pieces of at least this many events are uploaded directly from the caller's memory. */
 static const size_t DIRECT_EVENTS = 256 * 1024;
 
 static int isDirect(const cusEventPipeline *s, const cusEventArrays *events) {
@@ -474,10 +475,10 @@ static void stage(cusEventPipeline *s, const View *view, size_t count) {
     s->held += count;
 }
 
-/* How many events of the view are needed to complete the next window; all if there are too few. */
+/* Returns how many events of the view complete the next window, or their number if they do not. */
 static size_t toComplete(const cusEventPipeline *s, const View *view) {
     const size_t index = endOf(s, view, s->next);
-    return eventsByDuration(s) && index < view->count ? index + 1 : index; /* known by an event past the end */
+    return eventsByDuration(s) && index < view->count ? index + 1 : index; /* an event past the end completes it */
 }
 
 static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
@@ -528,7 +529,7 @@ static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
                 break;
             CUS_TRY(submitStaged(s, &view, ready));
         }
-        if (direct && s->held <= at && at < events->count) { /* the held events are in this piece too */
+        if (direct && s->held <= at && at < events->count) { /* the held events lie in this piece too */
             at -= s->held;
             s->held = 0;
         }
@@ -574,7 +575,7 @@ cusStatus eventsPush(cusEventPipeline *s, const char *function, const cusEventAr
         status = status == CUS_OK ? passed : status;
     }
     CUS_TRY(eventsRemember(s, status));
-    if (gap != CUS_OK) /* again, for its message */
+    if (gap != CUS_OK) /* sets the message again */
         return eventsRemember(s, eventsCheckGap(s, events->t[good.count]));
     if (good.count < events->count)
         return eventsRemember(s, cusi_fail(CUS_ERROR_VALUE, "%s: times decrease from %lld to %lld at event %llu", function,
@@ -606,7 +607,7 @@ static cusStatus advance(cusEventPipeline *s, int64_t time) {
     CUS_TRY(eventsCheckGap(s, time));
     s->newest = s->advanced = time;
     const cusStatus status = eventsSubmitStaged(s, 0);
-    s->advanced = INT64_MIN; /* the next events are later */
+    s->advanced = INT64_MIN; /* ends the effect of the advance */
     CUS_TRY(status);
     return s->options.whole_batches ? CUS_OK : drain(s);
 }
@@ -624,7 +625,7 @@ cusStatus cusEventPipelineAdvance(cusEventPipeline *pipeline, int64_t time) {
     CUSI_GUARDED("cusEventPipelineAdvance", pipeline, NULL, checkedAdvance(pipeline, time));
 }
 
-/* Delivers all frames that are made. */
+/* Delivers all finished frames. */
 static cusStatus drain(cusEventPipeline *s) {
     CUS_TRY(endBatch(s));
     for (int k = 0; k < s->slot_count; ++k)
@@ -635,14 +636,14 @@ static cusStatus drain(cusEventPipeline *s) {
 static cusStatus flush(cusEventPipeline *s) {
     CUS_TRY(eventsSubmitStaged(s, 1));
     CUS_TRY(drain(s));
-    if (s->resident) /* frames on the device are complete, too */
+    if (s->resident) /* frames on the device must be complete too */
         CUS_TRY(cusStreamSynchronize(s->compute));
     restart(s);
     return CUS_OK;
 }
 
 static cusStatus checkedFlush(cusEventPipeline *s) {
-    if (s->failed && !s->stopped && eventsSubmitStaged(s, 0) == CUS_OK) /* what came before the failure */
+    if (s->failed && !s->stopped && eventsSubmitStaged(s, 0) == CUS_OK) /* delivers what came before the failure */
         (void)drain(s);
     if (s->failed)
         return cusi_fail(s->failed, "%s", s->message);

@@ -1,4 +1,4 @@
-/* Windows of a recording, and the checks and searches that both backends, the stacker and the pipeline share. */
+/* Windows of a recording, and the checks that the stacker and the pipeline share. */
 #include "check.h"
 #include "events/backend.h"
 #include "progress.h"
@@ -76,7 +76,7 @@ cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *wind
     if (by_duration && events->space == CUS_DEVICE && events->count > 0)
         CUS_TRY(cusi_refuseCapture(function, stream, "the call waits for it"));
     uint64_t extent = events->count;
-    int64_t origin = 0; /* device, by duration */
+    int64_t origin = 0; /* used on the device, by duration */
     if (by_duration && events->count > 0) {
         if (events->space == CUS_DEVICE)
             CUS_TRY(CUSI_LONG(function, CUSI_BACKEND(function, CUS_DEVICE, CUS_OK,

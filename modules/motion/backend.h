@@ -1,4 +1,4 @@
-/* What the entry points and the two backends of motion share. */
+/* Declarations that the entry points and the backends of motion share. */
 #ifndef CUSI_MOTION_BACKEND_H
 #define CUSI_MOTION_BACKEND_H
 
@@ -11,7 +11,7 @@ extern "C" {
 
 struct cusMotionDetector {
     MotionModel model;
-    int64_t *times;           /* of each camera's last frame, if runs have times; the entry points check them */
+    int64_t *times;           /* time of each camera's last frame, if runs have times; for the entry points' checks */
     cusMotionResults results; /* arrays of the backend */
     void *state;              /* owned by the backend */
     CusiGuard guard;
@@ -20,7 +20,7 @@ struct cusMotionDetector {
 /* The frames of a step; everything has been checked. */
 typedef struct MotionStep {
     const cusMat *frames;
-    const int64_t *times; /* NULL: each camera's number of steps */
+    const int64_t *times; /* NULL: a camera's time is its number of steps */
 } MotionStep;
 
 /* Allocates `state` and sets `results`. Destroy is safe after a failure. */
@@ -29,7 +29,7 @@ cusStatus motion_cuda_create(const char *function, cusMotionDetector *detector);
 void motion_host_destroy(cusMotionDetector *detector);
 void motion_cuda_destroy(cusMotionDetector *detector);
 
-/* mask NULL: all pixels. */
+/* Sets the watched pixels; all of them if mask is NULL. */
 cusStatus motion_host_watch(cusMotionDetector *detector, int camera, int count, const cusMat *mask);
 cusStatus motion_cuda_watch(const char *function, cusMotionDetector *detector, int camera, int count, const cusMat *mask,
                             cusStream stream);

@@ -101,7 +101,7 @@ void cusMotionDetectorDestroy(cusMotionDetector *detector) {
     free(detector);
 }
 
-/* An image of a camera: a frame or a mask. */
+/* Checks a camera's frame or mask. */
 static cusStatus checkImage(const char *function, const char *name, const MotionModel *m, const cusMat *image, int type) {
     static const char *const spaces[] = {"host", "device"};
     CUS_TRY(cusi_checkMat(function, name, image));
@@ -182,7 +182,7 @@ cusStatus cusMotionDetectorResults(const cusMotionDetector *detector, cusMotionR
     return CUS_OK;
 }
 
-/* One array of results, from either space. */
+/* Copies an array of results from either space to the host. */
 static cusStatus copyOut(const char *function, cusSpace space, void *to, const void *from, size_t bytes, cusStream stream) {
     if (!to)
         return CUS_OK;

@@ -12,29 +12,28 @@
 
 enum {
     MOTION_WEIGHT_BITS = 15,
-    MOTION_MOST_NOISE = 8191, /* of a pixel */
-    MOTION_NOISE_BITS = 4     /* noise follows at the rate 1/16 */
+    MOTION_MAX_NOISE = 8191, /* limit of a pixel's noise */
+    MOTION_NOISE_BITS = 4    /* the noise estimate moves by 1/16 of the deviation a step */
 };
 
-/* The detector's frames and options. */
 typedef struct MotionModel {
     int rows, cols, type;
     int cameras;
     cusMotionOptions options;
 } MotionModel;
 
-/* What is kept of a camera between steps, and what the current step has counted. */
+/* What the detector keeps of a camera between steps, and what the current step has counted. */
 typedef struct MotionCamera {
     int64_t time;       /* of the last frame */
     uint64_t noise_sum; /* current step */
     uint32_t steps;
-    uint32_t age;        /* of the current step; 0: the background starts with its frame */
+    uint32_t age;        /* steps since the background began; 0: the current frame becomes the background */
     int32_t noise;       /* -1: not yet known */
-    uint32_t tracks;     /* so far */
-    uint32_t watched;    /* pixels */
+    uint32_t tracks;     /* tracks begun so far */
+    uint32_t watched;    /* number of watched pixels */
     uint32_t moving;     /* current step */
     uint32_t components; /* current step: of at least min_area pixels */
-    int32_t active;      /* current step: has a frame */
+    int32_t active;      /* current step: whether the camera has a frame */
 } MotionCamera;
 
 /* How the current step updates the background and which pixels move. */
@@ -50,7 +49,7 @@ typedef struct MotionComponent {
     uint32_t area, differences, moving; /* differences: sum of d / 256 over the moving pixels */
 } MotionComponent;
 
-/* What motionAbsorb() leaves to the other. */
+/* The neutral component: absorbing it changes nothing. */
 #define MOTION_NOTHING \
     { 0, 0, ~0u, INT32_MAX, INT32_MAX, 0, 0, 0, 0, 0 }
 
@@ -58,7 +57,7 @@ MOTION_INLINE int32_t motionLuma(uint32_t b, uint32_t g, uint32_t r) {
     return (int32_t)((29 * b + 150 * g + 77 * r + 128) >> 8);
 }
 
-/* `time`: of the current frame, not before that of the last. */
+/* Plans the step of a frame at `time`, which is not before the last frame's. */
 MOTION_INLINE MotionPlan motionPlan(const MotionModel *model, const MotionCamera *camera, int64_t time) {
     const cusMotionOptions *const o = &model->options;
     const int32_t whole = 1 << MOTION_WEIGHT_BITS;
@@ -80,14 +79,14 @@ MOTION_INLINE MotionPlan motionPlan(const MotionModel *model, const MotionCamera
     return plan;
 }
 
-/* The background after a frame of luma `y`, and its difference to the frame before. */
+/* Returns the background after a frame of luma `y`, and in *difference how far `y` was from the background before. */
 MOTION_INLINE int32_t motionLearn(int32_t background, int32_t y, int32_t weight, int32_t *difference) {
     const int32_t signed_difference = 256 * y - background;
     *difference = signed_difference < 0 ? -signed_difference : signed_difference;
     return background + ((signed_difference * weight + (1 << (MOTION_WEIGHT_BITS - 1))) >> MOTION_WEIGHT_BITS);
 }
 
-/* Once the moving pixels are counted: the state, unless there are too many components. */
+/* Returns the state once moving pixels are counted. CUS_MOTION_CROWDED follows later, from the components. */
 MOTION_INLINE int motionState(const MotionModel *model, const MotionCamera *camera) {
     const cusMotionOptions *const o = &model->options;
     if ((uint64_t)camera->moving * 100 > (uint64_t)camera->watched * (uint64_t)o->sudden_percent)
@@ -95,7 +94,7 @@ MOTION_INLINE int motionState(const MotionModel *model, const MotionCamera *came
     return camera->age > (uint32_t)o->warmup ? CUS_MOTION_WATCHING : CUS_MOTION_LEARNING;
 }
 
-/* Ends the step once components are counted: writes the status, but for boxes and tracks, and begins the next step. */
+/* Ends the step once components are counted. Writes the status except boxes and tracks, and begins the next step. */
 MOTION_INLINE void motionEnd(const MotionModel *model, MotionCamera *camera, int64_t time, cusMotionStatus *status) {
     int state = motionState(model, camera);
     if (state == CUS_MOTION_WATCHING && camera->components > CUS_MOTION_MAX_COMPONENTS)
@@ -137,7 +136,7 @@ MOTION_INLINE int motionOverlap(const MotionComponent *a, const MotionComponent 
     return a->left <= b->right && b->left <= a->right && a->top <= b->bottom && b->top <= a->bottom;
 }
 
-/* Adds what component `from` has to `into`. */
+/* Adds component `from` to `into`. */
 MOTION_INLINE void motionAbsorb(MotionComponent *into, const MotionComponent *from) {
     if (from->top < into->top || (from->top == into->top && from->first < into->first))
         into->first = from->first;
@@ -167,7 +166,7 @@ MOTION_INLINE cusMotionBox motionBox(const MotionComponent *c) {
     return box;
 }
 
-/* Pixels that a track's last box and a box share. */
+/* Returns how many pixels a track's last box and a box share. */
 MOTION_INLINE int64_t motionShared(const cusMotionTrack *track, const cusMotionBox *box) {
     const int32_t right = track->x + track->width < box->x + box->width ? track->x + track->width : box->x + box->width;
     const int32_t bottom =
@@ -190,8 +189,8 @@ MOTION_INLINE void motionFollow(cusMotionTrack *track, cusMotionBox *box, int in
     box->track = track->id;
 }
 
-/* Once tracks have taken their boxes (`box` is -1 where there was none): ends tracks, in place, and begins those of the boxes
- * that are left. Returns how many there are. */
+/* Ends tracks, in place, and begins tracks for the boxes that are left, after tracks have taken their boxes (`box` is -1 if
+ * a track has none). Returns the number of tracks. */
 MOTION_INLINE int motionBeginTracks(const MotionModel *model, MotionCamera *camera, cusMotionTrack *tracks, int count,
                                     cusMotionBox *boxes, int box_count, int64_t time) {
     int lost = 0, kept = 0;

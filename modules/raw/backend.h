@@ -1,4 +1,4 @@
-/* What the entry points and the backends of raw share. */
+/* Declarations that the entry points and the backends of raw share. */
 #ifndef CUSI_RAW_BACKEND_H
 #define CUSI_RAW_BACKEND_H
 
@@ -13,27 +13,27 @@
 extern "C" {
 #endif
 
-enum { RAW_MAX_BYTES = 64 << 20, RAW_MOST_BYTES = 1 << 29 }; /* max_bytes: default and limit */
+enum { RAW_DEFAULT_BYTES = 64 << 20, RAW_MAX_BYTES = 1 << 29 }; /* default and limit of max_bytes */
 
 struct cusEventDecoder {
     const struct RawMethods *methods;
     cusEventDecoderOptions options; /* checked; max_bytes is set */
-    CusiSensor sensor;              /* what coordinates are checked against: 65536 x 65536 if the options give none */
+    CusiSensor sensor;              /* coordinates must lie on it; 65536 x 65536 if the options give none */
     CusiGuard guard;
     void *state; /* owned by the backend */
 };
 
-/* The kinds of cusEventDecoded.detail[0], after those of event_checks.h, whose further fields cusi_describeBadEvent() gives. 0:
- * no error. */
+/* Kinds in cusEventDecoded.detail[0] beside CUSI_BAD_... (event_checks.h), for which cusi_describeBadEvent() gives the
+ * other fields. 0: no error. */
 enum {
-    RAW_BAD_WORD = 4,      /* [1]: its byte in the recording, [2]: its type */
+    RAW_BAD_WORD = 4,      /* [1]: its byte in the whole input, [2]: its type */
     RAW_EVENTS_FULL = 5,   /* [1]: the arrays' capacity */
     RAW_TRIGGERS_FULL = 6, /* [1]: the triggers' capacity */
-    RAW_BAD_CHUNK = 7,     /* [1]: its byte in the stream */
+    RAW_BAD_CHUNK = 7,     /* [1]: its byte in the whole input */
     RAW_BAD_FRAME = 8      /* [1]: its byte in the stream */
 };
 
-/* What begins a frame; 0: the format has words. */
+/* The first word of a frame; 0 if the format has words instead. */
 static inline uint32_t raw_magicOf(cusEventFormat format) {
     return format == CUS_EVENTS_METAVISION ? CUSI_FRAME_ECF : format == CUS_EVENTS_HDF5 ? CUSI_FRAME_LZF : 0;
 }
@@ -44,20 +44,20 @@ static inline int raw_isFrames(const cusEventDecoder *decoder) {
 /* The state at the start of a recording. */
 cusEventDecoderState raw_start(void);
 
-/* Nothing has been decoded. */
+/* What a run did that decoded nothing. */
 cusEventDecoded raw_nothing(void);
 
-/* raw.c: decoded->status, with the message that it and its details give. */
+/* Returns decoded->status and sets the message that describes it. */
 cusStatus raw_report(const char *function, cusEventFormat format, const cusEventDecoded *decoded);
 
 /* ---- The backends ------------------------------------------------------------------------------------------------------
- * Arguments have been checked. A failed create leaves what destroy accepts; setState comes after it and starts the decoder.
+ * Arguments have been checked. destroy accepts what a failed create leaves. setState follows create and starts the decoder.
  *
- *   run        events->triggers NULL: triggers are only counted. host: decoded and stream are not used. cuda: queued; decoded may
- *              be NULL
- *   check      waits; *decoded: what the last run has done, or raw_nothing(). After CAPACITY the next run decodes again
- *   getState   waits; whatever the status of the last run
- *   setState   waits; counts start at 0, what the last run has done becomes raw_nothing() */
+ *   run        if events->triggers is NULL, triggers are only counted. Host: ignores decoded and stream. CUDA: queues its
+ *              work; decoded may be NULL
+ *   check      waits; *decoded: what the last run did, or raw_nothing(). After CAPACITY the next run decodes again
+ *   getState   waits; succeeds whatever the status of the last run
+ *   setState   waits; resets the counts, and what the last run did to raw_nothing() */
 
 typedef struct RawMethods {
     cusStatus (*create)(const char *function, cusEventDecoder *decoder);

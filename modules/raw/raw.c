@@ -24,11 +24,11 @@ cusEventDecoded raw_nothing(void) {
     return (cusEventDecoded){.first_time = -1, .last_time = -1};
 }
 
-/* ---- Creating ------------------------------------------------------------------------------------------------------------ */
+/* ---- Creating -------------------------------------------------------------------------------------------------------- */
 
 cusEventDecoderOptions cusEventDecoderDefaults(void) {
     return (cusEventDecoderOptions){
-        .format = CUS_EVENTS_ANY, .bad_events = CUS_BAD_EVENTS_STOP, .space = CUS_HOST, .max_bytes = RAW_MAX_BYTES};
+        .format = CUS_EVENTS_ANY, .bad_events = CUS_BAD_EVENTS_STOP, .space = CUS_HOST, .max_bytes = RAW_DEFAULT_BYTES};
 }
 
 static cusStatus checkOptions(const char *function, const cusEventDecoderOptions *o) {
@@ -52,8 +52,8 @@ static cusStatus checkOptions(const char *function, const cusEventDecoderOptions
         function, cusEventFormatName(o->format));
     CUSI_REQUIRE(o->unchecked == 0 || (o->unchecked == 1 && o->space == CUS_HOST), CUS_ERROR_VALUE,
                  "%s: unchecked is %d, expected 0, or 1 on the host", function, o->unchecked);
-    CUSI_REQUIRE(o->space == CUS_HOST || o->max_bytes <= RAW_MOST_BYTES, CUS_ERROR_VALUE,
-                 "%s: max_bytes is %zu, expected 0..%d", function, o->max_bytes, RAW_MOST_BYTES);
+    CUSI_REQUIRE(o->space == CUS_HOST || o->max_bytes <= RAW_MAX_BYTES, CUS_ERROR_VALUE,
+                 "%s: max_bytes is %zu, expected 0..%d", function, o->max_bytes, RAW_MAX_BYTES);
     return CUS_OK;
 }
 
@@ -78,7 +78,7 @@ cusStatus cusEventDecoderCreate(cusEventDecoder **decoder, const cusEventDecoder
     made->methods = methodsOf(options);
     made->options = *options;
     if (!made->options.max_bytes)
-        made->options.max_bytes = RAW_MAX_BYTES;
+        made->options.max_bytes = RAW_DEFAULT_BYTES;
     made->sensor = cusi_sensorOf(options->format, options->width, options->height);
     const cusEventDecoderState start = raw_start();
     cusStatus status = made->methods->create(function, made);
@@ -103,7 +103,7 @@ void cusEventDecoderDestroy(cusEventDecoder *decoder) {
     free(decoder);
 }
 
-/* ---- Running ------------------------------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------------------------------- */
 
 cusStatus raw_report(const char *function, cusEventFormat format, const cusEventDecoded *decoded) {
     const uint64_t *detail = decoded->detail;
@@ -180,7 +180,7 @@ cusStatus cusEventDecoderRun(cusEventDecoder *decoder, const void *bytes, size_t
                  CUSI_LONG(function, runDecoder(function, decoder, bytes, size, events, decoded, stream)));
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------------------------------- */
 
 static cusStatus waitFor(const char *function, cusEventDecoder *decoder, cusEventDecoded *done, cusStream stream) {
     if (decoder->options.space == CUS_DEVICE)
@@ -222,7 +222,7 @@ cusStatus cusEventDecoderFinish(cusEventDecoder *decoder, cusStream stream) {
     CUSI_GUARDED(function, decoder, stream, CUSI_LONG(function, finish(function, decoder, stream)));
 }
 
-/* ---- State --------------------------------------------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------------------------------- */
 
 static cusStatus getPlace(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state) {
     cusEventDecoded done;
@@ -239,7 +239,7 @@ cusStatus cusEventDecoderGetState(cusEventDecoder *decoder, cusEventDecoderState
     CUSI_GUARDED(function, decoder, NULL, CUSI_LONG(function, getPlace(function, decoder, state)));
 }
 
-/* Whether the carried bytes are fewer than a word. Those of frames are passed again. */
+/* Whether the carried bytes are fewer than a word. The caller passes those of frames again. */
 static int isCarry(cusEventFormat format, const cusEventDecoderState *s) {
     if (raw_magicOf(format))
         return 1;
@@ -248,23 +248,22 @@ static int isCarry(cusEventFormat format, const cusEventDecoderState *s) {
     return s->carried < (format == CUS_EVENTS_EVT3 ? 2u : format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT4 ? 4u : 8u);
 }
 
-/* Whether the vector and what it stands on are what the format's decoder leaves. */
+/* Whether the format's decoder can leave this vector and its position. */
 static int isVector(cusEventFormat format, const cusEventDecoderState *s) {
     if (format == CUS_EVENTS_EVT3)
         return (s->vector_size == 0 || s->vector_size == 8 || s->vector_size == 12) && s->vector >> s->vector_size == 0 &&
-               s->vector_x <= CUSI_EVT3_MOST_X + 12 && (!s->vector || s->vector_x >= s->vector_size);
+               s->vector_x <= CUSI_EVT3_MAX_X + 12 && (!s->vector || s->vector_x >= s->vector_size);
     if (format == CUS_EVENTS_EVT21 || format == CUS_EVENTS_EVT4)
         return s->vector_size == 0 && s->vector_x < 2048;
     if (raw_magicOf(format))
-        return s->vector_size == 0 && s->vector_x == 0 && s->vector <= CUSI_CHUNK_MOST_EVENTS &&
-               s->line < CUSI_FRAME_CHUNKS;
+        return s->vector_size == 0 && s->vector_x == 0 && s->vector <= CUSI_CHUNK_MAX_EVENTS && s->line < CUSI_FRAME_CHUNKS;
     return s->vector_size == 0 && !s->vector && s->vector_x == 0;
 }
 
 static cusStatus setPlace(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
     const cusEventFormat format = decoder->options.format;
     CUSI_NOT_NULL(function, state);
-    const int64_t most = (int64_t)1 << 48; /* times stay far from the end of 64 bits */
+    const int64_t most = (int64_t)1 << 48; /* keeps times far from overflow */
     const int is_time = state->time_high >= -1 && state->time_high < most && state->time >= -1 && state->last_time >= -1;
     const int is_row = state->time_low < 4096 && state->y < 2048 && state->vector_p <= 1;
     CUSI_REQUIRE(is_time && is_row && isVector(format, state) && isCarry(format, state) &&

@@ -102,7 +102,7 @@ TEST(RawWords, ColumnsPassedStayBeyond) {
     const CusiRowRun once = run;
     for (int i = 0; i < 100000; ++i)
         cusi_appendRows(&run, &once);
-    EXPECT_EQ(run.x, uint32_t{CUSI_EVT3_MOST_X + 11});
+    EXPECT_EQ(run.x, uint32_t{CUSI_EVT3_MAX_X + 11});
 }
 
 } // namespace

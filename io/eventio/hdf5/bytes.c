@@ -40,7 +40,7 @@ struct Hdf5Frames {
 
 /* Whether the table has chunks that a frame can have, with this as their only filter. */
 static int isStoredBy(const Table *t, int filter) {
-    return t->is_chunked && t->filter_count == 1 && t->filters[0] == filter && t->chunk <= CUSI_CHUNK_MOST_EVENTS;
+    return t->is_chunked && t->filter_count == 1 && t->filters[0] == filter && t->chunk <= CUSI_CHUNK_MAX_EVENTS;
 }
 
 /* Whether a table of one column has a type that a chunk of columns can have. */

@@ -1,5 +1,5 @@
-/* The event generator on the CPU: each row counts its events, then makes them at its place, in the order of frames; a stable
- * sort by time leaves events of the same time in the order of pixels. */
+/* The event generator on the CPU. A first pass counts the events of each row, a second one makes them at the row's place in
+ * the order of frames. A stable sort by time leaves events of the same time in the order of pixels. */
 #include "check.h"
 #include "eventgen/backend.h"
 #include "host.h"
@@ -16,13 +16,13 @@ typedef struct Record {
 } Record;
 
 typedef struct HostState {
-    EventgenPixel *pixels, *next_pixels; /* next: the same, unless a run might have been cancelled */
-    uint8_t *values, *next_values;       /* of the last frame */
-    uint64_t *starts;                    /* by row: its first event */
+    EventgenPixel *pixels, *next_pixels; /* next_pixels: the same array until a run may be cancelled */
+    uint8_t *values, *next_values;       /* values in the last frame */
+    uint64_t *starts;                    /* index of each row's first event */
     EventgenWalk *walks;                 /* a row for each thread */
     int threads;
     Record *unsorted, *sorted;
-    size_t capacity; /* of both */
+    size_t capacity; /* records in each array */
     cusEventBuffers arrays;
 } HostState;
 
@@ -69,7 +69,7 @@ void eventgen_host_destroy(cusEventGenerator *generator) {
     free(state);
 }
 
-/* A quarter more than needed, so that arrays seldom grow. */
+/* Returns a quarter more than needed, so that arrays seldom grow. */
 static size_t roomFor(uint64_t count) {
     return (size_t)(count + count / 4 + 1);
 }
@@ -94,7 +94,7 @@ cusStatus eventgen_host_arrays(const char *function, cusEventGenerator *generato
     return CUS_OK;
 }
 
-/* Returns 0 if memory runs out. Records are not kept. */
+/* Makes room for `count` records, losing the old ones. Returns false if memory runs out. */
 static bool reserve(HostState *state, uint64_t count) {
     if (count <= state->capacity)
         return true;
@@ -109,12 +109,12 @@ static bool reserve(HostState *state, uint64_t count) {
 
 enum { ROWS_AT_ONCE = 4, ASKED_PIXELS = 64, ASKED_EVENTS = 1 << 16 };
 
-/* How many steps a pass over the frames has. */
+/* Returns the number of progress steps of a pass over the frames. */
 static int64_t stepsOf(const cusEventGenerator *g, const EventgenBatch *batch) {
     return (int64_t)g->rows * g->cols * batch->count;
 }
 
-/* Where the pixels go: to memory of their own if the run may be cancelled, which leaves them as they are. */
+/* Chooses where new pixels go: to separate memory if the run may be cancelled, since a cancel must change nothing. */
 static bool chooseNext(const cusEventGenerator *g, bool apart) {
     HostState *const state = g->state;
     const size_t pixels = (size_t)g->rows * (size_t)g->cols;
@@ -141,8 +141,8 @@ static void swapNext(HostState *state) {
     state->next_values = values;
 }
 
-/* Runs the pixels of row y through the frames. Returns the number of events. records NULL: counts only, else also stores the
- * pixels. */
+/* Runs the pixels of row y through the frames and returns the number of events. Only counts if `records` is NULL; otherwise
+ * stores events and pixels. */
 static uint64_t runRow(const cusEventGenerator *g, const EventgenBatch *batch, int y, EventgenWalk *walks, Record *records,
                        CusiProgress *progress) {
     const HostState *const state = g->state;
@@ -213,7 +213,7 @@ uint64_t eventgen_host_count(cusEventGenerator *generator, const EventgenBatch *
     return count;
 }
 
-/* Sorts by the time since `origin`: a stable radix sort, 11 bits at a time. */
+/* Sorts records by the time since `origin` with a stable radix sort, 11 bits at a time. */
 static const Record *sortRecords(const HostState *state, size_t n, int64_t origin, int64_t span, CusiProgress *progress) {
     enum { BITS = 11 };
     int passes = 0;

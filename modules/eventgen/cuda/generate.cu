@@ -1,6 +1,6 @@
 // The event generator on the GPU. A thread walks a pixel through all frames of a run with its state in registers; its warp
-// collects the events and appends them to one list. A key of time and pixel then sorts them. As many keys are sorted as there
-// is room for, since the host does not know their number.
+// collects the events and appends them to one list, which is then sorted by a key of time and pixel. The host does not know
+// their number, so the sort covers the whole capacity.
 #include "cuda.cuh"
 #include "device.h"
 #include "eventgen/backend.h"
@@ -14,28 +14,29 @@ namespace cusi::eventgen {
 namespace {
 
 constexpr unsigned THREADS = 256;
-constexpr unsigned BLOCKS = 3;  // of the pixels' kernel on a multiprocessor: 75 registers a thread; with 4 some would spill
-constexpr int AHEAD = 8;        // frames whose values are loaded before they are needed
-constexpr unsigned STAGED = 96; // events of a warp that wait in shared memory: 64 and one of each lane
-constexpr int LAUNCH_TIMES = 256; // 2 KiB of parameters
-constexpr int WRITE_BLOCKS = 16;  // for each multiprocessor
+constexpr unsigned BLOCKS =
+    3;                   // of generateKernel() per multiprocessor; at 75 registers a thread, a fourth would cause spills
+constexpr int AHEAD = 8; // frames whose values are loaded ahead
+constexpr unsigned STAGED = 96;   // events of a warp in shared memory: 64 and one from each lane
+constexpr int LAUNCH_TIMES = 256; // times per launch, 2 KiB of parameters
+constexpr int WRITE_BLOCKS = 16;  // per multiprocessor
 
-// What the runs so far have come to.
+// The state of the runs so far, in device memory.
 struct Control {
     unsigned long long count; // events of the current run
     uint64_t failed;
-    uint64_t current;        // which of the two copies of the pixels is valid
-    int64_t time;            // of the last frame; -1 before the first
-    cusEventsGenerated last; // if failed: of the first run that did
+    uint64_t current;        // index of the valid copy of the pixels
+    int64_t time;            // time of the last frame; -1 before the first
+    cusEventsGenerated last; // what the last run did, or the first that failed
 };
 
 struct State {
     EventgenPixel *pixels[2];
-    uint8_t *values[2]; // of the last frame
+    uint8_t *values[2]; // values in the last frame
     EventgenTables *tables;
     int64_t *times;
     uint64_t *keys[2];
-    void *temporary; // CUB's
+    void *temporary; // temporary storage of CUB
     size_t temporary_bytes;
     Control *control;
     int multiprocessors;
@@ -54,7 +55,7 @@ struct Run {
     State state;
 
     __device__ unsigned pixelCount() const { return static_cast<unsigned>(rows) * static_cast<unsigned>(cols); }
-    // Whether this run, once its events are counted, has room for them.
+    // Whether no earlier run has failed and this run's events, which are counted, fit.
     __device__ bool works() const { return !state.control->failed && state.control->count <= capacity; }
 };
 
@@ -62,13 +63,13 @@ struct Times {
     int64_t t[LAUNCH_TIMES];
 };
 
-// Times travel as parameters: a copy from the caller's memory would have to wait for it.
+// Stores times that are passed as parameters, since a copy from the caller's memory would have to wait.
 __global__ void __launch_bounds__(LAUNCH_TIMES) setTimesKernel(const Times times, int64_t *to, int count) {
     if (static_cast<int>(threadIdx.x) < count)
         to[threadIdx.x] = times.t[threadIdx.x];
 }
 
-// A pixel's values of the next frames.
+// A pixel's values in the next frames.
 struct Ahead {
     unsigned value[AHEAD];
     __device__ __forceinline__ void load(const uint8_t *pixel, size_t frame_bytes, int frame, int count) {
@@ -85,8 +86,8 @@ struct Ahead {
     }
 };
 
-// Appends a warp's events to the run's list: in order of their making, so that events of one pixel stay in order. All lanes
-// call its functions.
+// Appends a warp's events to the run's list in the order in which they are made, so those of a pixel stay in order. All
+// lanes call its functions.
 class WarpList {
   public:
     __device__ __forceinline__ WarpList(const Run &run, uint64_t *staged)
@@ -103,7 +104,7 @@ class WarpList {
         return lanes != 0;
     }
 
-    // What exceeds the capacity is only counted.
+    // Appends the staged events. Those beyond the capacity are only counted.
     __device__ __forceinline__ void flush() {
         __syncwarp();
         unsigned long long first = 0;
@@ -131,7 +132,7 @@ __device__ __forceinline__ void loadTables(const Run &run, EventgenTables &table
     __syncthreads();
 }
 
-// Makes the events, and the pixels as they are after the run in the copy that is not current.
+// Makes the events, and stores the pixels after the run in the copy that is not current.
 __global__ void __launch_bounds__(THREADS, BLOCKS) generateKernel(const Run run) {
     __shared__ EventgenTables tables;
     __shared__ uint64_t staged[THREADS / 32][STAGED];
@@ -208,7 +209,7 @@ __global__ void __launch_bounds__(THREADS) writeKernel(const Run run, const uint
     }
 }
 
-// The last kernel of a run: one thread decides whether it counts, and says what it has done.
+// Ends a run: one thread decides whether its pixels become current, and reports what it did.
 __global__ void finishKernel(const Run run, cusEventsGenerated *generated) {
     Control *control = run.state.control;
     const bool works = run.works();
@@ -233,7 +234,7 @@ cusStatus allocate(const char *function, size_t count, T **data) {
     return CUS_OK;
 }
 
-// CUB calls a device that is missing invalid.
+// Maps CUB's "invalid device", which it also reports if there is none.
 cusStatus cubStatus(cudaError_t error, const char *function) {
     return cudaStatus(error == cudaErrorInvalidDevice ? cudaErrorNoDevice : error, function,
                       "cub::DeviceRadixSort::SortKeys");
@@ -270,7 +271,8 @@ int bitsOf(int64_t value) {
     return bits;
 }
 
-// Sorts `capacity` keys by time and pixel, not by polarity: the sort is stable. Those past the events have all bits set.
+// Sorts `capacity` keys by time and pixel. The sort is stable, so polarity keeps its order. Keys after the events have all
+// bits set.
 cusStatus sortAndWrite(const char *function, const Run &run, int time_bits, int capacity, const cusEventBuffers &out,
                        cudaStream_t stream) {
     const State &state = run.state;

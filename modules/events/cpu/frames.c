@@ -1,5 +1,5 @@
-/* Event frames on the CPU. Each thread makes a frame, or a band of its rows if there are fewer windows than threads, and reads
- * the events in order: no atomics are needed, and a pixel's last event is the one written last. */
+/* Event frames on the CPU. Each thread makes a frame, or a band of its rows if there are fewer windows than threads, and
+ * reads the events in order: no atomics are needed, and a pixel's last event is the one written last. */
 #include "check.h"
 #include "events/backend.h"
 #include "host.h"
@@ -17,7 +17,8 @@
 /* ---- Events to accumulators ------------------------------------------------------------------------------------------
  *
  * Positions are computed for a few hundred events at once, which the compiler vectorizes; what remains per event is one
- * read-modify-write in a band that stays in the cache. The functions take some events and return how many lie in the band. */
+ * read-modify-write in a band that stays in the cache. The functions take some events and return how many lie in the
+ * band. */
 
 enum { EVENTS_AT_ONCE = 512, REPORTED_AT_ONCE = 8192 };
 #define OUTSIDE UINT32_MAX
@@ -38,7 +39,7 @@ typedef struct Events {
     CusiProgress *progress;
 } Events;
 
-/* A pixel's last event as a code, from which MDES and TENCODE follow: 0 if there is none, otherwise CODE_EVENT,
+/* A pixel's last event as a code, which determines MDES and TENCODE: 0 if there is none, otherwise CODE_EVENT,
  * CODE_POSITIVE, its level among the 16 mixed-density windows times CODE_LEVEL, and TENCODE's green in the low byte. */
 enum { CODE_EVENT = 1 << 13, CODE_POSITIVE = 1 << 12, CODE_LEVEL = 1 << 8 };
 
@@ -99,7 +100,7 @@ static void keepInside(uint32_t *position, uint32_t *index, uint32_t n) {
 /* Up to EVENTS_AT_ONCE events from `start` on, of which `inside` are inside the band. */
 typedef struct Block {
     uint32_t start, n, inside, unreported;
-    uint32_t position[EVENTS_AT_ONCE], index[EVENTS_AT_ONCE]; /* the latter if some are outside */
+    uint32_t position[EVENTS_AT_ONCE], index[EVENTS_AT_ONCE]; /* index: set if some are outside */
 } Block;
 
 /* Moves on to the next events before `end`; returns 0 if there are none, or if the call is cancelled. */
@@ -119,12 +120,12 @@ static int nextBlock(Block *block, const Events *events, uint32_t end, const Gri
     return block->n > 0;
 }
 
-/* The block's event that is at position[k]. */
+/* Returns the index of the event at position[k]. */
 static inline uint32_t eventAt(const Block *block, uint32_t k) {
     return block->start + (block->inside < block->n ? block->index[k] : k);
 }
 
-/* +1 or -1. A table, because compilers turn a comparison into a branch, and polarities are random. */
+/* Returns +1 or -1. Uses a table, because compilers turn a comparison into a branch, and polarities are random. */
 static int32_t signOf(uint8_t p) {
     static const int32_t signs[] = {-1, 1};
     return signs[p != 0];
@@ -200,7 +201,7 @@ static uint64_t sumPolarities(const Events *events, uint32_t from, uint32_t to, 
     return inside;
 }
 
-/* The same, clipped after each event. */
+/* Sums polarities and clips each sum after each event. */
 static uint64_t walkPolarities(const Events *events, const Grid *grid, int lower, int upper, int32_t *sum) {
     uint64_t inside = 0;
     for (Block block = {0}; nextBlock(&block, events, events->count, grid); inside += block.inside)
@@ -211,7 +212,7 @@ static uint64_t walkPolarities(const Events *events, const Grid *grid, int lower
     return inside;
 }
 
-/* An event's bin, and its weights there and in the next. */
+/* An event's bin, and its weights in that and in the next one. */
 typedef struct Weights {
     int bin;
     int64_t here, next;
@@ -223,7 +224,6 @@ static Weights splitWeight(double time, int64_t sign) {
     return (Weights){bin, sign * ((int64_t)EVENTS_VOXEL_UNIT - next), sign * next};
 }
 
-/* The times of a voxel grid. */
 typedef struct VoxelTimes {
     const int64_t *t;
     int64_t t0;
@@ -255,7 +255,8 @@ static uint64_t sumVoxels(const Events *events, const Grid *grid, int bins, int6
     return inside;
 }
 
-/* Cells of a pixel: two for each bin. Times before the middle of the first bin count as bin 0 here, so bins are one more. */
+/* Sums weights into two cells for each bin of a pixel. Bins count from one before the first, whose weights are dropped: an
+ * event before the middle of the first bin lies partly there. */
 static uint64_t sumCube(const Events *events, const Grid *grid, int bins, cusEventSpan span, int64_t *cells) {
     uint64_t inside = 0;
     assert(events->t);
@@ -285,11 +286,11 @@ typedef struct HostState {
 typedef struct Band {
     const cusEventStacker *stacker;
     Events events;
-    const cusEventSpan *span; /* the window's; NULL if no representation uses it */
+    const cusEventSpan *span; /* bounds of the window; NULL if no representation uses them */
     size_t row0, rows;
     void *scratch;
-    cusMat *frames; /* of the whole call */
-    size_t top;     /* the frame's first row in them */
+    cusMat *frames; /* frames of the whole call */
+    size_t top;     /* first row of the window's frame in them */
 } Band;
 
 static void *bandRow(const Band *band, int representation, size_t y) {
@@ -334,7 +335,8 @@ static uint64_t makeHistogram(const Band *band, int index) {
 }
 
 /* Makes rows of MDES: a pixel is a copy of its code's bytes. Whole pixels are 16 channels wide, of which the next pixel
- * overwrites those past `channels`. GCC 12 would vectorize the copies into stores that fault unless every pixel is aligned. */
+ * overwrites those past `channels`. GCC 12 would vectorize the copies into stores that fault unless every pixel is
+ * aligned. */
 #if defined(__GNUC__) && !defined(__clang__)
 __attribute__((optimize("no-tree-vectorize")))
 #endif
@@ -464,7 +466,7 @@ static void voxelRow(const int64_t *restrict voxels, size_t n, float *restrict r
         row[i] = (float)((double)voxels[i] / EVENTS_VOXEL_UNIT);
 }
 
-/* Sums the weights of events that a map moves. Returns how many come from the band's rows. */
+/* Sums the weights of rectified events. Returns how many events come from the band's rows. */
 static uint64_t sumRectified(const Band *band, const cusMat *map, int bins, int64_t *voxels) {
     const Events *events = &band->events;
     const int rows = band->stacker->rows, cols = band->stacker->cols;
@@ -484,7 +486,7 @@ static uint64_t sumRectified(const Band *band, const cusMat *map, int bins, int6
             continue;
         const Weights weights = voxelWeights(&times, events, i);
         for (int corner = 0; corner < 4; ++corner) {
-            const size_t r = (size_t)row + (size_t)corner / 2 - band->row0; /* what is below 0 is large */
+            const size_t r = (size_t)row + (size_t)corner / 2 - band->row0; /* a negative row wraps to a large value */
             const size_t c = (size_t)col + (size_t)corner % 2;
             if (r >= band->rows || c >= (size_t)cols)
                 continue;
@@ -584,15 +586,15 @@ static uint64_t makeMdesDiff(const Band *band, int index) {
         from = to;
     }
     for (size_t y = 0; y < band->rows; ++y, sum += cols * channels) {
-        for (size_t i = 0; i < cols * channels; ++i) /* a channel holds all earlier ones */
+        for (size_t i = 0; i < cols * channels; ++i) /* a channel includes all earlier ones */
             sum[i] += i % channels ? sum[i - 1] : 0;
         diffRow(sum, cols * channels, r->lower, r->upper, bandRow(band, index, y));
     }
     return inside;
 }
 
-/* How one representation of a band is made, which returns how many events were in it; and scratch bytes per pixel (VOXEL_GRID,
- * EVENT_CUBE and MDES_DIFF: and channel), if it is not counted in the frame itself. */
+/* make() makes one representation of a band and returns how many events lie in the band. scratch_bytes: per pixel
+ * (VOXEL_GRID, EVENT_CUBE and MDES_DIFF: and channel); 0 if the frame itself holds the counts. */
 static const struct {
     uint64_t (*make)(const Band *band, int index);
     size_t scratch_bytes;
@@ -607,7 +609,7 @@ static const struct {
              [CUS_REPR_EVENT_CUBE] = {makeEventCube, 2 * sizeof(int64_t)},
              [CUS_REPR_MDES_DIFF] = {makeMdesDiff, sizeof(int32_t)}};
 
-/* ---- All windows ------------------------------------------------------------------------------------------------------- */
+/* ---- All windows ----------------------------------------------------------------------------------------------------- */
 
 /* Returns the most rows that a band may have for its positions to fit 32 bits. */
 static size_t rowsWithin32Bits(const cusEventStacker *stacker, const cusMat *frames) {
@@ -665,7 +667,7 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
             .frames = frames,
             .top = w * rows,
         };
-        int last_events = 0; /* MDES and TENCODE so far: the first has made all */
+        int last_events = 0; /* MDES and TENCODE so far; the first makes all of them */
         for (int i = 0; i < stacker->count; ++i) {
             const cusRepresentation *r = &stacker->representations[i];
             if (band.events.count == 0) {

@@ -1,5 +1,5 @@
-// Event frames on the GPU: the workspace, and which kernels make a batch of windows.
-// Windows are sorted by tile (sort.cu); passes over the tiles then make the pixels. Long windows take another way (long.cu).
+// Event frames on the GPU: the workspace, and which kernels make a batch of windows. Windows are sorted by tile (sort.cu);
+// passes over the tiles then make the pixels. Long windows are made differently (long.cu).
 #include "device.h"
 #include "events/cuda/stages.cuh"
 
@@ -124,7 +124,7 @@ cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_ski
     return CUS_OK;
 }
 
-// The batch's window w by itself, or a part of its events.
+// Returns a batch of window w alone, with events first .. last - 1 of it.
 Batch oneWindow(const Batch &batch, unsigned w, uint64_t first, uint64_t last) {
     Batch one = batch;
     one.top += static_cast<size_t>(w) * static_cast<size_t>(batch.stacker->rows);
@@ -134,7 +134,7 @@ Batch oneWindow(const Batch &batch, unsigned w, uint64_t first, uint64_t last) {
     return one;
 }
 
-// Makes ORDERED_DIFF of a long window part by part: each goes on from the values that the last one has left in the frame.
+// Makes ORDERED_DIFF of a long window part by part; each part starts from the values that the last one left in the frame.
 cusStatus runOrdered(const Batch &batch, int index, bool count_skipped) {
     constexpr uint64_t PART = uint64_t{1} << 22;
     const cusEventWindow &window = batch.host_windows[0];
@@ -251,7 +251,7 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
     return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the count of skipped events");
 }
 
-// Fills the batch with windows that are made together: a long one alone, or all before the next long one.
+// Fills the batch with windows that are made together: one long window, or all windows before the next long one.
 void fillBatch(const cusEventWindow *windows, size_t count, double all_events, Batch *batch) {
     Batch one = *batch;
     one.count = 1;

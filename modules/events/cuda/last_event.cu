@@ -21,8 +21,8 @@ constexpr int DEFAULT_CHANNELS = 10, ANY_CHANNELS = -1;
 // ---- Keys to codes -----------------------------------------------------------------------------------------------------
 
 struct Encoder {
-    uint32_t negative, positive;         // codes of an event that reaches channel 0 alone, as all events do
-    uint32_t begin[EVENTS_MAX_CHANNELS]; // from channel 1 on: the first event that reaches it
+    uint32_t negative, positive;         // codes of an event that reaches channel 0 only
+    uint32_t begin[EVENTS_MAX_CHANNELS]; // from channel 1 on: index of the first event that reaches the channel
     const uint32_t *green_begin;
 };
 
@@ -42,7 +42,7 @@ __device__ inline Encoder makeEncoder(const TileParams &params, unsigned n, cons
     return encoder;
 }
 
-// Turns N keys into codes side by side, because each step of the search for a green depends on the one before.
+// Turns N keys into codes together, which hides the latency of the searches for green.
 template<int CHANNELS, bool TENCODE, int N>
 __device__ inline void encode(const Encoder &encoder, const uint32_t (&keys)[N], uint32_t (&codes)[N]) {
     constexpr int K = CHANNELS == ANY_CHANNELS ? EVENTS_MAX_CHANNELS : CHANNELS;
@@ -167,7 +167,7 @@ __device__ __forceinline__ void mdesBytes(const uint4 &four, uint32_t none, uint
     for (int i = 0; i < 4; ++i) {
         const uint32_t reached = __byte_perm(code[i], 0, 0x0000), change = __byte_perm(code[i], 0, 0x2222);
 #pragma unroll
-        for (int j = i * K / 4; j <= (i * K + K - 1) / 4; ++j) { // words that hold bytes of pixel i
+        for (int j = i * K / 4; j <= (i * K + K - 1) / 4; ++j) { // for all words with bytes of pixel i
             uint32_t limit = 0;
 #pragma unroll
             for (int b = 0; b < 4; ++b)
@@ -181,7 +181,7 @@ __device__ __forceinline__ void mdesBytes(const uint4 &four, uint32_t none, uint
         strip[lane * K + j] = bytes[j];
 }
 
-// Any number of channels: a lane makes whole words of the strip, each from the pixels whose bytes it holds.
+// Makes any number of channels: a lane makes whole words of the strip, each from the pixels whose bytes it holds.
 __device__ __forceinline__ void mdesBytesAny(const uint32_t *codes, unsigned channels, uint32_t none, uint32_t *strip) {
     const unsigned reciprocal = 65536 / channels + 1; // exact for the bytes of a strip
     for (unsigned word = threadIdx.x & 31; word < STRIP / 4 * channels; word += 32) {

@@ -1,5 +1,5 @@
-// Long windows: those that the workspace cannot hold, or that would leave most of the device idle with a block per tile. Sums
-// are integers, so the order of the atomics does not matter.
+// Makes long windows: those that the workspace cannot hold, or that would leave most of the device idle with a block per
+// tile. Sums are integers, so the order of the atomics does not matter.
 #include "events/cuda/values.cuh"
 
 #include <algorithm>
@@ -59,7 +59,6 @@ __device__ __forceinline__ void addInWarp(void *sums, bool mine, size_t cell, in
         addTo<KIND>(sums, cell, value);
 }
 
-// An event of the window.
 struct Event {
     bool inside, positive;
     unsigned index;
@@ -102,7 +101,7 @@ __device__ __forceinline__ void accumulateCube(const LongParams &params, const C
     const VoxelWeights weights = times(repr.t[params.window.first + (event.inside ? event.index : 0)], true);
 #pragma unroll 1
     for (unsigned k = 0; k < 2; ++k) {
-        const unsigned bin = weights.bin + k - 1; // large before the first
+        const unsigned bin = weights.bin + k - 1; // wraps to a large value before the first bin
         addInWarp<EVENT_CUBE>(params.sums, event.inside && bin < repr.channels,
                               (event.pixel * repr.channels + bin) * 2 + channel,
                               static_cast<int>(k ? weights.next : weights.here), crowd);
@@ -152,7 +151,7 @@ __device__ __forceinline__ void findCrowded(uint32_t pixel, uint32_t &crowded) {
         crowded = __shfl_sync(FULL_WARP, pixel, __ffs(static_cast<int>(lanes)) - 1);
 }
 
-// What the kind needs to know of times.
+// Returns what computes the kind's weights from times, if it has any.
 template<Kind KIND>
 __device__ __forceinline__ auto timesOf(const LongParams &params) {
     constexpr bool VOXELS = KIND == VOXEL_GRID || KIND == RECTIFIED_VOXELS;
@@ -217,7 +216,7 @@ __device__ __forceinline__ uint32_t valueOf(const LongParams &params, size_t row
                                                           *params.options.spans))
                       : 0;
     } else if constexpr (KIND == MDES_DIFF) {
-        uint32_t sum = *cells; // a channel holds all earlier ones
+        uint32_t sum = *cells; // a channel includes all earlier ones
         for (unsigned k = at % repr.channels; k > 0; --k)
             sum += *(cells - k);
         return static_cast<uint32_t>(limited(static_cast<int>(sum), params.options)) & 255;
@@ -324,7 +323,7 @@ bool isLong(const Batch &batch, double all_events) {
     bool idle = true;
     for (int i = 0; i < batch.stacker->count; ++i) {
         const Kind kind = kindOf(batch.stacker->representations[i]);
-        if (kind == RECTIFIED_VOXELS) // is made by itself
+        if (kind == RECTIFIED_VOXELS) // runRectified() makes these
             continue;
         const unsigned bits = kind == HISTOGRAM ? tuning::HISTOGRAM_TILE : tuning::INDEXED_TILE,
                        part_bits = kind == HISTOGRAM || kind == LAST_EVENT ? bits : valuesPartBits(batch, i);

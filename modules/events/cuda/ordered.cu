@@ -1,5 +1,5 @@
-// Makes tiles of ORDERED_DIFF: sums of polarities that are clipped after each event, so a pixel's events take their order. A
-// run's segment of the tile is put in order in shared memory; each thread then takes the events of its own pixels.
+// Makes tiles of ORDERED_DIFF: sums of polarities that are clipped after each event, so the order of a pixel's events
+// matters. A block orders a run's segment of the tile in shared memory; each thread then adds the events of its own pixels.
 #include "events/cuda/tiles.cuh"
 #include "events/cuda/values.cuh"
 
@@ -17,7 +17,7 @@ struct Segment {
     unsigned begin, end;
 };
 
-// The tile's segment of a run of window w.
+// Returns the tile's segment of a run of window w.
 __device__ Segment segmentOf(const TileParams &params, unsigned w, unsigned tile, unsigned run) {
     constexpr unsigned PAD = RECORDS_PER_16_BYTES<uint32_t>;
     const SortedRuns &sorted = params.sorted;
@@ -27,7 +27,7 @@ __device__ Segment segmentOf(const TileParams &params, unsigned w, unsigned tile
             tile > 0 ? divUp<unsigned>(ends[tile - 1], PAD) * PAD : 0, ends[tile]};
 }
 
-// Leaves the segment's events of the part in `ordered`, in time: 2 * pixel + polarity. Returns their number.
+// Leaves the segment's events of the part in `ordered` in order of time, as 2 * pixel + polarity. Returns their number.
 __device__ unsigned orderEvents(const Segment &segment, const TilePart &part, uint16_t *ordered) {
     using Scan = cub::BlockScan<unsigned, THREADS>;
     __shared__ typename Scan::TempStorage scratch;

@@ -29,7 +29,7 @@ struct SortParams {
 constexpr int THREADS = tuning::SORT_THREADS, EVENTS = tuning::RUN / THREADS, COPIES = tuning::COUNTER_COPIES;
 static_assert(EVENTS % CHUNK == 0 && tuning::RUN <= 1 << (31 - tuning::INDEXED_TILE), "a record is 32 bits");
 
-// Records of memory for a sorted run, whose segments begin at multiples of 16 bytes.
+// Records that a sorted run takes in memory, with each segment at a multiple of 16 bytes.
 constexpr unsigned runPitch(unsigned tiles, unsigned record_bytes) {
     return tuning::RUN + 16 / record_bytes * (tiles + 1);
 }
@@ -81,8 +81,8 @@ __device__ inline uint32_t replicate16(uint32_t value) {
     return value << 16 | value;
 }
 
-// Computes tiles and records of a chunk, two events at a time. Tiles are valid if the chunk lies wholly inside the window and
-// the band.
+// Computes tiles and records of a chunk, two events at a time. Tiles are valid if the chunk lies wholly inside the window
+// and the band.
 __device__ __forceinline__ void packChunk(const Tiling &tiling, const Chunk &c, uint32_t (&tile)[4], uint32_t *records) {
     const uint32_t row_mask = replicate16((1u << tiling.row_bits) - 1), col_mask = replicate16((1u << tiling.col_bits) - 1),
                    tile_row_mask = replicate16(0xffff >> tiling.row_bits),
@@ -129,7 +129,7 @@ __device__ __forceinline__ unsigned rankEvents(const Tiling &tiling, const Chunk
             tilesOfEach(tiling, c, tile, outside);
         unsigned rank[CHUNK];
 #pragma unroll
-        for (int i = 0; i < CHUNK; ++i) // all issued before the first result is used
+        for (int i = 0; i < CHUNK; ++i) // issues all atomics before using a result
             rank[i] = atomicAdd(counts + element16(tile, i) * COPIES, 1u);
 #pragma unroll
         for (int i = 0; i < CHUNK; ++i)
@@ -236,7 +236,7 @@ Tiling tilingOf(const cusEventStacker *stacker, unsigned bits) {
     return best;
 }
 
-// The band of at most MAX_TILES tiles that begins at row `top`. All bands have about the same height.
+// Returns the band of at most MAX_TILES tiles that begins at row `top`. All bands have about the same height.
 Tiling bandOf(Tiling tiling, unsigned top) {
     const unsigned left = divUp(tiling.rows - top, 1u << tiling.row_bits), most = tuning::MAX_TILES / tiling.tiles_per_row,
                    tile_rows = divUp(left, divUp(left, most));

@@ -1,5 +1,5 @@
-// What the stages of the CUDA backend share: windows, events, tiles and sorted runs, and the functions that they offer each
-// other. How the stages work, what limits them and how their constants were found: docs/internals/events.md.
+// Types and functions that the stages of the CUDA backend share: windows, events, tiles and sorted runs.
+// docs/internals/events.md describes the stages, their limits and how their constants were found.
 #ifndef CUSI_EVENTS_CUDA_STAGES_CUH
 #define CUSI_EVENTS_CUDA_STAGES_CUH
 
@@ -116,10 +116,10 @@ __device__ inline uint32_t element16(const uint32_t *pairs, int i) {
 
 // The frame, or a band of its rows, in tiles of 2^(row_bits + col_bits) pixels, numbered row by row.
 struct Tiling {
-    unsigned rows, cols;  // the frame's
-    unsigned top, bottom; // the band's rows; top is a multiple of a tile's height
+    unsigned rows, cols;  // rows and columns of the frame
+    unsigned top, bottom; // rows of the band; top is a multiple of a tile's height
     unsigned row_bits, col_bits;
-    unsigned tiles_per_row, tiles; // the band's
+    unsigned tiles_per_row, tiles; // tiles of the band
     __device__ unsigned tile(unsigned row, unsigned col) const {
         return ((row - top) >> row_bits) * tiles_per_row + (col >> col_bits);
     }
@@ -149,9 +149,9 @@ constexpr unsigned RECORDS_PER_16_BYTES = 16 / sizeof(Record);
 
 // ---- Representations ---------------------------------------------------------------------------------------------------
 
-// What a pixel accumulates. MDES and TENCODE both follow from its last event. OTHER_SURFACE: TIME_SURFACE with a window's own
-// bounds, or other values than exponential ones. MDES_DIFF: EVENT_DIFF with other bounds, too, as one channel. ORDERED_DIFF:
-// EVENT_DIFF clipped at each event. RECTIFIED_VOXELS: VOXEL_GRID with a map.
+// What a pixel accumulates. MDES and TENCODE both follow from its last event. OTHER_SURFACE: TIME_SURFACE with a window's
+// own bounds, or with other than exponential values. MDES_DIFF also makes EVENT_DIFF with other limits, as one channel.
+// ORDERED_DIFF: EVENT_DIFF clipped at each event. RECTIFIED_VOXELS: VOXEL_GRID with a map.
 enum Kind {
     LAST_EVENT,
     TIME_SURFACE,
@@ -177,7 +177,7 @@ struct Representation {
     const EventsLevels *levels; // STACKED_HISTOGRAM: one per window of the batch
 };
 
-// The rest of them, which few kinds use.
+// Options that only some kinds use.
 struct ValueOptions {
     const cusEventSpan *spans; // EVENT_CUBE, OTHER_SURFACE: one per window of the batch
     const char *map;           // RECTIFIED_VOXELS
@@ -185,10 +185,10 @@ struct ValueOptions {
     double unit, clip; // EVENT_CUBE
     int lower, upper;  // MDES_DIFF, ORDERED_DIFF
     int surface;       // OTHER_SURFACE: a cusSurface
-    bool continues;    // ORDERED_DIFF: from the values of the frame
+    bool continues;    // ORDERED_DIFF: starts from the values of the frame
 };
 
-// Accumulators per pixel, as many as it has values.
+// Accumulators per pixel, one for each of its values.
 __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned channels) {
     return kind == LAST_EVENT || kind == EVENT_DIFF || kind == ORDERED_DIFF     ? 1
            : kind == TIME_SURFACE || kind == OTHER_SURFACE || kind == HISTOGRAM ? 2
@@ -196,7 +196,7 @@ __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned 
                                                                                 : channels;
 }
 
-// Whether weights are summed, in 64 bits where 32 may not do.
+// Whether the kind sums weights, in 64 bits where 32 may overflow.
 __host__ __device__ constexpr bool sumsWeights(Kind kind) {
     return kind == VOXEL_GRID || kind == RECTIFIED_VOXELS || kind == EVENT_CUBE;
 }
@@ -232,14 +232,14 @@ struct TileParams {
 
 using TileKernel = void (*)(TileParams);
 
-// One pass over a group's tiles.
+// One pass over the tiles of a group of windows.
 struct TilePass {
     TileKernel kernel;
     size_t shared;
     unsigned tile_bits, part_bits; // log2 of a tile's pixels, and of those that a block makes
     TileParams params;
     TileKernel moments = nullptr; // runs first, over all tiles of a frame
-    int index = 0;                // of the representation, if there are moments
+    int index = 0;                // index of the representation, if there are moments
 };
 
 struct TilePasses {
@@ -258,10 +258,10 @@ struct State {
     unsigned long long *skipped = nullptr;
     Window *list = nullptr;
     EventsLevels *levels = nullptr;    // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
-    void *accumulators = nullptr;      // a long window's
-    EventsMoments *moments = nullptr;  // BATCH_WINDOWS for each representation if one is normalized; the same of
-    EventsScaling *scalings = nullptr; // scalings
-    cusEventSpan *spans = nullptr;     // BATCH_WINDOWS as given, then as many of the events', if a representation uses them
+    void *accumulators = nullptr;      // accumulators of a long window
+    EventsMoments *moments = nullptr;  // BATCH_WINDOWS for each representation if one is normalized
+    EventsScaling *scalings = nullptr; // the same
+    cusEventSpan *spans = nullptr;     // if used: BATCH_WINDOWS given by the caller, then as many of the events
     char *sorted = nullptr;            // runs of events
     int multiprocessors = 0;
     size_t values_shared_bytes = 0; // shared memory for accumulators
@@ -287,7 +287,7 @@ inline bool rowsAligned(const cusMat &mat) {
     return isAligned(mat.data, mat.step, 2, 16) && cusi_rowBytes(&mat) % 16 == 0;
 }
 
-// The batch's first frame.
+// Returns the first row of the batch's first frame.
 template<class T>
 T *frameTop(const Batch &batch, const cusMat &mat) {
     return reinterpret_cast<T *>(static_cast<char *>(mat.data) + batch.top * mat.step);
@@ -304,8 +304,8 @@ inline bool usesSpans(Kind kind) {
     return kind == EVENT_CUBE || kind == OTHER_SURFACE;
 }
 
-// windows.cu: the windows' bounds as kernels read them, in events and in time, and where the time bins of STACKED_HISTOGRAM
-// and MDES_DIFF begin.
+// windows.cu: the bounds of windows, in events and in time, and where the time bins of STACKED_HISTOGRAM and MDES_DIFF
+// begin.
 Source sourceOf(const cusEventArrays *events);
 cusStatus listWindows(State *state, const cusEventWindow *windows, unsigned count, cudaStream_t stream, Windows *result);
 cusStatus findTimeBins(const Batch &batch, int index);
@@ -344,8 +344,8 @@ cusStatus findKeys(const Batch &batch, bool count_skipped);
 // Makes the window's frame. Not for MDES, TENCODE and ORDERED_DIFF.
 cusStatus makeLong(const Batch &batch, int index, bool count_skipped);
 
-// normalize.cu: VOXEL_GRID with `normalize`. Moments of the batch's windows are cleared, summed by the kernels that make the
-// values, and turned into scalings.
+// normalize.cu: VOXEL_GRID with `normalize`. Moments of the batch's windows are cleared, summed by the kernels that make
+// the values, and turned into scalings.
 EventsMoments *momentsOf(const Batch &batch, int index);
 EventsScaling *scalingsOf(const Batch &batch, int index);
 cusStatus clearMoments(const Batch &batch, int index);

@@ -1,4 +1,4 @@
-// What tile kernels share: the part of a tile that a block makes, how it reads its records and writes its pixels.
+// Code that tile kernels share: the part of a tile that a block makes, reading its records and writing its pixels.
 #ifndef CUSI_EVENTS_CUDA_TILES_CUH
 #define CUSI_EVENTS_CUDA_TILES_CUH
 
@@ -41,17 +41,17 @@ struct TilePart {
 
 // ---- Records -----------------------------------------------------------------------------------------------------------
 
-// Finds the first of 32 segments that ends past this piece. upto: where the lane's segment ends, in pieces.
-__device__ __forceinline__ unsigned segmentOf(unsigned piece, unsigned upto) {
+// Finds the first of 32 segments that ends past this vector. upto: where the lane's segment ends, in vectors of 16 bytes.
+__device__ __forceinline__ unsigned segmentOf(unsigned vector, unsigned upto) {
     unsigned segment = 0;
 #pragma unroll
     for (int step = 16; step > 0; step /= 2)
-        segment += __shfl_sync(FULL_WARP, upto, segment + step - 1) <= piece ? step : 0;
+        segment += __shfl_sync(FULL_WARP, upto, segment + step - 1) <= vector ? step : 0;
     return segment;
 }
 
-// Calls visit(16 bytes of records, how many of them are valid, their run) for the segments of a tile in window w, newest run
-// first. A warp reads the bounds of 32 segments together and distributes their 16-byte pieces over the block's lanes.
+// Calls visit(16 bytes of records, how many of them are valid, their run) for the segments of a tile in window w, newest
+// run first. A warp reads the bounds of 32 segments together and distributes their vectors over its lanes.
 template<class Record, class Visit>
 __device__ inline void forSegments(const TileParams &params, unsigned w, unsigned tile, Visit visit) {
     constexpr unsigned PAD = RECORDS_PER_16_BYTES<Record>;
@@ -67,14 +67,14 @@ __device__ inline void forSegments(const TileParams &params, unsigned w, unsigne
             begin = tile > 0 ? divUp<unsigned>(ends[tile - 1], PAD) : 0;
             end = ends[tile];
         }
-        const unsigned pieces = divUp(end, PAD) - begin;
-        Scan(scratch[threadIdx.x / 32]).InclusiveSum(pieces, upto);
-        const unsigned shift = begin - (upto - pieces), all = __shfl_sync(FULL_WARP, upto, 31);
+        const unsigned vectors = divUp(end, PAD) - begin;
+        Scan(scratch[threadIdx.x / 32]).InclusiveSum(vectors, upto);
+        const unsigned shift = begin - (upto - vectors), all = __shfl_sync(FULL_WARP, upto, 31);
         for (unsigned first = threadIdx.x & ~31u; first < all; first += THREADS) {
-            const unsigned piece = first + lane, segment = segmentOf(piece, upto);
-            const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + piece,
+            const unsigned vector = first + lane, segment = segmentOf(vector, upto);
+            const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + vector,
                            left = __shfl_sync(FULL_WARP, end, segment) - at * PAD, run = runs - 1 - (base + segment);
-            if (piece < all) {
+            if (vector < all) {
                 const Record *records = static_cast<const Record *>(sorted.records) +
                                         (static_cast<size_t>(w) * sorted.runs_per_window + run) * sorted.pitch;
                 visit(reinterpret_cast<const uint4 *>(records)[at], left, run);
@@ -111,7 +111,7 @@ __device__ __forceinline__ uint4 saturatedBytes(const uint4 &a, const uint4 &b) 
     return make_uint4(two(a.x, a.y), two(a.z, a.w), two(b.x, b.y), two(b.z, b.w));
 }
 
-// Some lanes together write `all` bytes to any address: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one. Two
+// Writes `all` bytes to any address with `lanes` lanes: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one. Two
 // neighboring values make each aligned vector; the bytes before the first vector and after the last are stored one by one.
 template<class Value, class Byte>
 __device__ __forceinline__ void storeUnaligned(unsigned char *out, unsigned all, unsigned lane, unsigned lanes, Value value,
@@ -134,7 +134,7 @@ __device__ __forceinline__ void storeUnaligned(unsigned char *out, unsigned all,
         const unsigned at = i < before ? i : i + 16 * vectors;
         out[at] = static_cast<unsigned char>(byte(at));
     }
-    switch (before / 4) { // which words of the values: chosen here, not for each vector
+    switch (before / 4) { // words to shift by; a switch here saves one for each vector
     case 0:
         return storeVectors(std::integral_constant<unsigned, 0>());
     case 1:
@@ -146,8 +146,8 @@ __device__ __forceinline__ void storeUnaligned(unsigned char *out, unsigned all,
     }
 }
 
-// Writes the part to the frame, whose pixels have `bytes` bytes: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one. A warp
-// writes a strip at a time, or several if they are short, to keep all lanes busy.
+// Writes the part to the frame, whose pixels have `bytes` bytes: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one. A
+// warp writes a strip at a time, or several if they are short, to keep all lanes busy.
 template<bool ALIGNED, class Value, class Byte>
 __device__ __forceinline__ void writePart(const TileParams &params, const TilePart &part, unsigned bytes, Value value,
                                           Byte byte) {

@@ -1,4 +1,4 @@
-// Makes tiles of MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE, EVENT_DIFF and what varies them (EVENT_CUBE,
+// Makes tiles of MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE, EVENT_DIFF and their variants (EVENT_CUBE,
 // OTHER_SURFACE, MDES_DIFF) from accumulators in shared memory, and sums the moments of normalized voxel grids.
 #include "events/cuda/tiles.cuh"
 #include "events/cuda/values.cuh"
@@ -16,7 +16,7 @@ constexpr int VOXEL_CARVEOUT = 72, SURFACE_CARVEOUT = 44;
 
 namespace {
 
-constexpr uint32_t VALUE_MARK = 1u << 31; // the sign bit: these floats are never negative, and no index is this large
+constexpr uint32_t VALUE_MARK = 1u << 31; // sign bit: floats here are never negative, and no index is so large
 
 __host__ __device__ constexpr bool countsInBytes(Kind kind) {
     return kind == MDES_COUNT || kind == STACKED_HISTOGRAM;
@@ -27,7 +27,7 @@ __host__ __device__ constexpr unsigned sharedBytesPerPixel(Kind kind, unsigned c
     return accumulatorsPerPixel(kind, channels) * (countsInBytes(kind) ? 1 : 4);
 }
 
-// As forRecords(), with pixels counted from the part's first.
+// Visits the events of a part as forRecords() does, with pixels counted from the part's first.
 template<class Visit>
 __device__ inline void forRecords(const TileParams &params, const TilePart &part, Visit visit) {
     forRecords(params, part.w, part.tile, [&](uint32_t(&pixel)[4], uint32_t(&key)[4]) {
@@ -126,7 +126,7 @@ __device__ __forceinline__ void countHalf16(const TileParams &params, const Tile
     __syncthreads();
 }
 
-// Writes these counts. A channel of MDES_COUNT includes the events of all later channels.
+// Writes the 16-bit counts. A channel of MDES_COUNT includes the events of all later channels.
 template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void writeHalf16(const TileParams &params, const TilePart &half, unsigned bytes,
                                             uint32_t *cells) {
@@ -168,9 +168,9 @@ struct NoChanges {
     __device__ void endOfFour() {}
 };
 
-// Sums the part's weights. high NULL: in 32 bits; calls changes.add(sum before, sum after) for each weight, endOfFour() after
-// at most four events, and sets `carried` if a sum overflows or add() returns false. Otherwise `high` receives the upper 32
-// bits.
+// Sums the part's weights. If `high` is NULL, sums have 32 bits: calls changes.add(sum before, sum after) for each weight
+// and endOfFour() after at most four events, and sets `carried` if a sum overflows or add() returns false. Otherwise `high`
+// receives the upper 32 bits.
 template<Kind KIND, class Changes>
 __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried,
                           Changes &&changes) {
@@ -195,7 +195,7 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
             for (unsigned k = 0; k < 2 && (KIND == EVENT_CUBE || weights.bin + k < repr.channels); ++k) {
                 unsigned at = pixel[i] * repr.channels + weights.bin + k;
                 if constexpr (KIND == EVENT_CUBE) {
-                    const unsigned bin = weights.bin + k - 1; // large before the first
+                    const unsigned bin = weights.bin + k - 1; // wraps to a large value before the first bin
                     if (bin >= repr.channels)
                         continue;
                     at = (pixel[i] * repr.channels + bin) * 2 + ((key[i] & 1) == repr.swap ? 1 : 0);
@@ -207,7 +207,7 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
                     good = changes.add(static_cast<int>(old), static_cast<int>(sum)) && good;
                 } else {
                     const uint32_t upper = static_cast<uint32_t>(weight >> 32) + (sum < old);
-                    if (upper) // rare
+                    if (upper) // rarely
                         atomicAdd(high + at, upper);
                 }
             }
@@ -240,8 +240,7 @@ __device__ __forceinline__ void forVoxels64(const TileParams &params, const Tile
 
 // ---- TIME_SURFACE ------------------------------------------------------------------------------------------------------
 
-// Finds the index + 1 of each pixel's last event by polarity; these events then replace it by their value and VALUE_MARK.
-// value(t) gives it.
+// Finds the index + 1 of each pixel's last event by polarity. These events then replace it by valueOf(t) and VALUE_MARK.
 template<class Value>
 __device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells, Value valueOf) {
     const Representation &repr = params.repr;
@@ -412,10 +411,10 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
 // Tiles are made twice: for the frame's moments, then for its values, which are written once. That takes less than reading
 // and rewriting frames, since most of their values are 0.
 
-// Each weight changes a thread's moments by what it changes a value, so accumulators are not read again.
+// Moments that are updated with each weight, so that accumulators need not be read again.
 struct MomentChanges {
     EventsMoments moments = {};
-    int count = 0; // these: of at most four events, whose squares fit 64 bits
+    int count = 0; // the following: for at most four events, whose squares fit 64 bits
     uint32_t sum = 0;
     uint64_t squares = 0;
     // Returns false for values that do not fit 32 bits when they are rounded to float.
@@ -508,8 +507,8 @@ TileKernel tileValuesKernelFor(Kind kind) {
     return KERNELS[kind];
 }
 
-// Two strips of the largest pixel, EVENT_CUBE's.
-constexpr size_t LEAST_CUBE_BYTES = size_t{2 * STRIP} * 2 * EVENTS_MAX_CHANNELS * 4;
+// Two strips of the largest pixels, which are EVENT_CUBE's.
+constexpr size_t MIN_CUBE_BYTES = size_t{2 * STRIP} * 2 * EVENTS_MAX_CHANNELS * 4;
 
 } // namespace
 
@@ -524,9 +523,8 @@ cusStatus createValues(State *state) {
     for (const auto kernelFor : {tileValuesKernelFor<false>, tileValuesKernelFor<true>}) {
         for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID, EVENT_CUBE, MDES_DIFF,
                           OTHER_SURFACE, ORDERED_DIFF})
-            CUSI_CUDA(CREATE,
-                      cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(std::max(state->values_shared_bytes, LEAST_CUBE_BYTES))));
+            CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(std::max(state->values_shared_bytes, MIN_CUBE_BYTES))));
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(VOXEL_GRID), cudaFuncAttributePreferredSharedMemoryCarveout,
                                                tuning::VOXEL_CARVEOUT));
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(TIME_SURFACE), cudaFuncAttributePreferredSharedMemoryCarveout,

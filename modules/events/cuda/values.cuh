@@ -1,5 +1,4 @@
-// How events are weighted and accumulators become values, for windows made at once (values.cu) and event by event
-// (long.cu).
+// Weights of events, and values from accumulators, for tiles (values.cu) and for long windows (long.cu).
 #ifndef CUSI_EVENTS_CUDA_VALUES_CUH
 #define CUSI_EVENTS_CUDA_VALUES_CUH
 
@@ -11,7 +10,7 @@ namespace cusi::events {
 
 // ---- MDES_COUNT and STACKED_HISTOGRAM: the level of an event -----------------------------------------------------------
 
-// The last level that begins at or before the event; those past the last channel begin where the window ends.
+// Returns the last level that begins at or before the event. Levels past the last channel begin where the window ends.
 __device__ inline unsigned levelOf(const EventsLevels &levels, unsigned index) {
     static_assert(EVENTS_MAX_CHANNELS == 16, "");
     unsigned level = 0;
@@ -21,7 +20,7 @@ __device__ inline unsigned levelOf(const EventsLevels &levels, unsigned index) {
     return level;
 }
 
-// The levels of window w. The caller synchronizes the block before they are read.
+// Computes or loads the levels of window w. The caller synchronizes the block before reading them.
 template<Kind KIND>
 __device__ inline void prepareLevels(const Representation &repr, unsigned w, const Window &window, EventsLevels *levels) {
     if (KIND == MDES_COUNT && threadIdx.x == 0) {
@@ -36,7 +35,7 @@ __device__ inline void prepareLevels(const Representation &repr, unsigned w, con
 
 // ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
 
-// An event's weights in its bin and in the next, which the last bin lacks.
+// An event's weights in its bin and in the next, which does not exist after the last bin.
 struct VoxelWeights {
     unsigned bin;
     long long here, next;
@@ -86,7 +85,7 @@ __device__ inline float voxelValue64(int64_t sum) {
     return static_cast<float>(static_cast<double>(sum) / EVENTS_VOXEL_UNIT);
 }
 
-// Sum over the warp, modulo 2^64: each lane's 27, 27 and 10 bits are summed in 32.
+// Returns the sum over the warp modulo 2^64. Each lane's 27, 27 and 10 bits are summed in 32.
 __device__ inline unsigned long long warpSum64(uint64_t v) {
     constexpr unsigned PART = (1u << 27) - 1;
     const unsigned long long low = warpSum(static_cast<unsigned>(v) & PART),
@@ -142,7 +141,7 @@ __device__ inline int limited(int sum, const ValueOptions &options) {
     return max(options.lower, min(options.upper, sum));
 }
 
-// Sums clipped to -128..127, as bytes: one, and four.
+// Clip one or four sums to -128..127 and return bytes.
 __device__ inline uint32_t clipped(uint32_t sum) {
     return static_cast<uint32_t>(max(-128, min(127, static_cast<int>(sum)))) & 255;
 }

@@ -1,4 +1,4 @@
-// The bounds of windows, given by the caller or found by duration, and of the time bins within them.
+// Finds the bounds of windows by duration, lists those given by the caller, and finds the time bins within them.
 #include "device.h"
 #include "events/cuda/stages.cuh"
 
@@ -21,8 +21,8 @@ __global__ void storeWindows(Window *list, const __grid_constant__ WindowList wi
         list[w] = windows.window[w];
 }
 
-// Where the time bins of STACKED_HISTOGRAM begin, or the levels of MDES_DIFF (HALVING), a thread per window and bin. The first
-// begins with the window, so one level needs no times.
+// Finds where the time bins of STACKED_HISTOGRAM or the levels of MDES_DIFF (HALVING) begin, a thread per window and bin.
+// The first begins with the window, so a single level needs no times.
 template<bool HALVING>
 __global__ void timeLevels(const Source source, const Windows windows, unsigned count, int bins, EventsLevels *levels) {
     startInOrder();
@@ -43,7 +43,7 @@ __global__ void timeLevels(const Source source, const Windows windows, unsigned 
     levels[w].begin[k] = static_cast<uint32_t>(begin);
 }
 
-// The first and the last event's time, a thread per window.
+// Finds the first and the last event's time, a thread per window.
 __global__ void eventSpans(const Source source, const Windows windows, unsigned count, cusEventSpan *spans) {
     startInOrder();
     const unsigned w = blockIdx.x * blockDim.x + threadIdx.x;
@@ -55,7 +55,7 @@ __global__ void eventSpans(const Source source, const Windows windows, unsigned 
         spans[w] = {source.t[window.first], source.t[window.last - 1]};
 }
 
-// Windows `first` and later by duration, a thread per bound.
+// Finds windows `first` and later by duration, a thread per bound.
 __global__ void durationWindows(const int64_t *t, uint64_t events, int64_t origin, unsigned long long stride,
                                 unsigned long long length, unsigned long long first, unsigned long long windows,
                                 Window *list) {
@@ -95,7 +95,7 @@ Source sourceOf(const cusEventArrays *events) {
     return {events->x, events->y, events->p, events->t, events->count, address % 16 == 0};
 }
 
-// Copies pairs from the host, which may reuse them at once.
+// Copies pairs from host memory that the caller may reuse at once.
 template<class Pair>
 static cusStatus storePairs(Window *list, unsigned count, cudaStream_t stream, Pair pair) {
     for (unsigned w = 0; w < count; w += LIST_CAPACITY) {

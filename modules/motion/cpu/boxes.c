@@ -19,7 +19,7 @@ static int merge(MotionComponent *c, int count) {
             for (int k = from; k + 1 < count; ++k)
                 c[k] = c[k + 1];
             --count;
-            i = into - 1; /* looks at the grown box from the start */
+            i = into - 1; /* compares the grown box with all again */
             break;
         }
     return count;

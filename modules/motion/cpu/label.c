@@ -1,10 +1,10 @@
-/* Components on the CPU: runs of set bits in rows, joined with the runs of the row above by union-find. */
+/* Finds components on the CPU: runs of set bits in rows, joined with the runs of the row above by union-find. */
 #include "host.h"
 #include "motion/cpu/stages.h"
 
 #include <string.h>
 
-/* Bits low .. high of a word. */
+/* Returns a word with bits low .. high set. */
 static uint64_t bitsBetween(int low, int high) {
     return UINT64_MAX << low & UINT64_MAX >> (63 - high);
 }
@@ -75,7 +75,7 @@ static inline void addRun(const MotionPlanes *planes, size_t words, int y, const
             continue;
         component->moving += (uint32_t)__builtin_popcountll(bits);
         uint32_t sum = 0;
-        for (int i = low; i <= high; ++i) /* those that do not move are 0 */
+        for (int i = low; i <= high; ++i) /* differences of pixels that do not move are 0 */
             sum += differences[(size_t)word * 64 + (size_t)i];
         component->differences += sum;
     }

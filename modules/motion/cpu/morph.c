@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Combines each pixel with its `radius` neighbors on either side. Pixels outside of the row are `border`: all ones to erode,
- * zeros to dilate. Returns whether a bit of the result is set; the result of a row without bits is not written. */
+/* Combines each pixel with its `radius` neighbors on either side. Pixels outside the row are `border`: all ones to erode,
+ * zeros to dilate. Returns whether a bit of the result is set. Does not write the result of a row without bits. */
 CUSI_MULTIVERSION
 static int combineRow(const uint64_t *row, uint64_t *restrict out, size_t words, int cols, int radius, uint64_t border) {
     uint64_t any = 0;
@@ -13,7 +13,7 @@ static int combineRow(const uint64_t *row, uint64_t *restrict out, size_t words,
         any |= row[i];
     if (!any)
         return 0;
-    const uint64_t past = cols % 64 ? UINT64_MAX << cols % 64 : 0; /* bits of the last word outside of the row */
+    const uint64_t past = cols % 64 ? UINT64_MAX << cols % 64 : 0; /* bits of the last word outside the row */
     any = 0;
     for (size_t i = 0; i < words; ++i) {
         const uint64_t bits = row[i];

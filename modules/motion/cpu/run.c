@@ -1,4 +1,4 @@
-/* motion on the CPU: the object, and the stages of a step. */
+/* The CPU backend of motion: the object, and the stages of a step. */
 #include "check.h"
 #include "host.h"
 #include "motion/cpu/stages.h"
@@ -31,7 +31,7 @@ static int createPlanes(const MotionModel *m, MotionPlanes *planes) {
     planes->mask = cusi_hostAllocate(mask);
     if (!planes->background || !planes->differences || !planes->watched || !planes->moving || !planes->mask)
         return 0;
-    /* In whole words, so that no later step reads what was never written. */
+    /* Clears whole words, since later steps also read the bits past the last column. */
     memset(planes->background, 0, pixels * sizeof *planes->background);
     memset(planes->moving, 0, mask);
     memset(planes->mask, 0, mask);

@@ -1,5 +1,5 @@
-/* What the stages of motion on the CPU share. Masks are rows of 64-bit words, a bit a pixel, the lowest bit leftmost; the bits
- * past the last column are 0. */
+/* Declarations that the stages of motion on the CPU share. Masks are rows of 64-bit words with a bit for each pixel, the
+ * lowest bit leftmost; the bits past the last column are 0. */
 #ifndef CUSI_MOTION_CPU_STAGES_H
 #define CUSI_MOTION_CPU_STAGES_H
 
@@ -8,23 +8,23 @@
 /* The planes of one camera. */
 typedef struct MotionPlanes {
     uint16_t *background; /* words * 64 values a row */
-    uint8_t *differences; /* the same, d / 256; valid in words with a moving pixel */
+    uint8_t *differences; /* the same size; d / 256, valid in words with a moving pixel */
     uint64_t *watched, *moving, *mask;
 } MotionPlanes;
 
 /* A run of set bits in a row. */
 typedef struct MotionRun {
     int32_t first, last; /* columns, inclusive */
-    uint32_t parent;     /* run of the same component, the smallest in the end */
+    uint32_t parent;     /* a run of the same component, finally the smallest */
 } MotionRun;
 
 /* One thread's memory for labeling. */
 typedef struct MotionWorkspace {
-    uint64_t *rows;    /* a mask */
+    uint64_t *rows;    /* one mask */
     uint8_t *set;      /* whether a row has a bit */
-    MotionRun *runs;   /* of a frame, row by row */
-    uint32_t *areas;   /* of the component whose smallest run this is; then its number + 1, or 0 */
-    size_t *first_run; /* of each row; one more at the end */
+    MotionRun *runs;   /* runs of a frame, row by row */
+    uint32_t *areas;   /* by smallest run: the area of its component, later the component's number + 1, or 0 */
+    size_t *first_run; /* index of each row's first run; one more at the end */
     MotionComponent components[CUS_MOTION_MAX_COMPONENTS];
 } MotionWorkspace;
 
@@ -36,14 +36,14 @@ static inline size_t motionWords(const MotionModel *model) {
 void motion_host_update(const MotionModel *model, const MotionPlanes *planes, const cusMat *frame, const MotionPlan *plan,
                         int starts, int first, int end, uint32_t *moving, uint64_t *noise_sum);
 
-/* Erodes and dilates the moving pixels: the mask. */
+/* Makes the mask: erodes and dilates the moving pixels. */
 void motion_host_morph(const MotionModel *model, const MotionPlanes *planes, MotionWorkspace *workspace);
 
 /* Puts the components of the mask into the workspace, in order of their first pixels, and returns how many have min_area
- * pixels; if they are more than CUS_MOTION_MAX_COMPONENTS, only their number. */
+ * pixels. If there are more than CUS_MOTION_MAX_COMPONENTS, only counts them. */
 uint32_t motion_host_label(const MotionModel *model, const MotionPlanes *planes, MotionWorkspace *workspace);
 
-/* Boxes and tracks from `count` components, which are sorted in place. */
+/* Makes boxes and tracks from `count` components, which it sorts in place. */
 void motion_host_boxes(const MotionModel *model, MotionCamera *camera, MotionComponent *components, uint32_t count,
                        int64_t time, cusMotionStatus *status, cusMotionBox *boxes, cusMotionTrack *tracks);
 

@@ -6,14 +6,14 @@
 
 enum { BLOCK = 64 };
 
-/* One bit of 0 or 1 bytes. The product puts byte i into bit 56 + i; no two of its terms meet. */
+/* Packs eight bytes of 0 or 1 into bits. The product puts byte i into bit 56 + i; no two of its terms overlap. */
 static inline uint64_t packEight(const uint8_t *bytes) {
     uint64_t eight;
     memcpy(&eight, bytes, sizeof eight);
     return eight * UINT64_C(0x0102040810204080) >> 56;
 }
 
-/* As packEight, whatever the order of bytes in a word. */
+/* Packs 64 bytes as packEight() does, on machines of either byte order. */
 static inline uint64_t packBits(const uint8_t *bytes) {
     uint64_t bits = 0;
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -26,7 +26,7 @@ static inline uint64_t packBits(const uint8_t *bytes) {
     return bits;
 }
 
-/* Luma of a block of `n` <= 64 pixels; those of 8UC1 are in place if the block is whole. Zeros follow the last pixel. */
+/* Returns the luma of a block of `n` <= 64 pixels, with zeros after the last; `pixels` itself for a whole block of 8UC1. */
 static inline const uint8_t *loadLuma(const uint8_t *pixels, size_t n, int channels, uint8_t *restrict luma) {
     if (n < BLOCK) {
         for (size_t i = 0; i < BLOCK; ++i)
@@ -52,7 +52,7 @@ typedef struct Row {
     int channels;
 } Row;
 
-/* The first step of a camera. */
+/* Starts the background of a row at a camera's first step. */
 CUSI_MULTIVERSION
 static void startRow(const Row *row) {
     for (size_t x = 0; x < row->cols; x += BLOCK) {
@@ -66,7 +66,8 @@ static void startRow(const Row *row) {
     }
 }
 
-/* Differences of a block, and one byte a pixel, 1 where it exceeds the threshold; returns whether any does. */
+/* Computes the differences of a block and a byte for each pixel, 1 where its difference exceeds the threshold. Returns
+ * whether any does. */
 static inline int compareBlock(const uint8_t *luma, const uint16_t *background, uint16_t threshold,
                                uint16_t *restrict differences, uint8_t *restrict moves) {
     for (size_t i = 0; i < BLOCK; ++i) {
@@ -83,8 +84,8 @@ static inline int compareBlock(const uint8_t *luma, const uint16_t *background, 
     return any != 0;
 }
 
-/* motionLearn on a block whose differences and weight are below 2^15: all values have 16 bits, and the rounded product is one
- * instruction of most processors, if written like this. */
+/* Does motionLearn() for a block whose differences and weight are below 2^15. All values then have 16 bits, and written
+ * like this the rounded product is one instruction on most processors. */
 static inline void learnSmall(const uint8_t *luma, uint16_t *restrict background, int16_t weight) {
     for (size_t i = 0; i < BLOCK; ++i) {
         const int16_t difference = (int16_t)((luma[i] << 8) - background[i]);
@@ -107,18 +108,18 @@ static inline void addNoise(const uint16_t *differences, uint64_t watched, uint3
     if (watched == UINT64_MAX) {
         for (size_t i = 0; i < LANES; ++i) {
             const uint16_t a = differences[i], b = differences[i + LANES];
-            sums[i] += (uint16_t)((a < MOTION_MOST_NOISE ? a : MOTION_MOST_NOISE) +
-                                  (b < MOTION_MOST_NOISE ? b : MOTION_MOST_NOISE));
+            sums[i] +=
+                (uint16_t)((a < MOTION_MAX_NOISE ? a : MOTION_MAX_NOISE) + (b < MOTION_MAX_NOISE ? b : MOTION_MAX_NOISE));
         }
         return;
     }
     for (; watched; watched &= watched - 1) {
         const uint16_t d = differences[__builtin_ctzll(watched)];
-        sums[0] += d < MOTION_MOST_NOISE ? d : MOTION_MOST_NOISE;
+        sums[0] += d < MOTION_MAX_NOISE ? d : MOTION_MAX_NOISE;
     }
 }
 
-/* Packs the watched moving pixels and keeps their differences, and 0 for the others, so that a sum needs no mask. */
+/* Packs the watched moving pixels and keeps their differences; the others become 0, so that sums need no mask. */
 static inline uint64_t keepMoving(const uint8_t *moves, uint64_t watched, const uint16_t *differences,
                                   uint8_t *restrict kept) {
     const uint64_t all = packBits(moves), bits = all & watched;

@@ -1,25 +1,26 @@
-// The end of a step on the GPU: components across tiles, state, noise, sorted and merged boxes, tracks. A block a camera.
+// Ends a step on the GPU, a block for each camera: joins components across tiles, finds state and noise, sorts and merges
+// boxes, and follows tracks.
 #include "motion/cuda/runs.cuh"
 
 namespace cusi::motion {
 namespace {
 
-constexpr int FINISHERS = 512;  // threads
-constexpr int MOST_BOXES = 256; // each of one thread
+constexpr int FINISHERS = 512; // threads of a block
+constexpr int MAX_BOXES = 256; // each handled by one thread
 
 struct Shared {
-    MotionComponent boxes[MOST_BOXES];
-    cusMotionBox sorted[MOST_BOXES];
-    cusMotionTrack tracks[MOST_BOXES];
+    MotionComponent boxes[MAX_BOXES];
+    cusMotionBox sorted[MAX_BOXES];
+    cusMotionTrack tracks[MAX_BOXES];
     union {
-        uint32_t parents[MOST_BOXES];              // of parts, if they are few
-        uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // while sorting many; then parents of boxes
+        uint32_t parents[MAX_BOXES];               // of parts, if there are few
+        uint16_t order[CUS_MOTION_MAX_COMPONENTS]; // used to sort many components, then for the parents of boxes
     };
-    uint32_t listed[MOST_BOXES]; // the roots among few parts
-    uint16_t merged[MOST_BOXES];
-    int takers[MOST_BOXES]; // of boxes: the first of the tracks that want it
-    int decided;            // tracks
-    int roots;              // listed
+    uint32_t listed[MAX_BOXES]; // the roots, if there are few parts
+    uint16_t merged[MAX_BOXES];
+    int takers[MAX_BOXES]; // for each box the first track that wants it
+    int decided;           // number of decided tracks
+    int roots;             // number of listed roots
     uint32_t counts[LISTS];
     MotionCamera camera;
     cusMotionStatus status;
@@ -30,7 +31,7 @@ constexpr uint16_t NONE = 0xffff;
 constexpr int WARPS = FINISHERS / 32;
 static_assert(sizeof(MotionComponent) % sizeof(uint32_t) == 0, "of words");
 
-// What all lanes have together, in every one.
+// Returns the sum of all lanes' components, in every lane.
 __device__ __forceinline__ MotionComponent warpTotal(MotionComponent mine) {
     constexpr int WORDS = sizeof mine / sizeof(uint32_t);
 #pragma unroll 1
@@ -47,7 +48,7 @@ __device__ __forceinline__ MotionComponent warpTotal(MotionComponent mine) {
     return mine;
 }
 
-// Adds up few parts, whose parents are roots. A warp has a root.
+// Adds up few parts, whose parents are roots, a warp for each root.
 __device__ __forceinline__ void addFewParts(const Detector &d, Shared &s, MotionComponent *components) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x) / 32; i < s.roots; i += WARPS) {
@@ -65,7 +66,7 @@ __device__ __forceinline__ void addFewParts(const Detector &d, Shared &s, Motion
     }
 }
 
-// Makes components of their parts. FEW: in shared memory.
+// Joins parts to components, in shared memory if FEW.
 template<bool FEW>
 __device__ __forceinline__ void joinParts(const Detector &d, Shared &s) {
     const size_t plane = blockIdx.x * d.planeWords();
@@ -113,12 +114,13 @@ __device__ __forceinline__ void joinParts(const Detector &d, Shared &s) {
     __syncthreads();
 }
 
-// What few frames need is not inlined, since a kernel that runs once a step waits for its own instructions.
+// Rare cases are not inlined: a kernel that runs once a step waits for its instructions to be loaded.
 __device__ __noinline__ void joinManyParts(const Detector &d, Shared &s) {
     joinParts<false>(d, s);
 }
 
-// Bitonic sort of the numbers 0 .. count - 1 of the components; those up to the next power of two stay behind them.
+// Sorts the indices 0 .. count - 1 of the components by a bitonic sort. Indices up to the next power of two stay behind
+// them.
 __device__ __noinline__ void sortComponents(const MotionComponent *components, uint32_t count, uint16_t *order) {
     uint32_t padded = 1;
 #pragma unroll 1
@@ -150,10 +152,10 @@ __device__ __noinline__ void sortComponents(const MotionComponent *components, u
         }
 }
 
-// The first `most` of the components in their order. Of few, every thread counts how many are before its own.
+// Takes the `most` largest components in order. If there are few, each thread counts those before its own.
 __device__ void takeLargest(const MotionComponent *components, uint32_t count, uint32_t most, Shared &s) {
     const uint32_t i = threadIdx.x;
-    if (count > MOST_BOXES) {
+    if (count > MAX_BOXES) {
         sortComponents(components, count, s.order);
         if (i < most)
             s.boxes[i] = components[s.order[i]];
@@ -175,8 +177,9 @@ __device__ void takeLargest(const MotionComponent *components, uint32_t count, u
     __syncthreads();
 }
 
-// Merges boxes that overlap, until none do. parents: of a box that is merged, a smaller one; otherwise itself. In each round every
-// box that is left looks for the first one that it overlaps; then the roots absorb, whatever the order, what has joined them.
+// Merges overlapping boxes until none do. A merged box has a smaller index as its parent, others themselves. In each round
+// every box that is left looks for the first one that it overlaps; then roots absorb, in any order, the boxes that joined
+// them.
 __device__ __noinline__ void merge(Shared &s, int count) {
     uint16_t *const parents = s.order;
     const int i = static_cast<int>(threadIdx.x);
@@ -211,7 +214,7 @@ __device__ __noinline__ void merge(Shared &s, int count) {
     }
 }
 
-// Writes the boxes that are left in their order; returns how many.
+// Writes the boxes that are left in order and returns their number.
 __device__ __noinline__ int sortMerged(Shared &s, int count) {
     const uint16_t *const parents = s.order;
     const int i = static_cast<int>(threadIdx.x);
@@ -226,7 +229,7 @@ __device__ __noinline__ int sortMerged(Shared &s, int count) {
     return __syncthreads_count(is_left);
 }
 
-// The largest components as boxes; returns how many.
+// Makes boxes of the largest components and returns their number.
 __device__ int makeBoxes(const Detector &d, Shared &s, uint32_t count) {
     const int boxes = static_cast<int>(min(count, static_cast<uint32_t>(d.model.options.max_boxes)));
     const int i = static_cast<int>(threadIdx.x);
@@ -241,13 +244,13 @@ __device__ int makeBoxes(const Detector &d, Shared &s, uint32_t count) {
     return boxes;
 }
 
-// Each track in turn takes, of the boxes that are left, the one that shares most pixels with it. In each round all tracks that are
-// not decided look at once; those before the first that wants another's box are as they would be one after the other.
+// Each track in turn takes the free box that shares most pixels with it. In each round all undecided tracks choose at once;
+// those before the first that wants another's box have chosen as they would in turn.
 __device__ void assign(Shared &s, int boxes, int64_t time) {
     const int i = static_cast<int>(threadIdx.x), tracks = s.status.tracks;
 #pragma unroll 1
     for (int from = 0; from < tracks; from = s.decided) {
-        __syncthreads(); // `decided` has been read
+        __syncthreads(); // all threads have read `decided`
         if (i < boxes)
             s.takers[i] = tracks;
         s.decided = tracks;
@@ -298,7 +301,7 @@ __global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const __grid_consta
     __syncthreads();
     if (!s.camera.active)
         return;
-    if (s.counts[PARTS] <= MOST_BOXES)
+    if (s.counts[PARTS] <= MAX_BOXES)
         joinParts<true>(d, s);
     else
         joinManyParts(d, s);

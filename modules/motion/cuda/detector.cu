@@ -1,4 +1,4 @@
-// motion on the GPU: the object, and the stages of a step.
+// The CUDA backend of motion: the object, and the stages of a step.
 #include "motion/cuda/stages.cuh"
 
 #include "device.h"

@@ -30,40 +30,41 @@ __device__ __forceinline__ uint32_t nodeAt(uint32_t index, int first) {
     return index * NODES + static_cast<uint32_t>(first) / 2;
 }
 
-// The first bit of the run that contains bit `at` of a word.
+// Returns the first bit of the run that contains bit `at` of a word.
 __device__ __forceinline__ int firstBit(uint32_t word, int at) {
     const uint32_t gaps = ~word & ((1u << at) - 1);
     return gaps ? 32 - __clz(static_cast<int>(gaps)) : 0;
 }
 
-// The neighbors whose runs a word's runs are to be joined with.
+// The neighboring words with whose runs a word's runs must be joined.
 struct Neighbors {
     bool left, up_left, up, up_right;
 };
 
-// The neighbors of word x of row y that are in other tiles.
+// Returns which neighbors of word x of row y lie in other tiles.
 __device__ __forceinline__ Neighbors inOtherTiles(const Detector &d, unsigned x, unsigned y) {
     const bool left = x % TILE_WORDS == 0 && x > 0, up = y % TILE_ROWS == 0 && y > 0,
                right = x % TILE_WORDS == TILE_WORDS - 1;
     return {left, x > 0 && y > 0 && (left || up), up, x + 1 < d.words && y > 0 && (right || up)};
 }
 
-// Joins the runs of word `index`; `column`, `row`: words from one column or row to the next. node(index, first): the node of a word's
-// run that begins at bit `first`. Runs that touch in more than one way, as those of wide things do, are joined in one.
+// Joins the runs of word `index` with its neighbors'. `column` and `row` are the distances of columns and rows in words;
+// node(index, first) is the node of a word's run that begins at bit `first`. Runs that touch in several ways, as those of
+// wide objects do, are joined once.
 template<class Node>
 __device__ __forceinline__ void joinRuns(uint32_t *parents, const uint32_t *words, uint32_t index, uint32_t column,
                                          uint32_t row, const Neighbors &neighbors, Node node) {
-    const uint32_t before = index - column, above = index - row; // used only if there are such words
+    const uint32_t before = index - column, above = index - row; // used only if these words exist
     const uint32_t left = neighbors.left ? words[before] : 0, up_left = neighbors.up_left ? words[above - column] : 0,
                    up = neighbors.up ? words[above] : 0, up_right = neighbors.up_right ? words[above + column] : 0;
     for (uint32_t rest = words[index]; rest;) {
         const Run run = takeRun(rest);
         const bool at_left = run.first == 0 && left >> 31, at_up_left = run.first == 0 && up_left >> 31;
         uint32_t touching = up & run.around();
-        // The left is joined by way of what is above if that touches both; so what fills columns meets there once.
+        // If the run above touches both, the left run is joined through it, so objects that fill columns are joined once.
         bool to_left = at_left ? !(at_up_left && up & 1) : at_up_left,
              to_right = run.last == 31 && up_right & 1 && !(up >> 31);
-        while (to_left || to_right || touching) { // one place, since joining is much code
+        while (to_left || to_right || touching) { // joins in one place, since its code is long
             uint32_t other = above, word = up;
             int at = __ffs(static_cast<int>(touching)) - 1;
             if (to_left) {
@@ -77,15 +78,15 @@ __device__ __forceinline__ void joinRuns(uint32_t *parents, const uint32_t *word
                 at = 0;
                 to_right = false;
             } else {
-                touching &= touching + (1u << at); // without the lowest run
+                touching &= touching + (1u << at); // removes the lowest run
             }
             join(parents, node(index, run.first), node(other, firstBit(word, at)));
         }
     }
 }
 
-// rootOf() for nodes of a component at once, which makes it each node's parent. Now and then a step leads as far as other threads have
-// come, so that very long paths take few steps.
+// Returns rootOf(), which becomes the node's parent, while other threads do the same. Every 16 steps it stores how far it
+// has come, which shortens the paths of other threads.
 __device__ __forceinline__ uint32_t flatten(uint32_t *parents, uint32_t node) {
     const volatile uint32_t *const now = parents;
     uint32_t root = node, steps = 0;
@@ -99,7 +100,7 @@ __device__ __forceinline__ uint32_t flatten(uint32_t *parents, uint32_t node) {
     return root;
 }
 
-// Adds what component `from` has to `into`, as motionAbsorb(), while other threads do.
+// Does motionAbsorb() with atomics, since other threads do the same.
 __device__ __forceinline__ void absorb(MotionComponent *into, const MotionComponent &from) {
     using Word = unsigned long long;
     static_assert(offsetof(MotionComponent, first) % 8 == 0 &&

@@ -1,5 +1,5 @@
-// What the stages of motion on the GPU share. Masks are rows of 32-bit words, a bit a pixel, the lowest bit leftmost; the bits past
-// the last column are 0. A camera's masks have rows * words words.
+// Declarations that the stages of motion on the GPU share. Masks are rows of 32-bit words with a bit for each pixel, the
+// lowest bit leftmost; the bits past the last column are 0. A camera's masks have rows * words words.
 #ifndef CUSI_MOTION_CUDA_STAGES_CUH
 #define CUSI_MOTION_CUDA_STAGES_CUH
 
@@ -9,37 +9,39 @@
 namespace cusi::motion {
 
 constexpr int THREADS = 256;
-constexpr int TILE_WORDS = 8, TILE_ROWS = 32; // of a mask, a word a thread
+constexpr int TILE_WORDS = 8, TILE_ROWS = 32; // of a mask, one word for each thread
 static_assert(TILE_WORDS * TILE_ROWS == THREADS, "a word for each thread");
 
-// Most components that reach the border of a tile, since they do not touch; words there that have neighbors in other tiles.
+// The most components that reach the border of a tile, since they do not touch; and the most words there that have
+// neighbors in other tiles.
 constexpr int TILE_PARTS = TILE_WORDS * 32 + TILE_ROWS - 2, TILE_JOINS = TILE_WORDS + 2 * (TILE_ROWS - 1);
 
-// Runs of set bits within a word are the nodes of the union-find. They start at least two bits apart, so a word has 16 places.
+// Runs of set bits within a word are the nodes of the union-find. They start at least two bits apart, so a word has 16
+// places.
 constexpr int NODES = 16;
 
 struct Planes {
-    uint16_t *background;              // words * 32 values a row, cameras one after the other; so are the others
-    uint8_t *differences;              // the same, d / 256; valid in halves of words with a moving pixel
+    uint16_t *background;              // words * 32 values a row; as in all planes, cameras follow each other
+    uint8_t *differences;              // the same size; d / 256, valid in halves of words with a moving pixel
     uint32_t *watched, *moving, *mask; // mask: valid in states that have one
-    uint32_t *labels;                  // by node: of runs at borders of tiles, the number of their part
+    uint32_t *labels;                  // by node: the part number of a run at the border of a tile
 };
 
-// What a camera's tiles have listed in the current step. Whole components reach no other tile and have at least min_area pixels;
-// parts of components reach another tile.
+// Lists that a camera's tiles make in the current step. Whole components reach no other tile and have at least min_area
+// pixels; parts belong to components that reach another tile.
 enum { WHOLE, PARTS, JOINS, LISTS };
 
 struct Detector {
     MotionModel model;
     unsigned words;
-    size_t slots, most_joins; // of a camera
+    size_t slots, most_joins; // for each camera
     Planes planes;
     MotionCamera *cameras;
-    int64_t *times;              // of each camera's current frame
+    int64_t *times;              // time of each camera's current frame
     uint32_t *counts;            // LISTS of each camera
     MotionComponent *components; // `slots` of each camera: CUS_MOTION_MAX_COMPONENTS components, then parts, in any order
-    uint32_t *parents;           // by slot: of a part, the number of one of the same component; of the root, its own
-    uint32_t *joins;             // words whose runs are to be joined with those of other tiles
+    uint32_t *parents;           // by part: the number of a part of the same component; a root's is its own
+    uint32_t *joins;             // words whose runs must be joined with those of other tiles
     cusMotionStatus *status;
     cusMotionBox *boxes;
     cusMotionTrack *tracks;
@@ -49,7 +51,7 @@ struct Detector {
 
 #ifdef __CUDACC__
 
-// The bits of a word of a row that are pixels.
+// Returns the bits of a row's word that are pixels.
 __device__ __forceinline__ uint32_t validBits(const Detector &d, unsigned word) {
     const unsigned rest = static_cast<unsigned>(d.model.cols) % 32;
     return rest && word == d.words - 1 ? (1u << rest) - 1 : ~0u;
@@ -57,12 +59,12 @@ __device__ __forceinline__ uint32_t validBits(const Detector &d, unsigned word) 
 
 #endif
 
-// Each queues the work of all cameras in the stream. Each expects the work of those before it.
+// The steps for all cameras, in this order. Each queues its work in the stream.
 cusStatus update(const char *function, const Detector &d, const MotionStep &step, cudaStream_t stream);
 cusStatus findComponents(const char *function, const Detector &d, cudaStream_t stream);
 cusStatus finish(const char *function, const Detector &d, cudaStream_t stream);
 
-// The watched pixels of `count` cameras; a camera's mask as bytes.
+// watch() sets the watched pixels of `count` cameras; writeMask() writes a camera's mask as bytes.
 cusStatus watch(const char *function, const Detector &d, int first, int count, const cusMat *mask, cudaStream_t stream);
 cusStatus writeMask(const char *function, const Detector &d, int camera, const cusMat &mask, cudaStream_t stream);
 

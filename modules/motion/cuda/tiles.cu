@@ -1,14 +1,14 @@
-// Masks and components on the GPU: a block has a tile of 8 x 32 words of a mask and, in shared memory, what surrounds it. It erodes
-// and dilates, labels the tile, and adds up components and, of those that reach other tiles, parts.
+// Masks and components on the GPU. A block has a tile of 8 x 32 words of a mask and, in shared memory, its surroundings. It
+// erodes and dilates, labels the tile, and adds up whole components and the parts of those that reach other tiles.
 #include "motion/cuda/runs.cuh"
 
 namespace cusi::motion {
 namespace {
 
-constexpr int MOST = 8;                             // erosion, dilation
-constexpr int ROWS = TILE_ROWS + 2 * (MOST + MOST); // of a tile with what surrounds it
+constexpr int MAX_RADIUS = 8;                                   // largest radius of erosion and of dilation
+constexpr int ROWS = TILE_ROWS + 2 * (MAX_RADIUS + MAX_RADIUS); // of a tile and its surroundings
 constexpr int WORDS = TILE_WORDS + 2;
-static_assert(2 * MOST <= 32, "one word on each side is enough");
+static_assert(2 * MAX_RADIUS <= 32, "one word on each side is enough");
 
 using Tile = uint32_t[ROWS][WORDS];
 
@@ -17,7 +17,7 @@ struct Window {
     bool erodes;
 
     __device__ __forceinline__ uint32_t combine(uint32_t a, uint32_t b) const { return erodes ? a & b : a | b; }
-    // What is outside does not count.
+    // Pixels outside the frame have no effect.
     __device__ __forceinline__ uint32_t outside() const { return erodes ? ~0u : 0; }
 };
 
@@ -41,18 +41,18 @@ __device__ __forceinline__ uint32_t acrossRows(const Tile &in, int rows, int y, 
     return all;
 }
 
-// The bits that are pixels of word x of row y, which may be outside of the frame.
+// Returns the bits of word x of row y that are pixels; none outside the frame.
 __device__ __forceinline__ uint32_t pixelsOf(const Detector &d, int y, int x) {
     const bool inside = y >= 0 && y < d.model.rows && x >= 0 && x < static_cast<int>(d.words);
     return inside ? validBits(d, static_cast<unsigned>(x)) : 0;
 }
 
-// The components of a tile. A warp has a column of its words here, since things are higher than wide, so that most of its runs are of
-// one component and cost one addition. Nodes lie such that a warp's are in different banks.
+// The components of a tile. A warp has a column of words here: objects are higher than wide, so most runs of a column
+// belong to one component and cost one addition. Nodes are numbered so that those of a warp lie in different banks.
 struct Labels {
     uint32_t words[THREADS];
-    // By node, a node of the same component. A root's has the area above its own number, and REACHES if it reaches another tile; at
-    // last its slot, or NONE.
+    // By node: a node of the same component. A root has its own number, its area above that, and REACHES if it reaches
+    // another tile; finally its slot, or NONE.
     uint32_t parents[THREADS * NODES];
 };
 constexpr int AREA_SHIFT = 12;
@@ -66,7 +66,7 @@ __device__ __forceinline__ uint32_t nodeInTile(uint32_t word, int first) {
 // The differences of a word with moving pixels.
 struct Differences {
     uint32_t moving;
-    uint32_t parts[8] = {}; // of four pixels
+    uint32_t parts[8] = {}; // differences of four pixels each
 
     __device__ __forceinline__ void load(const Detector &d, size_t at) {
         const uint4 *const halves = reinterpret_cast<const uint4 *>(d.planes.differences + at * 32);
@@ -77,7 +77,7 @@ struct Differences {
                 parts[4 * i] = half.x, parts[4 * i + 1] = half.y, parts[4 * i + 2] = half.z, parts[4 * i + 3] = half.w;
             }
     }
-    // Sum of d / 256 over the moving pixels of a run.
+    // Returns the sum of d / 256 over the moving pixels of a run.
     __device__ __forceinline__ unsigned sum(uint32_t run) const {
         unsigned sum = 0;
 #pragma unroll
@@ -87,8 +87,8 @@ struct Differences {
     }
 };
 
-// Calls each(value, lanes that have it, whether this is the first of them) for each value but NONE; all lanes of the warp call it. One
-// addition for many lanes, since those to one address wait for each other.
+// Calls each(value, lanes that have it, whether this is the first of them) for each value except NONE. All lanes of the
+// warp call it. Atomics on one address wait for each other, so lanes with the same value add together.
 template<class Each>
 __device__ __forceinline__ void forEachOf(uint32_t value, Each each) {
     for (unsigned left = __ballot_sync(FULL_WARP, value != NONE); left;) {
@@ -105,10 +105,10 @@ struct Word {
     unsigned x, y;
     uint32_t index, bits;
     uint32_t border;    // pixels with neighbors in other tiles
-    bool joins;         // whether runs are to be joined with those of other tiles
+    bool joins;         // whether runs must be joined with those of other tiles
     uint32_t roots = 0; // first pixels of runs that are roots
 
-    // words: of the tile, by columns
+    // `words` are the tile's, column by column.
     __device__ __forceinline__ Word(const Detector &d, const uint32_t *words)
         : x(blockIdx.x * TILE_WORDS + threadIdx.x / TILE_ROWS), y(blockIdx.y * TILE_ROWS + threadIdx.x % TILE_ROWS),
           index(y * d.words + x), bits(words[threadIdx.x]) {
@@ -117,14 +117,14 @@ struct Word {
                    right = x % TILE_WORDS == TILE_WORDS - 1 && x + 1 < d.words;
         const uint32_t left = others.left;
         border = others.up || bottom ? ~0u : left | static_cast<uint32_t>(right) << 31;
-        // What is above and to the right is joined by way of what is above, if that is set.
+        // A set pixel above already joins the word to the upper right; only a gap needs this.
         const bool up_right = !others.up && others.up_right && !(words[threadIdx.x - 1] >> 31);
         joins = bits & (others.up ? ~0u : left | static_cast<uint32_t>(up_right) << 31);
     }
 };
 
-// Begins with every run's parent: the run above it in its column if that is a smaller node. Makes paths within the column short,
-// so that high things do not meet in long ones.
+// Sets every run's first parent: the run above it in its column, if that is a smaller node. Then shortens paths within the
+// column, so that high objects do not have long ones.
 __device__ __forceinline__ void linkColumn(Labels &s, uint32_t bits) {
     uint32_t above = __shfl_up_sync(FULL_WARP, bits, 1);
     above = threadIdx.x % 32 ? above : 0;
@@ -183,7 +183,7 @@ __device__ __forceinline__ void labelTile(Labels &s, Word &word) {
     __syncthreads();
 }
 
-// Gives slots to the tile's roots, and lists the words to be joined.
+// Gives slots to the tile's roots, and lists the words that must be joined.
 __device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Word &word) {
     uint32_t *const counts = d.counts + blockIdx.z * LISTS;
     for (uint32_t left = word.roots; left; left &= left - 1) {
@@ -205,8 +205,8 @@ __device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Wo
     __syncthreads();
 }
 
-// The runs of the lanes `lanes`, which are one below the other, as a component, in the first of them. All lanes of the warp call it.
-// Sums fit 32 bits: a warp has 32 words of 32 pixels, with coordinates below 2^16.
+// Adds up the runs of the lanes `lanes`, which lie below each other, in the first of these lanes. All lanes of the warp
+// call it. Sums fit 32 bits: a warp has 32 words of 32 pixels, with coordinates below 2^16.
 __device__ __forceinline__ MotionComponent sumOf(const Differences &differences, const Word &word, const Run &run,
                                                  unsigned lanes) {
     const bool in = lanes >> threadIdx.x % 32 & 1;
@@ -245,7 +245,7 @@ __device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, cons
         }
         forEachOf(slot, [&](uint32_t current, unsigned lanes, bool first) {
             const MotionComponent sum = sumOf(differences, word, run, lanes);
-            if (first) // which has the first pixel
+            if (first) // this lane has the first pixel
                 absorb(components + current, sum);
         });
     }
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(THREADS, 4) tileKernel(const Detector d) {
     const int left = static_cast<int>(blockIdx.x) * TILE_WORDS, top = static_cast<int>(blockIdx.y) * TILE_ROWS;
     const size_t plane = blockIdx.z * d.planeWords();
     const MotionCamera camera = d.cameras[blockIdx.z];
-    // What is added up at last is asked for at first.
+    // Loads at the start what is added up at the end.
     const int own_x = left + static_cast<int>(threadIdx.x) / TILE_ROWS,
               own_y = top + static_cast<int>(threadIdx.x) % TILE_ROWS;
     const size_t own = plane + static_cast<size_t>(own_y) * d.words + static_cast<size_t>(own_x);

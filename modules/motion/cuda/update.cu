@@ -1,5 +1,6 @@
-// Background, difference and threshold on the GPU: the only pass over the pixels. A thread has 16 of them, whose moving bits
-// are half a word. Memory-bound: 1 or 3 bytes of the frame, 4 of the background and a quarter of a byte of masks a pixel.
+// Background, difference and threshold on the GPU, the only pass over the pixels. A thread has 16 pixels, whose moving bits
+// are half a word. It is memory-bound: for each pixel 1 or 3 bytes of the frame, 4 of the background and a quarter of a
+// byte of masks.
 #include "motion/cuda/stages.cuh"
 
 #include <algorithm>
@@ -7,11 +8,11 @@
 namespace cusi::motion {
 namespace {
 
-constexpr int PIXELS = 16;          // of a thread
-constexpr int LAUNCH_CAMERAS = 128; // whose frames fit a launch's parameters
+constexpr int PIXELS = 16;          // pixels of a thread
+constexpr int LAUNCH_CAMERAS = 128; // cameras whose frames fit a launch's parameters
 
 struct Frames {
-    const uint8_t *data[LAUNCH_CAMERAS]; // NULL: none
+    const uint8_t *data[LAUNCH_CAMERAS]; // NULL: no frame
     size_t step[LAUNCH_CAMERAS];
     int64_t time[LAUNCH_CAMERAS];
 };
@@ -22,7 +23,7 @@ __device__ __forceinline__ uint32_t byteOf(const uint32_t (&words)[N], int i) {
     return words[i / 4] >> (i % 4 * 8) & 255;
 }
 
-// The luma of up to 16 pixels, those after `pixels` 0; pixels may be negative.
+// Loads the luma of 16 pixels; those after the first `pixels`, which may be negative, are 0.
 template<int CHANNELS>
 __device__ __forceinline__ void loadLuma(const uint8_t *p, int pixels, bool aligned, uint32_t (&luma)[4]) {
     uint32_t bytes[4 * CHANNELS];
@@ -51,7 +52,7 @@ struct Sums {
     unsigned moving, noise;
 };
 
-// Learns 16 pixels; returns those that move.
+// Updates the background of 16 pixels and returns which move.
 __device__ __forceinline__ uint32_t learn(const uint32_t (&luma)[4], const uint4 &low, const uint4 &high, uint4 *background,
                                           uint32_t watched, const MotionPlan &plan, uint4 *differences, unsigned *noise) {
     const uint32_t pairs[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
@@ -63,7 +64,7 @@ __device__ __forceinline__ uint32_t learn(const uint32_t (&luma)[4], const uint4
         const int32_t after = motionLearn(before, static_cast<int32_t>(byteOf(luma, i)), plan.weight, &difference);
         const bool is_watched = watched >> i & 1;
         moving |= static_cast<uint32_t>(is_watched && difference > plan.threshold) << i;
-        *noise += is_watched ? static_cast<unsigned>(min(difference, MOTION_MOST_NOISE)) : 0;
+        *noise += is_watched ? static_cast<unsigned>(min(difference, MOTION_MAX_NOISE)) : 0;
         learned[i / 2] |= static_cast<uint32_t>(after) << (i % 2 * 16);
         parts[i / 4] |= static_cast<uint32_t>(difference >> 8) << (i % 4 * 8);
     }
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(THREADS)
     Sums sums = {};
     if (y < static_cast<unsigned>(d.model.rows)) {
         const unsigned half = index - y * halves;
-        const size_t at = (number * d.planeWords() + static_cast<size_t>(y) * d.words) * 2 + half; // in halves of words
+        const size_t at = (number * d.planeWords() + static_cast<size_t>(y) * d.words) * 2 + half; // index of the half word
         uint4 *const background = reinterpret_cast<uint4 *>(d.planes.background) + 2 * at;
         const uint4 low = background[0], high = background[1];
         const uint32_t watched = reinterpret_cast<const uint16_t *>(d.planes.watched)[at];
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(THREADS)
         uint32_t luma[4];
         loadLuma<CHANNELS>(data + y * frames.step[blockIdx.y] + static_cast<size_t>(x) * CHANNELS,
                            min(PIXELS, d.model.cols - x), aligned, luma);
-        // In a first step the whole weight is the frame's, so the background becomes it, and nothing moves.
+        // In a first step the frame has the whole weight, so it becomes the background, and nothing moves.
         const uint32_t moving =
             learn(luma, low, high, background, camera->age > 0 ? watched : 0, motionPlan(&d.model, camera, time),
                   reinterpret_cast<uint4 *>(d.planes.differences) + at, &sums.noise);
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(THREADS)
     addSums(sums, camera);
 }
 
-// A word of the watched pixels of one camera a thread; blockIdx.y: the camera, from `first` on.
+// Each thread sets a word of the watched pixels of camera first + blockIdx.y.
 __global__ void __launch_bounds__(THREADS) watchKernel(const Detector d, const uint8_t *mask, size_t step, unsigned first) {
     const unsigned number = first + blockIdx.y;
     const size_t index = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x;

@@ -1,11 +1,10 @@
-/* The decoders of the host backend: one function a format, which knows words, capacity and nothing of validation. */
+/* The decoders of the host backend, a function for each format. They know words and capacities; others check the events. */
 #ifndef CUSI_RAW_CPU_DECODERS_H
 #define CUSI_RAW_CPU_DECODERS_H
 
 #include "event_checks.h"
 #include "event_words.h"
 
-/* Where events and triggers go. */
 typedef struct RawSink {
     CusiEvents out;
     size_t count, capacity;
@@ -13,18 +12,18 @@ typedef struct RawSink {
     size_t trigger_count, trigger_capacity;
     cusEventCounts *counts;
     int skip_undefined;      /* count undefined words instead of stopping */
-    uint32_t undefined_type; /* of the word at which STOP_UNDEFINED stopped */
+    uint32_t undefined_type; /* type of the word at which decoding stopped with STOP_UNDEFINED */
 } RawSink;
 
 /* Why a decoder stopped. */
 typedef enum RawStop {
-    STOP_AT_END,        /* the bytes that are left are no whole word */
+    STOP_AT_END,        /* fewer bytes are left than a word */
     STOP_FULL,          /* the next event does not fit */
     STOP_TRIGGERS_FULL, /* the next trigger does not fit */
     STOP_UNDEFINED      /* the next word is of an undefined type */
 } RawStop;
 
-/* Decodes words from bytes 0 .. n-1. *used: the bytes consumed. The caller advances state->offset and index. */
+/* Decodes words of the n bytes; *used returns the bytes consumed. The caller advances state->offset and state->index. */
 typedef RawStop (*RawDecode)(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink, size_t *used);
 
 RawStop raw_decodeEvt2(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink, size_t *used);
@@ -49,7 +48,7 @@ static inline void raw_emit(RawSink *sink, uint32_t x, uint32_t y, uint32_t p, i
     sink->out.t[i] = t;
 }
 
-/* Emits the events of the current vector for which the sink has room, its first bit at column `first`. */
+/* Emits the events of the current vector for which the sink has room. Its lowest bit is column `first`. */
 static inline void raw_emitVector(cusEventDecoderState *state, uint32_t first, RawSink *sink) {
     while (state->vector && !raw_isFull(sink)) {
         raw_emit(sink, first + (uint32_t)__builtin_ctz(state->vector), state->y, state->vector_p, state->time);
@@ -57,7 +56,7 @@ static inline void raw_emitVector(cusEventDecoderState *state, uint32_t first, R
     }
 }
 
-/* Counts a trigger, whose edge is the word's lowest bit, and delivers it unless it has no time. */
+/* Counts a trigger, whose edge is the word's lowest bit, and delivers it if it has a time. */
 static inline RawStop raw_trigger(RawSink *sink, uint32_t word, int16_t id, int timed, int64_t t) {
     if (timed && sink->triggers) {
         if (sink->trigger_count == sink->trigger_capacity)

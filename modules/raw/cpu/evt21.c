@@ -1,6 +1,7 @@
 /* Prophesee EVT 2.1: 64-bit words. Bits 63..60 are the type; an event word then has t[5:0] x[10:0] y[10:0], and in its
- * lower half one bit for each of the 32 pixels from x on; a time word has the upper 28 bits of the time; a trigger is that of
- * EVT 2.0 in the upper half. The sensors of one generation ("endianness=legacy") write the upper half of each word first. */
+ * lower half one bit for each of the 32 pixels from x on; a time word has the upper 28 bits of the time; a trigger is that
+ * of EVT 2.0 in the upper half. The sensors of one generation ("endianness=legacy") write the upper half of each word
+ * first. */
 #include "raw/cpu/decoders.h"
 
 static inline RawStop decode(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink, size_t *used,

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Emits the events of the current vector for which the sink has room. Nothing limits how far vectors run on: an x past 16
- * bits becomes CUSI_EVT3_BEYOND, which no sensor has. Inlined, it makes the loop over all words 5 % slower. */
+/* Emits the events of the current vector for which the sink has room. Vectors may run past any column: an x past 16 bits
+ * becomes CUSI_EVT3_BEYOND, which no sensor has. Inlining slows the loop over all words by 5 %. */
 __attribute__((noinline)) static void emitVector(cusEventDecoderState *state, RawSink *sink) {
     const uint32_t first = state->vector_x - state->vector_size;
     while (state->vector && !raw_isFull(sink)) {
@@ -16,13 +16,13 @@ __attribute__((noinline)) static void emitVector(cusEventDecoderState *state, Ra
     }
 }
 
-/* Starts the vector of the word and emits what fits. *at: moved past the word if some of it does not. */
+/* Starts the word's vector and emits the events that fit. *at moves past the word even if some do not. */
 static inline RawStop decodeVector(cusEventDecoderState *state, uint32_t word, uint32_t size, RawSink *sink, size_t *at) {
     const uint32_t vector = cusi_evt3Vector(word, size);
     if (raw_isFull(sink) && vector && state->time_high >= 0)
         return STOP_FULL;
     state->vector_size = size;
-    if (state->vector_x < CUSI_EVT3_MOST_X)
+    if (state->vector_x < CUSI_EVT3_MAX_X)
         state->vector_x += size;
     if (state->time_high < 0) {
         sink->counts->untimed += (uint64_t)__builtin_popcount(vector);
@@ -43,12 +43,13 @@ static void setTimeHigh(cusEventDecoderState *state, uint32_t word) {
     state->time = high << CUSI_EVT3_LOW_BITS | state->time_low;
 }
 
-/* ---- Most words ------------------------------------------------------------------------------------------------------- */
+/* ---- Frequent words
+ * --------------------------------------------------------------------------------------------------- */
 
-/* Room that a word may need, since four events of a vector are written together. */
+/* Events of room that a word may need, since four events of a vector are written together. */
 enum { ROOM = 16 };
 
-/* Columns of the bits of four, 16 bits each from the lowest on. */
+/* For each value of four bits, the indices of its set bits, 16 bits each from the lowest on. */
 #define COLUMNS(a, b, c, d) ((uint64_t)(d) << 48 | (uint64_t)(c) << 32 | (uint64_t)(b) << 16 | (a))
 static const uint64_t columns[16] = {COLUMNS(0, 0, 0, 0), COLUMNS(0, 0, 0, 0), COLUMNS(1, 0, 0, 0), COLUMNS(0, 1, 0, 0),
                                      COLUMNS(2, 0, 0, 0), COLUMNS(0, 2, 0, 0), COLUMNS(1, 2, 0, 0), COLUMNS(0, 1, 2, 0),
@@ -56,8 +57,8 @@ static const uint64_t columns[16] = {COLUMNS(0, 0, 0, 0), COLUMNS(0, 0, 0, 0), C
                                      COLUMNS(2, 3, 0, 0), COLUMNS(0, 2, 3, 0), COLUMNS(1, 2, 3, 0), COLUMNS(0, 1, 2, 3)};
 static const uint8_t numbers[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 
-/* Writes the events of four bits from column `first` on behind the last one, without a branch. The machine is little-endian, as CUDA's
- * hosts are. */
+/* Appends the events of four bits, the lowest of which is column `first`, without a branch. Assumes a little-endian
+ * machine, as all hosts of CUDA are. */
 static inline void writeFour(CusiEvents out, size_t *count, uint32_t bits, uint32_t first, uint32_t row, int64_t time) {
     const uint64_t each = 0x0001000100010001, x = columns[bits] + first * each, y = row * each;
     const int64_t t[4] = {time, time, time, time};
@@ -67,7 +68,7 @@ static inline void writeFour(CusiEvents out, size_t *count, uint32_t bits, uint3
     *count += numbers[bits];
 }
 
-/* What a word of each type changes: bits of the time and of the row, and whether it is an event. */
+/* What a word of each type changes: the bits of the time and of the row that it sets, and whether it is an event. */
 typedef struct Effect {
     int64_t time;
     uint32_t row, is_event;
@@ -76,12 +77,12 @@ typedef struct Effect {
 static const Effect effects[16] = {
     [CUSI_EVT3_Y] = {0, 2047, 0}, [CUSI_EVT3_X] = {0, 0, 1}, [CUSI_EVT3_TIME_LOW] = {4095, 0, 0}};
 
-/* Up to where words with one event each fit if there is room for `room`. */
+/* The end of the words that fit if each is one event and there is room for `room` events. */
 static inline const uint8_t *stopOf(const uint8_t *at, const uint8_t *end, size_t room) {
     return room < (size_t)(end - at) / 2 ? at + 2 * room : end;
 }
 
-/* Takes the polarities out of n words with a column each. */
+/* Splits n event words, in place, into columns and polarities. */
 CUSI_MULTIVERSION
 static void splitColumns(uint16_t *x, uint8_t *p, size_t n) {
     for (size_t i = 0; i < n; ++i) {
@@ -90,8 +91,9 @@ static void splitColumns(uint16_t *x, uint8_t *p, size_t n) {
     }
 }
 
-/* Decodes words until one of them is of another type, or may not fit. The types follow each other without a pattern, so that hardly
- * anything branches: each word is written as an event behind the last one, which counts if it is one. Returns the bytes consumed. */
+/* Decodes words of the most frequent types until another type follows or a word may not fit. Types follow each other
+ * without a pattern, so the loop hardly branches: it writes each word as an event after the last one and counts it only if
+ * it is one. Returns the bytes consumed. */
 static size_t decodeMost(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink) {
     enum {
         SIMPLE = 1 << CUSI_EVT3_Y | 1 << CUSI_EVT3_X | 1 << CUSI_EVT3_TIME_LOW | 1 << CUSI_EVT3_TIME_HIGH,
@@ -110,7 +112,7 @@ static size_t decodeMost(cusEventDecoderState *state, const uint8_t *bytes, size
     for (; at < stop; at += 2) {
         const uint32_t word = cusi_load16(at), type = cusi_evt3Type(word);
         if (SIMPLE >> type & 1) {
-            if ((word ^ same_high) - 1 < 4095) /* another upper time */
+            if ((word ^ same_high) - 1 < 4095) /* the upper time changes */
                 break;
             const Effect *effect = &effects[type];
             out.x[count] = (uint16_t)word;
@@ -147,7 +149,7 @@ static size_t decodeMost(cusEventDecoderState *state, const uint8_t *bytes, size
     return (size_t)(at - bytes);
 }
 
-/* ---- All words -------------------------------------------------------------------------------------------------------- */
+/* ---- All words ------------------------------------------------------------------------------------------------------- */
 
 RawStop raw_decodeEvt3(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink, size_t *used) {
     size_t at = 0;
@@ -196,7 +198,7 @@ RawStop raw_decodeEvt3(cusEventDecoderState *state, const uint8_t *bytes, size_t
             break;
         case CUSI_EVT3_CONTINUED_4:
         case CUSI_EVT3_OTHERS:
-        case CUSI_EVT3_CONTINUED_12: /* no events in these */
+        case CUSI_EVT3_CONTINUED_12: /* these carry no events */
             break;
         default:
             stop = raw_undefinedWord(sink, cusi_evt3Type(word));

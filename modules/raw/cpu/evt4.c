@@ -1,9 +1,10 @@
 /* Prophesee EVT 4.0: 32-bit words. Bits 31..28 are the type; an event word then has t[5:0] x[10:0] y[10:0], a time word the
- * upper 28 bits of the time, a trigger what it has in EVT 2.0. After a vector word, laid out like an event, comes one with a
- * bit for each of the 32 pixels from x on. */
+ * upper 28 bits of the time, a trigger what it has in EVT 2.0. After a vector word, laid out like an event, comes one with
+ * a bit for each of the 32 pixels from x on. */
 #include "raw/cpu/decoders.h"
 
-/* Starts the vector and emits what fits. *at: moved past the head, or past both words if some events do not fit. */
+/* Starts the vector and emits the events that fit. *at moves past the head, or past both words if some events do not
+ * fit. */
 static RawStop decodeVector(cusEventDecoderState *state, uint32_t word, uint32_t valid, RawSink *sink, size_t *at) {
     if (raw_isFull(sink) && valid && state->time_high >= 0)
         return STOP_FULL;

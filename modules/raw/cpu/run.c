@@ -1,9 +1,9 @@
-/* The host backend: feeds the decoders with pieces cut anywhere, and checks what they deliver block by block, while it is in
- * the caches.
+/* The host backend feeds the decoders with pieces that are cut anywhere, and checks what they deliver block by block, while
+ * it is in the caches.
  *
- * An event takes a place in the arrays only if it is good. So at full arrays the next event is decoded and checked aside
- * (peek). In a block with a bad event, CUS_BAD_EVENTS_STOP restores the decoder to the block's start and decodes just the
- * events before the bad one: triggers, counts and the word's place then follow. */
+ * Only good events take a place in the arrays. So when the arrays are full, the next event is decoded and checked
+ * separately (passBadEvent). If a block has a bad event, CUS_BAD_EVENTS_STOP restores the decoder to the block's start and
+ * decodes only the events before the bad one; triggers, counts and the word's place then agree. */
 #include "check.h"
 #include "raw/backend.h"
 #include "raw/cpu/decoders.h"
@@ -11,17 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 1 << 15 }; /* events */
+enum { BLOCK = 1 << 15 }; /* events that are decoded before they are checked */
 
 typedef struct HostDecoder {
     RawDecode decode;
     cusEventDecoderState place;
     cusEventCounts counts;
-    cusEventDecoded last; /* what the last run has done; that of the run in progress */
-    CusiEvents scratch;   /* BLOCK events: replaces arrays that the caller passed as NULL */
+    cusEventDecoded last; /* what the last run did, or the run in progress so far */
+    CusiEvents scratch;   /* BLOCK events; stands in for arrays that the caller passed as NULL */
 } HostDecoder;
 
-/* ---- Words ------------------------------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------------------------------- */
 
 static RawDecode chooseDecode(const cusEventDecoderOptions *options) {
     switch (options->format) {
@@ -38,7 +38,7 @@ static RawDecode chooseDecode(const cusEventDecoderOptions *options) {
     }
 }
 
-/* Bytes of the word that starts with these n bytes. A vector of EVT4 is one word, with its mask. */
+/* The size of the word that starts with these n bytes. A vector of EVT4 and its mask count as one word. */
 static size_t wordBytes(cusEventFormat format, const uint8_t *bytes, size_t n) {
     if (format == CUS_EVENTS_EVT3)
         return 2;
@@ -47,7 +47,7 @@ static size_t wordBytes(cusEventFormat format, const uint8_t *bytes, size_t n) {
     return format == CUS_EVENTS_EVT2 ? 4 : 8;
 }
 
-/* ---- One block ----------------------------------------------------------------------------------------------------------- */
+/* ---- One block ------------------------------------------------------------------------------------------------------- */
 
 /* The run in progress. */
 typedef struct Run {
@@ -56,7 +56,7 @@ typedef struct Run {
     const cusEventBuffers *out;
 } Run;
 
-/* Decodes from n bytes up to `capacity` events into `events`. */
+/* Decodes up to `capacity` events from n bytes. */
 static RawStop decodeEvents(const Run *run, const uint8_t *bytes, size_t n, CusiEvents events, size_t capacity,
                             size_t *count, size_t *used) {
     HostDecoder *host = run->host;
@@ -80,7 +80,7 @@ static RawStop decodeEvents(const Run *run, const uint8_t *bytes, size_t n, Cusi
     return stop;
 }
 
-/* `count` good events have been delivered behind those of this run. */
+/* Counts `count` good events that follow this run's earlier ones. */
 static void deliver(HostDecoder *host, CusiEvents events, size_t count) {
     cusEventDecoded *done = &host->last;
     if (!count)
@@ -92,7 +92,7 @@ static void deliver(HostDecoder *host, CusiEvents events, size_t count) {
     host->counts.events += count;
 }
 
-/* What decoding a block changes, apart from the events that it writes. */
+/* What decoding a block changes besides the events, as it was before the block. */
 typedef struct Before {
     cusEventDecoderState place;
     cusEventCounts counts;
@@ -109,8 +109,8 @@ static void restore(HostDecoder *host, const Before *before) {
     host->last.triggers = before->triggers;
 }
 
-/* Stops at the bad event that follows `good` ones in the block from `bytes` on. *used: up to its word, or past it if it is a
- * vector with events before the bad one. */
+/* Stops at the bad event that follows `good` ones in the block at `bytes`. *used returns the bytes before its word, or
+ * those up to its end if it is a vector with events before the bad one. */
 static void stopAtBad(const Run *run, const Before *before, const uint8_t *bytes, size_t n, CusiEvents events, size_t good,
                       size_t *used) {
     HostDecoder *host = run->host;
@@ -123,8 +123,8 @@ static void stopAtBad(const Run *run, const Before *before, const uint8_t *bytes
     host->last.status = CUS_ERROR_FORMAT;
 }
 
-/* Decodes and checks one block of up to `capacity` events, of which the good ones are at the start of `events`. On return the
- * status is FORMAT if there is a bad event and *kept good ones before it. */
+/* Decodes and checks one block of up to `capacity` events and moves the good ones to the start of `events`. The status
+ * becomes FORMAT if a bad event follows *kept good ones. */
 static RawStop runBlock(const Run *run, const uint8_t *bytes, size_t n, CusiEvents events, size_t capacity, size_t *kept,
                         size_t *used) {
     HostDecoder *host = run->host;
@@ -149,9 +149,10 @@ static RawStop runBlock(const Run *run, const uint8_t *bytes, size_t n, CusiEven
     return stop;
 }
 
-/* ---- One piece ----------------------------------------------------------------------------------------------------------- */
+/* ---- One piece ------------------------------------------------------------------------------------------------------- */
 
-/* The arrays are full and an event is next. Returns whether it is bad, which has been passed over or has set the status. */
+/* Decodes the next event, for which the arrays have no room. Returns whether it is bad; it has then been skipped or has set
+ * the status. */
 static int passBadEvent(const Run *run, const uint8_t *bytes, size_t n, size_t *used) {
     uint16_t x[1], y[1];
     uint8_t p[1];
@@ -180,10 +181,10 @@ static CusiEvents roomAt(const Run *run, uint64_t first) {
                         out->p ? out->p + first : scratch->p, out->t ? out->t + first : scratch->t};
 }
 
-/* Sets the status that the reason for which decoding stopped asks for. */
+/* Sets the status that follows from why decoding stopped. */
 static void setStatus(const Run *run, RawStop stop) {
     cusEventDecoded *done = &run->host->last;
-    if (stop == STOP_UNDEFINED) { /* decodeEvents() has set what else the message says */
+    if (stop == STOP_UNDEFINED) { /* decodeEvents() has set the other details */
         done->status = CUS_ERROR_FORMAT;
         done->detail[0] = RAW_BAD_WORD;
         return;
@@ -193,7 +194,7 @@ static void setStatus(const Run *run, RawStop stop) {
     done->detail[1] = stop == STOP_FULL ? run->out->capacity : run->out->trigger_capacity;
 }
 
-/* Decodes n bytes until they are no whole word, or until the status is not CUS_OK. Returns the bytes consumed. */
+/* Decodes n bytes until less than a word is left or the status is not CUS_OK. Returns the bytes consumed. */
 static size_t runBytes(const Run *run, const uint8_t *bytes, size_t n) {
     cusEventDecoded *done = &run->host->last;
     size_t at = 0;
@@ -213,14 +214,14 @@ static size_t runBytes(const Run *run, const uint8_t *bytes, size_t n) {
         else
             setStatus(run, stop);
     }
-    if (done->status == CUS_ERROR_FORMAT && run->host->place.vector) { /* within a vector: back to its start */
+    if (done->status == CUS_ERROR_FORMAT && run->host->place.vector) { /* goes back to the start of a vector */
         const size_t word = run->decoder->options.format == CUS_EVENTS_EVT3 ? 2 : 8;
         at -= at < word ? at : word;
     }
     return at;
 }
 
-/* Completes the word that the last piece began, and decodes it. Returns the bytes consumed: 0 if it cannot be decoded yet. */
+/* Completes and decodes the word that the last piece began. Returns the bytes consumed; 0 if it cannot be decoded yet. */
 static size_t runCarried(const Run *run, const uint8_t *bytes, size_t n) {
     cusEventDecoderState *place = &run->host->place;
     const cusEventFormat format = run->decoder->options.format;
@@ -276,7 +277,7 @@ static cusStatus run(const char *function, cusEventDecoder *decoder, const void 
     return CUS_OK;
 }
 
-/* ---- Memory and state ---------------------------------------------------------------------------------------------------- */
+/* ---- Memory and state ------------------------------------------------------------------------------------------------ */
 
 static cusStatus create(const char *function, cusEventDecoder *decoder) {
     HostDecoder *host = calloc(1, sizeof *host);

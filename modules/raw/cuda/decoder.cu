@@ -1,4 +1,4 @@
-// The device half of a decoder of words: memory, runs, and what waits for them.
+// The device half of a decoder of words: its memory, runs and state.
 #include "device.h"
 #include "raw/cuda/decoder.cuh"
 #include "raw/cuda/stages.cuh"
@@ -41,7 +41,7 @@ Launch launchOf(const cusEventDecoderOptions &options) {
     }
 }
 
-// The tiles of a piece with the bytes carried from the one before.
+// The most tiles of a piece together with the bytes carried from the one before.
 size_t tilesFor(size_t size) {
     return cusi::divUp(size + sizeof(cusEventDecoderState::carry), static_cast<size_t>(TILE));
 }

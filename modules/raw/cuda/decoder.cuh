@@ -1,4 +1,4 @@
-// What the decoders of words and of frames share.
+// Code that the decoders of words and of frames share.
 #ifndef CUSI_RAW_CUDA_DECODER_CUH
 #define CUSI_RAW_CUDA_DECODER_CUH
 
@@ -9,7 +9,7 @@
 
 namespace cusi::raw {
 
-// ---- For callers that wait. A Decoder has `memory`, in which `place` is the state and `last` what the last run has done.
+// ---- Calls that wait. A Decoder has `memory`, in which `place` is the state and `last` says what the last run did.
 
 inline cusStatus copy(const char *function, void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                       cudaStream_t stream) {
@@ -35,7 +35,7 @@ cusStatus getState(const char *function, cusEventDecoder *decoder, cusEventDecod
     return copy(function, state, &memory->place, sizeof *state, cudaMemcpyDeviceToHost, nullptr);
 }
 
-// `made`: the rest of what a decoder remembers that starts from the state.
+// Makes `state` the decoder's state. `made` gives the initial values of all other fields of its memory.
 template<class Memory>
 cusStatus remember(const char *function, Memory *memory, Memory made, const cusEventDecoderState &state) {
     made.place = state;
@@ -44,9 +44,9 @@ cusStatus remember(const char *function, Memory *memory, Memory made, const cusE
     return copy(function, memory, &made, sizeof made, cudaMemcpyHostToDevice, nullptr);
 }
 
-// ---- Events, when what was decoded is examined again
+// ---- Events that are examined again
 
-// Why an event is bad, CUSI_BAD_...; 0: it is good. `last`: the latest time of those before.
+// Why an event is bad, CUSI_BAD_...; 0 if it is good. `last`: the latest time of the events before.
 __device__ __forceinline__ uint32_t badnessOf(CusiSensor sensor, uint32_t x, uint32_t y, uint32_t p, int64_t t,
                                               int64_t last) {
     return x >= sensor.width || y >= sensor.height ? CUSI_BAD_COORDINATES

@@ -1,10 +1,10 @@
 // How a block decodes a chunk of ECF (ecf.h).
 //
 // The fields of a chunk follow each other, and only decoding one tells where the next begins. So a block decodes field
-// after field, a tile of bytes at a time, 16 bytes a thread. Which bytes are counts that follow a run, and how many digits
-// of a step precede, is known after a scan of what each thread's bytes do to either (chainsOf); which events and times the
-// runs have, after a scan of sums. Runs are marked at their first event and at each multiple of 32 in shared memory, and a
-// warp copies the marks to 32 events at a time.
+// after field, a tile of bytes at a time, 16 bytes a thread. A scan finds which bytes are counts and how many digits of a
+// step precede each thread's bytes (chainsOf); a second scan, of sums, finds which events and times the runs have. Each run
+// is marked in shared memory at its first event and at each multiple of 32; a warp then copies the marks to 32 events at a
+// time.
 #ifndef CUSI_RAW_CUDA_ECF_CUH
 #define CUSI_RAW_CUDA_ECF_CUH
 
@@ -13,33 +13,33 @@
 
 namespace cusi::raw::frames::ecf {
 
-constexpr int BYTES = 16, TILE = THREADS * BYTES; // of a thread, of a block
-constexpr int AHEAD = 4;                          // bytes behind a tile: a count
+constexpr int BYTES = 16, TILE = THREADS * BYTES; // bytes of a thread, of a block
+constexpr int AHEAD = 4;                          // bytes loaded after a tile, for a count that begins in it
 constexpr uint32_t WINDOW = 2048;                 // events expanded at a time
 
 // ---- Scans
 
-// What a thread's bytes do, for each number of units that a count before them still has (0..2): how many units of a count follow
-// (bits 0, 1), whether all runs are digits (bit 2), and how many digits end them (from bit 3 on, at most MOST_DIGITS). A byte each.
-constexpr uint32_t MOST_DIGITS = 17, IDENTITY = 6u << 16 | 5u << 8 | 4u;
+// A byte for each case of 0, 1 or 2 units of a count left over before a thread's bytes: how many are left over after them
+// (bits 0, 1), whether all runs are digits (bit 2), and how many digits end them (from bit 3 on, at most MAX_DIGITS).
+constexpr uint32_t MAX_DIGITS = 17, IDENTITY = 6u << 16 | 5u << 8 | 4u;
 struct Compose {
     __device__ uint32_t operator()(uint32_t a, uint32_t b) const {
         uint32_t both = 0;
 #pragma unroll
         for (uint32_t i = 0; i < 3; ++i) {
             const uint32_t first = a >> 8 * i & 255, then = b >> 8 * (first & 3) & 255;
-            const uint32_t digits = min((then >> 3) + (then & 4 ? first >> 3 : 0), MOST_DIGITS);
+            const uint32_t digits = min((then >> 3) + (then & 4 ? first >> 3 : 0), MAX_DIGITS);
             both |= ((then & 3) | (first & then & 4) | digits << 3) << 8 * i;
         }
         return both;
     }
 };
-// How a unit of a section is read.
+// What precedes a unit of a section and determines how it is read.
 struct Entry {
-    uint32_t skip = 0, digits = 0; // units of a count; digits before
+    uint32_t skip = 0, digits = 0; // units that belong to a count; digits before them
     __device__ Entry after(uint32_t chains) const {
         const uint32_t then = chains >> 8 * skip & 255;
-        return {then & 3, min((then >> 3) + (then & 4 ? digits : 0), MOST_DIGITS)};
+        return {then & 3, min((then >> 3) + (then & 4 ? digits : 0), MAX_DIGITS)};
     }
 };
 
@@ -53,17 +53,18 @@ using ChainScan = cub::BlockScan<uint32_t, THREADS>;
 using SumScan = cub::BlockScan<Sum, THREADS>;
 
 struct Shared {
-    alignas(16) uint8_t bytes[TILE + AHEAD + 28]; // from a multiple of 16 on
-    unsigned long long marks[WINDOW];             // 0 between windows
+    alignas(16) uint8_t bytes[TILE + AHEAD + 28]; // from an address that is a multiple of 16 on
+    unsigned long long marks[WINDOW];             // all 0 between windows
     union {
         typename ChainScan::TempStorage chains;
         typename SumScan::TempStorage sums;
     } scan;
-    uint32_t end; // of the section
+    uint32_t end; // where the section ends
 };
-// ---- Sections
+// ---- Sections: the fields of a chunk
 
-// The kinds of runs: units of UNIT bytes, the lower BITS of which are a count; all ones: it follows in COUNT units. 0: a mask.
+// The runs of each section consist of units of UNIT bytes, whose lower BITS bits are a count; if all are ones, the count
+// follows in COUNT units. BITS is 0 if the unit has a mask instead.
 struct Times {
     static constexpr int UNIT = 1, BITS = 4, COUNT = 2;
     static __device__ bool isDigit(uint32_t unit) { return unit >> 4 == 15; }
@@ -93,7 +94,7 @@ __device__ __forceinline__ bool isFollowed(uint32_t unit) {
 
 template<class Section>
 __device__ inline uint32_t chainsOf(const uint8_t *bytes) {
-    uint32_t next[3] = {4, 5, 6}; // of the units behind: none of a count is left, one, two
+    uint32_t next[3] = {4, 5, 6}; // of the units after this one, if 0, 1 or 2 units of a count are left
 #pragma unroll 4
     for (int i = BYTES - Section::UNIT; i >= 0; i -= Section::UNIT) {
         const uint32_t unit = unitAt<Section>(bytes, i);
@@ -109,15 +110,15 @@ __device__ inline uint32_t chainsOf(const uint8_t *bytes) {
     return next[0] | next[1] << 8 | next[2] << 16;
 }
 
-// A run, a digit or a mask.
+// A token is a run, a digit or a mask.
 struct Token {
     int at, bytes;
     uint32_t unit, events;
     unsigned long long step;
-    bool endless; // a digit past 64 bits
+    bool endless; // the step has more than 64 bits
 };
 
-// Calls each(token) for those that begin in a thread's bytes.
+// Calls each(token) for the tokens that begin in a thread's bytes.
 template<class Section, class Each>
 __device__ __forceinline__ void forEachToken(const uint8_t *bytes, Entry entry, const Each &each) {
 #pragma unroll 1
@@ -130,7 +131,7 @@ __device__ __forceinline__ void forEachToken(const uint8_t *bytes, Entry entry, 
             token.events = 0;
             token.endless = entry.digits >= 16;
             token.step = token.endless ? 0 : static_cast<unsigned long long>(unit & 15) << 4 * entry.digits;
-            entry.digits = min(entry.digits + 1, MOST_DIGITS);
+            entry.digits = min(entry.digits + 1, MAX_DIGITS);
         } else {
             if (isFollowed<Section>(unit)) {
                 token.events = load16(bytes + i + Section::UNIT);
@@ -147,7 +148,7 @@ __device__ __forceinline__ void forEachToken(const uint8_t *bytes, Entry entry, 
 
 constexpr unsigned long long MARK = 1ull << 63;
 
-// Marks events first .. first + n - 1 of the window from `window` on with their value.
+// Marks events first .. first + n - 1 with their value, as far as they lie in the window that begins at `window`.
 __device__ __forceinline__ void mark(Shared &shared, uint32_t window, uint32_t first, uint32_t n,
                                      unsigned long long value) {
     const uint32_t from = max(first, window), to = min(first + n, window + WINDOW);
@@ -157,11 +158,11 @@ __device__ __forceinline__ void mark(Shared &shared, uint32_t window, uint32_t f
 __device__ __forceinline__ void markMask(Shared &shared, uint32_t window, uint32_t first, uint32_t unit) {
     const uint32_t x = unit >> 5;
     mark(shared, window, first, 1, x);
-    for (uint32_t bits = __brev(unit) >> 27; bits; bits &= bits - 1) // x + 1 is the lowest now
+    for (uint32_t bits = __brev(unit) >> 27; bits; bits &= bits - 1) // reversed: bit 0 now stands for x + 1
         mark(shared, window, ++first, 1, x + __ffs(bits));
 }
 
-// Copies the marks to the events from `first` to before `last`, and clears them.
+// Passes the marks to events first .. last - 1 and clears them.
 template<class Emit>
 __device__ __forceinline__ void emitMarks(Shared &shared, uint32_t window, uint32_t first, uint32_t last,
                                           const Emit &emit) {
@@ -178,14 +179,14 @@ __device__ __forceinline__ void emitMarks(Shared &shared, uint32_t window, uint3
 }
 
 struct Chunk {
-    uint32_t at, size; // in the stream
-    uint32_t count;    // of its events
+    uint32_t at, size; // offset in the input, bytes
+    uint32_t count;    // events
 };
 
-// Decodes a section from byte `at` of the chunk on, and calls emit(event, value) for each of its events; Times: from `time` on. `odd`: times
-// decrease, as a step may wrap. Returns where the section ends; NONE: it is malformed.
+// Decodes a section from byte `at` of the chunk on and calls emit(event, value) for each of its events. Times start at
+// `time`; `odd` is set if they decrease, since a step may wrap. Returns where the section ends, or NONE if it is malformed.
 template<class Section, class Emit>
-__device__ uint32_t decodeSection(const Stream &s, Shared &shared, const Chunk &chunk, uint32_t at, unsigned long long time,
+__device__ uint32_t decodeSection(const Source &s, Shared &shared, const Chunk &chunk, uint32_t at, unsigned long long time,
                                   bool &odd, const Emit &emit) {
     Entry entry;
     Sum sum = {0, time};
@@ -249,9 +250,10 @@ __device__ uint32_t decodeSection(const Stream &s, Shared &shared, const Chunk &
     return shared.end;
 }
 
-// Values of 24 or 12 bits, four in three words: calls emit(event, value). Whether the chunk has them.
+// Decodes values of 24 or 12 bits, four in three words, and calls emit(event, value). Returns false if the chunk is too
+// short.
 template<int WORD, class Emit>
-__device__ bool decodePacked(const Stream &s, Shared &shared, const Chunk &chunk, uint32_t at, const Emit &emit) {
+__device__ bool decodePacked(const Source &s, Shared &shared, const Chunk &chunk, uint32_t at, const Emit &emit) {
     constexpr uint32_t FOUR = 3 * WORD;
     const uint32_t groups = (chunk.count + 3) / 4;
     if (chunk.size - at < FOUR * groups)
@@ -267,7 +269,7 @@ __device__ bool decodePacked(const Stream &s, Shared &shared, const Chunk &chunk
             if (WORD == 4)
                 word[i] |= load16(bytes + WORD * i + 2) << 16;
         }
-        constexpr int B = 2 * WORD; // bits of a third of a value
+        constexpr int B = 2 * WORD; // a third of a value, in bits
         constexpr uint32_t ONE = (1u << B) - 1, TWO = (1u << 2 * B) - 1;
         value[0] = word[0] >> B;
         value[1] = word[1] >> 2 * B << B | (word[0] & ONE);
@@ -284,21 +286,21 @@ struct Codec {
     static constexpr int PARTS = 1;
     using Shared = ecf::Shared;
 
-    // Before the first chunk of a block.
+    // Must precede a block's first chunk.
     static __device__ void prepare(Shared &shared) {
         for (uint32_t i = threadIdx.x; i < WINDOW; i += THREADS)
             shared.marks[i] = 0;
         __syncthreads();
     }
 
-    // Decodes a chunk, which must have the target's events, by the whole block. false: it is malformed. `odd`: of this thread's events one
-    // is outside the sensor or may be earlier than that before.
-    static __device__ bool decode(const Stream &s, Shared &shared, uint32_t start, uint32_t size, const Target &to, int,
+    // Decodes a chunk, which must have the target's events. Returns false if it is malformed. Sets `odd` if one of this
+    // thread's events is off the sensor or may be earlier than the one before. The whole block calls it.
+    static __device__ bool decode(const Source &s, Shared &shared, uint32_t start, uint32_t size, const Target &to, int,
                                   bool &odd) {
         const uint32_t header = s.number(start);
         const unsigned long long time = s.number(start + 4) | static_cast<unsigned long long>(s.number(start + 8)) << 32;
         const Chunk chunk = {start, size, header >> 2};
-        if (chunk.count < to.first + to.count || chunk.count > CUSI_CHUNK_MOST_EVENTS)
+        if (chunk.count < to.first + to.count || chunk.count > CUSI_CHUNK_MAX_EVENTS)
             return false;
         const auto emitX = [&](uint32_t i, unsigned long long x) { to.putX(i, static_cast<uint32_t>(x), odd); };
         const auto emitY = [&](uint32_t i, unsigned long long y) { to.putY(i, static_cast<uint32_t>(y), odd); };

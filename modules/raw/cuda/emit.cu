@@ -1,27 +1,28 @@
-// The events of all tiles, as if none were bad: the second reading of the bytes. Events are gathered in shared memory, so that they
-// are written side by side, and checked there.
+// The second pass over the bytes writes the events of all tiles as if none were bad, and finds the first tile that has a
+// bad one. Events are gathered in shared memory, so that neighboring threads write neighboring events.
 #include "raw/cuda/stages.cuh"
 
 namespace cusi::raw {
 
 namespace {
 
-constexpr uint32_t CHUNK = 2944;  // events gathered at a time: with the rest, six blocks on a multiprocessor of 228 KB
-constexpr uint32_t VECTORS = 320; // listed; most tiles have fewer
+constexpr uint32_t CHUNK = 2944;  // events gathered at a time, so that six blocks fit the 228 KB of a multiprocessor
+constexpr uint32_t VECTORS = 320; // vectors in the list; most tiles have fewer
 
-// Event i of a chunk is at i + shift, less than 4, so that its place modulo 4 is that in the arrays.
+// Event i of a chunk is stored at i + shift, with shift in 0..3, so that the index modulo 4 is the same as in the output
+// arrays.
 constexpr uint32_t ROOM = CHUNK + 4;
 struct Gathered {
     alignas(16) uint32_t place[ROOM]; // y << 16 | x
-    alignas(16) int32_t before[ROOM]; // microseconds before the tile's end; below 0 only if times decrease
+    alignas(16) int32_t before[ROOM]; // microseconds before the tile's last time; negative only if times decrease
     alignas(4) uint8_t p[ROOM];
 };
 
-// Several events of a word.
+// A word with several events.
 struct Vector {
     uint32_t place, mask;
     int32_t before;
-    int16_t at; // its first event
+    int16_t at; // index of its first event
     uint16_t p;
 };
 
@@ -30,12 +31,13 @@ struct Shared {
     Vector vectors[VECTORS];
     TileBytes bytes;
     uint32_t vector_count;
-    uint32_t count; // of the tile's events
+    uint32_t count; // events of the tile
     int64_t end;    // the time after the tile
-    bool skip;      // it has more than fits
+    bool skip;      // the tile has more events or triggers than fit
 };
 
-// Those of neighboring chunks that fit are gathered too, for nothing.
+// Stores an event in the gathered arrays. Events of neighboring chunks that land within ROOM are stored too and never
+// written.
 __device__ __forceinline__ void gather(Gathered &gathered, uint32_t i, uint32_t x, uint32_t y, uint32_t p, int32_t before) {
     if (i >= ROOM)
         return;
@@ -44,14 +46,14 @@ __device__ __forceinline__ void gather(Gathered &gathered, uint32_t i, uint32_t 
     gathered.p[i] = static_cast<uint8_t>(p);
 }
 
-// Takes a chunk of the tile's events; the thread's begin at `at`. Words with one event are gathered at once, so
-// that the lanes of a warp stay together; vectors are listed, as far as there is room.
+// A sink that gathers a chunk of the tile's events; the thread's events begin at `at`. It gathers single events at once,
+// which keeps the lanes of a warp together, and lists vectors for expandVectors() while there is room.
 struct Gather {
     Shared &shared;
-    uint32_t at; // in Gathered
+    uint32_t at; // index in Gathered
     int64_t end;
-    cusEventTrigger *triggers; // of this thread; NULL: not wanted
-    bool bad;                  // a time that 31 bits before the end do not reach
+    cusEventTrigger *triggers; // where this thread's go; NULL: not wanted
+    bool bad;                  // a time lies 2^31 us or more before the end
 
     __device__ __forceinline__ void events(uint32_t x, uint32_t y, uint32_t p, int64_t t, uint32_t mask) {
         if (!mask)
@@ -63,7 +65,7 @@ struct Gather {
             gather(shared.gathered, i, first, y, p, before);
             return;
         }
-        if (static_cast<int>(at) <= 0 || static_cast<int>(i) >= static_cast<int>(ROOM)) // in another chunk
+        if (static_cast<int>(at) <= 0 || static_cast<int>(i) >= static_cast<int>(ROOM)) // all in another chunk
             return;
         const uint32_t slot = atomicAdd(&shared.vector_count, 1u);
         const Vector vector = {y << 16 | min(x, static_cast<uint32_t>(CUSI_EVT3_BEYOND)), mask, before,
@@ -103,7 +105,7 @@ __device__ __forceinline__ void store(T *out, size_t i, T value) {
         out[i] = value;
 }
 
-// Four neighboring events, side by side in shared memory and where they are written.
+// Writes events j .. j + 3 of the gathered ones to `at` and on. Returns whether one of them is bad.
 __device__ __forceinline__ bool writeFour(const Run &run, const Shared &shared, uint32_t j, size_t at, int32_t before) {
     const cusEventBuffers &out = run.events;
     const uint4 places = *reinterpret_cast<const uint4 *>(&shared.gathered.place[j]);
@@ -129,7 +131,8 @@ __device__ __forceinline__ bool writeFour(const Run &run, const Shared &shared, 
            before < befores.x | befores.x < befores.y | befores.y < befores.z | befores.z < befores.w;
 }
 
-// Writes the `count` gathered events, which begin at `shift`, from `at` on; `last`: the time before them. Whether one of them is bad.
+// Writes the `count` gathered events, which begin at `shift`, to `at` and on. `last`: the time before them. Returns whether
+// one is bad.
 __device__ __forceinline__ bool writeEvents(const Run &run, const Shared &shared, size_t at, uint32_t shift, uint32_t count,
                                             int64_t last) {
     const Gathered &gathered = shared.gathered;
@@ -154,7 +157,7 @@ __device__ __forceinline__ bool writeEvents(const Run &run, const Shared &shared
     return bad;
 }
 
-// The tile's number of events, the time after it, and whether all of it fits. By one thread.
+// Finds the tile's number of events, the time after it, and whether it fits. One thread calls it.
 template<class Format>
 __device__ __forceinline__ void measureTile(const Run &run, uint32_t tile, uint32_t base, Shared &shared) {
     const cusEventDecoderState &start = run.memory->place;
@@ -187,7 +190,7 @@ __global__ void __launch_bounds__(THREADS, 6) emitKernel(const __grid_constant__
     const uint32_t count = shared.count;
     int64_t last = start.last_time;
     bool bad = false;
-    if (threadIdx.x == 0) // no event so far is later
+    if (threadIdx.x == 0) // no event so far is later than the current time
         last = max(timeOf<Format>(place.now), last);
     for (uint32_t first = 0; first < count || first == 0; first += CHUNK) {
         if (threadIdx.x == 0)

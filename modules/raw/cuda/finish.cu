@@ -1,5 +1,6 @@
-// The end of a run: the state after it and what it has done. From the first tile that has a bad event or word, or more than fits, one
-// block decodes the piece again, tile by tile: it drops what is bad or finds the word at which to stop.
+// The last kernel of a run sets the state after it and reports what it did. From the first tile with a bad event or word,
+// or with more than fits, one block decodes tile after tile again: it drops what is bad, or finds the word at which to
+// stop.
 #include "raw/cuda/decoder.cuh"
 #include "raw/cuda/stages.cuh"
 
@@ -9,22 +10,22 @@ namespace {
 
 constexpr int NOWHERE = INT_MAX;
 
-// Totals of the tiles that were decoded again, and the counts of the words up to the stop.
-struct Tally {
+// What the run has counted up to the stop.
+struct RunCounts {
     unsigned long long events, kept, triggers, rising, falling, untimed, undefined, bad_coordinates, bad_polarity, bad_time;
-    long long last_time; // latest event delivered
+    long long last_time; // time of the latest event delivered
 };
 
-// Examines words as the host does: an event is good if it is on the sensor, has a polarity and is not earlier than the good ones
-// before. Without `skips` it stops at the first that is not, or at an undefined word.
-struct Examiner {
+// A sink that examines events as the host does: one is good if it is on the sensor, has a polarity and is not earlier than
+// the good ones before. Without `skips` it stops at the first bad event or undefined word.
+struct BadEventSink {
     const Run *run;
     int64_t last;
-    unsigned long long at, trigger_at; // where the next event and trigger go
+    unsigned long long at, trigger_at; // indices of the next event and trigger
     bool writes = false;
     uint32_t passed = 0, kept = 0, triggers = 0, rising = 0, falling = 0, lost = 0, undefined_words = 0;
     uint32_t bad[CUSI_BAD_TIME + 1] = {};
-    uint32_t stopped = 0; // a kind of cusEventDecoded.detail
+    uint32_t stopped = 0; // a kind of cusEventDecoded.detail; 0: not stopped
     uint32_t x = 0, y = 0, type = 0;
     int64_t t = 0;
 
@@ -66,7 +67,7 @@ struct Examiner {
         }
         ++*(value ? &rising : &falling);
     }
-    // Why the next word cannot be delivered; 0: it can be.
+    // Why the words so far cannot all be delivered; 0: they can.
     __device__ uint32_t problem() const {
         if (at + kept > run->events.capacity)
             return RAW_EVENTS_FULL;
@@ -75,8 +76,8 @@ struct Examiner {
         return stopped;
     }
 };
-// The largest time of events that are on the sensor and have a polarity.
-struct Latest {
+// A sink that finds the latest time of events that are on the sensor and have a polarity.
+struct LatestTimeSink {
     const Run &run;
     int64_t latest = -1;
     __device__ void events(uint32_t x, uint32_t y, uint32_t p, int64_t t, uint32_t mask) {
@@ -92,10 +93,10 @@ struct Latest {
 };
 
 // Where decoding stops.
-struct Stop {
-    size_t word = 0; // of the piece, EVT4: the head of a vector
+struct StopPoint {
+    size_t word = 0; // index in the input; EVT4: the head of a vector
     uint32_t kind = 0;
-    uint64_t index = 0; // of the next event
+    uint64_t index = 0; // number of the next event in the recording
     uint64_t detail[6] = {};
     Now now = {};
 };
@@ -111,9 +112,9 @@ struct Repair {
     TileBytes &bytes;
     Scans<Format> &scans;
     Storage &storage;
-    Tally &tally;
-    Stop &stop;
-    int &stop_word; // of the tile
+    RunCounts &run_counts;
+    StopPoint &stop;
+    int &stop_word; // index in the tile
 
     // Decodes a tile again; true if decoding stops in it.
     __device__ bool tile(uint32_t tile) const {
@@ -122,7 +123,7 @@ struct Repair {
             stop_word = NOWHERE;
         const Words words = loadWords<Format>(run, tile, bytes);
         const Place<Format> place = placeOf<Format>(run, tile, words, scans);
-        const Examiner start = startOf(words, place);
+        const BadEventSink start = startOf(words, place);
         const int problem = findProblem(words, place, start);
         if (problem != NOWHERE)
             atomicMin(&stop_word, problem);
@@ -135,20 +136,20 @@ struct Repair {
         return stop_word != NOWHERE;
     }
 
-    // The latest good event before each thread's words, and the places of its events and triggers.
-    __device__ Examiner startOf(const Words &words, const Place<Format> &place) const {
-        Latest latest = {run};
+    // Finds the latest good event before the thread's words, and where its events and triggers go.
+    __device__ BadEventSink startOf(const Words &words, const Place<Format> &place) const {
+        LatestTimeSink latest = {run};
         each(words, place, [&](int, Now &now, uint32_t a, uint32_t b) {
             Format::step(now, a, b, latest);
             return true;
         });
         int64_t before;
         TimeScan(storage.times)
-            .ExclusiveScan(latest.latest, before, static_cast<int64_t>(tally.last_time),
+            .ExclusiveScan(latest.latest, before, static_cast<int64_t>(run_counts.last_time),
                            [](int64_t a, int64_t b) { return max(a, b); });
         __syncthreads();
-        Examiner sink = {&run, before, tally.kept, tally.triggers};
-        Examiner all = sink;
+        BadEventSink sink = {&run, before, run_counts.kept, run_counts.triggers};
+        BadEventSink all = sink;
         each(words, place, [&](int, Now &now, uint32_t a, uint32_t b) {
             Format::step(now, a, b, all);
             return true;
@@ -170,7 +171,7 @@ struct Repair {
         return now;
     }
 
-    __device__ int findProblem(const Words &words, const Place<Format> &place, Examiner sink) const {
+    __device__ int findProblem(const Words &words, const Place<Format> &place, BadEventSink sink) const {
         int found = NOWHERE;
         each(words, place, [&](int k, Now &now, uint32_t a, uint32_t b) {
             Format::step(now, a, b, sink);
@@ -181,10 +182,10 @@ struct Repair {
         return found;
     }
 
-    // By the thread that has the word.
-    __device__ void describe(uint32_t tile, const Words &words, const Place<Format> &place, Examiner sink) const {
+    // Fills `stop`. The thread that has the word calls it.
+    __device__ void describe(uint32_t tile, const Words &words, const Place<Format> &place, BadEventSink sink) const {
         const int wanted = stop_word - words.first;
-        Examiner before = sink;
+        BadEventSink before = sink;
         stop.now = each(words, place, [&](int k, Now &now, uint32_t a, uint32_t b) {
             if (k == wanted)
                 return false;
@@ -221,10 +222,10 @@ struct Repair {
         }
     }
 
-    // Writes what is good before the stop, and counts.
-    __device__ void deliver(const Words &words, const Place<Format> &place, Examiner sink) const {
+    // Writes what is good before the stop and counts everything before it.
+    __device__ void deliver(const Words &words, const Place<Format> &place, BadEventSink sink) const {
         const bool is_event = stop_word != NOWHERE && stop.kind >= CUSI_BAD_COORDINATES && stop.kind <= CUSI_BAD_TIME;
-        __syncthreads(); // `tally` has been read
+        __syncthreads(); // all threads have read run_counts
         sink.writes = true;
         each(words, place, [&](int k, Now &now, uint32_t a, uint32_t b) {
             const int word = words.first + k;
@@ -237,22 +238,22 @@ struct Repair {
             if (n)
                 atomicAdd(&sum, static_cast<unsigned long long>(n));
         };
-        add(tally.events, sink.passed);
-        add(tally.kept, sink.kept);
-        add(tally.triggers, sink.triggers);
-        add(tally.rising, sink.rising);
-        add(tally.falling, sink.falling);
-        add(tally.untimed, sink.lost);
-        add(tally.undefined, sink.undefined_words);
-        add(tally.bad_coordinates, sink.bad[CUSI_BAD_COORDINATES]);
-        add(tally.bad_polarity, sink.bad[CUSI_BAD_POLARITY]);
-        add(tally.bad_time, sink.bad[CUSI_BAD_TIME]);
+        add(run_counts.events, sink.passed);
+        add(run_counts.kept, sink.kept);
+        add(run_counts.triggers, sink.triggers);
+        add(run_counts.rising, sink.rising);
+        add(run_counts.falling, sink.falling);
+        add(run_counts.untimed, sink.lost);
+        add(run_counts.undefined, sink.undefined_words);
+        add(run_counts.bad_coordinates, sink.bad[CUSI_BAD_COORDINATES]);
+        add(run_counts.bad_polarity, sink.bad[CUSI_BAD_POLARITY]);
+        add(run_counts.bad_time, sink.bad[CUSI_BAD_TIME]);
         if (sink.kept)
-            atomicMax(&tally.last_time, static_cast<long long>(sink.last));
+            atomicMax(&run_counts.last_time, static_cast<long long>(sink.last));
     }
 };
 
-// The latest event of the tiles before `tile`, or of earlier runs.
+// The time of the last event before `tile`, of this run or earlier ones.
 __device__ int64_t lastTimeBefore(const Run &run, uint32_t tile) {
     for (uint32_t i = tile; i-- > 0;)
         if (run.last_times[i] >= 0)
@@ -260,9 +261,9 @@ __device__ int64_t lastTimeBefore(const Run &run, uint32_t tile) {
     return run.memory->place.last_time;
 }
 
-// What the tiles before `tile`, none of which has anything bad, give.
+// The counts of the tiles before `tile`, none of which has anything bad.
 template<class Format>
-__device__ Tally tallyBefore(const Run &run, uint32_t tile) {
+__device__ RunCounts tallyBefore(const Run &run, uint32_t tile) {
     const TileSums<Format> sums = sumsBefore<Format>(run, tile);
     const int64_t high = run.memory->place.time_high;
     const uint32_t events = sums.events(high);
@@ -291,41 +292,42 @@ __device__ void keepState(cusEventDecoderState &place, const Now &now, bool has_
     }
 }
 
-// The state after the run, and what the run has done. By one thread.
+// Sets the state after the run and what the run did. One thread calls it.
 template<class Format>
-__device__ void commit(const Run &run, const Tally &tally, const Stop &stop, bool stopped, cusEventDecoded &done) {
+__device__ void commit(const Run &run, const RunCounts &run_counts, const StopPoint &stop, bool stopped,
+                       cusEventDecoded &done) {
     Memory &memory = *run.memory;
     cusEventDecoderState &place = memory.place;
     cusEventCounts &counts = memory.counts;
-    const size_t total = streamSize(run),
+    const size_t total = inputSize(run),
                  bytes = stopped ? stop.word * Format::WORD : wordsOf<Format>(run) * Format::WORD - 4 * memory.ends_open;
     const Now end =
         stopped ? stop.now
                 : nowAfter<Format>(place, startLow<Format>(place), sumsBefore<Format>(run, tilesOf<Format>(run)).segment);
-    done.count = tally.kept;
-    done.triggers = tally.triggers;
+    done.count = run_counts.kept;
+    done.triggers = run_counts.triggers;
     done.used = stopped ? bytes - min(bytes, static_cast<size_t>(place.carried)) : run.size;
     done.status = !stopped ? CUS_OK : stop.kind >= RAW_EVENTS_FULL ? CUS_ERROR_CAPACITY : CUS_ERROR_FORMAT;
-    done.first_time = tally.kept ? memory.first_time : -1;
-    done.last_time = tally.kept ? tally.last_time : -1;
-    done.index = stopped ? stop.index : place.index + tally.events;
+    done.first_time = run_counts.kept ? memory.first_time : -1;
+    done.last_time = run_counts.kept ? run_counts.last_time : -1;
+    done.index = stopped ? stop.index : place.index + run_counts.events;
     for (int i = 0; i < 6; ++i)
         done.detail[i] = stop.detail[i];
-    counts.events += tally.kept;
-    counts.triggers_rising += tally.rising;
-    counts.triggers_falling += tally.falling;
-    counts.untimed += tally.untimed;
-    counts.bad_words += tally.undefined;
-    counts.bad_coordinates += tally.bad_coordinates;
-    counts.bad_polarity += tally.bad_polarity;
-    counts.bad_time += tally.bad_time;
+    counts.events += run_counts.kept;
+    counts.triggers_rising += run_counts.rising;
+    counts.triggers_falling += run_counts.falling;
+    counts.untimed += run_counts.untimed;
+    counts.bad_words += run_counts.undefined;
+    counts.bad_coordinates += run_counts.bad_coordinates;
+    counts.bad_polarity += run_counts.bad_polarity;
+    counts.bad_time += run_counts.bad_time;
     done.counts = counts;
 
     uint8_t rest[8] = {};
     uint32_t left = 0;
     for (size_t i = bytes; !stopped && i < total; ++i)
         rest[left++] = byteAt(run, i);
-    const bool moved = !stopped || bytes; // otherwise the bytes carried stay
+    const bool moved = !stopped || bytes; // otherwise the carried bytes stay
     if (moved) {
         for (int i = 0; i < 8; ++i)
             place.carry[i] = rest[i];
@@ -335,8 +337,8 @@ __device__ void commit(const Run &run, const Tally &tally, const Stop &stop, boo
     keepState(place, end, Format::HAS_ROWS, Format::HAS_ROWS ? max(timeOf<Format>(end), place.time) : place.time);
     place.offset += bytes;
     place.index = done.index;
-    if (tally.kept)
-        place.last_time = tally.last_time;
+    if (run_counts.kept)
+        place.last_time = run_counts.last_time;
 }
 
 template<class Format>
@@ -344,8 +346,8 @@ __global__ void __launch_bounds__(THREADS) finishKernel(const __grid_constant__ 
     __shared__ TileBytes bytes;
     __shared__ Scans<Format> scans;
     __shared__ typename Repair<Format>::Storage storage;
-    __shared__ Tally tally;
-    __shared__ Stop stop;
+    __shared__ RunCounts run_counts;
+    __shared__ StopPoint stop;
     __shared__ int stop_word;
     startInOrder();
     Memory &memory = *run.memory;
@@ -354,10 +356,10 @@ __global__ void __launch_bounds__(THREADS) finishKernel(const __grid_constant__ 
     bool stopped = false;
     if (!idle) {
         if (threadIdx.x == 0) {
-            stop = Stop();
-            tally = tallyBefore<Format>(run, bad);
+            stop = StopPoint();
+            run_counts = tallyBefore<Format>(run, bad);
         }
-        const Repair<Format> repair = {run, bytes, scans, storage, tally, stop, stop_word};
+        const Repair<Format> repair = {run, bytes, scans, storage, run_counts, stop, stop_word};
         for (uint32_t tile = bad; tile < tiles && !stopped; ++tile)
             stopped = repair.tile(tile);
     }
@@ -369,7 +371,7 @@ __global__ void __launch_bounds__(THREADS) finishKernel(const __grid_constant__ 
         done.count = done.triggers = done.used = 0;
         done.first_time = done.last_time = -1;
     } else {
-        commit<Format>(run, tally, stop, stopped, done);
+        commit<Format>(run, run_counts, stop, stopped, done);
     }
     memory.last = done;
     memory.bad_tile = NO_TILE;

@@ -1,5 +1,6 @@
-// The words of each format: how a run of them changes a decoder's state, whatever that is (Segment, of event_words.h's runs), and what they
-// are once it is known (Now). Fields of EVT3 that a type chooses are written out: a call in their place changes the kernels.
+// The words of each format: what consecutive words do to a decoder's state without knowing it (Segment, built on
+// event_words.h), and what each word is once the state is known (Now). EVT3's fields that depend on the type are written
+// out: a helper function changes the kernels.
 #ifndef CUSI_RAW_CUDA_FORMATS_CUH
 #define CUSI_RAW_CUDA_FORMATS_CUH
 
@@ -18,7 +19,7 @@ struct Times : CusiTimeRun {
     }
     __device__ __forceinline__ void setLow(uint32_t value) { (timed ? low : early_low) = value; }
 
-    // This, then b.
+    // Appends b's words to this segment's.
     template<int BITS>
     __device__ __forceinline__ void append(const Times &b) {
         cusi_appendTimes(this, &b, BITS);
@@ -44,7 +45,7 @@ struct Segment {
         rows.append(b.rows);
     }
 };
-// For CUB.
+// The operator of CUB's scans and reductions.
 struct Append {
     template<class T>
     __device__ __forceinline__ T operator()(const T &a, const T &b) const {
@@ -54,16 +55,16 @@ struct Append {
     }
 };
 
-// What few words are.
-struct Rare {
+// Counts of triggers and undefined words, which are rare.
+struct RareWords {
     uint32_t triggers = 0, early_triggers = 0, rising = 0, undefined = 0; // early: before the first time word
     __device__ __forceinline__ bool any() const { return triggers | undefined; }
 };
 
-// ---- The state
+// ---- The state before a word
 
 struct Now {
-    int64_t high; // last time word, unwrapped; -1: none
+    int64_t high; // last time word, unwrapped; -1: none yet
     uint32_t low, y, x, p;
     bool open; // EVT4: the next word is a vector's mask
 };
@@ -91,15 +92,16 @@ __device__ __forceinline__ Now nowAfter(const cusEventDecoderState &place, uint3
     return now;
 }
 
-// ---- Formats. A word is `a`, those of 8 bytes also `b`. measure() adds a word to a segment, step() to a state, and says what it is:
+// ---- Formats. `a` is the word, or the first half of a word of 8 bytes; `b` is the second half. measure() adds a word to a
+// segment. step() applies it to a state and reports what it is to a sink:
 //
-//   sink.events(x, y, p, t, mask)   events at the columns x + i of the bits i; none if the mask is 0
+//   sink.events(x, y, p, t, mask)   events in columns x + i for each set bit i; none if the mask is 0
 //   sink.time(t)                    a time word
 //   sink.untimed(n)                 events without a time
 //   sink.trigger(t, id, value, timed)
 //   sink.undefined(type)
 
-// EVT 2.0, and the upper half of EVT 2.1.
+// EVT 2.0 words, which are also the upper halves of EVT 2.1 words.
 struct Words32 {
     using Rows = NoRows;
     static constexpr bool HAS_ROWS = false;
@@ -111,7 +113,7 @@ struct Words32 {
         if (mask)
             times.setLow(cusi_evtTimeLow(head));
     }
-    static __device__ __forceinline__ void measureTrigger(const Times &times, uint32_t word, Rare &rare) {
+    static __device__ __forceinline__ void measureTrigger(const Times &times, uint32_t word, RareWords &rare) {
         ++rare.triggers;
         rare.early_triggers += !times.timed;
         rare.rising += word & 1;
@@ -144,7 +146,7 @@ struct Evt2 : Words32 {
     static __device__ __forceinline__ uint32_t head(uint32_t a, uint32_t b) { return BYTES == 4 || LEGACY ? a : b; }
     static __device__ __forceinline__ uint32_t mask(uint32_t a, uint32_t b) { return BYTES == 4 ? 1 : LEGACY ? b : a; }
 
-    static __device__ __forceinline__ void measure(Segment<Evt2> &s, bool &, uint32_t a, uint32_t b, Rare &rare) {
+    static __device__ __forceinline__ void measure(Segment<Evt2> &s, bool &, uint32_t a, uint32_t b, RareWords &rare) {
         const uint32_t word = head(a, b), type = cusi_evtType(word);
         if (type <= CUSI_EVT2_ON)
             measureEvents(s.times, word, mask(a, b));
@@ -172,12 +174,12 @@ using Evt20 = Evt2<4>;
 using Evt21 = Evt2<8>;
 using Evt21Legacy = Evt2<8, true>;
 
-// A vector is at the word of its mask, `open` before it.
+// A vector's events belong to the word that is its mask; `open` is set between its head and that word.
 struct Evt4 : Words32 {
     static constexpr int WORD = 4;
 
-    // `a` follows the word `b`.
-    static __device__ __forceinline__ void measure(Segment<Evt4> &s, bool &open, uint32_t a, uint32_t b, Rare &rare) {
+    // `b` is the word before `a`.
+    static __device__ __forceinline__ void measure(Segment<Evt4> &s, bool &open, uint32_t a, uint32_t b, RareWords &rare) {
         const uint32_t type = cusi_evtType(a);
         if (open)
             measureEvents(s.times, b, a);
@@ -213,16 +215,17 @@ struct Evt3 {
     static constexpr bool HAS_ROWS = true;
     static constexpr int WORD = 2, TIME_BITS = CUSI_EVT3_TIME_BITS, LOW_BITS = CUSI_EVT3_LOW_BITS;
 
-    // Times, triggers and undefined words: few. Other words follow each other unpredictably, so they take no branches.
+    // Whether the type is a time, a trigger or undefined, which is rare. The other types follow each other unpredictably,
+    // so they are handled without branches.
     static __device__ __forceinline__ bool isRare(uint32_t type) {
         return (0x3a02u /* undefined: 1, 9, 11, 12, 13 */ | 1u << CUSI_EVT3_TIME_HIGH | 1u << CUSI_EVT3_TRIGGER) >> type &
                1;
     }
-    // Bits of the events, at most one if the word is no vector.
+    // A bit for each event of the word; bit 0 alone for a single event.
     static __device__ __forceinline__ uint32_t maskOf(uint32_t word, uint32_t type) {
         return type == CUSI_EVT3_X ? 1 : cusi_evt3Vector(word, cusi_evt3Columns(type));
     }
-    static __device__ __forceinline__ void measure(Segment<Evt3> &s, bool &, uint32_t word, uint32_t, Rare &rare) {
+    static __device__ __forceinline__ void measure(Segment<Evt3> &s, bool &, uint32_t word, uint32_t, RareWords &rare) {
         const uint32_t type = cusi_evt3Type(word);
         s.rows.y = type == CUSI_EVT3_Y ? word & 2047 : s.rows.y;
         s.rows.pass(cusi_evt3Columns(type));
@@ -256,7 +259,7 @@ struct Evt3 {
                         now.high << LOW_BITS | now.low, mask);
         else
             sink.untimed(__popc(mask));
-        now.x += now.x < CUSI_EVT3_MOST_X ? columns : 0;
+        now.x += now.x < CUSI_EVT3_MAX_X ? columns : 0;
         now.y = type == CUSI_EVT3_Y ? word & 2047 : now.y;
         now.x = type == CUSI_EVT3_VECTOR_BASE ? word & 2047 : now.x;
         now.p = type == CUSI_EVT3_VECTOR_BASE ? word >> 11 & 1 : now.p;
@@ -276,13 +279,13 @@ struct Evt3 {
     }
 };
 
-// Each record is a time word and an event.
+// A DAT record acts as a time word followed by an event.
 struct Dat {
     using Rows = NoRows;
     static constexpr bool HAS_ROWS = false;
     static constexpr int WORD = 8, TIME_BITS = CUSI_DAT_TIME_BITS, LOW_BITS = 0;
 
-    static __device__ __forceinline__ void measure(Segment<Dat> &s, bool &, uint32_t a, uint32_t, Rare &) {
+    static __device__ __forceinline__ void measure(Segment<Dat> &s, bool &, uint32_t a, uint32_t, RareWords &) {
         s.times.time<TIME_BITS>(a);
         ++s.times.events;
     }
@@ -294,7 +297,7 @@ struct Dat {
     }
 };
 
-// The time that no event so far exceeds, in order.
+// The current time: if times never decrease, no event so far is later.
 template<class Format>
 __device__ __forceinline__ int64_t timeOf(const Now &now) {
     return now.high < 0 ? -1 : now.high << Format::LOW_BITS | (Format::LOW_BITS ? now.low : 0);

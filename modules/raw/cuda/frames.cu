@@ -1,5 +1,5 @@
-// The device half of a decoder of frames: memory, runs, and the kernels for good input: listing the chunks, decoding them, and keeping
-// the bytes of the one that the piece has cut.
+// The device half of a decoder of frames: its memory, its runs, and the kernels for good input, which list the chunks,
+// decode them, and keep the bytes of a chunk that the piece cuts.
 #include "device.h"
 #include "raw/cuda/decoder.cuh"
 #include "raw/cuda/ecf.cuh"
@@ -12,7 +12,7 @@ namespace cusi::raw::frames {
 
 namespace {
 
-constexpr uint32_t MOST_BLOCKS = 2048, KEEP_BLOCKS = 128;
+constexpr uint32_t MAX_BLOCKS = 2048, KEEP_BLOCKS = 128;
 
 __global__ void __launch_bounds__(THREADS) listKernel(const __grid_constant__ Run run) {
     __shared__ Scans shared;
@@ -26,19 +26,19 @@ __global__ void __launch_bounds__(THREADS) listKernel(const __grid_constant__ Ru
     }
 }
 
-// A block decodes a part of a chunk. The last part has the times.
+// Each block decodes a part of a chunk. The last part has the times.
 template<class Codec>
 __global__ void __launch_bounds__(THREADS, 4) decodeKernel(const __grid_constant__ Run run) {
     constexpr uint32_t PARTS = Codec::PARTS;
     __shared__ typename Codec::Shared shared;
     startInOrder();
     const Memory &memory = *run.memory;
-    const Stream s(run);
+    const Source s(run);
     const uint32_t parts = PARTS * memory.walk.chunks;
     if (blockIdx.x < parts)
         Codec::prepare(shared);
     for (uint32_t i = blockIdx.x; i < parts; i += gridDim.x) {
-        const uint32_t c = i / PARTS, part = PARTS - 1 - i % PARTS; // times take longest
+        const uint32_t c = i / PARTS, part = PARTS - 1 - i % PARTS; // the times take longest, so they begin first
         const Listed chunk = run.list[c];
         const uint32_t first = c == 0 ? min(memory.place.vector, chunk.events) : 0, count = chunk.events - first;
         if (part == PARTS - 1 && threadIdx.x == 0) {
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(THREADS) keepKernel(const __grid_constant__ Ru
     for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < keep.header_bytes + keep.chunk_bytes;
          i += gridDim.x * THREADS) {
         const uint32_t from = i < keep.header_bytes ? keep.header + i : keep.chunk + (i - keep.header_bytes);
-        if (from >= keep.held) // otherwise it is there already
+        if (from >= keep.held) // the others are kept already
             run.held[i] = run.bytes[from - keep.held];
     }
 }
@@ -83,15 +83,15 @@ cusStatus create(const char *function, cusEventDecoder *decoder) {
     Decoder *made = new (std::nothrow) Decoder;
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     decoder->state = made;
-    // A chunk has at least a unit of bytes, and one may begin in an earlier piece.
+    // A chunk takes at least CUSI_FRAME_UNIT bytes, and one may begin in an earlier piece.
     const size_t chunks = decoder->options.max_bytes / CUSI_FRAME_UNIT + 2;
     CUS_TRY(allocate(function, 1, &made->memory));
     CUS_TRY(allocate(function, chunks, &made->list));
     CUS_TRY(allocate(function, chunks, &made->first_times));
     CUS_TRY(allocate(function, chunks, &made->last_times));
-    CUS_TRY(allocate(function, MOST_HELD, &made->held));
+    CUS_TRY(allocate(function, MAX_HELD_BYTES, &made->held));
     cusEventBuffers &scratch = made->scratch;
-    scratch.capacity = CUSI_CHUNK_MOST_EVENTS;
+    scratch.capacity = CUSI_CHUNK_MAX_EVENTS;
     CUS_TRY(allocate(function, scratch.capacity, &scratch.x));
     CUS_TRY(allocate(function, scratch.capacity, &scratch.y));
     CUS_TRY(allocate(function, scratch.capacity, &scratch.p));
@@ -131,8 +131,8 @@ cusStatus run(const char *function, cusEventDecoder *decoder, const void *bytes,
                      decoder->sensor,
                      raw_magicOf(decoder->options.format),
                      decoder->options.bad_events == CUS_BAD_EVENTS_SKIP};
-    // More than one block for each 4 KB would not find a chunk in a camera's recording.
-    const auto blocks = static_cast<unsigned>(std::min<size_t>(size / 4096 + 1, MOST_BLOCKS));
+    // Chunks of cameras' recordings are larger than 4 KB, so further blocks would find no work.
+    const auto blocks = static_cast<unsigned>(std::min<size_t>(size / 4096 + 1, MAX_BLOCKS));
     const auto decode = run.magic == CUSI_FRAME_ECF ? decodeKernel<ecf::Codec> : decodeKernel<lzf::Codec>;
     CUS_TRY(cusi::launchOverlapped(function, listKernel, 1, THREADS, 0, s, run));
     CUS_TRY(cusi::launchOverlapped(function, decode, blocks, THREADS, 0, s, run));
@@ -142,7 +142,7 @@ cusStatus run(const char *function, cusEventDecoder *decoder, const void *bytes,
 
 cusStatus setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
     cusEventDecoderState place = *state;
-    place.carried = 0; // they are passed again
+    place.carried = 0; // the caller passes these bytes again
     Memory made = {};
     made.bad_chunk = NONE;
     return remember(function, static_cast<Decoder *>(decoder->state)->memory, made, place);

@@ -1,4 +1,4 @@
-// Frames of chunks: what a run knows of them. How blocks decode a chunk: ecf.cuh, lzf.cuh.
+// The state of a run over frames of chunks, and how it finds the chunks. ecf.cuh and lzf.cuh decode a chunk.
 #ifndef CUSI_RAW_CUDA_FRAMES_CUH
 #define CUSI_RAW_CUDA_FRAMES_CUH
 
@@ -13,47 +13,48 @@ namespace cusi::raw::frames {
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr uint32_t NONE = ~0u;
-constexpr uint32_t MOST_HELD = CUSI_FRAME_HEADER + CUSI_FRAME_UNIT + CUSI_CHUNK_MOST_BYTES; // a header and a chunk
+constexpr uint32_t MAX_HELD_BYTES = CUSI_FRAME_HEADER + CUSI_FRAME_UNIT + CUSI_CHUNK_MAX_BYTES; // a header and a chunk
 
 // ---- A run
 
-// A complete chunk of the stream.
+// A chunk that lies completely in the input.
 struct Listed {
-    uint32_t at, size; // bytes of the stream
-    uint32_t events;   // that are taken
-    uint32_t base;     // events before it, without those that earlier runs have passed
+    uint32_t at, size; // offset in the input, bytes
+    uint32_t events;   // events of the chunk that the frame wants
+    uint32_t base;     // events before it that this run delivers
 };
 
-// A place between chunks.
+// A place between two chunks.
 struct Place {
-    uint64_t offset;       // of the frame's header in the recording
-    uint32_t header;       // of the frame in the stream
+    uint64_t offset;       // of the frame's header in the whole input, over all pieces
+    uint32_t header;       // offset of the frame's header in this run's input
     uint32_t header_bytes; // 0: the header is not complete
     uint32_t line;         // chunks of the frame before it
-    uint32_t prefix;       // their bytes
-    uint32_t chunk;        // the next in the stream
+    uint32_t prefix;       // bytes of those chunks
+    uint32_t chunk;        // offset of the next chunk in this run's input
 };
-// What the stream has up to a place.
+// What the input has up to a place.
 struct Walk {
     Place end;
     uint32_t chunks, events;
-    uint32_t dropped; // bytes of the last frame's chunks that are no longer in the stream
+    uint32_t dropped; // bytes of the last frame's chunks that are no longer in the input
     uint32_t bad;     // a malformed header follows
 };
 
-// Bytes of a stream that are to be kept: a header, and behind it those of a chunk. `held` of the stream's first bytes are there.
+// The parts of the input to keep for the next run: a header, then the beginning of a chunk. The first `held` bytes of the
+// input are kept already.
 struct Keep {
     uint32_t header, header_bytes, chunk, chunk_bytes, held;
 };
 
-// What a decoder remembers, in device memory.
+// What a decoder keeps in device memory between runs.
 struct Memory {
     cusEventDecoderState place;
     cusEventCounts counts;
     cusEventDecoded last;
-    uint32_t held, dropped; // bytes kept; bytes of the frame's chunks passed before those
-    uint32_t is_full;       // the last run ended with CAPACITY, and nobody has asked
-    uint32_t bad_chunk;     // the first with a bad event or more than fits, or malformed; NONE
+    uint32_t held, dropped; // bytes kept; bytes of the frame's chunks before the kept chunk
+    uint32_t is_full;       // the last run ended with CAPACITY, and check() has not been called since
+    uint32_t bad_chunk;     // first chunk that is malformed, has a bad event or does not fit; else NONE
     Walk walk;
     Keep keep;
 };
@@ -61,27 +62,27 @@ struct Memory {
 struct Run {
     Memory *memory;
     Listed *list;                      // the run's chunks
-    int64_t *first_times, *last_times; // of their events; INT64_MAX and -1: there are none
-    uint8_t *held;                     // bytes that earlier pieces left: MOST_HELD
-    cusEventBuffers scratch;           // for the events of a chunk
+    int64_t *first_times, *last_times; // times of each chunk's first and last event; INT64_MAX and -1: none
+    uint8_t *held;                     // what earlier pieces left: up to MAX_HELD_BYTES
+    cusEventBuffers scratch;           // room for the events of a chunk
     const uint8_t *bytes;
     uint32_t size;
     cusEventBuffers events;
     cusEventDecoded *decoded;
     CusiSensor sensor;
-    uint32_t magic; // of its frames
-    bool skips;     // bad events
+    uint32_t magic; // with which a frame begins
+    bool skips;     // drop bad events
 };
 
 __device__ __forceinline__ bool isIdle(const Memory &memory) {
     return memory.is_full || memory.last.status == CUS_ERROR_FORMAT;
 }
 
-// The bytes that earlier pieces left, then the piece.
-struct Stream {
+// The input of a run: the bytes that earlier pieces left, then the piece.
+struct Source {
     const uint8_t *held, *piece;
     uint32_t held_bytes, total;
-    __device__ explicit Stream(const Run &run)
+    __device__ explicit Source(const Run &run)
         : held(run.held), piece(run.bytes), held_bytes(run.memory->held), total(held_bytes + run.size) {}
     __device__ uint8_t at(uint32_t i) const { return i < held_bytes ? held[i] : piece[i - held_bytes]; }
     __device__ uint32_t number(uint32_t i) const {
@@ -91,7 +92,7 @@ struct Stream {
 
 cusStatus launchRepair(const char *function, const Run &run, cudaStream_t stream); // repair.cu
 
-// For the scans of a block.
+// Shared memory for the scans of a block.
 using NumberScan = cub::BlockScan<uint32_t, THREADS>;
 using TimeScan = cub::BlockScan<int64_t, THREADS>;
 struct Scans {
@@ -102,10 +103,11 @@ struct Scans {
     uint32_t end;
 };
 
-// Loads n bytes of the stream, 16 at a time where they can be. Returns where they begin. Behind the stream's end are zeros.
-__device__ inline uint32_t stage(const Stream &s, uint32_t from, uint32_t n, uint8_t *to) {
+// Loads n bytes of the input, 16 at a time where possible, and zeros after its end. Returns the index in `to` of the first
+// byte.
+__device__ inline uint32_t stage(const Source &s, uint32_t from, uint32_t n, uint8_t *to) {
     const uint32_t have = min(n, s.total - min(from, s.total));
-    if (have == 0 || (from < s.held_bytes && from + have > s.held_bytes)) { // of both
+    if (have == 0 || (from < s.held_bytes && from + have > s.held_bytes)) { // they span both parts
         for (uint32_t i = threadIdx.x; i < n; i += THREADS)
             to[i] = i < have ? s.at(from + i) : 0;
         return 0;
@@ -135,7 +137,7 @@ __device__ __forceinline__ uint32_t load16(const uint8_t *p) {
     return p[0] | static_cast<uint32_t>(p[1]) << 8;
 }
 
-// Where the events of a chunk from number `first` on go, and how many of them.
+// Where the `count` events of a chunk from index `first` on go.
 struct Target {
     const cusEventBuffers *arrays;
     size_t at;
@@ -144,7 +146,8 @@ struct Target {
     int64_t *first_time, *last_time; // NULL: not wanted
 
     __device__ bool wants(uint32_t i) const { return i - first < count; }
-    // Write a value of the chunk's event i, if it is wanted. `odd`: it is bad, whatever the other events are.
+    // The put functions write one value of the chunk's event i if it is wanted, and set `odd` if the value alone makes the
+    // event bad.
     __device__ void putX(uint32_t i, uint32_t x, bool &odd) const {
         if (!wants(i))
             return;
@@ -180,11 +183,11 @@ struct Target {
 
 // ---- Frames
 
-// Finds the complete chunks of the stream, up to number `limit`, by the whole block. With `lists` they are listed.
+// Finds up to `limit` complete chunks of the input, and lists them if `lists` is set. The whole block calls it.
 __device__ inline Walk walk(const Run &run, Scans &shared, uint32_t limit, bool lists) {
-    const Stream s(run);
+    const Source s(run);
     const Memory &memory = *run.memory;
-    const uint32_t k = threadIdx.x; // of the frame's chunks
+    const uint32_t k = threadIdx.x; // index of a chunk in the frame
     Walk w = {};
     w.dropped = memory.dropped;
     Place &end = w.end;

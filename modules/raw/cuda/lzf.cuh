@@ -1,11 +1,11 @@
 // How a block decodes a column of a chunk of LZF (frames.h, lzf.h).
 //
-// Where a token begins is known when the one before has been read, and what it copies when that has been decoded: chains
-// that a block follows by pointer doubling. For each byte of a tile it is found where the first token behind the byte's
-// group of 32 would begin, if one began there; then, by way of the groups, behind a warp's bytes; and from the first token
-// on these lead to those that are there. Tokens mark the bytes that they make in a window, and a thread gives a byte its
-// value, if it is a literal or comes from an earlier window, or a link to the place in the window where it comes from.
-// Links are then followed in log2 of the longest chain of copies.
+// Where a token begins is known only after the one before has been read, and what it copies only after that has been
+// decoded. A block follows both kinds of chains by pointer doubling. For each byte of a tile it finds where the first token
+// after the byte's group of 32 would begin if a token began at that byte; from these it finds the same for a warp's bytes,
+// and then, starting at the first token, which bytes do begin tokens. Tokens mark the bytes that they make in a window. A
+// thread then gives each byte its value, if it is a literal or copied from an earlier window, or else a link to its source
+// in the window. Following all links takes log2 of the longest chain of copies.
 #ifndef CUSI_RAW_CUDA_LZF_CUH
 #define CUSI_RAW_CUDA_LZF_CUH
 
@@ -14,34 +14,34 @@
 
 namespace cusi::raw::frames::lzf {
 
-constexpr uint32_t EACH = 4, TILE = EACH * THREADS; // bytes of a column in which tokens begin: of a thread, of a block
-constexpr uint32_t SPAN = 32 * EACH;                // of a warp
-constexpr uint32_t AHEAD = 32;                      // bytes behind a tile: of a token that begins in it
-constexpr uint32_t ENTRIES = AHEAD + 2;             // bytes of a span at which a token may begin that follows one before it
-constexpr uint32_t STAGED = 4 * TILE;               // bytes that are loaded together
+constexpr uint32_t EACH = 4, TILE = EACH * THREADS; // bytes in which a thread's, a block's tokens begin
+constexpr uint32_t SPAN = 32 * EACH;                // bytes of a warp
+constexpr uint32_t AHEAD = 32;                      // bytes loaded after a tile, for a token that begins in it
+constexpr uint32_t ENTRIES = AHEAD + 2;             // bytes of a span at which its first token may begin
+constexpr uint32_t STAGED = 4 * TILE;               // bytes loaded at a time
 constexpr uint32_t MADE = 16, WINDOW = MADE * THREADS;
-constexpr uint32_t RING = 4 * WINDOW; // as far back as a copy reaches, and the window
+constexpr uint32_t RING = 4 * WINDOW; // bytes: the farthest source of a copy, and the window
 static_assert(RING >= CUSI_LZF_MAX_DISTANCE + WINDOW && (RING & (RING - 1)) == 0);
-constexpr uint32_t VALUE = 0x8000; // of a link: its lower bits are the byte, not where it comes from
+constexpr uint32_t VALUE = 0x8000; // flag of a link whose lower bits are the byte itself
 
-// Where a token begins that follows others, and the bytes that these make.
+// Where a later token begins, and the bytes made before it.
 struct Follower {
     uint32_t at, made;
 };
-// What a token makes: from byte `begin` of the column on. distance 0: literals.
+// A token's output, which begins at byte `begin` of the column. Literals have distance 0.
 struct Copy {
     uint32_t distance, begin;
 };
 
 struct Shared {
-    alignas(16) uint8_t bytes[STAGED + 32]; // from a multiple of 16 on
+    alignas(16) uint8_t bytes[STAGED + 32]; // from an address that is a multiple of 16 on
     alignas(16) uint8_t ring[RING];         // byte i of the column at i % RING
     union {
-        Follower followers[TILE]; // of a token that begins here: the first that does not begin in the same 32 bytes
-        Copy copies[TILE];        // what the tokens make
+        Follower followers[TILE]; // if a token begins here: the first token after these 32 bytes
+        Copy copies[TILE];        // output of the token that begins here
     };
-    Follower spans[WARPS][ENTRIES]; // of a token that begins at byte 0, 1 .. of a warp's bytes: the first behind them
-    uint16_t links[WINDOW];         // at first 0, then marks: 1 + the byte of the tile at which the token begins
+    Follower spans[WARPS][ENTRIES]; // if a token begins at byte 0, 1 .. of a span: the first after it
+    uint16_t links[WINDOW];         // first 0 or a mark, which is 1 + the byte of the tile at which the token begins
 };
 
 struct Token {
@@ -62,21 +62,21 @@ struct Token {
     }
 };
 
-// What a column is.
+// The bytes of a column.
 struct Column {
-    uint32_t at, size; // bytes of the stream
-    uint32_t length;   // bytes when it is decoded
+    uint32_t at, size; // offset in the input, bytes
+    uint32_t length;   // bytes after decoding
 };
 
 // The tokens of a tile.
 struct Tile {
     const uint8_t *bytes;
-    uint32_t size, made;   // bytes of all its tokens; bytes that they make
-    uint32_t begins = 0;   // a bit for each of the thread's bytes SPAN * warp + 32 * k + lane at which a token begins
-    uint32_t before[EACH]; // bytes made before that
+    uint32_t size, made;   // bytes of all its tokens; bytes they make
+    uint32_t begins = 0;   // bit k: a token begins at byte SPAN * warp + 32 * k + lane
+    uint32_t before[EACH]; // bytes made before that token
 };
 
-// Finds the tokens of the tile, of which `limit` bytes are left. A token may end behind these.
+// Finds the tokens of a tile, of which `limit` bytes exist. A token may end after these.
 __device__ inline Tile findTokens(Shared &shared, const uint8_t *bytes, uint32_t limit) {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, span = SPAN * warp;
     Tile tile;
@@ -154,13 +154,13 @@ __device__ inline Tile findTokens(Shared &shared, const uint8_t *bytes, uint32_t
     return tile;
 }
 
-// a / b, of numbers up to the longest copy; 0 if b is 0 or greater.
+// a / b for numbers up to the longest copy; 0 if b is 0 or greater than a.
 __device__ __forceinline__ uint32_t repeats(uint32_t a, uint32_t b) {
     return b && b <= a ? static_cast<uint32_t>(__fdividef(static_cast<float>(a) + 0.5f, static_cast<float>(b))) : 0;
 }
 
-// Links the bytes of the window at byte `window` of the column that the tile's tokens make, from byte `from` on. Whether the tokens are
-// well-formed; otherwise the links are not.
+// Links those bytes of the window at byte `window` of the column that the tile's tokens make, from byte `from` on. Returns
+// whether the tokens are well-formed; otherwise the links are invalid.
 __device__ inline bool link(Shared &shared, const Tile &tile, uint32_t window, uint32_t from, uint32_t left,
                             uint32_t length) {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -189,7 +189,7 @@ __device__ inline bool link(Shared &shared, const Tile &tile, uint32_t window, u
                        i = max(__shfl_sync(FULL_WARP, mark, marked ? 31 - __clz(static_cast<int>(marked)) : 0), 1u);
         const auto [distance, begin] = shared.copies[i - 1];
         const uint32_t at = is_ours ? window + j - begin : 0;
-        // A copy that reaches itself repeats what precedes it.
+        // A copy that overlaps its own output repeats what precedes it.
         const uint32_t source = begin - distance + (at - repeats(at, distance) * distance);
         const uint8_t value = *(distance ? shared.ring + source % RING : tile.bytes + i + at);
         if (is_ours)
@@ -199,7 +199,7 @@ __device__ inline bool link(Shared &shared, const Tile &tile, uint32_t window, u
     return true;
 }
 
-// Follows the links of the window's n bytes to their values.
+// Replaces the links of the window's n bytes by their values.
 __device__ inline void follow(Shared &shared, uint32_t window, uint32_t n) {
     uint32_t links[MADE];
 #pragma unroll
@@ -230,10 +230,10 @@ __device__ inline void follow(Shared &shared, uint32_t window, uint32_t n) {
     __syncthreads();
 }
 
-// Decodes a column, and calls emit(window, n) when n bytes of the ring from `window` on are there, by the whole block. Whether it is
-// well-formed.
+// Decodes a column, and calls emit(window, n) when the n bytes from `window` on are in the ring. Returns whether the column
+// is well-formed. The whole block calls it.
 template<class Emit>
-__device__ bool decodeColumn(const Stream &s, Shared &shared, const Column &column, bool is_plain, const Emit &emit) {
+__device__ bool decodeColumn(const Source &s, Shared &shared, const Column &column, bool is_plain, const Emit &emit) {
     if (is_plain) {
         for (uint32_t at = 0; at < column.length; at += TILE) {
             const uint32_t n = min(TILE, column.length - at);
@@ -284,14 +284,14 @@ struct Codec {
 
     static __device__ void prepare(Shared &) {}
 
-    // Decodes a column of a chunk, which must have the target's events, by the whole block. false: it is malformed, or another column
-    // says too much. `odd`: one of this thread's events is bad.
-    static __device__ bool decode(const Stream &s, Shared &shared, uint32_t start, uint32_t size, const Target &to,
+    // Decodes a column of a chunk, which must have the target's events. Returns false if this column is malformed, or
+    // another column claims too many bytes. Sets `odd` if one of this thread's events is bad. The whole block calls it.
+    static __device__ bool decode(const Source &s, Shared &shared, uint32_t start, uint32_t size, const Target &to,
                                   int which, bool &odd) {
         const uint32_t rows = s.number(start), flags = s.number(start + 4), taken = to.first + to.count,
                        width = cusi_columnWidth(which, flags);
         const unsigned long long offset = s.number(start + 8) | static_cast<unsigned long long>(s.number(start + 12)) << 32;
-        if (rows < taken || rows > CUSI_CHUNK_MOST_EVENTS || flags > CUSI_COLUMNS_FLAGS)
+        if (rows < taken || rows > CUSI_CHUNK_MAX_EVENTS || flags > CUSI_COLUMNS_FLAGS)
             return false;
         Column column = {};
         bool is_plain = false;

@@ -17,7 +17,6 @@ cusStatus launchEmit(const char *function, const Run &run, cudaStream_t stream);
 template<class Format>
 cusStatus launchFinish(const char *function, const Run &run, cudaStream_t stream); // finish.cu
 
-// For their explicit instantiations.
 #define RAW_FOR_EACH_FORMAT(DO) DO(Evt20) DO(Evt21) DO(Evt21Legacy) DO(Evt3) DO(Evt4) DO(Dat)
 
 } // namespace cusi::raw

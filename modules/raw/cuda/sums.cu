@@ -1,4 +1,4 @@
-// What each tile's words do, and what all tiles before a tile do: the first reading of the bytes, and a scan.
+// The first pass over the bytes finds what each tile's words do; a scan then finds what all tiles before each tile do.
 #include "raw/cuda/stages.cuh"
 
 #include <cub/block/block_reduce.cuh>
@@ -7,7 +7,7 @@ namespace cusi::raw {
 
 namespace {
 
-// EVT4: how the tile ends.
+// EVT4: finds whether EVEN or ODD many words like vectors end each tile, or ALL are.
 __global__ void __launch_bounds__(THREADS) runsKernel(const __grid_constant__ Run run) {
     __shared__ TileBytes bytes;
     __shared__ MaxScan::TempStorage storage;
@@ -24,12 +24,12 @@ __global__ void __launch_bounds__(THREADS) runsKernel(const __grid_constant__ Ru
         run.runs[tile] = last < 0 ? ALL : (count - 1 - last) % 2 ? ODD : EVEN;
 }
 
-// Sums of the threads' rare words. Triggers are early before the tile's first time word.
-__device__ __forceinline__ Rare sumRare(const Rare &mine, bool timed) {
+// Sums the rare words of all threads. Triggers before the tile's first time word are early.
+__device__ __forceinline__ RareWords sumRare(const RareWords &mine, bool timed) {
     using Reduce = cub::BlockReduce<uint32_t, THREADS>;
     __shared__ typename Reduce::TempStorage storage;
     __shared__ int first_timed;
-    Rare sum;
+    RareWords sum;
     if (!__syncthreads_or(mine.any()))
         return sum;
     if (threadIdx.x == 0)
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(THREADS) sumsKernel(const __grid_constant__ Ru
         __syncthreads();
     }
     TileSums<Format> sums;
-    Rare rare;
+    RareWords rare;
     forEachWord<Format>(words, [&](int, uint32_t a, uint32_t b) {
         Format::measure(sums.segment, open, a, b, rare);
         return true;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(THREADS) sumsKernel(const __grid_constant__ Ru
         static_cast<TileSums<Format> *>(run.sums)[tile] = sums;
 }
 
-// Exclusive sums over the tiles of each group, one a thread. The last block to finish does the same with the groups.
+// Each block scans the sums of a group, a tile a thread. The last block to finish scans those of the groups.
 template<class Format>
 __global__ void __launch_bounds__(GROUP) scanKernel(const __grid_constant__ Run run) {
     using Scan = cub::BlockScan<TileSums<Format>, GROUP, cub::BLOCK_SCAN_WARP_SCANS>;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(GROUP) scanKernel(const __grid_constant__ Run 
     TileSums<Format> *sums = static_cast<TileSums<Format> *>(run.sums),
                      *groups = static_cast<TileSums<Format> *>(run.groups);
     const uint32_t tiles = tilesOf<Format>(run), i = blockIdx.x * GROUP + threadIdx.x;
-    // The place after the last tile gets the sums of all.
+    // The entry after the last tile gets the sums of all tiles.
     TileSums<Format> mine, sum;
     if (i < tiles)
         mine = sums[i];

@@ -1,4 +1,4 @@
-// A block's share of a piece: its bytes, the words of each thread, and the state before them.
+// A tile is what one block decodes: its bytes, each thread's words, and the state before them.
 #ifndef CUSI_RAW_CUDA_TILES_CUH
 #define CUSI_RAW_CUDA_TILES_CUH
 
@@ -12,27 +12,27 @@
 namespace cusi::raw {
 
 constexpr int THREADS = 128;
-constexpr int BYTES = 32, TILE = THREADS * BYTES; // of a thread, of a block
-constexpr int BEHIND = 4; // bytes before a tile: EVT4's head of a vector whose mask is the first word
+constexpr int BYTES = 32, TILE = THREADS * BYTES; // bytes of a thread, of a block
+constexpr int LOOKBEHIND_BYTES = 4; // loaded before a tile: in EVT4 the head of a vector whose mask is the first word
 constexpr uint32_t NO_TILE = ~0u;
 
-// What a decoder remembers, in device memory.
+// What a decoder keeps in device memory between runs.
 struct Memory {
     cusEventDecoderState place;
     cusEventCounts counts;
     cusEventDecoded last;
     uint32_t ends_open; // EVT4: the last word of the run is a vector without its mask
-    uint32_t is_full;   // the last run ended with CAPACITY, and nobody has asked
-    uint32_t scanned;   // groups of this run
-    uint32_t bad_tile;  // the first with a bad event or word, or with more than fits; NO_TILE
-    int64_t first_time; // of the run
+    uint32_t is_full;   // the last run ended with CAPACITY, and check() has not been called since
+    uint32_t scanned;   // groups that scanKernel() has finished in this run
+    uint32_t bad_tile;  // first tile with a bad event or word, or with more than fits; else NO_TILE
+    int64_t first_time; // time of the run's first event
 };
 
-// A tile's words; after the scan those of all tiles before it.
+// What a tile's words do; after scanKernel() what the words of all tiles before it in its group do.
 template<class Format>
 struct TileSums {
     Segment<Format> segment;
-    Rare rare;
+    RareWords rare;
     __device__ __forceinline__ void append(const TileSums &b) {
         rare.early_triggers = segment.times.timed ? rare.early_triggers : rare.triggers + b.rare.early_triggers;
         rare.triggers += b.rare.triggers;
@@ -40,7 +40,7 @@ struct TileSums {
         rare.undefined += b.rare.undefined;
         segment.append(b.segment);
     }
-    // Events and triggers that have a time, if the decoder has one or not at the start.
+    // Events and triggers with a time. Early ones have one only if the decoder starts with a time (`high` >= 0).
     __device__ __forceinline__ uint32_t events(int64_t high) const {
         return segment.times.events - (high < 0 ? segment.times.earlyEvents() : 0);
     }
@@ -49,58 +49,58 @@ struct TileSums {
     }
 };
 
-constexpr uint32_t GROUP = 256; // tiles
+constexpr uint32_t GROUP = 256; // tiles of a group, which one block scans
 
-// One run.
+// The arguments of a run's kernels.
 struct Run {
     Memory *memory;
-    void *sums;          // TileSums of each tile; after the scan of the tiles before it in its group
-    void *groups;        // of each GROUP of tiles; after the scan of the groups before it
-    uint8_t *runs;       // EVT4: whether an even or odd number of words like vectors ends each tile, or ALL are
-    int64_t *last_times; // of each tile's events; -1: none
+    void *sums;          // a TileSums for each tile; after the scan that of the tiles before it in its group
+    void *groups;        // a TileSums for each group; after the scan that of the groups before it
+    uint8_t *runs;       // EVT4: how many words that look like vectors end each tile: EVEN, ODD or ALL
+    int64_t *last_times; // time of each tile's last event; -1: no event
     const uint8_t *bytes;
     size_t size;
-    uint32_t tiles; // at most
+    uint32_t tiles; // upper bound
     cusEventBuffers events;
     cusEventDecoded *decoded;
     CusiSensor sensor;
-    bool skips;   // bad events and undefined words
-    bool aligned; // four events of each array can be written at once
+    bool skips;   // drop bad events and undefined words
+    bool aligned; // four events can be written at once to each array
 };
 enum { EVEN, ODD, ALL };
 
-// The bytes that the last piece left, then the piece.
-__device__ __forceinline__ size_t streamSize(const Run &run) {
+// The size of the input: the bytes that the last piece left, then the piece.
+__device__ __forceinline__ size_t inputSize(const Run &run) {
     return run.memory->place.carried + run.size;
 }
 template<class Format>
 __device__ __forceinline__ size_t wordsOf(const Run &run) {
-    return streamSize(run) / Format::WORD;
+    return inputSize(run) / Format::WORD;
 }
 __device__ __forceinline__ uint8_t byteAt(const Run &run, size_t i) {
     const cusEventDecoderState &place = run.memory->place;
     return i < place.carried ? place.carry[i] : run.bytes[i - place.carried];
 }
 
-// A word of padding after each 32 lets all lanes read words that are 8 apart.
+// A padding word after every 32 avoids bank conflicts when lanes read words that are 8 apart.
 struct TileBytes {
-    static constexpr int WORDS = (BEHIND + TILE) / 4 + 8;
+    static constexpr int WORDS = (LOOKBEHIND_BYTES + TILE) / 4 + 8;
     uint32_t words[WORDS + WORDS / 32 + 1];
     __device__ __forceinline__ uint32_t &at(int i) { return words[i + i / 32]; }
 };
 
-// A thread's words in the tile.
+// The words of the tile that a thread handles.
 struct Words {
     TileBytes *bytes;
-    int at;    // the 32-bit word with the byte BEHIND before them
-    int shift; // bits
-    int count; // of the format's words
-    int first; // in the tile
+    int at;    // 32-bit word that holds the byte LOOKBEHIND_BYTES before the first
+    int shift; // bits of that word before this byte
+    int count; // in words of the format
+    int first; // index in the tile, in words of the format
 };
 template<class Format>
-constexpr int WORDS = BYTES / Format::WORD; // of a thread
+constexpr int WORDS = BYTES / Format::WORD; // words of a thread
 
-// Calls each(k, a, b) for the thread's words until it returns false. b: of words of 32 bits the one before.
+// Calls each(k, a, b) for the thread's words until it returns false. For 32-bit words `b` is the word before.
 template<class Format, class Each>
 __device__ __forceinline__ void forEachWord(const Words &words, const Each &each) {
     constexpr int WORD = Format::WORD, STEP = WORD == 8 ? 2 : 1;
@@ -126,14 +126,14 @@ __device__ __forceinline__ void forEachWord(const Words &words, const Each &each
     }
 }
 
-// Loads the block's tile. Only bytes of the piece are read, 16 at a time where they can be.
+// Loads the block's tile. Reads nothing outside the piece, and 16 bytes at a time where all of them lie inside.
 template<class Format>
 __device__ __forceinline__ Words loadWords(const Run &run, uint32_t tile, TileBytes &bytes) {
     const uint32_t carried = run.memory->place.carried;
     const size_t start = static_cast<size_t>(tile) * TILE, total = carried + run.size;
-    const int wanted = static_cast<int>(min(total - min(total, start), static_cast<size_t>(TILE))) + BEHIND;
+    const int wanted = static_cast<int>(min(total - min(total, start), static_cast<size_t>(TILE))) + LOOKBEHIND_BYTES;
     const uintptr_t begin = reinterpret_cast<uintptr_t>(run.bytes), end = begin + run.size;
-    const uintptr_t from = begin + start - BEHIND - carried; // of the stream's byte start - BEHIND
+    const uintptr_t from = begin + start - LOOKBEHIND_BYTES - carried; // address of the first byte wanted
     const int offset = static_cast<int>(from % 16);
     for (int i = threadIdx.x; 16 * i < offset + wanted; i += THREADS) {
         const uintptr_t at = from - offset + 16 * static_cast<uintptr_t>(i);
@@ -153,14 +153,14 @@ __device__ __forceinline__ Words loadWords(const Run &run, uint32_t tile, TileBy
     __syncthreads();
     if (tile == 0 && carried && threadIdx.x == 0)
         for (uint32_t i = 0; i < carried; ++i) {
-            const uint32_t at = offset + BEHIND + i, shift = 8 * (at % 4);
+            const uint32_t at = offset + LOOKBEHIND_BYTES + i, shift = 8 * (at % 4);
             uint32_t &word = bytes.at(static_cast<int>(at / 4));
             word = (word & ~(0xffu << shift)) | static_cast<uint32_t>(run.memory->place.carry[i]) << shift;
         }
     __syncthreads();
     Words words = {&bytes, static_cast<int>(threadIdx.x) * (BYTES / 4) + offset / 4, 8 * (offset % 4), 0, 0};
     words.first = static_cast<int>(threadIdx.x) * WORDS<Format>;
-    words.count = (wanted - BEHIND) / Format::WORD - words.first;
+    words.count = (wanted - LOOKBEHIND_BYTES) / Format::WORD - words.first;
     words.count = max(0, min(words.count, WORDS<Format>));
     return words;
 }
@@ -169,7 +169,7 @@ template<class Format>
 __device__ __forceinline__ uint32_t tilesOf(const Run &run) {
     return static_cast<uint32_t>(divUp(wordsOf<Format>(run) * Format::WORD, static_cast<size_t>(TILE)));
 }
-// The sums of all tiles before this one. It may be the one past the last.
+// The sums of all tiles before `tile`, which may be one past the last.
 template<class Format>
 __device__ __forceinline__ TileSums<Format> sumsBefore(const Run &run, uint32_t tile) {
     TileSums<Format> sums = static_cast<const TileSums<Format> *>(run.groups)[tile / GROUP];
@@ -177,10 +177,10 @@ __device__ __forceinline__ TileSums<Format> sumsBefore(const Run &run, uint32_t 
     return sums;
 }
 
-// ---- EVT4: where vectors begin
+// ---- EVT4: which words are masks
 
-// Words that look like vectors are, in turn, vectors and masks, counted from the last word that does not. Gives the place of that word
-// in the tile before each thread's words; -1: none.
+// After a word that does not look like a vector's head, words that do are heads and masks in turn. For each thread, returns
+// where in the tile the last word that does not lies before its words; -1 if there is none.
 using MaxScan = cub::BlockScan<int, THREADS>;
 __device__ __forceinline__ int lastOther(const Words &words, MaxScan::TempStorage &storage, int &of_tile) {
     int last = -1;
@@ -194,7 +194,8 @@ __device__ __forceinline__ int lastOther(const Words &words, MaxScan::TempStorag
     return before;
 }
 
-// Whether the first word of each thread is a mask. The tiles before are searched for the last that has another word.
+// Whether the thread's first word is a mask. Searches backward for a tile that does not consist of words like vectors
+// alone.
 __device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const Words &words,
                                            MaxScan::TempStorage &storage) {
     __shared__ bool tile_open;
@@ -204,7 +205,7 @@ __device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const 
             const int64_t mine = end - 1 - static_cast<int64_t>(threadIdx.x);
             const int found = mine >= 0 ? run.runs[mine] : EVEN;
             const unsigned others = __ballot_sync(FULL_WARP, found != ALL);
-            if (others) { // tiles have an even number of words
+            if (others) { // tiles between have an even number of words, so their count does not matter
                 odd = __shfl_sync(FULL_WARP, found, __ffs(others) - 1) == ODD;
                 break;
             }
@@ -220,7 +221,7 @@ __device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const 
 
 // ---- The state before a thread's words
 
-// The lower bits of the time that no event of the earlier pieces exceeds.
+// The lower bits of the current time at the end of the earlier pieces.
 template<class Format>
 __device__ __forceinline__ uint32_t startLow(const cusEventDecoderState &place) {
     if (Format::HAS_ROWS)
@@ -230,7 +231,7 @@ __device__ __forceinline__ uint32_t startLow(const cusEventDecoderState &place) 
                : 0;
 }
 
-// Shared memory of one pass over a tile after another.
+// Shared memory for the scans of placeOf().
 template<class Format>
 struct Scans {
     using Scan = cub::BlockScan<Segment<Format>, THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
@@ -242,14 +243,14 @@ struct Scans {
     };
 };
 
-// What a thread knows of its words: what they do, and the state and the run's events and triggers before them.
+// What a thread's words do, and the state and the counts of events and triggers before them.
 template<class Format>
 struct Place {
     Segment<Format> segment;
-    Rare rare;
+    RareWords rare;
     Now now;
-    uint32_t base;           // the run's events before the tile
-    uint32_t event, trigger; // before the thread's words, those with a time
+    uint32_t base;           // events of the run before the tile
+    uint32_t event, trigger; // events and triggers with a time before the thread's words
 };
 
 template<class Format>
