@@ -1,4 +1,4 @@
-/* What the entry points and the two backends of framediff share. */
+/* Declarations that the entry points and the backends of framediff share. */
 #ifndef CUSI_FRAMEDIFF_BACKEND_H
 #define CUSI_FRAMEDIFF_BACKEND_H
 

@@ -1,4 +1,4 @@
-/* What the entry points and the backends of integral share. */
+/* Declarations that the entry points and the backends of integral share. */
 #ifndef CUSI_INTEGRAL_BACKEND_H
 #define CUSI_INTEGRAL_BACKEND_H
 

@@ -1,4 +1,4 @@
-/* What the entry point and the two backends of remap share. */
+/* Declarations that the entry point and the backends of remap share. */
 #ifndef CUSI_REMAP_BACKEND_H
 #define CUSI_REMAP_BACKEND_H
 

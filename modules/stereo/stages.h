@@ -1,4 +1,4 @@
-/* What the entry points and both backends of stereo share: scratch, the mapper, and the stages. */
+/* Declarations that the entry points and backends of stereo share: scratch, the mapper, and the stages. */
 #ifndef CUSI_STEREO_STAGES_H
 #define CUSI_STEREO_STAGES_H
 

@@ -344,7 +344,7 @@ static size_t encodeChunk(const Plan *plan, size_t k, const Scratch *scratch) {
 
 /* ---- Threads ------------------------------------------------------------------------------------------------------- */
 
-/* What the threads of a call share. Tickets are taken in order, so threads wait only for running ones. Ticket t finds
+/* The threads of a call share this state. Tickets are taken in order, so threads wait only for running ones. Ticket t finds
  * the changed pixels of chunk t and encodes chunk t - ahead: the changes of all its neighbors are then known, and no
  * chunk is encoded before its own changes were found. */
 typedef struct Progress {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A chunk is so many values, which stay in the L1 cache: a multiple of every number of channels and of every vector. */
+/* Values of a chunk, which stays in the L1 cache: a multiple of every number of channels and of every vector. */
 enum { CHUNK = 240 };
 
 /* Factors and limits of value i of a chunk, which belongs to channel i % channels. */

@@ -1,4 +1,4 @@
-/* What the files of the host backend share; docs/internals/integral.md lists them. */
+/* Declarations that the files of the host backend share; docs/internals/integral.md lists them. */
 #ifndef CUSI_INTEGRAL_ROWS_H
 #define CUSI_INTEGRAL_ROWS_H
 

@@ -108,7 +108,7 @@ struct SlabParams {
     bool tables_aligned16;               // rows of the tables too
     bool is_top;                         // the slab is the top of the image
     unsigned max_writers;                // blocks that write at a time; 0 if all may
-    unsigned first_wave, start_interval; // so many blocks start so many cycles after one another
+    unsigned first_wave, start_interval; // the first first_wave blocks start start_interval cycles apart
     int grid_bits;                       // GridFloat: integral_gridBits()
     float range;                         // GridFloat: 0 if the magnitudes of the state count
 };

@@ -72,7 +72,7 @@ typedef struct MatchHost {
     Tile *tiles;
     size_t *listed_tiles;
     Best *bests; /* for each thread */
-    /* All of the memory above. */
+    /* These are all buffers above. */
     void *memory[MATCH_MAX_BUFFERS];
     size_t buffers, lacking; /* lacking: bytes of an allocation that failed, or 0 */
 } MatchHost;

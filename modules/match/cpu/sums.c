@@ -25,7 +25,7 @@ double match_templatePlane(const MatchModel *m, const MatchHost *host, int k, in
     } while (0)
 
 static inline void sumBytes(size_t stride, const uint8_t *row, size_t n, uint64_t *sum, uint64_t *square) {
-    enum { AT_ONCE = 32768 }; /* so many squares fit a 32-bit sum */
+    enum { AT_ONCE = 32768 }; /* this many squares fit a 32-bit sum */
     for (size_t x = 0; x < n; x += AT_ONCE) {
         const size_t end = n - x < AT_ONCE ? n : x + AT_ONCE;
         uint32_t s = 0, q = 0;

@@ -1,4 +1,4 @@
-/* What the host stages of stereo share: rows, wrapped indices, threads, and the sizes that they work in. */
+/* Declarations that the host stages of stereo share: rows, wrapped indices, threads, and the sizes that they work in. */
 #ifndef CUSI_STEREO_CPU_ROWS_H
 #define CUSI_STEREO_CPU_ROWS_H
 

@@ -1,4 +1,4 @@
-// What the CUDA stages of stereo share: the state of a call in device memory, and the range of a map.
+// Declarations that the CUDA stages of stereo share: the state of a call in device memory, and the range of a map.
 #ifndef CUSI_STEREO_CUDA_STATE_CUH
 #define CUSI_STEREO_CUDA_STATE_CUH
 
