@@ -31,6 +31,7 @@ typedef struct cusSparseDiff {
     uint32_t capacity; /* entries of positions and values */
 } cusSparseDiff;
 
+/* An empty diff. */
 #ifdef __cplusplus
 #define CUS_SPARSE_DIFF_INIT \
     {}

@@ -43,6 +43,7 @@
 extern "C" {
 #endif
 
+/* What to compute, and how. */
 typedef struct cusIntegralOptions {
     int sum_depth; /* CUS_32S (default) or CUS_64F: depth of the sum of an 8U source. Always CUS_64F for 32F */
     /* With `reproducible`: no value of a 32F source has a larger magnitude than this, rounded to float. Saves the pass that
