@@ -21,11 +21,11 @@
  *   8-bit  A score is the exact number rounded once to double, so a copy scores 1 in CCORR_NORMED and CCOEFF_NORMED. Of
  *          equal scores, the first position in row-major order is the best.
  *   32F    (and 8-bit with weights) Images and templates may have any units and any finite values. Scores are within 1e-9
- *          (normed methods; others: of the norms of window and template). Scores that differ by less than 2^-34 (normed
- *          methods), 2^-36 of the template's sum of squares (SQDIFF) or of themselves (others) are ties, unless they are
- *          integers below 2^53; the first position in row-major order is the best. If more than 256 positions may be the
- *          best, a score within about 1e-13 of the edge of a tie may go either way. A window whose sum of squares is below
- *          2^-48 (rows + cols) of the frame's may count as empty.
+ *          (normed methods; others: of the norms of window and template). Scores tie if they round to the same multiple of
+ *          2^-34 (normed methods), of 2^-36 of the template's sum of squares (SQDIFF), or to the same 36 bits (others);
+ *          integers below 2^53 are not rounded. Of ties, the first position in row-major order is the best. If more than
+ *          256 positions may be the best, a score within about 1e-13 of a rounding edge may go either way. A window whose
+ *          sum of squares is below 2^-48 (rows + cols) of the frame's may count as empty.
  * Both backends give the same bits. Score maps are float, infinite where float ends, within this bound of the true score:
  *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - p| |T - m|
  * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and of the template (inside

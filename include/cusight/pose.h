@@ -42,8 +42,8 @@
 extern "C" {
 #endif
 
-/* The values of a grid: first, first + step, ... up to last (what is up to a thousandth of a step beyond it counts as last),
- * or a list. */
+/* The values of a grid: first, first + step, ... up to last (up to a thousandth of a step beyond it counts as last), or a
+ * list. */
 typedef struct cusPoseRange {
     double first;       /* the first value */
     double last;        /* at least first */
