@@ -40,10 +40,10 @@ typedef struct cusSparseDiff {
     { CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, 0 }
 #endif
 
-/* Allocates a diff for frames of rows x cols of type. capacity: how many changed bytes fit; 0 means every byte of the frame,
- * which is always enough (5 bytes of memory per byte of frame; lists hold at most 2^31 - 1 entries). with_mask: also allocates
- * a changed-byte mask. The size limit is that of cusDiffEncoderCreate. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY,
- * NO_CUDA. */
+/* Allocates a diff for frames of rows x cols of type. capacity: how many changed bytes fit; 0 means every byte of the
+ * frame, which is always enough (5 bytes of memory per byte of frame; lists hold at most 2^31 - 1 entries). with_mask: also
+ * allocates a changed-byte mask. The size limit is that of cusDiffEncoderCreate. Errors: NULL, VALUE, TYPE, SIZE,
+ * NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type, uint32_t capacity, int with_mask,
                                       cusSpace space);
 /* Safe on NULL and on an empty diff. */
@@ -59,8 +59,8 @@ CUS_API cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count,
 typedef struct cusDiffOptions {
     int threshold;     /* 0..255, default 20: changes up to this value are not sent */
     int min_neighbors; /* 0..8, default 0 (no noise filter): a pixel with a channel changed above threshold but fewer than
-                           this many changed pixels among its 8 neighbors is treated as noise: not sent, reference kept, so a
-                           lasting change is still sent later. Pixels outside the frame count as unchanged. */
+                           this many changed pixels among its 8 neighbors is treated as noise: not sent, reference kept, so
+                           a lasting change is still sent later. Pixels outside the frame count as unchanged. */
     uint64_t reserved[8]; /* 0: for later options */
 } cusDiffOptions;
 
@@ -72,9 +72,10 @@ typedef struct cusDiffEncoder cusDiffEncoder;
 /* The receiving end: holds the frame. */
 typedef struct cusDiffDecoder cusDiffDecoder;
 
-/* Allocates everything; encoding allocates nothing and does not wait. `options` NULL: defaults. The reference
- * starts black. One call at a time may use an object (else BUSY), in any stream (core.h); others are independent. Limit: rows *
- * cols * channels <= 2^32 - 2, so that positions fit 32 bits. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
+/* Allocates everything; encoding allocates nothing and does not wait. `options` NULL: defaults. The reference starts black.
+ * One call at a time may use an object (else BUSY), in any stream (core.h); others are independent. Limit:
+ * rows * cols * channels <= 2^32 - 2, so that positions fit 32 bits. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY,
+ * NO_CUDA. */
 CUS_API cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
                                        const cusDiffOptions *options);
 /* Safe on NULL. */
@@ -83,18 +84,18 @@ CUS_API void cusDiffEncoderDestroy(cusDiffEncoder *encoder);
 /* Restarts from a key frame: ref = frame, or black if frame is NULL. */
 CUS_API cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *frame, cusStream stream);
 
-/* Encodes one frame into `diff` (created by cusSparseDiffCreate for this size and space, with any capacity and with or without a mask) and
- * updates the reference. Ready: on the host at return, on the device in stream order. `frame` must not be the reference.
- * If the capacity is too small: CUS_ERROR_CAPACITY on the host; on the device, cusSparseDiffCount reports it. In both cases
- * count holds how many bytes changed, positions and values are unspecified, the mask shows the changes, and the reference is
- * unchanged.
- * Cost: reads frame and reference once (twice with the noise filter), writes the sectors of the reference
- * that change and 5 bytes per changed byte. On the device a diff with less capacity than the frame has bytes costs a second
- * launch, which applies the list; each row of the reference takes a multiple of 512 bytes, so tall images of a few
- * columns cost time and memory for much more than their bytes. */
+/* Encodes one frame into `diff` (created by cusSparseDiffCreate for this size and space, with any capacity and with or
+ * without a mask) and updates the reference. Ready: host at return; device in stream order. `frame` must not be the
+ * reference. If the capacity is too small: CUS_ERROR_CAPACITY on the host; on the device, cusSparseDiffCount reports it. In
+ * both cases count holds how many bytes changed, positions and values are unspecified, the mask shows the changes, and the
+ * reference is unchanged.
+ * Cost: reads frame and reference once (twice with the noise filter), writes the sectors of the reference that change and 5
+ * bytes per changed byte. On the device, a diff with less capacity than the frame has bytes costs a second launch, which
+ * applies the list; each row of the reference takes a multiple of 512 bytes, so tall images of a few columns cost much more
+ * than their bytes in time and memory. */
 CUS_API cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream);
 
-/* A view of the reference, valid while the encoder lives; its contents change in stream order with each encode. */
+/* Makes a view of the reference, valid while the encoder lives; its contents change in stream order with each encode. */
 CUS_API cusStatus cusDiffEncoderReference(const cusDiffEncoder *encoder, cusMat *view);
 
 /* Allocates everything, for frames as the encoder's. The frame starts black. Errors: as cusDiffEncoderCreate. */
@@ -109,7 +110,7 @@ CUS_API cusStatus cusDiffDecoderReset(cusDiffDecoder *decoder, const cusMat *fra
  * Cost: 5 bytes read and one byte updated per changed byte. */
 CUS_API cusStatus cusDiffDecode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream);
 
-/* A view of the decoded frame, valid while the decoder lives. */
+/* Makes a view of the decoded frame, valid while the decoder lives. */
 CUS_API cusStatus cusDiffDecoderFrame(const cusDiffDecoder *decoder, cusMat *view);
 
 /* ---- Pictures of the difference -------------------------------------------------------------------------------------- */
@@ -125,7 +126,8 @@ typedef struct cusHeatmapOptions {
 /* The defaults named above. */
 CUS_API cusHeatmapOptions cusHeatmapDefaults(void);
 
-/* d = |dB| + |dG| + |dR| (one channel: 3 |d|; a fourth channel is ignored), n = d / full_scale,
+/* Shows the difference of two frames in colors.
+ * d = |dB| + |dG| + |dR| (one channel: 3 |d|; a fourth channel is ignored), n = d / full_scale,
  * B = 255 sin(pi n + pi/2), G = 255 sin(pi n), R = 255 sin(pi n - pi/2), each clamped to 0..255 and truncated.
  * With `colors`, the color of d is colors[3 d], colors[3 d + 1], colors[3 d + 2].
  * prev, cur: 8UC1, 8UC3 or 8UC4 of equal size and type. dst: 8UC3 BGR, created as needed; it must not overlap the inputs.
@@ -134,8 +136,8 @@ CUS_API cusHeatmapOptions cusHeatmapDefaults(void);
 CUS_API cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
                              cusStream stream);
 
-/* Red (0, 0, 255) where d > threshold, black elsewhere; d as above, threshold 0..765, typically 30. Otherwise like
- * cusHeatmap. */
+/* Makes pixels red (0, 0, 255) where d > threshold, black elsewhere; d as above, threshold 0..765, typically 30. Otherwise
+ * like cusHeatmap. */
 CUS_API cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* cusight/hsv.h: counting the pixels whose HSV color lies in a range.
  *
  * BGR is converted to HSV exactly as OpenCV's 8-bit COLOR_BGR2HSV does, in integers: v = max(b, g, r),
- * s = 255 (v - min) / v, and h, half the angle on the color hexagon, 0..179, with OpenCV's rounding. Counts and masks are equal
- * on host and device, and equal to cvtColor + inRange + countNonZero, without writing the HSV image.
+ * s = 255 (v - min) / v, and h, half the angle on the color hexagon, 0..179, with OpenCV's rounding. Counts and masks are
+ * equal on host and device, and equal to cvtColor + inRange + countNonZero, without writing the HSV image.
  *
  *   src  | count                   | mask (optional)
  *   8UC3 | 1 x 1 32SC1 (a uint32)  | 8UC1 of src's size, 255 in the range, 0 elsewhere
@@ -25,11 +25,12 @@ typedef struct cusHsvRange {
 } cusHsvRange;
 
 /* Counts the pixels of `src` whose color lies in `range`.
- * src: 8UC3 in BGR order, 1x1 or larger, at most 2^32 - 1 pixels; a region of a larger image is fine.
+ * src: 8UC3 in BGR order, 1x1 or larger, at most 2^32 - 1 pixels; may be a region of a larger image.
  * count, mask: as in the table above, created as needed; mask may be NULL. src, count and mask must not overlap.
  * Ready: host at return; device in stream order.
  * Cost: one read of src, one write of the mask.
- * Errors: NULL, VALUE (a hue above 179, or lower > upper for s or v), TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
+ * Errors: NULL, VALUE (a hue above 179, or lower > upper for s or v), TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, NO_CUDA,
+ * CUDA. */
 CUS_API cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream);
 
 #ifdef __cplusplus

@@ -1,45 +1,37 @@
 /* cusight/match.h: template matching with the exact best match, and inspection (match, then count a color).
  *
  * A score is computed at every position (x, y) where the w x h template T fits into the image I: a map of
- * (rows - h + 1) x (cols - w + 1) scores. With n = w h, sums over the window and all channels, and S1c, T1c the sums of
- * channel c:
- *   corr = sum I T,  S1c = sum I,  S2 = sum I^2 over the window;  T1c, T2 the same of the template
+ * (rows - h + 1) x (cols - w + 1) scores. Values and meanings are those of cv::matchTemplate. Sums run over the n = w h
+ * pixels of the window and all channels; S1c, T1c are the sums of channel c of window and template, S2, T2 those of
+ * squares, and corr = sum I T.
  *
  *   method                   score                                                                  best
  *   CUS_MATCH_SQDIFF         sum (I - T)^2 = S2 - 2 corr + T2                                       smallest
- *   CUS_MATCH_SQDIFF_NORMED  min(1, SQDIFF / sqrt(S2 T2)); 1 where S2 T2 = 0                        smallest
+ *   CUS_MATCH_SQDIFF_NORMED  min(1, SQDIFF / sqrt(S2 T2)); 1 if S2 T2 = 0                           smallest
  *   CUS_MATCH_CCORR          corr                                                                   largest
- *   CUS_MATCH_CCORR_NORMED   corr / sqrt(S2 T2); 0 where S2 T2 = 0                                  largest
+ *   CUS_MATCH_CCORR_NORMED   corr / sqrt(S2 T2); 0 if S2 T2 = 0                                     largest
  *   CUS_MATCH_CCOEFF         corr - sum_c S1c T1c / n                                               largest
  *   CUS_MATCH_CCOEFF_NORMED  CCOEFF / sqrt((S2 - sum_c S1c^2 / n) (T2 - sum_c T1c^2 / n));          largest
  *                            1 everywhere if the template has one color, else 0 where the window has one color
  *
- * Values and meanings are those of cv::matchTemplate. With a mask of bytes all sums, and n, run over the template's pixels whose mask
- * byte is not 0. With weights W, a mask of floats or one for each channel, I and T are replaced by W I and W T (SQDIFF, CCORR, and their
- * normed methods).
+ * With a mask of bytes, sums and n only count pixels whose mask byte is not 0. With weights W, a mask of floats or one with
+ * the template's channels, I and T are replaced by W I and W T (SQDIFF, CCORR, and their normed methods).
  *
- * The best match is the brute-force answer, not the extremum of rounded numbers: correlation by FFT has a proven error
- * bound, and every position that may be the best within that bound is recomputed directly. 8-bit images are recomputed in
- * integers: a score is the exact number rounded once to double, so that a copy scores exactly 1 in CCORR_NORMED and CCOEFF_NORMED, and
- * the best match is the first in row-major order of those with the best such score, the same on both backends.
- * 32F images and templates may have any units and any finite values, subnormal and up to the largest: powers of two, which are exact,
- * keep transforms and sums from underflow and overflow. Scores are recomputed in double precision about a mean of the window's pixels,
- * within 1e-9 (normed methods; others: of the norms of window and template), in one order of operations: the same bits on both
- * backends. Scores that differ by less than 2^-34 (normed methods), 2^-36 of the template's sum of squares (SQDIFF) or of themselves
- * (others) are ties, unless they are integers below 2^53. The first of them in row-major order is the best. Where more than 256
- * positions may be the best, transforms in double choose among them, and a score within their rounding (about 1e-13) of the edge of a
- * tie may go either way. A window whose sum of squares is below 2^-48 (rows + cols) of the frame's may count as empty.
- * Score maps are float (infinite where float ends), with a mask or without, within this bound of the true score:
+ * Matches are exact, as by brute force (docs/match.md has the theory):
+ *   8-bit  A score is the exact number rounded once to double, so a copy scores 1 in CCORR_NORMED and CCOEFF_NORMED. Of
+ *          equal scores, the first position in row-major order is the best.
+ *   32F    (and 8-bit with weights) Images and templates may have any units and any finite values. Scores are within 1e-9
+ *          (normed methods; others: of the norms of window and template). Scores tie if they round to the same multiple of
+ *          2^-34 (normed methods), of 2^-36 of the template's sum of squares (SQDIFF), or to the same 36 bits (others);
+ *          integers below 2^53 are not rounded. Of ties, the first position in row-major order is the best. If more than
+ *          256 positions may be the best, a score within about 1e-13 of a rounding edge may go either way. A window whose
+ *          sum of squares is below 2^-48 (rows + cols) of the frame's may count as empty.
+ * Both backends give the same bits. Score maps are float, infinite where float ends, within this bound of the true score:
  *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - p| |T - m|
- * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and of the template (inside the mask),
- * and m the templates' mean, of bytes rounded, of floats 0 where one of several templates is larger about the mean of all. p is m, but
- * of 32F images, except for squared differences, the mean of 1024 of their pixels. Normed scores have the bound divided by the norm
- * that they are divided by, at most 2. Measured errors are about a hundred times smaller.
- *
- * Method: correlation theorem at image size (circular wrap-around reaches invalid positions only); window sums from prefix sums
- * (Lewis, "Fast normalized cross-correlation", 1995); error of the FFT after Higham, "Accuracy and stability of numerical
- * algorithms", chapter 24, with complex products accurate to sqrt(5) units (Brent, Percival, Zimmermann 2007). The exact
- * refinement, all of it on the device without a round trip to the host, is this library's.
+ * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and of the template (inside
+ * the mask), and m the templates' mean: rounded for bytes; 0 for floats if one of several templates would be larger about
+ * the mean of all. p is m, except for 32F images without squared differences, where it is the mean of 1024 of their pixels.
+ * Normed scores have the bound divided by their norm, at most 2.
  */
 #ifndef CUSIGHT_MATCH_H
 #define CUSIGHT_MATCH_H
@@ -52,7 +44,7 @@ extern "C" {
 
 /* ---- Matcher --------------------------------------------------------------------------------------------------------- */
 
-/* The scores of the table above: OpenCV's numbers. */
+/* The scores of the table above, with OpenCV's numbers. */
 typedef enum cusMatchMethod {
     CUS_MATCH_SQDIFF = 0,
     CUS_MATCH_SQDIFF_NORMED = 1,
@@ -62,9 +54,10 @@ typedef enum cusMatchMethod {
     CUS_MATCH_CCOEFF_NORMED = 5
 } cusMatchMethod;
 
-/* How the correlation is computed. Results do not depend on it. Floats and weights always take the FFT; on the CPU, masks and templates of 2^17
- * bytes or more do so, too, and on the device everything if it has no tensor cores for integers. Bytes with a mask that is too large for
- * the device's transforms in double (see cusMatcherRun) are matched directly. cusMatcherAlgorithm tells. */
+/* How the correlation is computed; results do not depend on it. Floats and weights always take the FFT. So do masks and
+ * templates of 2^17 bytes or more on the CPU, and everything on a device without tensor cores for integers. Bytes with a
+ * mask that is too large for the device's transforms in double (see cusMatcherRun) are matched directly.
+ * cusMatcherAlgorithm tells which algorithm is used. */
 typedef enum cusMatchAlgorithm {
     CUS_MATCH_AUTO = 0,   /* the faster one, by the measured crossover */
     CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications of bytes, on the device by tensor cores */
@@ -75,9 +68,10 @@ typedef enum cusMatchAlgorithm {
 typedef struct cusMatcherOptions {
     cusMatchMethod method; /* default CCOEFF_NORMED, which ignores brightness and contrast; for weights choose another */
     cusMatchAlgorithm algorithm; /* default AUTO */
-    const cusMat *mask;   /* default NULL. Of the template's size and space, not all zero. 8UC1: where it is not 0, pixels
-                                    count. SQDIFF, CCORR and their normed methods also take weights: 32F with one channel or the
-                                    template's, finite, or 8U with the template's channels */
+    const cusMat *mask;   /* default NULL. Of the template's size and space, not all zero. 8UC1: pixels count where it is
+                                    not 0. SQDIFF, CCORR and their normed methods also take weights: 32F with one channel or
+                                    the template's, finite; or 8U with the template's channels, of which all but 0
+                                    count as 1 */
     int max_matches;      /* 1..1024, default 1: matches to find per template, best first */
     int min_distance;     /* at least 1, default 1: any two matches differ by at least this in x or in y
                                     (non-maximum suppression) */
@@ -106,16 +100,17 @@ typedef struct cusMatch {
 /* Prepared templates, and the matches of the last frame. */
 typedef struct cusMatcher cusMatcher;
 
-/* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1..C4, 32FC1..C4) and space;
- * the frames have the same type and space. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
- * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
- * Limits: frames have at most 2^30 rows and columns; templates fit into them; a row of an 8-bit template has at most 65536 bytes; 32F templates
- * are finite (VALUE); with a mask, transforms in double must hold frame and template (SIZE; on the device see cusMatcherRun).
+/* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1..C4, 32FC1..C4) and
+ * space; the frames have the same type and space. Everything is allocated and prepared here. If templates are on the
+ * device, the call waits for `stream`, in which they were written. The templates are not needed afterwards.
+ * Limits: frames have at most 2^30 rows and columns; templates fit into them; a row of an 8-bit template has at most 65536
+ * bytes; 32F templates are finite (VALUE); with a mask, transforms in double must hold frame and template (SIZE; on the
+ * device see cusMatcherRun).
  * One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
- * Device memory, FFT, 8-bit images: about 16 * channels + 30 bytes per pixel, for other methods than SQDIFF 14 * channels more, with a
- * mask 20 * (channels + 1) more, and 12 bytes for each position and further template. DIRECT: 8 bytes for each position and template if
- * more than one match or `subpixel` is wanted, and 8 to 48 bytes for each position if the template is cut into pieces (above 66,050
- * bytes at the latest) or has a mask.
+ * Device memory for 8-bit images, FFT: about 16 * channels + 30 bytes per pixel, 14 * channels more for other methods than
+ * SQDIFF, 20 * (channels + 1) more with a mask, and 12 bytes for each position and further template. DIRECT: 8 bytes for
+ * each position and template if more than one match or `subpixel` is wanted, and 8 to 48 bytes for each position if the
+ * template has a mask or is cut into sections (above 66,050 bytes at the latest).
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
                                    const cusMatcherOptions *options, cusStream stream);
@@ -123,41 +118,42 @@ CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates
 CUS_API void cusMatcherDestroy(cusMatcher *matcher);
 
 /* Matches one frame, or each of an array of `batch` frames. The matches stay in the matcher until its next run.
- * scores: NULL (as it must be in a stream that is captured), or an array with one matrix for each template, of a batch for each frame,
- * which become the score maps: 32FC1, created as needed, not overlapping the frames.
+ * scores: NULL (as it must be in a stream that is captured), or an array of matrices, one for each template or each frame
+ * of a batch, which become the score maps: 32FC1, created as needed, not overlapping the frames.
  * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over
  * the map, and the windows of the few positions that may be the best; device: two launches for each further match. If very
- * many may be the best (flat and periodic images), a second transform, in double, computes them all: three to four times
- * the time. In frames of more than 3840 rows or columns with more than 2^24 positions or a template of more than 1920 rows
- * or columns (one channel, compute capability 9.0; half of that or less where blocks have less shared memory) the device
- * computes such windows one by one, exact but slow, with up to rows * cols * n multiplications for each match. Cost, DIRECT:
- * rows * cols * n multiplications, whatever the pictures show; device: one launch for all further matches.
+ * many may be the best (flat and periodic images), a second transform, in double, computes them all, which takes three to
+ * four times as long. In frames of more than 3840 rows or columns with more than 2^24 positions or a template of more than
+ * 1920 rows or columns (one channel, compute capability 9.0; half of that or less if blocks have less shared memory) the
+ * device computes such windows one by one, exact but slow, with up to rows * cols * n multiplications for each match.
+ * Cost, DIRECT: rows * cols * n multiplications, whatever the pictures show; device: one launch for all further matches.
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 
-/* Copies the matches of the last run (and inspection) of template `index`, of a batch of frame `index`, best first, to `matches`, which has room for
- * `capacity`; *found becomes their number, at most max_matches. Waits for `stream`, which must be that of the run. CAPACITY if they do
- * not all fit; then none is copied. Errors: NULL, VALUE, CAPACITY, CUDA. */
+/* Copies the matches of the last run (and inspection) of template `index`, or of frame `index` of a batch, best first, to
+ * `matches`, which has room for `capacity`; *found becomes their number, at most max_matches. Waits for `stream`, which
+ * must be that of the run. CAPACITY if they do not all fit; then none is copied. Errors: NULL, VALUE, CAPACITY, CUDA. */
 CUS_API cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found,
                                 cusStream stream);
 
-/* A view of the results in place, for work that continues on the device: 8UC1, one row for each template, of a batch for each frame,
- * max_matches * sizeof(cusMatch) bytes. Valid while the matcher exists; its contents change in stream order with each run. Errors: NULL. */
+/* Makes a view of the results in place, for work that continues on the device: 8UC1, one row of max_matches *
+ * sizeof(cusMatch) bytes for each template, or for each frame of a batch. It is valid while the matcher exists; its
+ * contents change in stream order with each run. Errors: NULL. */
 CUS_API cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view);
 
-/* The algorithm the matcher uses: CUS_MATCH_DIRECT or CUS_MATCH_FFT; CUS_MATCH_AUTO for NULL. */
+/* The algorithm that the matcher uses: CUS_MATCH_DIRECT or CUS_MATCH_FFT; CUS_MATCH_AUTO for NULL. */
 CUS_API cusMatchAlgorithm cusMatcherAlgorithm(const cusMatcher *matcher);
 
-/* The vectors that the host's FFT uses on this processor: "AVX-512", "AVX2" or "16-byte vectors" (SSE2, NEON). Results do not
- * depend on them. */
+/* The vectors that the host's FFT uses on this processor: "AVX-512", "AVX2" or "16-byte vectors" (SSE2, NEON). Results do
+ * not depend on them. */
 CUS_API const char *cusMatcherHostFft(void);
 
 /* ---- Inspection ------------------------------------------------------------------------------------------------------ */
 
-/* After cusMatcherRun, in the same stream: counts the pixels in `range` (hsv.h) inside the window of each match and sets the
- * match's `pixels` and `filled` (pixels >= min_fill * w * h). Nothing returns to the host until cusMatcherGet.
- * frame: the color image, 8UC3, of the size and space of the matcher's frames: the matched frame itself, or the color version of
- * a gray one; of a batch an array. min_fill: 0..1. Errors: NULL, VALUE, TYPE, SIZE, SPACE, CUDA. */
+/* Counts the pixels in `range` (hsv.h) inside the window of each match and sets the match's `pixels` and `filled`
+ * (pixels >= min_fill * w * h). Follows cusMatcherRun in the same stream. Nothing returns to the host until cusMatcherGet.
+ * frame: the color image, 8UC3, of the size and space of the matcher's frames: the matched frame itself, or the color
+ * version of a gray one; an array for a batch. min_fill: 0..1. Errors: NULL, VALUE, TYPE, SIZE, SPACE, CUDA. */
 CUS_API cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                                     cusStream stream);
 

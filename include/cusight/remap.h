@@ -18,14 +18,14 @@ extern "C" {
 
 enum { CUS_REMAP_MAX_SIDE = 1 << 20 }; /* rows and columns of src */
 
-/* dst(x, y) = src(map(x, y)), bilinear; pixels outside src are 0.
+/* Sets dst(x, y) = src(map(x, y)), bilinear; pixels outside src are 0.
  * X and Y are the coordinates of the place in 1/256 pixel, rounded to the nearest integer, ties to even, and clamped to
  * -2^29..2^29; NaN gives -2^29, so pixel 0. With a = X mod 256, b = Y mod 256, and p00, p10, p01, p11 the pixel at
  * (floor(X / 256), floor(Y / 256)) and its right, lower, and lower right neighbor:
  *   8U:  ((256 - a) (256 - b) p00 + a (256 - b) p10 + (256 - a) b p01 + a b p11 + 2^15) >> 16, in integers.
  *   32F: the four products of pixel and weight / 2^16, the weights as above, summed as (p00 + p10) + (p01 + p11), each
  *        operation in float32. A NaN may have any sign and payload.
- * src: 1x1 or larger, at most 2^20 rows and columns, any row step; a region of a larger image is fine.
+ * src: 1x1 or larger, at most 2^20 rows and columns, any row step; may be a region of a larger image.
  * map: 1x1 or larger, at most 2^30 rows and columns, any row step.
  * dst: as in the table above, created as needed; must not overlap src or map.
  * Ready: host at return; device in stream order.

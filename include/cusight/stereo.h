@@ -7,14 +7,14 @@
  *
  * Images: left and right of a rectified pair, 8UC1, or 32FC1 with brightness 0..1, of the same size and type, at least
  * 1 x 1, at most 2^30 rows and columns, any row step. A shift is a disparity in pixels. Elevations: 16UC1, 1 + the best
- * shift, in 1 / 2^subpixel_bits pixel, 0 for a hole; 32FC1 in the same unit after CUS_FILL_RELAX. No stage but the first
- * knows the unit, but for the speckle filter. Stages: edges or census of each image -> elevation -> speckle filter -> fill ->
- * median -> contours. Each is a function, and a cusContourMapper runs them all.
+ * shift, in 1 / 2^subpixel_bits pixel, 0 for a hole; 32FC1 in the same unit after CUS_FILL_RELAX. Stages: edges or census
+ * of each image -> elevation -> speckle filter -> fill -> median -> contours. Each is a function, and a cusContourMapper
+ * runs them all.
  *
  * All functions: `options` NULL means cusStereoDefaults(). Inputs and outputs are in the same space; outputs are created as
- * needed and must not overlap inputs. Ready: host at return; device in stream order. "Scratch" comes
- * from the device's memory pool in stream order (cudaMallocAsync); a mapper allocates only when it is created. Errors of
- * all functions: NULL, TYPE, SIZE, SPACE, ALIAS, VALUE (an option out of range), NO_MEMORY, NO_CUDA, CUDA.
+ * needed and must not overlap inputs. Ready: host at return; device in stream order. "Scratch" comes from the device's
+ * memory pool in stream order (cudaMallocAsync); a mapper allocates only when it is created. Errors of all functions: NULL,
+ * TYPE, SIZE, SPACE, ALIAS, VALUE (an option out of range), NO_MEMORY, NO_CUDA, CUDA.
  */
 #ifndef CUSIGHT_STEREO_H
 #define CUSIGHT_STEREO_H
@@ -61,13 +61,13 @@ typedef struct cusStereoOptions {
                                      larger one makes a hole [-1, 1] */
     cusStereoFillRule fill; /* [ONCE, LOWER] */
     int iterations;         /* 0..1000000, for ONCE and RELAX [50, 512] */
-    float tolerance;        /* RELAX: at least 0; stops early once changes are this small [0, 0.001] */
+    float tolerance;        /* at least 0; RELAX stops early once changes are this small [0, 0.001] */
     int median;             /* 0: off; 3 or 5: side of the median filter [0, 5] */
     cusStereoLines lines;   /* [MODULO, CROSSING] */
     int levels;             /* 1..65535 [10, 10] */
     int subpixel_bits;      /* 0, or 2..8: fraction bits of elevations; shifts * 2^subpixel_bits is at most 65535 [0, 0] */
     int min_confidence;     /* 0..255: pixels of less confidence become holes [0, 0] */
-    int speckle_size;       /* at least 0: regions of at most so many pixels become holes [0, 0] */
+    int speckle_size;       /* at least 0: regions of at most this many pixels become holes [0, 0] */
     uint64_t reserved[8];   /* 0: for later options */
 } cusStereoOptions;
 
@@ -111,27 +111,27 @@ CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cus
 CUS_API cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation,
                                      const cusStereoOptions *options, cusStream stream);
 
-/* The same, with a confidence. confidence: 8UC1, or NULL; floor(255 (c - d) / c), where d is the largest score of all
- * shifts but the best one and its two neighbors; 0 at holes. 255: nothing else agrees. Where several places match alike,
- * such as a repeated pattern, it is near 0. */
+/* cusStereoElevation with a confidence. confidence: 8UC1, or NULL; floor(255 (c - d) / c), where d is the largest score of
+ * all shifts but the best one and its two neighbors; 0 at holes. It is 255 if nothing else agrees, and near 0 if several
+ * places match alike, as in a repeated pattern. */
 CUS_API cusStatus cusStereoElevationConfidence(const cusMat *left, const cusMat *right, cusMat *elevation,
                                                cusMat *confidence, const cusStereoOptions *options, cusStream stream);
 
 /* How many shifts a pair needs, from its edges or census codes. Up to eight slices of 16 rows, at equal distances, are
  * matched with min(1024, columns) shifts, or fewer if subpixel_bits allows no more, a window of 15 or more, a left-right
  * check of 1 or more and a min_confidence of 16 or more. A pixel counts where the elevations of its left and its upper
- * neighbor differ from its own by at most 1. `shifts` is the smallest number that covers 99.5 % of these, and a margin of an
- * eighth and 8; at least 16, at most as many as were tried, and a multiple of 8 below that. If under 5 % of the pixels
+ * neighbor differ from its own by at most 1. `shifts` is the smallest number that covers 99.5 % of these, and a margin of
+ * an eighth and 8; at least 16, at most as many as were tried, and a multiple of 8 below that. If under 5 % of the pixels
  * count, it is the number in `options`, or the default. options: as for cusStereoElevation; its shifts are ignored
  * otherwise. The call waits for the device. Errors: UNSUPPORTED in a captured stream. */
 CUS_API cusStatus cusStereoFindShifts(const cusMat *left, const cusMat *right, int *shifts, const cusStereoOptions *options,
                                       cusStream stream);
 
-/* Makes holes of speckles: small regions whose elevations differ from those around them. Two pixels that share a side belong
- * to one region if neither is a hole and their elevations differ by at most one pixel, 2^subpixel_bits. 16UC1. Uses
- * speckle_size (0: a copy), subpixel_bits. SIZE: more than 2^32 - 1 pixels. Method on a device: union-find with atomic minima
- * (Playne and Hawick, 2018). Cost: two reads, one write, and about 24 bytes of scratch read or written a pixel. Scratch: 8 bytes a
- * pixel. */
+/* Makes holes of speckles: small regions whose elevations differ from those around them. Two pixels that share a side
+ * belong to one region if neither is a hole and their elevations differ by at most one pixel, 2^subpixel_bits. 16UC1. Uses
+ * speckle_size (0: a copy), subpixel_bits. SIZE: more than 2^32 - 1 pixels. Method on a device: union-find with atomic
+ * minima (Playne and Hawick, 2018). Cost: two reads, one write, and about 24 bytes of scratch read or written a pixel.
+ * Scratch: 8 bytes a pixel. */
 CUS_API cusStatus cusStereoFilterSpeckles(const cusMat *elevation, cusMat *filtered, const cusStereoOptions *options,
                                           cusStream stream);
 
@@ -184,8 +184,9 @@ CUS_API void cusContourMapperDestroy(cusContourMapper *mapper);
 CUS_API cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
                                 cusMat *contours, cusStream stream);
 
-/* The same, with the confidence of each elevation before fill and median, as from cusStereoElevationConfidence, or NULL.
- * Errors: VALUE too for a mapper whose subpixel_bits and min_confidence are both 0, which has no memory for it. */
+/* cusContourMap with the confidence of each elevation before fill and median, as from cusStereoElevationConfidence, or
+ * NULL.
+ * Errors: also VALUE for a mapper whose subpixel_bits and min_confidence are both 0, which has no memory for it. */
 CUS_API cusStatus cusContourMapConfidence(cusContourMapper *mapper, const cusMat *left, const cusMat *right,
                                           cusMat *elevation, cusMat *contours, cusMat *confidence, cusStream stream);
 

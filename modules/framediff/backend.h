@@ -1,4 +1,4 @@
-/* What the entry points and the two backends of framediff share. */
+/* Declarations that the entry points and the backends of framediff share. */
 #ifndef CUSI_FRAMEDIFF_BACKEND_H
 #define CUSI_FRAMEDIFF_BACKEND_H
 
@@ -25,12 +25,12 @@ typedef struct FramediffColorMap {
 
 struct cusDiffEncoder {
     cusDiffOptions options;
-    cusMat ref;           /* of the frames' shape; without padding on the host; on the device rows start 16-byte aligned */
+    cusMat ref;           /* has the frames' shape; host: no padding; device: rows start at multiples of 16 bytes */
     cusMat scratch;       /* CUDA: state of the look-back. Host: a row a thread, for entries of a chunk */
     cusMat changed;       /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
-    int vbmi2;            /* host: the processor has AVX-512 VBMI2 */
+    int vbmi2;            /* host: whether the processor has AVX-512 VBMI2 */
     int block_threads;    /* CUDA: threads in a block of the encoder kernels */
-    uint32_t *dense_hint; /* CUDA, page-locked, written by the device: 1: much of the last known frame changed */
+    uint32_t *dense_hint; /* CUDA: page-locked; the device writes 1 if much of the last known frame changed */
     CusiGuard guard;
 };
 
@@ -39,7 +39,7 @@ struct cusDiffDecoder {
     CusiGuard guard;
 };
 
-/* All arguments have been checked. Host functions are done at return, CUDA functions have queued their work. */
+/* The callers have checked all arguments. Host functions finish before they return; CUDA functions queue their work. */
 cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint);
 cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint,
                                   cusStream stream);
@@ -54,7 +54,7 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
 cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff);
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream);
 
-/* state[position] += sign * value for `count` entries. */
+/* Adds sign * value to state[position] for `count` entries. */
 void framediff_addEntries(uint8_t *state, const uint32_t *positions, const uint8_t *values, size_t count, int sign);
 
 #ifdef __cplusplus

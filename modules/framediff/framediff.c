@@ -1,4 +1,4 @@
-/* Entry points of framediff: heatmap, noise view, encoder and decoder, for both backends. */
+/* Entry points of framediff for both backends: heatmap, noise view, encoder and decoder. */
 #include "check.h"
 #include "device.h"
 #include "framediff/backend.h"
@@ -99,8 +99,8 @@ static cusStatus checkFrameShape(const char *function, int rows, int cols, int t
     return CUS_OK;
 }
 
-/* Makes a matrix of the frame's shape, all zero. Waits, which creation may, so that every stream that uses the object
- * later sees the zeros. On the host, rows are contiguous; on the device they start 16-byte aligned and are padded with
+/* Makes a matrix of the frame's shape, all zero. Waits, which creation may, so that every stream that uses the object later
+ * sees the zeros. On the host, rows are contiguous; on the device they start at multiples of 16 bytes and are padded with
  * zeros to whole vectors. */
 static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace space) {
     if (space == CUS_HOST) {
@@ -123,7 +123,7 @@ static cusStatus checkFrame(const char *function, const cusMat *frame, const cha
     return cusi_checkSameSize(function, "frame", frame, owner, state);
 }
 
-/* One bit for each byte of a row. */
+/* The mask has one bit for each byte of a row. */
 static int maskCols(int cols, int type) {
     return (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8);
 }
@@ -158,7 +158,7 @@ static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, cons
     return CUS_OK;
 }
 
-/* mask_cols: 0 for none. Waits for the device, so that every stream that uses the list later sees the count of zero. */
+/* Waits for the device, so that every stream that uses the list later sees a count of zero. mask_cols: 0 without a mask. */
 static cusStatus allocateDiff(cusSparseDiff *diff, int rows, int mask_cols, cusSpace space) {
     CUS_TRY(cusMatCreate(&diff->positions, 1, (int)diff->capacity, CUS_32SC1, space));
     CUS_TRY(cusMatCreate(&diff->values, 1, (int)diff->capacity, CUS_8UC1, space));

@@ -1,4 +1,4 @@
-/* What the entry points and the backends of integral share. */
+/* Declarations that the entry points and the backends of integral share. */
 #ifndef CUSI_INTEGRAL_BACKEND_H
 #define CUSI_INTEGRAL_BACKEND_H
 
@@ -19,22 +19,23 @@ typedef enum IntegralHostPath {
     INTEGRAL_AVX512   /* writes past the caches */
 } IntegralHostPath;
 
-/* The arguments of one call. Everything has been checked, the outputs exist; sum or sqsum may be NULL. */
+/* The arguments of one call, checked and with outputs created; sum or sqsum may be NULL. */
 typedef struct IntegralArgs {
     const cusMat *src;   /* 8UC1 to 8UC4 or 32FC1 to 32FC4 */
     cusMat *sum, *sqsum; /* 32S (8U source only) or 64F; 64F; with the source's channels */
     void *workspace;
     size_t workspace_bytes;
-    bool workspace_is_ready; /* it was all zero before its first use: CUDA keeps state there */
+    bool workspace_is_ready; /* whether it was all zero before its first use: CUDA keeps state there */
     IntegralHostPath path;
-    bool reproducible; /* a 32F source, whose sums are integers */
-    float range;       /* then the largest magnitude, or 0: it is looked for */
+    bool reproducible; /* whether a 32F source is summed in integers */
+    float range;       /* for reproducible sums the largest magnitude, or 0 if it must be found */
 } IntegralArgs;
 
 /* ---- The grid of reproducible sums ------------------------------------------------------------------------------- */
 
-/* Values become multiples of 2^(e - k), squares of 2^(2 e - k), where 2^e is the smallest power of two that is no less than any
- * magnitude. INTEGRAL_MAGIC plus such a multiple, divided by its unit, has that integer in its lower bits: the addition rounds. */
+/* Values become multiples of 2^(e - k), squares multiples of 2^(2 e - k), where 2^e is the smallest power of two that is no
+ * less than any magnitude. A value divided by its unit and added to INTEGRAL_MAGIC leaves the rounded integer in the lower
+ * bits. */
 #define INTEGRAL_MAGIC 0x1.8p52
 
 #ifdef __CUDACC__

@@ -1,4 +1,4 @@
-/* Entry points of integral, for both backends. */
+/* Entry points of integral for both backends. */
 #include "check.h"
 #include "device.h"
 #include "guard.h"
@@ -68,7 +68,7 @@ static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, c
     return CUS_OK;
 }
 
-/* workspace: an object's, or NULL. */
+/* workspace: that of an object, or NULL. */
 static IntegralArgs argsFor(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options,
                             void *workspace, size_t bytes) {
     const bool reproducible = options->reproducible && CUS_DEPTH(src->type) == CUS_32F;

@@ -1,4 +1,4 @@
-/* Entry points of match: creation (checks, moments of the templates) and use, for both backends. */
+/* Entry points of match for both backends: creation, with checks and moments of the templates, and use. */
 #include "check.h"
 #include "hsv.h"
 #include "host.h"
@@ -22,11 +22,11 @@ cusMatcherOptions cusMatcherDefaults(void) {
 }
 
 #ifdef CUSI_WITH_CUDA
-/* cuda/cufft/open.c: why this thread's last call could not reach cuFFT, or NULL. */
+/* cuda/cufft/open.c: says why this thread's last call could not reach cuFFT, or NULL. */
 const char *match_cufftProblem(void);
 #endif
 
-/* ---- Creation ------------------------------------------------------------------------------------------------------------ */
+/* ---- Creation -------------------------------------------------------------------------------------------------------- */
 
 static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const cusMat *templ, int count) {
     CUS_TRY(cusi_checkReserved(f, "options->", o->reserved));
@@ -57,7 +57,7 @@ static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const c
     return cusi_checkSameSize(f, "mask", o->mask, "templates[0]", templ);
 }
 
-/* A tight host copy of a matrix in either space. */
+/* Copies a matrix in either space to host memory without row padding. */
 static cusStatus fetch(const cusMat *mat, void *tight, cusStream stream) {
     cusMat host = CUS_MAT_INIT;
     CUS_TRY(cusMatWrap(&host, mat->rows, mat->cols, mat->type, CUS_HOST, tight, 0));
@@ -67,7 +67,7 @@ static cusStatus fetch(const cusMat *mat, void *tight, cusStream stream) {
     return cusStreamSynchronize(stream);
 }
 
-/* The shift of `count` templates: the mean of each channel inside the mask, an integer if all pixels are. */
+/* Chooses the shift of `count` templates: the mean of each channel inside the mask, rounded if all pixels are integers. */
 static void chooseShift(const MatchModel *m, const void *data, MatchMask mask, size_t elements, int count, double *shift) {
     double sum[MATCH_MAX_CHANNELS] = {0};
     int integers = 1;
@@ -82,7 +82,8 @@ static void chooseShift(const MatchModel *m, const void *data, MatchMask mask, s
         shift[c] = match_shiftOf(sum[c] / (m->n * count), integers);
 }
 
-/* Of floats without a shift of their own frames and all templates have one. It must not make any template larger. */
+/* Chooses one shift for all templates, and for frames without a shift of their own. It must not make any template of floats
+ * larger. */
 static void chooseCommonShift(MatchModel *m, const void *data, MatchMask mask, size_t elements) {
     chooseShift(m, data, mask, elements, m->templates, m->shift);
     for (size_t k = 0; k < (size_t)m->templates && !m->integer; ++k) {
@@ -104,7 +105,7 @@ static void sumTemplate(const MatchModel *m, const void *data, MatchMask mask, s
     if (match_hasOwnShift(m))
         chooseShift(m, data, mask, elements, 1, t->shift);
     double first[MATCH_MAX_CHANNELS] = {0}, plane2[MATCH_MAX_CHANNELS] = {0}, all2 = 0;
-    int one_color = 1, known = 0; /* known: channels with a value in `first`, a bit each */
+    int one_color = 1, known = 0; /* known: a bit for each channel with a value in `first` */
     for (size_t i = 0; i < elements; ++i) {
         const size_t c = i % (size_t)m->channels;
         const double weight = match_weight(mask, i);
@@ -142,7 +143,7 @@ void match_chooseSamples(const MatchModel *m, MatchMask mask, uint32_t *samples)
     }
 }
 
-/* Prepares everything from a tight host copy of the templates. */
+/* Prepares a matcher from a host copy of the templates without row padding. */
 static cusStatus prepare(const char *f, cusMatcher *made, const void *data, MatchMask mask, cusStream stream) {
     assert(data);
     MatchModel *m = &made->model;
@@ -179,7 +180,7 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, Matc
     return status;
 }
 
-/* Copies a matrix of 8-bit or float pixels to tight floats in host memory; bytes: room for one of 8-bit pixels. */
+/* Copies a matrix of bytes or floats to floats in host memory without row padding. bytes: room for a matrix of bytes. */
 static cusStatus fetchFloats(const cusMat *mat, float *tight, uint8_t *bytes, cusStream stream) {
     if (CUS_DEPTH(mat->type) == CUS_32F || !bytes)
         return fetch(mat, tight, stream);
@@ -190,7 +191,7 @@ static cusStatus fetchFloats(const cusMat *mat, float *tight, uint8_t *bytes, cu
     return CUS_OK;
 }
 
-/* The mask's values for each element of a template, and what the model keeps of them. one: room for one template. */
+/* Fetches the mask's value for each element of a template, and sets the model's fields. one: room for one template. */
 static cusStatus fetchMask(const char *f, MatchModel *m, const cusMat *mask, uint8_t *inside, float *weights, void *one,
                            cusStream stream) {
     const size_t pixels = (size_t)m->w * (size_t)m->h, channels = (size_t)m->channels;
@@ -204,11 +205,11 @@ static cusStatus fetchMask(const char *f, MatchModel *m, const cusMat *mask, uin
         finite &= isfinite(weights[i]) != 0;
     }
     CUSI_REQUIRE(finite, CUS_ERROR_VALUE, "%s: mask holds NaN or infinity, expected finite weights", f);
-    /* Largest weights of 1 to 2 keep all products of weights, image and template far from the ends of double's range. */
+    /* Scaling the largest weight to 1 .. 2 keeps all products far from the ends of double's range. */
     const int exponent = largest > 0 && CUS_DEPTH(mask->type) == CUS_32F ? ilogbf(largest) : 0;
     m->unit = m->method & 1 ? 1 : ldexp(1.0, 2 * exponent);
     double norm2 = 0;
-    for (size_t i = pixels * channels; i-- > 0;) { /* backwards: values move towards the end */
+    for (size_t i = pixels * channels; i-- > 0;) { /* backwards, since values move towards the end */
         const size_t from = i / channels * given + i % channels % given;
         if (weights) {
             inside[i] = weights[from] != 0 ? 255 : 0;
@@ -372,9 +373,9 @@ void cusMatcherDestroy(cusMatcher *matcher) {
     free(matcher);
 }
 
-/* ---- Use ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Use ------------------------------------------------------------------------------------------------------------- */
 
-/* The frames of a run, in an array. */
+/* Checks the frames of a run, which are in an array. */
 static cusStatus checkFrames(const char *f, const cusMatcher *matcher, const cusMat *frames, int type) {
     const MatchModel *m = &matcher->model;
     CUSI_NOT_NULL(f, frames);
@@ -410,7 +411,7 @@ static cusStatus createMaps(const char *f, const cusMatcher *matcher, const cusM
     return CUS_OK;
 }
 
-/* match_cuda_toFloats() on the host. */
+/* Does on the host what match_cuda_toFloats() does. */
 static cusStatus toFloats(const cusMat *frame, cusMat *floats) {
     const size_t n = (size_t)frame->cols * (size_t)CUS_CHANNELS(frame->type);
     for (size_t y = 0; y < (size_t)frame->rows; ++y) {

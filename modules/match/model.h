@@ -1,4 +1,4 @@
-/* What is looked for, and what the entry points ask of the two backends. */
+/* The model of a matcher, and the functions that the entry points call in the two backends. */
 #ifndef CUSI_MATCH_MODEL_H
 #define CUSI_MATCH_MODEL_H
 
@@ -10,14 +10,15 @@ extern "C" {
 #endif
 
 enum { MATCH_MAX_CHANNELS = 4 };
-enum { MATCH_SAMPLES = 1024 }; /* pixels whose mean a frame of floats is shifted by */
+enum { MATCH_SAMPLES = 1024 }; /* pixels of a frame of floats whose mean it is shifted by */
 
-/* A matcher's constants. Before the FFT, templates are shifted by m_c in each channel, their mean, and so are frames, unless these have
- * a shift of their own (match_hasOwnShift); primes below mean "of the shifted values". With a mask, all sums run over
- * the pixels inside it. With weights, of float pixels, each product is multiplied by the square of its weight, and nothing is shifted. */
+/* A matcher's constants. Before the FFT, each channel of templates and frames is shifted by the templates' mean; frames may
+ * have a shift of their own (match_hasOwnShift). Primes (I', T') mean shifted values. With a mask, all sums run over the
+ * pixels inside it. With weights, each product of float pixels is multiplied by the squared weight, and nothing is
+ * shifted. */
 typedef struct MatchModel {
     cusMatchMethod method;
-    int integer; /* 8-bit images: all sums are exact integers */
+    int integer; /* pixels are bytes, so all sums are exact integers */
     int masked;
     int weighted; /* masked by floats, or each channel by a mask of its own */
     int channels;
@@ -25,33 +26,33 @@ typedef struct MatchModel {
     int cols, rows;         /* frame size */
     int ocols, orows;       /* score map size */
     int count;              /* templates that are matched in a frame */
-    int templates;          /* all; more than `count` if each frame of a batch has its own */
-    int frames;             /* of a batch; 1 without */
+    int templates;          /* all of them: more than `count` if each frame of a batch has its own */
+    int frames;             /* of a batch; 1 without batches */
     int needs_s1, needs_s2; /* window sums that the method needs */
     int max_matches, min_distance, subpixel;
-    int samples; /* pixels of a window whose mean it is centered by; floats of methods that subtract means, otherwise 0 */
-    double n;    /* pixels of the template, with a mask those inside it */
-    double mask_norm;                 /* Euclidean norm of the mask, of ones or of squared weights */
-    double unit;                      /* of scores: the square of the power of two that weights were divided by, or 1 */
+    int samples;      /* pixels of a window whose mean centers it; 0 except for floats with methods that subtract means */
+    double n;         /* pixels of the template inside the mask */
+    double mask_norm; /* Euclidean norm of the mask, of ones or of squared weights */
+    double unit;      /* of scores: the square of the power of two that weights were divided by, or 1 */
     double shift[MATCH_MAX_CHANNELS]; /* of frames, and of templates unless these have their own: integers for bytes */
     double error;        /* bound of a correlation's error, divided by the sum over channels of |frame| |template| */
-    double window_error; /* floats: bound of the error of a window's sum of squares, divided by the frame's */
+    double window_error; /* floats: bound of the error of a window's sum of squares, divided by the frame's sum */
     double limit_cost;   /* maximum cost of a match, times unit; infinity without a limit */
 } MatchModel;
 
-/* Sums of one shifted template; with a mask, of the pixels inside it. */
+/* Sums of the pixels of one shifted template inside the mask. */
 typedef struct MatchTemplate {
     double t1[MATCH_MAX_CHANNELS], t2;
-    double shift[MATCH_MAX_CHANNELS];          /* MatchModel::shift, or where frames have their own the mean */
+    double shift[MATCH_MAX_CHANNELS];          /* MatchModel::shift, or the mean if frames have their own shift */
     double raw_t1[MATCH_MAX_CHANNELS], raw_t2; /* not shifted */
-    double variation;                          /* sum of squares about the channels' means; 0: each channel has one value */
-    double norm[MATCH_MAX_CHANNELS];           /* Euclidean norm of each shifted channel */
-    double step;                               /* SQDIFF of floats: see match_rank() */
-    double unit; /* a power of two; the spectrum in float is of shifted pixels divided by it. 1 for bytes */
+    double variation;                /* sum of squared differences from the channels' means; 0 if all pixels are equal */
+    double norm[MATCH_MAX_CHANNELS]; /* Euclidean norm of each shifted channel */
+    double step;                     /* SQDIFF of floats: see match_rank() */
+    double unit; /* power of two that divides shifted pixels before their transform in float; 1 for bytes */
 } MatchTemplate;
 
-/* Whether frames are shifted by their own mean: floats may have other units than the template. Squared differences compare values of
- * the same units. */
+/* Whether frames are shifted by their own mean. Floats may have other units than the template, except for squared
+ * differences. */
 static inline int match_hasOwnShift(const MatchModel *m) {
     return !m->integer && !m->weighted && m->method != CUS_MATCH_SQDIFF && m->method != CUS_MATCH_SQDIFF_NORMED;
 }
@@ -60,7 +61,7 @@ struct cusMatcher {
     MatchModel model;
     int type;
     cusSpace space;
-    cusMat floats; /* the frame as floats, where bytes have weights */
+    cusMat floats; /* the frame as floats if bytes have weights */
     cusMatchAlgorithm algorithm;
     cusMat results; /* frames * count rows of max_matches cusMatch */
     void *backend;
@@ -69,8 +70,8 @@ struct cusMatcher {
 
 /* A mask in host memory without row padding, one value for each element. */
 typedef struct MatchMask {
-    uint8_t *inside; /* 255 or 0; NULL: no mask */
-    float *weights;  /* NULL: no weights */
+    uint8_t *inside; /* 255 or 0; NULL if there is no mask */
+    float *weights;  /* NULL if there are no weights */
 } MatchMask;
 
 /* Element i of pixel data in host memory, 8-bit or float. */
@@ -78,38 +79,37 @@ static inline double match_element(const void *data, int integer, size_t i) {
     return integer ? ((const uint8_t *)data)[i] : ((const float *)data)[i];
 }
 
-/* What the product of element i is multiplied by. */
+/* The factor of element i's product: the squared weight. */
 static inline double match_weight(MatchMask mask, size_t i) {
     if (mask.weights)
         return (double)mask.weights[i] * mask.weights[i];
     return !mask.inside || mask.inside[i] ? 1 : 0;
 }
 
-/* The samples as indices of the template's pixels, evenly spaced among those inside the mask. */
+/* Chooses samples, as indices of the template's pixels, that are evenly spaced among those inside the mask. */
 void match_chooseSamples(const MatchModel *m, MatchMask mask, uint32_t *samples);
 
-/* ---- Backends --------------------------------------------------------------------------------------------------------- */
+/* ---- Backends -------------------------------------------------------------------------------------------------------- */
 
-/* Arguments have been checked. The host functions finish before they return; the CUDA functions queue their work
- * (match_cuda_prepare() waits for it). */
+/* The callers have checked all arguments. Host functions finish before they return. CUDA functions queue their work; only
+ * match_cuda_prepare() waits for it. */
 
-/* Allocates and prepares the backend from templates (host memory without row padding), mask, the templates' sums, and the model,
- * whose `error` it sets. */
+/* Prepares the backend for the model, whose `error` it sets, and these templates (host memory without row padding). */
 cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, MatchMask mask, const MatchTemplate *sums);
 cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, MatchMask mask, const MatchTemplate *sums,
                              cusStream stream);
 void match_host_release(cusMatcher *matcher);
 void match_cuda_release(cusMatcher *matcher);
 
-/* The algorithm to take if `wanted` is asked for: for CUS_MATCH_AUTO the faster one. */
+/* The algorithm that is used if `wanted` is asked for; for CUS_MATCH_AUTO the faster one. */
 cusMatchAlgorithm match_host_algorithm(const MatchModel *model, cusMatchAlgorithm wanted);
 cusStatus match_cuda_algorithm(const MatchModel *model, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm);
 
-/* Frame `index` of a batch, 0 without one; its results are those from row index * count on. */
+/* Matches frame `index` of a batch (0 without one); its results begin at row index * count. */
 cusStatus match_host_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores);
 cusStatus match_cuda_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores, cusStream stream);
 
-/* An 8-bit frame as floats. */
+/* Converts a frame of bytes to floats. */
 cusStatus match_cuda_toFloats(const cusMat *frame, cusMat *floats, cusStream stream);
 
 cusStatus match_host_inspect(cusMatcher *matcher, int index, const cusMat *frame, const cusHsvRange *range,

@@ -1,4 +1,4 @@
-/* The arithmetic of scores: the same on both backends, bit for bit. */
+/* The arithmetic of scores is the same on both backends, bit for bit. */
 #ifndef CUSI_MATCH_SCORES_H
 #define CUSI_MATCH_SCORES_H
 
@@ -20,12 +20,12 @@ MATCH_FN double match_clamp(double v, double low, double high) {
     return v < low ? low : v > high ? high : v;
 }
 
-/* A number of 106 bits, the sum of two doubles: its value rounded, and the rest. */
+/* A number of 106 bits is the sum of two doubles: its rounded value, and the rest. */
 typedef struct MatchPair {
     double high, low;
 } MatchPair;
 
-/* n a - sum over channels of b c. All are integers: n below 2^32, the others below 2^50. */
+/* Returns n a - sum over channels of b c. All are integers: n below 2^32, the others below 2^50. */
 MATCH_FN MatchPair match_centeredInteger(double n, double a, const double *b, const double *c, int channels) {
     __int128 sum = (__int128)(int64_t)n * (int64_t)a;
     for (int k = 0; k < channels; ++k)
@@ -33,11 +33,11 @@ MATCH_FN MatchPair match_centeredInteger(double n, double a, const double *b, co
     const double upper = (double)(int64_t)(sum >> 32) * 4294967296.0, lower = (double)(uint32_t)sum;
     MatchPair pair;
     pair.high = upper + lower;
-    pair.low = lower - (pair.high - upper); /* exact: upper is 0 or the larger one */
+    pair.low = lower - (pair.high - upper); /* exact, since upper is 0 or the larger one */
     return pair;
 }
 
-/* n times the sum of (a - mean of a) (b - mean of b), in doubles; exactly if the pixels are integers and so is ab. */
+/* n times the sum of (a - mean of a) (b - mean of b), in doubles; exact if the pixels and ab are integers. */
 MATCH_FN double match_centeredRounded(const MatchModel *m, double ab, const double *a, const double *b) {
     double sum = m->n * ab;
     for (int k = 0; k < m->channels; ++k)
@@ -51,8 +51,8 @@ MATCH_FN MatchPair match_centered(const MatchModel *m, double ab, const double *
     return sum;
 }
 
-/* a / sqrt(b c), rounded once: the quotient has an error of 2^-100 of itself before it is rounded, which matters only that close to
- * the middle between two doubles. */
+/* a / sqrt(b c), rounded once. Before it is rounded, the quotient has a relative error of 2^-100, which matters only that
+ * close to the middle between two doubles. */
 MATCH_FN double match_ratio(MatchPair a, MatchPair b, MatchPair c) {
     const double square = b.high * c.high;
     const double rest = fma(b.high, c.low, fma(b.low, c.high, fma(b.high, c.high, -square)));
@@ -61,12 +61,13 @@ MATCH_FN double match_ratio(MatchPair a, MatchPair b, MatchPair c) {
     return quotient + (fma(-quotient, root, a.high) + fma(-quotient, root_rest, a.low)) / root;
 }
 
-/* What values of this mean are shifted by; integers stay integers. */
+/* Values of this mean are shifted by this. Integers stay integers. */
 MATCH_FN double match_shiftOf(double mean, int integers) {
     return (float)(integers ? rint(mean) : mean);
 }
 
-/* The sum of products of unshifted values from that of values shifted by p and by q, and from their sums. */
+/* The sum of products of unshifted values, from the sum `ab` of products of values shifted by p and by q, and from their
+ * sums a and b. */
 MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, const double *b, const double *p,
                               const double *q) {
     double sum = ab;
@@ -75,8 +76,8 @@ MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, c
     return sum;
 }
 
-/* The score from the window's exact sums: c = sum I' T', s1 = sum I' of each channel, s2 = sum I'^2, ssd = sum (I - T)^2; p: the
- * pixels' shift. Sums that the method does not need are ignored. */
+/* The score from the window's exact sums: c = sum I' T', s1 = sum I' of each channel, s2 = sum I'^2, ssd = sum (I - T)^2.
+ * p: the pixels' shift. Sums that the method does not need are ignored. */
 MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const double *p, double c, const double *s1,
                             double s2, double ssd) {
     switch (m->method) {
@@ -90,7 +91,8 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const d
     }
     case CUS_MATCH_CCOEFF_NORMED: {
         const MatchPair flat = match_centered(m, t->t2, t->t1, t->t1), window = match_centered(m, s2, s1, s1);
-        /* Floats of about p: rounding is below 2^-100 p^2 n^2; a pixel that differs from the others does so by 2^-24 of itself. */
+        /* Rounding of floats of about p is below 2^-100 p^2 n^2; a pixel that differs does so by at least 2^-24 of
+         * itself. */
         double least = 0;
         for (int k = 0; k < m->channels && !m->integer; ++k)
             least += 0x1p-60 * p[k] * p[k] * m->n;
@@ -109,21 +111,21 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const d
     }
 }
 
-/* A window's sum of squares, for CCOEFF_NORMED about the mean. */
+/* A window's sum of squares; for CCOEFF_NORMED, of differences from the mean. */
 MATCH_FN double match_windowEnergy(const MatchModel *m, const double *p, const double *s1, double s2) {
     return m->method == CUS_MATCH_CCOEFF_NORMED ? match_centeredRounded(m, s2, s1, s1) / m->n
                                                 : match_unshift(m, s2, s1, s1, p, p);
 }
 
-/* Windows whose energy exceeds its error bound less than this many times have none: their scores may be anything. The bound is of the
- * worst case; rounding is about a thousand times smaller. */
-#define MATCH_LEAST_ENERGY 16
+/* A window whose energy is below this many times its error bound counts as having none: its score may be anything. The
+ * bound is the worst case; rounding is about a thousand times smaller. */
+#define MATCH_MIN_ENERGY 16
 
-/* match_score() for sums of squares with the error bound `uncertain`: with normed methods, a window without energy
- * scores like one of zeros, or of one color. */
+/* match_score() for sums of squares with the error bound `uncertain`. With normed methods, a window without energy scores
+ * like one of zeros, or of one color. */
 MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, const double *p, double c, const double *s1,
                               double s2, double ssd, double uncertain) {
-    if (uncertain > 0 && (m->method & 1) && !(match_windowEnergy(m, p, s1, s2) > MATCH_LEAST_ENERGY * uncertain)) {
+    if (uncertain > 0 && (m->method & 1) && !(match_windowEnergy(m, p, s1, s2) > MATCH_MIN_ENERGY * uncertain)) {
         if (m->method == CUS_MATCH_CCOEFF_NORMED)
             return t->variation > 0 ? 0 : 1;
         return m->method == CUS_MATCH_SQDIFF_NORMED ? 1 : 0;
@@ -131,11 +133,11 @@ MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, const
     return match_score(m, t, p, c, s1, s2, ssd);
 }
 
-/* ---- The sums over a window of floats, in one order ------------------------------------------------------------------- */
+/* ---- The sums over a window of floats, in one order ------------------------------------------------------------------ */
 
-/* A window's rows are cut into slices, equal ones up to the last. Pixel i of a slice, row by row, is added to lane i % MATCH_LANES, its
- * channels one after the other. The sum of the lanes is that of each 32 of them, by halving, and these sums from the first to the last.
- * Slice s is added to lane s % 32 of the window, and these 32 are added by halving. */
+/* A window's rows are cut into slices; all but the last are equally high. Pixel i of a slice, counted row by row, is added
+ * to lane i % MATCH_LANES, channel after channel. Each 32 lanes are added by halving, and these sums from first to last.
+ * The sum of slice s is added to lane s % 32 of the window, and these 32 are added by halving. */
 enum { MATCH_LANES = 384, MATCH_MAX_SLICES = 64 };
 
 MATCH_FN int match_slices(const MatchModel *m) {
@@ -144,17 +146,17 @@ MATCH_FN int match_slices(const MatchModel *m) {
     return busy < 1 ? 1 : busy < most ? (int)busy : most;
 }
 
-/* What a window's pixels are centered by: the mean of a sample of them, from the sum of n; an integer if the pixels seem to be, as the
- * first one is. Samples lie evenly among the pixels, so a mean of the window that is off by d means a variance of at least
- * d^2 n / m->n. */
+/* A window's pixels are centered by the mean of a sample of n of them, made an integer if sum and first pixel are integers.
+ * Samples lie evenly among the pixels, so if the mean is off by d, the window's variance is at least d^2 n / m->n. */
 MATCH_FN double match_center(double sum, double n, double first) {
     const double mean = sum / n;
     return sum == rint(sum) && first == rint(first) ? rint(mean) : mean;
 }
 
-/* What positions are compared by: of bytes the score. Scores of floats that differ by no more than transforms and sums in another order
- * do are ties, of which the first is taken, so that both backends take the same position. Steps are 2^-34 with normed methods, otherwise
- * 2^-36 of the template's sum of squares, or of the score. Integers below 2^53 stay: such sums of integer pixels are exact. */
+/* Positions are compared by rank. Of bytes it is the score. Scores of floats are rounded to steps larger than the
+ * difference that transforms or another order of sums makes: then they tie, and both backends take the first position. A
+ * step is 2^-34 with normed methods, otherwise 2^-36 of the template's sum of squares or of the score. Integers below 2^53,
+ * which are exact sums of integer pixels, are not rounded. */
 MATCH_FN double match_rank(const MatchModel *m, const MatchTemplate *t, double score) {
     if (m->integer || (score == rint(score) && fabs(score) < 0x1p53))
         return score;
@@ -166,19 +168,20 @@ MATCH_FN double match_rank(const MatchModel *m, const MatchTemplate *t, double s
     return scaled - (scaled - score);
 }
 
-/* Bounds of the cost, the score if the smallest is best, otherwise the negated score, times MatchError::range. */
+/* Bounds of the cost times MatchError::range. The cost is the score if the smallest is best, otherwise the negated
+ * score. */
 typedef struct MatchRange {
     float lower, upper;
 } MatchRange;
 
-/* Error bounds in a frame: of a correlation; of what window sums add to a score before it is normed, and of a window's energy (0 for
- * integers). Powers of two keep floats from overflowing and underflowing, whatever the values of frame and template: a correlation by
- * transforms in float is multiplied by `unit`, and costs are by `range` before they become a range. */
+/* Error bounds in a frame: of a correlation, of what window sums add to a score before it is normed, and of a window's
+ * energy (the last two are 0 for integers). Two powers of two keep floats from overflow and underflow, whatever the values
+ * of frame and template: correlations by transforms in float are multiplied by `unit`, and costs by `range`. */
 typedef struct MatchError {
     double correlation, score, energy, unit, range;
 } MatchError;
 
-/* The power of two at or below the root of a sum of squares; 1 of 0. */
+/* The largest power of two that is not above the root of a sum of squares; 1 for the sum 0. */
 MATCH_FN double match_unitOf(double squares) {
     return squares > 0 ? ldexp(1.0, ilogb(sqrt(squares))) : 1;
 }
@@ -197,9 +200,9 @@ MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, con
     if (m->integer)
         return e;
     e.unit = unit * t->unit;
-    /* What underflows: at most 2^-108 in transforms of 2^32 values with a norm of 2^-60 or more, template's of 1 or more. */
+    /* Bounds underflow: at most 2^-108 in transforms of 2^32 values whose norm is at least 2^-60, the template's 1. */
     e.correlation += 0x1p-48 * sqrt(energy) * sqrt(norm2);
-    if (!(m->method & 1)) { /* costs of at most about 1, and their rounding to float */
+    if (!(m->method & 1)) { /* scales costs to about 1 at most, and bounds their rounding to float */
         const double largest =
             m->method == CUS_MATCH_SQDIFF ? energy + t->t2 : (sqrt(energy) + sqrt(m->n) * offset) * sqrt(t->raw_t2);
         e.range = largest > 0 ? ldexp(1.0, -ilogb(largest)) : 1;
@@ -266,7 +269,7 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, con
         /* The norm of float images is uncertain too. If the window's energy is uncertain, any score is possible. */
         if (uncertain.energy > 0) {
             const double energy = match_windowEnergy(m, p, s1, s2), relative = uncertain.energy / energy;
-            error = energy > MATCH_LEAST_ENERGY * uncertain.energy ? (error + relative) * (1 + relative) : 2;
+            error = energy > MATCH_MIN_ENERGY * uncertain.energy ? (error + relative) * (1 + relative) : 2;
         }
         error =
             error < 2 ? error + (m->integer ? 1e-12 : 3e-10) : 2; /* rounding of the arithmetic above, and match_rank() */
@@ -275,22 +278,22 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, con
     }
     *score = (float)(value * m->unit);
     const double cost = match_smallestIsBest(m->method) ? value : -value;
-    const double margin = error + fabs(value) * 0x1p-22; /* and rounding to float */
+    const double margin = error + fabs(value) * 0x1p-22; /* adds rounding to float */
     MatchRange range;
     range.lower = (float)((cost - margin) * uncertain.range);
     range.upper = (float)((cost + margin) * uncertain.range);
     return range;
 }
 
-/* Whether every sum over a window, of squares of sums at most, is an integer that double holds. largest: magnitude of
- * the shifted pixels of frame and templates if these are integers; otherwise infinity. */
+/* Whether doubles hold every sum over a window exactly, as integers. largest: largest magnitude of the shifted pixels of
+ * frame and templates if these are integers, otherwise infinity. */
 MATCH_FN int match_sumsAreIntegers(const MatchModel *m, double largest) {
     return 4 * m->n * m->channels * largest * largest < 0x1p52;
 }
 
-/* ---- Fractions of a pixel ---------------------------------------------------------------------------------------------- */
+/* ---- Fractions of a pixel -------------------------------------------------------------------------------------------- */
 
-/* The positions left of, right of, above and below one in the score map, i = 0..3; UINT64_MAX beyond its border. */
+/* For i = 0..3, the position left of, right of, above or below one in the score map; UINT64_MAX if it is outside. */
 MATCH_FN uint64_t match_neighbor(const MatchModel *m, uint64_t position, int i) {
     const uint64_t cols = (uint64_t)m->ocols, x = position % cols;
     const int is_inside = i == 0   ? x > 0
@@ -301,13 +304,14 @@ MATCH_FN uint64_t match_neighbor(const MatchModel *m, uint64_t position, int i) 
     return !is_inside ? UINT64_MAX : i % 2 ? position + step : position - step;
 }
 
-/* Vertex of the parabola through the costs a, b, c at -1, 0, 1; 0 if it has none within half a pixel. */
+/* The vertex of the parabola through the costs a, b, c at -1, 0, 1; 0 if there is none within half a pixel. */
 MATCH_FN float match_vertex(double a, double b, double c) {
     const double curvature = a - 2 * b + c, at = 0.5 * (a - c) / curvature;
     return at >= -0.5 && at <= 0.5 ? (float)at : 0; /* false for NaN */
 }
 
-/* dx and dy from the exact costs at a match and at its neighbors, in the order of match_neighbor(); NaN where there is none. */
+/* Sets dx and dy from the exact costs of a match and of its neighbors, in the order of match_neighbor(). The cost of a
+ * neighbor that does not exist is NaN. */
 MATCH_FN void match_setFractions(cusMatch *match, double cost, const double *around) {
     match->dx = match_vertex(around[0], cost, around[1]);
     match->dy = match_vertex(around[2], cost, around[3]);

@@ -1,4 +1,4 @@
-/* What the entry point and the two backends of remap share. */
+/* Declarations that the entry point and the backends of remap share. */
 #ifndef CUSI_REMAP_BACKEND_H
 #define CUSI_REMAP_BACKEND_H
 
@@ -14,7 +14,8 @@ enum {
     REMAP_FARTHEST = 1 << 29 /* places are clamped to this; with REMAP_BITS of fraction, it lies outside every image */
 };
 
-/* Arguments are checked, outputs created. The host function completes before it returns; the CUDA function queues its work. */
+/* The caller has checked arguments and created outputs. The host function finishes before it returns; the CUDA function
+ * queues its work. */
 void remap_host_remap(const cusMat *src, const cusMat *map, cusMat *dst);
 cusStatus remap_cuda_remap(const cusMat *src, const cusMat *map, cusMat *dst, cusStream stream);
 

@@ -1,4 +1,4 @@
-/* What the entry points and both backends of stereo share: scratch, the mapper, and the stages. */
+/* Declarations that the entry points and backends of stereo share: scratch, the mapper, and the stages. */
 #ifndef CUSI_STEREO_STAGES_H
 #define CUSI_STEREO_STAGES_H
 
@@ -16,17 +16,15 @@ enum {
     STEREO_COLORS = 256
 };
 
-/* Scratch of one call or of a mapper, one block: the state (STEREO_STATE_BYTES; on the host the buffers of the
+/* The scratch of one call or of a mapper is one block: the state (STEREO_STATE_BYTES; on the host the buffers of the
  * threads), then `words`, then `right_elevation`. */
 typedef struct StereoScratch {
     void *block;
-    void
-        *words; /* keys of the best shift or the second buffer of the fill, 4 bytes a pixel; or labels and sizes of regions,
-                    8; or StereoPeaks; may be NULL */
+    void *words; /* bytes a pixel: 4 for keys or the fill's second buffer, 8 for regions, or StereoPeaks; may be NULL */
     uint16_t *right_elevation; /* 2 bytes a pixel, for the left-right check; may be NULL */
     size_t bytes;
-    int threads;        /* host: threads that it has buffers for */
-    int cleared;        /* device: the state is all zero */
+    int threads;        /* host: threads that have buffers */
+    int cleared;        /* device: whether the state is all zero */
     const void *ranged; /* device: data of the map whose range the state holds, or NULL */
 } StereoScratch;
 
@@ -45,7 +43,7 @@ struct cusContourMapper {
 typedef enum StereoStage { STEREO_ELEVATION = 1, STEREO_FILL = 2, STEREO_RANGE = 4, STEREO_SPECKLES = 8 } StereoStage;
 size_t stereo_host_scratchBytes(int stages, int rows, int threads);
 
-/* Blue over green and yellow to red, as B | G << 8 | R << 16. */
+/* Colors from blue over green and yellow to red, as B | G << 8 | R << 16. */
 static inline
 #ifdef __CUDACC__
     __host__ __device__
@@ -59,12 +57,12 @@ static inline
     return (255 - 3 * (index - 170)) << 8 | 255u << 16;
 }
 
-/* The scores around a pixel's best shift: what a fraction and a confidence need. */
+/* The scores around a pixel's best shift, from which a fraction and a confidence follow. */
 typedef struct StereoPeak {
     uint16_t score, shift;
     uint16_t below, above;  /* the scores of shift - 1 and shift + 1, 0 if these are not tried */
-    uint16_t second;        /* the largest score of the shifts that are no neighbors */
-    uint16_t last, earlier; /* of the shifts seen so far: the score of the last one, and the largest of all others */
+    uint16_t second;        /* the largest score of the shifts that are not neighbors */
+    uint16_t last, earlier; /* the score of the last shift seen so far; the largest score of all before it */
     uint16_t unused;
 } StereoPeak;
 
@@ -82,7 +80,7 @@ static inline
     return k->score ? (uint32_t)(k->score - k->second) * 255 / k->score : 0;
 }
 
-/* The elevation of a peak of positive score among `shifts`, in 1 / 2^bits pixel. */
+/* The elevation of a peak with a positive score among `shifts`, in 1 / 2^bits pixel. */
 static inline
 #ifdef __CUDACC__
     __host__ __device__
@@ -98,7 +96,7 @@ static inline
     return lower < upper ? whole + offset : whole - offset;
 }
 
-/* Whether neighbors belong to one region of the speckle filter: no holes, and at most `unit` apart. */
+/* Whether neighbors belong to one region of the speckle filter: neither is a hole, and they differ by at most `unit`. */
 static inline
 #ifdef __CUDACC__
     __host__ __device__
@@ -108,12 +106,13 @@ static inline
     return a != 0 && b != 0 && (a < b ? b - a : a - b) <= unit;
 }
 
-/* Whether an image contains NaN; 32FC1 on the host. */
+/* Whether a 32FC1 image on the host contains NaN. */
 int stereo_host_hasNan(const cusMat *image);
 
-/* Stages. Everything was checked and every output exists. The host functions complete before they return; the CUDA
- * functions queue their work in `stream`, and messages name the public function `function`. features: edges or census
- * codes of `count` images, 1 or 2. confidence: may be NULL. speckles: `filtered` may be `elevation`. scratch: of the stages that follow, or NULL. */
+/* The stages. The callers have checked all arguments and created all outputs. Host functions finish before they return;
+ * CUDA functions queue their work in `stream`, and messages name the public function `function`. features: edges or census
+ * codes of `count` images, 1 or 2. confidence: may be NULL. speckles: `filtered` may be `elevation`. scratch: that of the
+ * stages that follow, or NULL. */
 cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,

@@ -1,4 +1,4 @@
-/* Entry points of stereo: the stages, and the mapper that runs them all, for both backends. */
+/* Entry points of stereo for both backends: the stages, and the mapper that runs them all. */
 #include "check.h"
 #include "device.h"
 #include "host.h"
@@ -51,13 +51,13 @@ cusStereoOptions cusStereoDefaults(void) {
                               .speckle_size = 0};
 }
 
-/* *chosen becomes the caller's options, or the defaults for NULL. */
+/* Sets *chosen to the caller's options, or to the defaults for NULL. */
 static cusStatus choose(const char *function, const cusStereoOptions *options, cusStereoOptions *chosen) {
     *chosen = options ? *options : cusStereoDefaults();
     return cusi_checkReserved(function, "options->", chosen->reserved);
 }
 
-/* ---- Checks ------------------------------------------------------------------------------------------------------------ */
+/* ---- Checks ---------------------------------------------------------------------------------------------------------- */
 
 #define RANGE(value, low, high)                                                      \
     CUSI_REQUIRE((int)o->value >= (low) && (int)o->value <= (high), CUS_ERROR_VALUE, \
@@ -143,7 +143,7 @@ static cusStatus checkOneToOne(const char *function, const char *in_name, const 
     return cusi_checkNoOverlap(function, out_name, out, in_name, in);
 }
 
-/* ---- Scratch ----------------------------------------------------------------------------------------------------------- */
+/* ---- Scratch --------------------------------------------------------------------------------------------------------- */
 
 static size_t alignUp(size_t bytes) {
     return (bytes + 255) / 256 * 256;
@@ -183,7 +183,7 @@ static cusStatus takeScratch(const char *function, StereoScratch *scratch, int s
     return CUS_OK;
 }
 
-/* Gives back the scratch. Returns `status`, that of the work which used it. */
+/* Gives back the scratch. Returns `status`, the status of the work that used it. */
 static cusStatus giveScratch(StereoScratch *scratch, cusSpace space, cusStream stream, cusStatus status) {
     if (space == CUS_DEVICE)
         (void)cusi_deviceFreeAsync(NULL, scratch->block, stream);
@@ -192,7 +192,7 @@ static cusStatus giveScratch(StereoScratch *scratch, cusSpace space, cusStream s
     return status;
 }
 
-/* ---- Stages ------------------------------------------------------------------------------------------------------------ */
+/* ---- Stages ---------------------------------------------------------------------------------------------------------- */
 
 /* Runs a stage where the data lives. */
 #define STAGE(stage, space, ...) \
@@ -225,7 +225,7 @@ cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOp
 /* Matches two images whose features and outputs exist. */
 static cusStatus match(const char *function, const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
                        const cusStereoOptions *options, cusStream stream) {
-    cusStereoOptions memory = *options; /* what the scratch is for */
+    cusStereoOptions memory = *options; /* options that the scratch must suffice for */
     memory.min_confidence = stereo_isRefined(options, confidence);
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_ELEVATION, left, &memory, stream));
@@ -233,11 +233,11 @@ static cusStatus match(const char *function, const cusMat *left, const cusMat *r
                        STAGE(elevation, left->space, left, right, elevation, confidence, options, &scratch));
 }
 
-/* ---- The range of shifts ----------------------------------------------------------------------------------------------- */
+/* ---- The range of shifts --------------------------------------------------------------------------------------------- */
 
-enum { SLICES = 8, SLICE_ROWS = 16, COARSE_WINDOW = 15, COARSE_CONFIDENCE = 16, LEAST_SHIFTS = 16 };
+enum { SLICES = 8, SLICE_ROWS = 16, COARSE_WINDOW = 15, COARSE_CONFIDENCE = 16, MIN_SHIFTS = 16 };
 
-/* Counts the elevations of a slice that two neighbors share, by shift. Returns how many there are. */
+/* Counts, by shift, the elevations of a slice that two neighbors share. Returns how many there are. */
 static size_t countShared(const uint16_t *elevation, int rows, int cols, uint32_t *histogram) {
     size_t count = 0;
     for (int y = 1; y < rows; ++y)
@@ -283,14 +283,14 @@ static cusStatus matchSlices(const char *function, const cusMat *left, const cus
     return CUS_OK;
 }
 
-/* The smallest range that covers 99.5 % of the histogram, with a margin. */
+/* Returns the smallest range that covers 99.5 % of the histogram, with a margin. */
 static int rangeOf(const uint32_t *histogram, size_t counted, int most) {
     size_t covered = 0;
     int s = 0;
     while (s < most && (covered + histogram[s]) * 200 < counted * 199)
         covered += histogram[s++];
     const int needed = s + 1, wanted = (needed + needed / 8 + 8 + 7) / 8 * 8;
-    const int enough = wanted < LEAST_SHIFTS ? LEAST_SHIFTS : wanted;
+    const int enough = wanted < MIN_SHIFTS ? MIN_SHIFTS : wanted;
     return enough < most ? enough : most;
 }
 
@@ -335,7 +335,7 @@ cusStatus cusStereoFindShifts(const cusMat *left, const cusMat *right, int *shif
     cusStereoOptions o;
     CUS_TRY(choose(function, options, &o));
     CUSI_NOT_NULL(function, shifts);
-    cusStereoOptions any = o; /* its shifts are not tried */
+    cusStereoOptions any = o; /* options without shifts, which are not tried */
     any.shifts = CUS_STEREO_AUTO;
     CUS_TRY(checkFeatures(function, left, right, &any));
     CUS_TRY(cusi_checkStream(function, left->space, stream));
@@ -381,7 +381,7 @@ cusStatus cusStereoElevationConfidence(const cusMat *left, const cusMat *right, 
     return CUSI_LONG(function, elevate(function, left, right, out, confidence, options, stream));
 }
 
-/* ---- Stages that follow ------------------------------------------------------------------------------------------------ */
+/* ---- Stages that follow ---------------------------------------------------------------------------------------------- */
 
 cusStatus cusStereoFilterSpeckles(const cusMat *elevation, cusMat *filtered, const cusStereoOptions *options,
                                   cusStream stream) {
@@ -461,7 +461,7 @@ cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusM
                        STAGE(picture, elevation->space, elevation, contours, picture, &scratch));
 }
 
-/* ---- Mapper ------------------------------------------------------------------------------------------------------------ */
+/* ---- Mapper ---------------------------------------------------------------------------------------------------------- */
 
 static cusStatus prepare(cusContourMapper *m) {
     const cusStereoOptions *o = &m->options;
@@ -474,7 +474,7 @@ static cusStatus prepare(cusContourMapper *m) {
         CUS_TRY(cusMatCreate(&m->unfiltered, rows, cols, o->fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, m->space));
     const int stages = STEREO_ELEVATION | STEREO_SPECKLES | STEREO_FILL | STEREO_RANGE;
     const size_t bytes = layOut(NULL, stages, m->space, rows, cols, o).bytes;
-    /* Rows of 4 KiB: a single row could exceed the limit on columns. */
+    /* There are rows of 4 KiB, since a single row could exceed the limit on columns. */
     CUS_TRY(cusMatCreate(&m->memory, (int)((bytes + 4095) / 4096), 4096, CUS_8UC1, m->space));
     m->scratch = layOut(m->memory.data, stages, m->space, rows, cols, o);
     return cusi_guardCreate("cusContourMapperCreate", &m->guard, m->space);

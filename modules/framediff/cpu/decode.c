@@ -16,7 +16,7 @@ void framediff_addEntries(uint8_t *state, const uint32_t *positions, const uint8
     }
 }
 
-/* Where part `part` of `parts` of a list starts. */
+/* Returns where part `part` of `parts` of a list starts. */
 static size_t partStart(size_t count, int part, int parts) {
     return (size_t)((uint64_t)count * (uint64_t)part / (uint64_t)parts);
 }
@@ -40,7 +40,7 @@ cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *di
         return CUS_OK;
     const int parts = cusi_threadsFor(count, ENTRIES_PER_THREAD);
     int bad = positions[count - 1] >= bytes;
-    /* Check the whole list before applying any of it. */
+    /* The whole list is checked before any of it is applied. */
 #pragma omp parallel for schedule(static, 1) reduction(| : bad) num_threads(parts)
     for (int part = 0; part < parts; ++part) {
         const size_t first = partStart(count, part, parts), overlap = part > 0;

@@ -15,9 +15,9 @@
 
 enum { /* measured: docs/internals/framediff.md */
        BYTES_PER_THREAD = 65536,
-       CHUNK_BYTES = 65536, /* at least, about */
+       CHUNK_BYTES = 65536, /* about the smallest chunk */
        MAX_CHUNK_BYTES = 262144,
-       CHUNK_UNIT = 192, /* whole pixels, bytes of the mask, and blocks of 64 bytes */
+       CHUNK_UNIT = 192, /* chunks are multiples of this: whole pixels, bytes of the mask, and blocks of 64 bytes */
        CHUNKS_PER_THREAD = 4,
        BLOCK_BYTES = 4096,
        BLOCK_PIXELS = 512,
@@ -39,7 +39,7 @@ typedef struct Segment {
     uint8_t *values;
 } Segment;
 
-/* changed[i] = 1 where |cur - ref| > threshold, 0 elsewhere. */
+/* Sets changed[i] to 1 where |cur - ref| > threshold, to 0 elsewhere. */
 CUSI_MULTIVERSION
 static void changedBytes(const uint8_t *restrict cur, const uint8_t *restrict ref, size_t n, uint8_t threshold,
                          uint8_t *restrict changed) {
@@ -101,12 +101,12 @@ static size_t encodeSegment(const Segment *segment) {
 }
 
 #ifdef VBMI2
-/* The same with AVX-512. VBMI2 packs the changed bytes of a register. */
+/* AVX-512 code for the same work. VBMI2 packs the changed bytes of a register. */
 #define TARGET_VBMI2 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")))
 
-/* Encodes the n = 64 bytes at x (fewer at the end of the segment) after `count` earlier entries; returns the new count. Full
- * blocks store whole registers: all earlier blocks were full, so count <= x and the stores stay within the room for x + 64
- * entries. Only an incomplete block masks its stores. */
+/* Encodes the n = 64 bytes at x (fewer at the end of the segment) after `count` earlier entries; returns the new count.
+ * Full blocks store whole registers: all earlier blocks were full, so count <= x and the stores stay within the room for x
+ * + 64 entries. Only an incomplete block masks its stores. */
 TARGET_VBMI2
 static inline __attribute__((always_inline)) size_t encodeBlock(const Segment *segment, size_t x, size_t n, size_t count) {
     const __mmask64 valid = ~(__mmask64)0 >> (64 - n);
@@ -155,7 +155,7 @@ static size_t encodeSegmentVbmi2(const Segment *segment) {
 }
 #endif
 
-/* pixel[x] = 1 where any of the pixel's bytes changed. */
+/* Sets pixel[x] to 1 where any of the pixel's bytes changed. */
 CUSI_MULTIVERSION
 static void changedPixels(const uint8_t *restrict cur, const uint8_t *restrict ref, size_t cols, size_t channels,
                           uint8_t threshold, uint8_t *restrict pixel) {
@@ -174,9 +174,9 @@ static void changedPixels(const uint8_t *restrict cur, const uint8_t *restrict r
     }
 }
 
-/* byte_passes[i] = 1 for the bytes of n pixels from `map` on that have at least min_neighbors changed neighbors, else 0.
- * map: 1 for changed pixels of the image, whose rows follow each other, with zeros around. inside[i]: 0 where pixel i is
- * the first of a row, so that pixel i - 1 is no neighbor, else 255. */
+/* Sets byte_passes[i] to 1 for the bytes of n pixels from `map` on that have at least min_neighbors changed neighbors,
+ * otherwise to 0. map: 1 for changed pixels of the image, whose rows follow each other, with zeros around. inside[i]: 0 if
+ * pixel i is the first of a row, so that pixel i - 1 is no neighbor, otherwise 255. */
 CUSI_MULTIVERSION
 static void noiseFilter(const uint8_t *map, const uint8_t *inside, size_t cols, size_t n, size_t channels,
                         int min_neighbors, uint8_t *restrict byte_passes) {
@@ -247,8 +247,8 @@ typedef struct Plan {
     const cusMat *frame;
     cusSparseDiff *diff;
     size_t bytes, channels;
-    size_t run;           /* contiguous bytes of frame and mask: a row, or all */
-    size_t chunk, chunks; /* about how many bytes; their number */
+    size_t run;           /* contiguous bytes of frame and mask: a row, or the whole frame */
+    size_t chunk, chunks; /* approximate bytes of a chunk; number of chunks */
     size_t ahead;         /* noise filter: chunks after the current one that hold neighbors of its pixels */
 } Plan;
 
@@ -262,7 +262,7 @@ static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff 
     plan.run = mask_joins && cusi_isContinuous(frame) ? bytes : row_bytes;
     plan.chunk = chunk / CHUNK_UNIT * CHUNK_UNIT;
     plan.chunks = (bytes + plan.chunk - 1) / plan.chunk;
-    if (encoder->options.min_neighbors > 0) /* the next row's pixels, where chunkBegin() moves the ends the most */
+    if (encoder->options.min_neighbors > 0) /* pixels of the next row, with the most that chunkBegin() moves ends */
         plan.ahead = (((size_t)frame->cols + 9) * channels + plan.chunk - 1) / plan.chunk;
     return plan;
 }
@@ -344,18 +344,18 @@ static size_t encodeChunk(const Plan *plan, size_t k, const Scratch *scratch) {
 
 /* ---- Threads ------------------------------------------------------------------------------------------------------- */
 
-/* What the threads of a call share. Tickets are taken in order, so threads wait only for running ones. Ticket t finds
+/* The threads of a call share this state. Tickets are taken in order, so threads wait only for running ones. Ticket t finds
  * the changed pixels of chunk t and encodes chunk t - ahead: the changes of all its neighbors are then known, and no
  * chunk is encoded before its own changes were found. */
 typedef struct Progress {
     _Alignas(64) size_t tickets; /* taken so far */
     _Alignas(64) size_t mapped;  /* chunks whose changed pixels are known, in order */
     _Alignas(64) size_t listed;  /* chunks whose number of entries is known, in order */
-    size_t total, fitting;       /* entries of these chunks; those of them that fit the list */
+    size_t total, fitting;       /* entries of these chunks; entries of them that fit the list */
 } Progress;
 
 static void awaitTurn(const size_t *count, size_t turn) {
-    int spins = 1000; /* then let others run: there may be fewer processors than threads */
+    int spins = 1000; /* after these, other threads run: there may be fewer processors than threads */
     while (__atomic_load_n(count, __ATOMIC_ACQUIRE) != turn) {
         if (spins == 0) {
             (void)sched_yield();
@@ -413,7 +413,7 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     if (progress.total <= diff->capacity)
         return CUS_OK;
 
-    /* The listed entries have changed the reference: undo them. */
+    /* The listed entries have changed the reference, so they are undone. */
     framediff_addEntries(encoder->ref.data, diff->positions.data, diff->values.data, progress.fitting, -1);
     return cusi_fail(CUS_ERROR_CAPACITY,
                      "cusDiffEncode: %zu bytes changed, diff has capacity %u; the reference is unchanged", progress.total,

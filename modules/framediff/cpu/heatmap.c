@@ -7,8 +7,8 @@
 
 enum { BLOCK_PIXELS = 512, PART_PIXELS = 8192, BYTES_PER_THREAD = 65536 };
 
-/* sum[i] = differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i), for n <= BLOCK_PIXELS
- * pixels. Only the sums at the start of a pixel are used, but computing all of them vectorizes. */
+/* Sets sum[i] to the differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i), for
+ * n <= BLOCK_PIXELS pixels. Only the sums at the start of a pixel are used, but computing all of them vectorizes. */
 CUSI_MULTIVERSION
 static void summedDifferences(const uint8_t *restrict a, const uint8_t *restrict b, size_t n, int channels,
                               uint16_t *restrict sum) {
@@ -43,9 +43,9 @@ cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat 
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
     size_t rows = (size_t)cur->rows, cols = (size_t)cur->cols;
     const int threads = cusi_threadsFor(3 * rows * cols, BYTES_PER_THREAD);
-    (void)threads; /* without OpenMP */
+    (void)threads; /* unused without OpenMP */
     if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst)) {
-        cols *= rows; /* so that frames of any shape cost the same */
+        cols *= rows; /* makes frames of any shape cost the same */
         rows = 1;
     }
     const size_t parts = (cols + PART_PIXELS - 1) / PART_PIXELS; /* per row */

@@ -1,4 +1,5 @@
-// The encoder's kernel for frames that change much. A block takes one short tile, reads it once and writes its list at once.
+// The encoder's kernel for frames that change much. A block takes one short tile, reads it once and writes its list at
+// once.
 #include "framediff/cuda/units.cuh"
 
 #include <cub/block/block_scan.cuh>
@@ -6,7 +7,7 @@
 namespace cusi::framediff {
 namespace {
 
-// Entries are padded by one word for every 16: lanes with 16 entries each use different banks.
+// Entries are padded by one word for every 16, so that lanes with 16 entries each use different banks.
 constexpr int bytesOfEntries(unsigned entries) {
     return static_cast<int>((entries + entries / 16) * sizeof(uint32_t));
 }
@@ -14,8 +15,8 @@ __device__ __forceinline__ unsigned padded(unsigned entry) {
     return entry + entry / 16;
 }
 
-// Stores an entry in shared memory and counts it, or does neither. With a branch, the compiler computes the entry and its
-// address inside it: 20 instructions per byte instead of 7.
+// Stores an entry in shared memory and counts it, or does neither. With a branch, the compiler would compute the entry and
+// its address inside it: 20 instructions per byte instead of 7.
 __device__ __forceinline__ void stageIf(unsigned wanted, uint32_t *entry, uint32_t value, unsigned &count) {
     asm volatile(
         "{ .reg .pred wanted; setp.ne.u32 wanted, %1, 0; @wanted st.shared.u32 [%2], %3; @wanted add.u32 %0, %0, 1; }"
@@ -24,8 +25,8 @@ __device__ __forceinline__ void stageIf(unsigned wanted, uint32_t *entry, uint32
         : "memory");
 }
 
-// Puts a unit's entries in shared memory, from number `at` on, as offset in the tile << 8 | difference modulo 256.
-// `offset`: that of the unit's first byte.
+// Puts a unit's entries in shared memory, from number `at` on, as offset in the tile << 8 | difference modulo 256. offset:
+// the offset of the unit's first byte.
 __device__ __forceinline__ void stageUnit(unsigned bits, const uint4 &cur, const uint4 &ref, uint32_t offset, unsigned at,
                                           uint32_t *entries) {
     const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z), __vsub4(cur.w, ref.w)};
@@ -40,8 +41,8 @@ constexpr unsigned MAX_ENTRIES = THREADS * UNITS * 16;
 static_assert(bytesOfEntries(MAX_ENTRIES) + 2048 <= cusi::SHARED_OF_BLOCK, "with the static shared memory");
 static_assert(MAX_ENTRIES <= 1u << 24, "an entry's offset in the tile has 24 bits");
 
-// Writes the tile's list from index `out` of the output on: four entries per lane, and per store if both lists start at a
-// vector.
+// Writes the tile's list from index `out` of the output on. A lane writes four entries, in one store if both lists start at
+// a vector.
 __device__ __forceinline__ void writeList(const EncodeParams &params, const uint32_t *entries, size_t out, unsigned start,
                                           int count) {
     uint32_t *positions = params.positions + out;
@@ -108,7 +109,7 @@ class ThreadUnits {
         return (all & 0xffff) + (all >> 16);
     }
 
-    // Puts the entries in shared memory. `start`: the tile's first position.
+    // Puts the entries in shared memory. start: the tile's first position.
     __device__ __forceinline__ void stage(const EncodeParams &params, unsigned start, uint32_t *entries) const {
 #pragma unroll
         for (int j = 0; j < UNITS; ++j)
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) encodeDe
     const unsigned tile_total = units.examine(params, scan);
     if (threadIdx.x == 0)
         cusi::storeRelaxed(params.dense_status + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | tile_total);
-    // Meanwhile the count becomes visible to the others.
+    // The count becomes visible to other blocks meanwhile.
     const unsigned start = positionOf<FULL_UNITS>(params, tile * (THREADS * UNITS));
     units.stage(params, start, entries);
     units.update(params);

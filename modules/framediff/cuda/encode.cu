@@ -1,4 +1,4 @@
-// The encoder: parameters, launches, and its kernel.
+// The encoder's kernel, its parameters and launches.
 #include "device.h"
 #include "framediff/cuda/units.cuh"
 
@@ -19,19 +19,19 @@ constexpr unsigned ENCODE_WARPS = tuning::ENCODE_THREADS / 32;
 constexpr int ENTRY_WORDS = tuning::ENCODE_STAGED + 16; // entries per warp, and 16 words of padding
 static_assert(tuning::ENCODE_STAGED >= 512, "the entries of 32 units fit");
 constexpr int SHARED_BYTES_OF_WARP = sizeof(Queue) + ENTRY_WORDS * sizeof(uint32_t);
-constexpr size_t STATIC_BYTES = 1024; // at most, of the kernel and of the system
+constexpr size_t STATIC_BYTES = 1024; // most that the kernel and the system use
 static_assert(ENCODE_WARPS * SHARED_BYTES_OF_WARP + STATIC_BYTES <= cusi::SHARED_OF_BLOCK, "");
 
 using WarpScan = cub::WarpScan<unsigned>; // spans the warp, so it needs no shared memory
 
-// One warp's run: finds changes, stages their entries, and writes them once their place in the output is known. Entries
-// that no longer fit are only counted; the run is then read again from their unit (spill_from) on to write them.
+// Encodes one warp's run: finds changes, stages their entries, and writes them once their place in the output is known.
+// Entries that no longer fit are only counted; to write them, the run is read again from their unit (spill_from) on.
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
 class WarpEncoder {
   public:
     using Reader = UnitReader<FULL_UNITS>;
 
-    // warp: in the block; index: in the grid; shared: SHARED_BYTES_OF_WARP for each warp of the block.
+    // warp: the warp in the block; index: the warp in the grid; shared: SHARED_BYTES_OF_WARP for each warp of the block.
     __device__ __forceinline__ WarpEncoder(const EncodeParams &params, unsigned warp, unsigned index, unsigned char *shared)
         : params_(params), begin_(firstGroup(index)), groups_(firstGroup(index + 1) - begin_), run_(begin_ * 32),
           queue_(reinterpret_cast<Queue *>(shared)[warp]),
@@ -55,7 +55,7 @@ class WarpEncoder {
         __syncwarp();
     }
 
-    // The number of entries of the run, including those still in the queue; valid in lane 0 only.
+    // The number of entries of the run, including those still in the queue; valid only in lane 0.
     __device__ __forceinline__ unsigned total() const { return staged_ + counted_ + queuedEntries(); }
 
     __device__ __forceinline__ void drainRest() {
@@ -137,7 +137,7 @@ class WarpEncoder {
         queued_ += __popc(changed);
         if (queued_ >= 32) {
             drain(32);
-            if (spill_from_ != end_) { // the rest of the queue comes after it
+            if (spill_from_ != end_) { // the rest of the queue comes after spill_from_
                 __syncwarp();
                 counted_ += queuedEntries();
                 queued_ = 0;
@@ -164,7 +164,7 @@ class WarpEncoder {
             const uint32_t d[4] = {__vsub4(c.x, r.x), __vsub4(c.y, r.y), __vsub4(c.z, r.z), __vsub4(c.w, r.w)};
             uint32_t *entry = entries_ + staged_ + rank;
 #pragma unroll
-            for (unsigned b = 0; b < 16; ++b) // without a branch: lanes have different bits
+            for (unsigned b = 0; b < 16; ++b) // becomes predicated, since lanes have different bits
                 if (bits >> b & 1)
                     *entry++ = entryOf(first, b, d);
             staged_ += found;
@@ -197,7 +197,7 @@ class WarpEncoder {
     Queue &queue_;
     uint32_t *const entries_;
     const unsigned end_;                // units in the run
-    unsigned spill_from_;               // unit of the run; end_: none
+    unsigned spill_from_;               // unit of the run; end_ if nothing spilled
     unsigned staged_ = 0, counted_ = 0; // entries in shared memory; entries after them, in lane 0
     unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
 };
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     encoder.drainRest();
     const unsigned before = lookBack<tuning::ENCODE_THREADS>(params.tile_status, tile, frame);
     if (threadIdx.x == 0) {
-        if (params.tiles > tuning::ENCODE_THREADS) // otherwise one round reads all tiles anyway
+        if (params.tiles > tuning::ENCODE_THREADS) // otherwise one round of the look-back reads all tiles
             cusi::storeRelaxed(params.tile_status + tile, frame | TILE_PREFIX | (before + tile_total));
         if (tile == params.tiles - 1) { // all blocks have published with the frame's number, so they have read it
             *params.count = before + tile_total;
@@ -354,7 +354,7 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     params.dense_status = params.tile_status + params.tiles;
     if (params.changed)
         CUS_TRY(launchChangedPixels(params, stream));
-    // What the device last reported. Not waited for, since each kernel encodes any frame.
+    // The hint is what the device last reported. Each kernel encodes any frame, so there is no need to wait for it.
     const bool full_units = hasFullUnits(params), dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0;
     if (dense && !params.may_overflow)
         return launchDense(params, full_units, threads, stream);

@@ -1,4 +1,4 @@
-// What the stages of the encoder and the decoder on the GPU share.
+// Parameters and primitives that the stages of the encoder and the decoder on the GPU share.
 #ifndef CUSI_FRAMEDIFF_ENCODE_CUH
 #define CUSI_FRAMEDIFF_ENCODE_CUH
 
@@ -9,15 +9,15 @@ namespace cusi::framediff {
 
 namespace tuning { // measured: docs/internals/framediff.md
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
-constexpr int ENCODE_THREADS = 256; // for its 64 KB of shared memory
+constexpr int ENCODE_THREADS = 256; // 7.5 has 64 KB of shared memory
 #else
 constexpr int ENCODE_THREADS = 512;
 #endif
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2; // groups in a piece; a warp's run consists of whole pieces (1 group in small frames)
-constexpr unsigned ENCODE_LONGEST = 16; // maximum number of pieces in a run
+constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
 constexpr int ENCODE_STAGED = 512;   // entries that a warp keeps in shared memory; the rest of a denser run is read twice
-constexpr unsigned DENSE_SHARE = 16; // one byte in this many must change for the next frame to go to the dense kernel
+constexpr unsigned DENSE_SHARE = 16; // if one byte in this many changes, the next frame goes to the dense kernel
 constexpr int DENSE_BLOCKS_PER_SM = 3;
 constexpr int DENSE_UNITS = 2; // units of a thread
 } // namespace tuning
@@ -37,10 +37,10 @@ struct Divisor {
     __device__ unsigned divide(unsigned n) const { return d == 1 ? n : __umulhi(n, multiplier) >> shift; }
 };
 
-// Persists on the device between frames, followed by one status word per tile.
+// The state that stays on the device between frames; one status word per tile follows it.
 struct EncodeState {
     unsigned long long frame;       // frames that the kernel has encoded, modulo 2^30; the first is number 1
-    unsigned long long dense_frame; // the same for the dense kernel, whose status words follow the others
+    unsigned long long dense_frame; // frames that the dense kernel has encoded; its status words follow the others
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
@@ -50,20 +50,20 @@ struct EncodeParams {
     uint32_t *positions, *count;
     EncodeState *state;
     unsigned long long *tile_status;
-    uint32_t *changed; // one bit per pixel, for the noise filter; null without it
+    uint32_t *changed; // one bit a pixel, for the noise filter; null without it
     size_t cur_step, ref_step, mask_step;
-    unsigned cur_gap, ref_gap, ref_step16; // for full units, in units: the padding after a row, the reference's step
+    unsigned cur_gap, ref_gap, ref_step16; // units, if these are full: padding after a row; the reference's step
     unsigned rows, cols, row_bytes, units, changed_words_per_row;
     Divisor units_per_row;
     unsigned groups, tiles;     // a tile is the share of one block
-    unsigned run, run_fraction; // pieces per warp: integer part, and fraction in 2^-32
+    unsigned run, run_fraction; // pieces per warp: integer part; fraction in units of 2^-32
     unsigned piece;             // groups in a piece
     unsigned capacity;
     uint32_t addend; // 255 - threshold in each byte
     unsigned char min_neighbors, channels;
-    bool aligned;      // all rows of the frame start at multiples of 16 bytes
-    bool may_overflow; // the list may be too short, so the kernel leaves the reference unchanged
-    bool list_vectors; // positions start at a multiple of 16 bytes, values at one of 4
+    bool aligned;      // whether all rows of the frame start at multiples of 16 bytes
+    bool may_overflow; // whether the list may be too short; then the kernel leaves the reference unchanged
+    bool list_vectors; // whether positions start at a multiple of 16 bytes, and values at a multiple of 4
     unsigned long long *dense_status;
     uint32_t *dense_hint;             // in host memory: whether the dense kernel encodes later frames
     unsigned dense_tiles, dense_from; // a frame is dense from this many entries on
@@ -91,8 +91,8 @@ cusStatus launchDense(const EncodeParams &params, bool full_units, int threads, 
 // decode.cu: adds the entries of a list to a frame, unless the list was too short.
 cusStatus launchDecode(const char *function, const cusMat &frame, const cusSparseDiff &diff, cudaStream_t stream);
 
-// The highest bit of each byte of `difference` that is above the threshold: there, adding 255 - threshold carries out of the
-// byte. `addend`: 255 - threshold in each byte.
+// Returns the highest bit of each byte of `difference` that is above the threshold: adding 255 - threshold carries out of
+// such bytes. addend: 255 - threshold in each byte.
 __device__ inline uint32_t overThreshold(uint32_t difference, uint32_t addend) {
     const uint32_t low = (difference & 0x7f7f7f7fu) + (addend & 0x7f7f7f7fu);
     return ((difference & addend) | (difference & low) | (addend & low)) & 0x80808080u;
@@ -103,7 +103,7 @@ __device__ inline unsigned packFlags(uint32_t low, uint32_t high) {
     return __dp4a(low, 0x08040201u, __dp4a(high, 0x80402010u, 0u)) >> 7;
 }
 
-// One bit for each of 16 bytes that differ by more than the threshold.
+// Returns one bit for each of 16 bytes that differ by more than the threshold.
 __device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t addend) {
     const auto over = [&](uint32_t x, uint32_t y) { return overThreshold(__vabsdiffu4(x, y), addend); };
     return packFlags(over(a.x, b.x), over(a.y, b.y)) | packFlags(over(a.z, b.z), over(a.w, b.w)) << 8;
@@ -113,20 +113,20 @@ __device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t 
 // Like CUB's, this relies on blocks starting in the order of blockIdx. CUB's tile prefix would read 32 counts a round
 // instead of a wave's, and needs its words cleared before each frame; here they carry the frame's number.
 
-// A status word: bits 0..31 the number, 32..33 what it counts, 34..63 the frame. 30 bits of the frame's number suffice,
-// since every frame overwrites the words.
+// Bits 0..31 of a status word are the number, 32..33 say what it counts, 34..63 are the frame. 30 bits of the frame's
+// number suffice, since every frame overwrites the words.
 enum : unsigned long long {
     TILE_COUNT = 1ull << 32,  // the entries of this tile
-    TILE_PREFIX = 2ull << 32, // of this tile and all before it
+    TILE_PREFIX = 2ull << 32, // the entries of this tile and all before it
     TILE_STATE = 3ull << 32
 };
 
-// The number of entries in the tiles before `tile`, for the whole block. Each thread waits for one of the THREADS preceding
-// tiles, so a wave of blocks is added up in one round trip. `frame`: the frame's number in bits 34..63.
+// Returns the number of entries in the tiles before `tile` to the whole block. Each thread waits for one of the THREADS
+// preceding tiles, so a wave of blocks is added up in one round trip. frame: the frame's number in bits 34..63.
 template<int THREADS>
 __device__ inline unsigned lookBack(const unsigned long long *words, unsigned tile, unsigned long long frame) {
     constexpr unsigned WARPS = THREADS / 32;
-    // For each warp's 32 tiles: their sum up to the nearest known prefix, and whether there is one.
+    // These are, for each warp's 32 tiles, their sum up to the nearest known prefix, and whether there is one.
     __shared__ unsigned sums[WARPS], ends[WARPS];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     unsigned before = 0;

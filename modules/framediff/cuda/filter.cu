@@ -1,4 +1,4 @@
-// First pass of the noise filter: the map of changed pixels, one bit each.
+// The first pass of the noise filter makes the map of changed pixels, one bit each.
 #include "framediff/cuda/encode.cuh"
 #include "framediff/cuda/tiles.cuh"
 
@@ -9,7 +9,7 @@ constexpr int THREADS = 256, WARPS = THREADS / 32;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
 constexpr int UNALIGNED_BLOCKS_PER_SM = 4;
 #else
-constexpr int UNALIGNED_BLOCKS_PER_SM = 5; // for three channels
+constexpr int UNALIGNED_BLOCKS_PER_SM = 5; // of three channels
 #endif
 
 // ALIGNED: all rows begin at multiples of 16 bytes.

@@ -1,4 +1,4 @@
-// Heatmap and noise view: one color per pixel, looked up by the summed difference of its channels.
+// Heatmap and noise view look up the color of each pixel by the summed difference of its channels.
 #include "framediff/backend.h"
 #include "framediff/cuda/tiles.cuh"
 
@@ -13,7 +13,7 @@ constexpr int BLOCKS_PER_SM = 8, UNALIGNED_BLOCKS_PER_SM = 8;
 #else
 constexpr int BLOCKS_PER_SM = 10, UNALIGNED_BLOCKS_PER_SM = 9;
 #endif
-constexpr int UNALIGNED_BLOCKS_OF_FOUR_CHANNELS = 8; // their registers
+constexpr int UNALIGNED_BLOCKS_OF_FOUR_CHANNELS = 8; // as many as registers allow
 } // namespace tuning
 
 constexpr int WARPS = tuning::THREADS / 32;
@@ -28,8 +28,8 @@ struct ColorizeParams {
 
 // ---- Colors ----------------------------------------------------------------------------------------------------------
 
-// sin(pi p / q) for 0 <= p <= q, by its series on the octant where double precision makes the series exact to the last digit.
-// The tests compare every color with that of the C library's sine.
+// Returns sin(pi p / q) for 0 <= p <= q by its series, reduced to an octant where doubles make it exact to the last digit.
+// Tests compare every color with that of the C library's sine.
 constexpr double sinePi(int p, int q) {
     constexpr double PI = 3.14159265358979323846;
     if (2 * p > q)
@@ -56,8 +56,8 @@ constexpr FramediffPalette defaultPalette() {
     return palette;
 }
 
-// In device memory, initialized at compile time. As a kernel parameter, its 3 KB would be read serially, since every lane
-// reads a different word: about 4 us more per launch.
+// The palette is in device memory, initialized at compile time. As a kernel parameter, its 3 KB would be read serially,
+// since every lane reads a different word; a launch would take about 4 us longer.
 __device__ const FramediffPalette DEFAULT_PALETTE = defaultPalette();
 
 // The three mappings from a summed difference to a color; `table` is in shared memory.
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
     __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
     __shared__ uint4 staged[WARPS][VECTORS];
 
-    // A thread's share of the table. It depends on no other kernel, so it is loaded before the previous one has finished.
+    // A thread's share of the table depends on no other kernel, so it is loaded before the previous kernel has finished.
     constexpr int ENTRIES = Colors::TABLE ? cusi::divUp(int{FRAMEDIFF_LEVELS}, tuning::THREADS) : 0;
     [[maybe_unused]] uint32_t entries[ENTRIES + 1];
     const auto index = [](int i) {
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
     const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
     const unsigned long long y = tile / params.tiles_per_row;
     unsigned char *const row = params.dst + y * params.dst_step;
-    // 3 * 5 = 15 = -1 modulo 16: the colors of the pixel this many before the row begin at a multiple of 16 bytes.
+    // Since 3 * 5 = -1 modulo 16, the colors of the pixel this many before the row begin at a multiple of 16 bytes.
     const int before =
         ALIGNED ? 0 : static_cast<int>((16 - 5 * static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) % 16)) % 16);
     const long long x = static_cast<long long>(tile - y * params.tiles_per_row) * TILE_PIXELS - before;
@@ -235,14 +235,14 @@ cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat 
     bool aligned = cusi::isAligned(*prev, 16) && cusi::isAligned(*cur, 16) && cusi::isAligned(*dst, 16);
     unsigned long long rows = static_cast<unsigned long long>(cur->rows);
     params.cols = static_cast<unsigned>(cur->cols);
-    // Treat frames without padding as one long row, so that only the last tile is short.
+    // Frames without padding are one long row, so that only the last tile is short.
     if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst) && rows * params.cols <= 0x7fffffffu) {
         params.cols = static_cast<unsigned>(rows * params.cols);
         rows = 1;
         aligned = cusi::isAligned(prev->data, 0, 1, 16) && cusi::isAligned(cur->data, 0, 1, 16) &&
                   cusi::isAligned(dst->data, 0, 1, 16);
     }
-    const unsigned before = aligned ? 0 : 15; // maximum number of pixels of a row's first tile before the row
+    const unsigned before = aligned ? 0 : 15; // most pixels of a row's first tile that lie before the row
     params.tiles_per_row = cusi::divUp(params.cols + before, static_cast<unsigned>(TILE_PIXELS));
     params.tiles = rows * params.tiles_per_row;
     const int channels = CUS_CHANNELS(cur->type);

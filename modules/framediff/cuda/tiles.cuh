@@ -1,4 +1,4 @@
-// Tiles of up to 512 pixels of a row, which a warp loads at once: for the pictures and the noise filter.
+// Tiles of up to 512 pixels of a row, which a warp loads at once, for the pictures and the noise filter.
 #ifndef CUSI_FRAMEDIFF_TILES_CUH
 #define CUSI_FRAMEDIFF_TILES_CUH
 
@@ -8,12 +8,12 @@ namespace cusi::framediff {
 
 constexpr int TILE_PIXELS = 512;
 
-// The bytes of a tile at any address: aligned vectors that lie wholly in the tile, and single bytes of the vectors at its
-// two ends, so that nothing outside the tile is read.
+// Loads the bytes of a tile at any address: aligned vectors that lie wholly in the tile, and single bytes of the vectors at
+// its two ends, so that nothing outside the tile is read.
 template<int CN>
 class TileBytes {
   public:
-    // `tile`: its pixel 0, which may lie before the row; `begin`, `end`: its pixels that exist. Only issues the loads.
+    // Issues the loads. tile: pixel 0, which may lie before the row; pixels begin .. end - 1 exist.
     __device__ __forceinline__ TileBytes(const unsigned char *tile, int begin, int end, unsigned lane)
         : phase_(static_cast<int>(reinterpret_cast<uintptr_t>(tile) % 16)), first_(phase_ + begin * CN),
           last_(phase_ + end * CN) {
@@ -29,8 +29,8 @@ class TileBytes {
             edge_ = base[at];
     }
 
-    // Hands each lane the vectors lane + 32 k of the tile, k < CN; zeros where it has no pixels. Called by whole warps.
-    // Uses 32 CN + 1 vectors of shared memory, unless the tile consists of whole vectors.
+    // Gives each lane the vectors lane + 32 k of the tile, k < CN, with zeros where it has no pixels. The whole warp must
+    // call it. Uses 32 CN + 1 vectors of shared memory, unless the tile consists of whole vectors.
     __device__ __forceinline__ void share(uint4 *shared, unsigned lane, uint4 (&v)[CN]) const {
         if (((phase_ | first_ | last_) & 15) == 0) { // uniform in a warp
 #pragma unroll

@@ -1,4 +1,4 @@
-// Units of 16 bytes: how the encoder's lanes find, load, filter and store them.
+// Units of 16 bytes, and how the encoder's lanes find, load, filter and store them.
 #ifndef CUSI_FRAMEDIFF_UNITS_CUH
 #define CUSI_FRAMEDIFF_UNITS_CUH
 
@@ -7,7 +7,7 @@
 namespace cusi::framediff {
 
 struct UnitLocation {
-    unsigned y, x, length; // row, first byte in it, bytes up to 16
+    unsigned y, x, length; // row; first byte in it; bytes, up to 16
 };
 
 __device__ inline UnitLocation locate(const EncodeParams &params, unsigned unit) {
@@ -31,9 +31,9 @@ __device__ inline void loadReferenceIf(bool wanted, const uint4 *p, uint4 &v) {
                  : "memory");
 }
 
-// A lane's iterator over frame and reference, 32 units a step: load() issues the loads of a unit, which is in flight until
-// take(). FULL_UNITS: every unit has 16 bytes, aligned to 16, in both images; a row has at least 32 units and the frame a
-// multiple of 32.
+// A lane's iterator over frame and reference, 32 units a step. load() issues the loads of a unit, take() waits for them.
+// FULL_UNITS: every unit has 16 bytes, aligned to 16, in both images; a row has at least 32 units and the frame a multiple
+// of 32.
 template<bool FULL_UNITS>
 class UnitReader;
 
@@ -78,7 +78,7 @@ class UnitReader<false> {
   public:
     struct Loaded {
         uint4 low, high, ref;
-        unsigned phase; // of the unit in `low`; BYTES: only the reference has been loaded
+        unsigned phase; // of the unit in `low`; BYTES if only the reference has been loaded
     };
     __device__ UnitReader(const EncodeParams &, unsigned unit) : unit_(unit) {}
     __device__ void load(const EncodeParams &params, bool wanted, Loaded &unit) {
@@ -93,7 +93,7 @@ class UnitReader<false> {
         loadReferenceIf(wanted && exists, reinterpret_cast<const uint4 *>(r), unit.ref);
         unit_ += 32;
     }
-    // `number`: the unit's. Zeros past the end of its row, and past the last unit.
+    // number: the unit's number. Bytes past the end of its row, and of units past the last, are zero.
     __device__ static void take(const EncodeParams &params, unsigned number, const Loaded &unit, uint4 &cur, uint4 &ref) {
         ref = unit.ref;
         if (unit.phase != BYTES) {
@@ -114,7 +114,7 @@ class UnitReader<false> {
 
 // ---- Noise filter ----------------------------------------------------------------------------------------------------
 
-// Bits x - 1 .. x + 30 of row y of the map of changed pixels; zeros outside.
+// Returns bits x - 1 .. x + 30 of row y of the map of changed pixels, zeros outside.
 __device__ inline uint32_t changedPixelsAround(const EncodeParams &params, unsigned y, unsigned x) {
     if (y >= params.rows)
         return 0;
@@ -125,8 +125,8 @@ __device__ inline uint32_t changedPixelsAround(const EncodeParams &params, unsig
     return __funnelshift_r(words[w], 32 * (w + 1) < params.cols ? words[w + 1] : 0, (x - 1) % 32); // a row may be padded
 }
 
-// Which of up to 16 pixels from x on have at least min_neighbors changed neighbors, one bit each. A carry-save adder sums
-// eight one-bit numbers for all pixels at once.
+// Returns which of up to 16 pixels from x on have at least min_neighbors changed neighbors, one bit each. A carry-save
+// adder sums eight one-bit numbers for all pixels at once.
 __device__ inline unsigned pixelsWithEnoughNeighbors(const EncodeParams &params, unsigned y, unsigned x) {
     const uint32_t up = changedPixelsAround(params, y - 1, x), own = changedPixelsAround(params, y, x);
     const uint32_t down = changedPixelsAround(params, y + 1, x);
@@ -146,7 +146,7 @@ __device__ inline unsigned pixelsWithEnoughNeighbors(const EncodeParams &params,
     return enough;
 }
 
-// The bytes of a unit that belong to pixels with enough changed neighbors, one bit each.
+// Returns the bytes of a unit that belong to pixels with enough changed neighbors, one bit each.
 __device__ inline unsigned bytesPassingFilter(const EncodeParams &params, unsigned unit) {
     const UnitLocation at = locate(params, unit);
     const unsigned x = at.x / params.channels, phase = at.x % params.channels;
@@ -160,7 +160,7 @@ __device__ inline unsigned bytesPassingFilter(const EncodeParams &params, unsign
     return bytes >> phase & 0xffff;
 }
 
-// The bytes of a unit to be sent, one bit each. FILTER_OR_MASK: there may be a noise filter, and a mask to write.
+// Returns the bytes of a unit to be sent, one bit each. FILTER_OR_MASK: there may be a noise filter, and a mask to write.
 template<bool FILTER_OR_MASK>
 __device__ inline unsigned bytesToSend(const EncodeParams &params, unsigned unit, const uint4 &cur, const uint4 &ref) {
     unsigned bits = changedBits(cur, ref, params.addend);
@@ -183,7 +183,7 @@ __device__ inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) {
     return (yes & mask) | (no & ~mask);
 }
 
-// The bytes of the frame in `bits`, and those of the reference elsewhere.
+// Returns the bytes of the frame that are in `bits`, and otherwise those of the reference.
 __device__ inline uint4 blend(const uint4 &cur, const uint4 &ref, unsigned bits) {
     return make_uint4(select(expandBits(bits), cur.x, ref.x), select(expandBits(bits >> 4), cur.y, ref.y),
                       select(expandBits(bits >> 8), cur.z, ref.z), select(expandBits(bits >> 12), cur.w, ref.w));

@@ -1,11 +1,11 @@
-/* hsv on the CPU: rows in chunks that fit the L1 cache, one vectorized loop per step of the conversion. */
+/* hsv on the CPU takes rows in chunks that fit the L1 cache, with one vectorized loop per step of the conversion. */
 #include "check.h"
 #include "host.h"
 #include "hsv.h"
 
 #include <string.h>
 
-enum { CHUNK = 512, PART = 16 * CHUNK }; /* pixels; CHUNK a multiple of 32 */
+enum { CHUNK = 512, PART = 16 * CHUNK }; /* pixels; CHUNK is a multiple of 32 */
 
 /* Rounds half to even, as OpenCV's tables do, for 0 <= x < 2^22: adding 1.5 2^23 leaves no fraction bits. Unlike a table
  * lookup, this vectorizes. */
@@ -16,9 +16,9 @@ static inline int32_t roundHalfEven(float x) {
     return bits - 0x4B400000;
 }
 
-/* inside[x] = 1 if pixel x of n <= CHUNK is in the range, else 0; returns the number of ones. Black pixels pad the last vector.
- * Equal to cusi_hsvInRange, though the table entries are computed in float: 255 2^12 / i is never halfway between integers,
- * hence at least 1 / (2 i) away, and three roundings err by less. */
+/* Sets inside[x] to 1 if pixel x of n <= CHUNK is in the range, otherwise 0; returns the number of ones. Black pixels pad
+ * the last vector. The results are those of cusi_hsvInRange, though table entries are computed in float: 255 2^12 / i is
+ * never halfway between integers, hence at least 1 / (2 i) away, and three roundings err by less. */
 CUSI_MULTIVERSION
 static uint32_t countChunk(const uint8_t *row, size_t n, const cusHsvRange *range, uint8_t *restrict inside) {
     uint8_t b[CHUNK], g[CHUNK], r[CHUNK], v[CHUNK], diff[CHUNK];
@@ -85,9 +85,9 @@ void hsv_host_count(const cusMat *src, const cusHsvRange *range, cusMat *count, 
     size_t rows = (size_t)src->rows, cols = (size_t)src->cols;
     const size_t useful = rows * cols / 16384 + 1;
     const int threads = useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
-    (void)threads; /* without OpenMP */
+    (void)threads; /* unused without OpenMP */
     if (cusi_isContinuous(src) && (!mask || cusi_isContinuous(mask))) {
-        cols *= rows; /* so that images of any shape cost the same */
+        cols *= rows; /* makes images of any shape cost the same */
         rows = 1;
     }
     const size_t parts = (cols + PART - 1) / PART; /* per row */

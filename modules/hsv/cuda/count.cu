@@ -1,4 +1,4 @@
-// hsv on the GPU: one pass over the image; each thread converts four pixels at a time, each block adds its count once.
+// hsv on the GPU is one pass over the image. Each thread converts four pixels at a time, each block adds its count once.
 #include "hsv.cuh"
 #include "hsv.h"
 

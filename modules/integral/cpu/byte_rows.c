@@ -1,4 +1,4 @@
-/* Table rows and column totals of 8-bit pixels. */
+/* Makes table rows and column totals of 8-bit pixels. */
 #include "integral/cpu/rows.h"
 
 #include <string.h>
@@ -130,7 +130,7 @@ void integral_row64(const uint8_t *src, size_t n, int squares, const double *abo
 #ifdef INTEGRAL_X86
 enum { READ_AHEAD = 1024 }; /* bytes; the source is prefetched this far ahead */
 
-/* Inclusive scan of 32-bit lanes. */
+/* Returns the inclusive scan of 32-bit lanes. */
 INLINE_AVX512 __m512i scan16(__m512i v) {
     const __m512i zero = _mm512_setzero_si512();
     v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 15));
@@ -139,7 +139,7 @@ INLINE_AVX512 __m512i scan16(__m512i v) {
     return _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 8));
 }
 
-/* Entries x .. x + 15, from the scan of these 16 pixels. */
+/* Writes entries x .. x + 15 from the scan of these 16 pixels. */
 INLINE_AVX512 void writeEntries32(RowStream *r, __m512i *before, size_t x, __m512i prefix, uint32_t *above) {
     const __m512i sum = _mm512_add_epi32(prefix, *before);
     const __m512i entries = _mm512_add_epi32(sum, _mm512_loadu_si512(above + x));
@@ -148,7 +148,7 @@ INLINE_AVX512 void writeEntries32(RowStream *r, __m512i *before, size_t x, __m51
     streamEntries(r, x * sizeof *above, entries);
 }
 
-/* before: the running sum - 2^52, since 2^52 + v has the bits of v at its lower end. */
+/* before: the running sum minus 2^52, since 2^52 + v has the bits of v at its lower end. */
 INLINE_AVX512 void writeEntries64(RowStream *r, __m512d *before, size_t x, __m512i prefix, double *above) {
     const __m512i exponent = _mm512_set1_epi32(0x43300000);
     const __m512i lower = _mm512_set_epi32(16, 7, 16, 6, 16, 5, 16, 4, 16, 3, 16, 2, 16, 1, 16, 0);
@@ -165,7 +165,7 @@ INLINE_AVX512 void writeEntries64(RowStream *r, __m512d *before, size_t x, __m51
     streamEntries(r, (x + 8) * sizeof *above, _mm512_castpd_si512(second));
 }
 
-/* integral_rowAvx512 for one depth and choice of tables, both known at compile time. */
+/* integral_rowAvx512() for a depth and a choice of tables that are known at compile time. */
 INLINE_AVX512 void writeRow(int depth, int squares, const uint8_t *src, size_t n, void *const above[2],
                             void *const out[2]) {
     uint32_t *const above32 = above[0];
@@ -180,7 +180,7 @@ INLINE_AVX512 void writeRow(int depth, int squares, const uint8_t *src, size_t n
         const __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(src + x)));
         __m512i sum, squared;
         if (depth >= 0 && squares) {
-            /* Sums of 16 pixels fit 12 bits, those of their squares 20: one scan does both. */
+            /* Sums of 16 pixels fit 12 bits, those of their squares 20, so one scan makes both. */
             const __m512i both = scan16(_mm512_or_si512(_mm512_madd_epi16(v, v), _mm512_slli_epi32(v, 20)));
             sum = _mm512_srli_epi32(both, 20);
             squared = _mm512_and_si512(both, _mm512_set1_epi32(0xfffff));

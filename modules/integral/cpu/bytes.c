@@ -1,5 +1,5 @@
-/* 8-bit sources: one band of rows per thread, the source read twice, the table written once. The column totals of the
- * bands are computed first and give the table row above each band. The bands are then written independently. */
+/* Sums 8-bit sources: a thread handles a band of rows, reads the source twice and writes the table once. The column totals
+ * of the bands are computed first and give the table row above each band. Then the bands are written independently. */
 #include "integral/cpu/rows.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 /* For each band and table, the workspace has column totals and the table row above the band. */
 typedef struct Bands {
     int count, rows;
-    size_t cols;         /* of a row in the workspace */
+    size_t cols;         /* columns of a row in the workspace */
     uint64_t *totals[2]; /* [sums, squares][band][column] */
     double *above[2];    /* or uint32_t */
 } Bands;
@@ -36,7 +36,7 @@ static int bandStart(const Bands *bands, int band) {
 
 /* ---- Column totals ----------------------------------------------------------------------------------------------- */
 
-/* Column totals of columns x .. x + n - 1 of one band, for the tables requested. */
+/* Makes the totals of columns x .. x + n - 1 of one band, for the tables requested. */
 static void sumBand(const IntegralArgs *args, const Bands *bands, int band, size_t x, size_t n) {
     const int end = bandStart(bands, band + 1);
     uint64_t *totals[2];
@@ -51,7 +51,7 @@ static void sumBand(const IntegralArgs *args, const Bands *bands, int band, size
     }
 }
 
-/* The table row above `band`, without its column 0: the prefix sums of the column totals of the bands before it. */
+/* Makes the table row above `band`, without its column 0: the prefix sums of the column totals of the bands before it. */
 static void rowAboveBand(const uint64_t *totals, int band, size_t cols, int is64, void *row) {
     uint64_t sum = 0;
     for (size_t x = 0; x < cols; ++x) {
@@ -66,8 +66,8 @@ static void rowAboveBand(const uint64_t *totals, int band, size_t cols, int is64
 
 /* ---- Writing a band ---------------------------------------------------------------------------------------------- */
 
-/* Writes rows start .. end - 1 of the tables. above: the rows above, without their column 0; with AVX-512, which writes
- * past the caches, buffers for them that are overwritten. */
+/* Writes rows start .. end - 1 of the tables. above: the rows above without their column 0; AVX-512, which writes past the
+ * caches, overwrites them. */
 static void writeBand(const cusMat *src, int start, int end, IntegralHostPath path, void *above[2],
                       cusMat *const tables[2]) {
     void (*row32)(const uint8_t *, size_t, const uint32_t *, uint32_t *) = integral_row32;

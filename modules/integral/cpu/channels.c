@@ -1,5 +1,5 @@
-/* Sources of 2 to 4 channels: one stripe of columns per thread, as in floats.c. What is left of a stripe in each row waits in
- * the table, where the stripe's first entries will be, so there is no workspace. */
+/* Sums sources of 2 to 4 channels: a thread handles a stripe of columns, as in floats.c. The sums left of a stripe in each
+ * row wait in the table, where the stripe's first entries will be, so there is no workspace. */
 #include "integral/cpu/rows.h"
 
 #include <string.h>
@@ -21,14 +21,14 @@ enum { WRITE_AHEAD = 4096 }; /* bytes; table lines are prefetched this far ahead
 
 /* ---- Rows, for a number of channels known at compile time --------------------------------------------------------- */
 
-/* n: pixels of a stripe's row. out: its entries, before which the sums left of them are; above: the entries above. */
+/* n: pixels of a stripe's row. out: its entries, where the sums left of them wait; above: the entries above. */
 
-/* Bytes, 8 values at a time: the 4 or 2 pixels in them. Of 3 channels, the last two values come again in the next step. */
+/* Bytes are added 8 values, which are 4 or 2 pixels, at a time. With 3 channels, the next step reads the last two again. */
 #ifdef VECTORS
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #define PIXELS(channels)   (8 / (channels))
 
-/* Values src[0 .. 7], each with those of its channel before it. */
+/* Makes the prefix sums of src[0 .. 7] in each channel. */
 #define SCAN(prefix, channels, squares, src)                                 \
     do {                                                                     \
         const U32x8 zero = {0};                                              \
@@ -45,7 +45,7 @@ enum { WRITE_AHEAD = 4096 }; /* bytes; table lines are prefetched this far ahead
         else                                                                 \
             (prefix) += SHUFFLE(zero, (prefix), 0, 1, 2, 3, 8, 9, 10, 11);   \
     } while (0)
-/* The last pixel's, over and over. */
+/* Repeats the values of the last pixel. */
 #define REPEAT_LAST(prefix, channels)                                    \
     ((channels) == 2   ? SHUFFLE(prefix, prefix, 6, 7, 6, 7, 6, 7, 6, 7) \
      : (channels) == 3 ? SHUFFLE(prefix, prefix, 3, 4, 5, 3, 4, 5, 3, 4) \
@@ -110,7 +110,7 @@ INLINE void write64(int channels, int squares, const uint8_t *src, size_t n, con
         }
 }
 
-/* Floats: each channel in the order of the plain loop. */
+/* Adds floats, each channel in the order of the plain loop. */
 INLINE void writeFloats(int channels, int squares, const float *src, size_t n, const double *above, double *out) {
     double sums[4] = {0};
     memcpy(sums, out, (size_t)channels * sizeof *sums);
@@ -172,7 +172,7 @@ static size_t stripeStart(const cusMat *src, int count, int k) {
     return (size_t)src->cols * (size_t)k / (size_t)count;
 }
 
-/* The pixel in column x of row y, and the entry below and to the right of it. */
+/* These return the pixel in column x of row y, and the entry below and to the right of it. */
 static const void *pixelAt(const cusMat *src, int y, size_t x) {
     return INTEGRAL_ROW(const char, src, y) + x * cusTypeSize(src->type);
 }
@@ -180,7 +180,7 @@ static void *entryAt(const cusMat *table, int y, size_t x) {
     return INTEGRAL_ROW(char, table, y + 1) + (x + 1) * cusTypeSize(table->type);
 }
 
-/* Puts the sums left of each stripe of row y where its first entries will be. */
+/* Stores the sums left of each stripe of row y where its first entries will be. */
 static void sumLeftOfStripes(const cusMat *src, const cusMat *table, int squares, int count, int y) {
     const size_t entry = cusTypeSize(table->type);
     double sums[4] = {0}; /* or uint32_t */

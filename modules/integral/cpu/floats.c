@@ -1,6 +1,6 @@
-/* Float sources: one stripe of columns per thread, the source read twice, the table written once. First each row's sums
- * left of the stripes are computed, then the stripes are written independently. Any number of threads adds in the order
- * that the plain loop has. */
+/* Sums float sources: a thread handles a stripe of columns, reads the source twice and writes the table once. First each
+ * row's sums left of the stripes are computed, then the stripes are written independently. The order of additions is that
+ * of the plain loop, whatever the number of threads. */
 #include "integral/cpu/rows.h"
 
 #include <string.h>
@@ -9,11 +9,11 @@
 
 typedef struct Stripe {
     size_t start, end; /* columns */
-    double *sums[2];   /* for each row, of values and of squares: the sum left of the stripe */
+    double *sums[2];   /* for each row the sums of values and of squares left of the stripe */
     double *above[2];  /* the row above in both tables */
 } Stripe;
 
-/* Entries of the rows above, which start at a cache line for each stripe. */
+/* The number of entries of the rows above, which start at a cache line for each stripe. */
 static size_t aboveEntries(int threads, int cols) {
     return integral_padded((size_t)cols) + 8 * (size_t)threads;
 }
@@ -49,7 +49,7 @@ static void sumRows(const cusMat *src, int y, int rows, size_t x, size_t end, in
     memcpy(sum, s, sizeof s);
 }
 
-/* Writes the table below columns x .. end - 1 of rows y .. y + rows - 1, up to four. sum: each row's, left of x. */
+/* Writes the table below columns x .. end - 1 of rows y .. y + rows - 1, up to four. sum: the sum of each row left of x. */
 static void writeRows(const cusMat *src, int y, int rows, size_t x, size_t end, int squares, const double *sum,
                       cusMat *table) {
     const float *in[4];
@@ -75,10 +75,11 @@ static void writeRows(const cusMat *src, int y, int rows, size_t x, size_t end, 
 
 /* ---- Eight rows with AVX-512: one per lane, so that eight chains of additions share an instruction ---------------- */
 
-/* Eight columns' sums, transposed, are eight table rows to add one below the other. They are written past the caches. */
+/* The sums of eight columns, transposed, are eight table rows, which are added one below the other and written past the
+ * caches. */
 #ifdef INTEGRAL_X86
 
-/* Columns x .. x + 7 of eight rows, one register per column; zeros where `inside` has no bit. */
+/* Loads columns x .. x + 7 of eight rows, one register per column; zeros where `inside` has no bit. */
 INLINE_AVX512 void loadColumns(const float *const in[8], size_t x, __mmask8 inside, __m512d column[8]) {
     __m256 v[8], w[8];
     for (int k = 0; k < 8; ++k)
@@ -168,8 +169,8 @@ INLINE_AVX512 void writeEight(int squares, const float *const in[8], size_t x, s
     }
 }
 
-/* Eight rows of a table: n columns from column x of the source on, whose entries are out[...][0] and so on. sum: each
- * row's, left of x. above: the row above the first, from x on; becomes the last. */
+/* Writes n columns of eight table rows, from column x of the source on; their entries begin at out[...][0]. sum: the sum of
+ * each row left of x. above: the row above the first from x on; becomes the last row. */
 TARGET_AVX512
 static void writeEightRows(int squares, const float *const in[8], size_t x, size_t n, const double sum[8], double *above,
                            double *const out[8]) {
@@ -182,7 +183,7 @@ static void writeEightRows(int squares, const float *const in[8], size_t x, size
 
 /* ---- Up to eight rows -------------------------------------------------------------------------------------------- */
 
-/* The sums of rows y .. y + rows - 1 left of each stripe. */
+/* Makes the sums of rows y .. y + rows - 1 left of each stripe. */
 static void sumLeftOfStripes(const IntegralArgs *args, IntegralHostPath path, int count, int y, int rows) {
     (void)path; /* unused where there is only one path */
     double sums[2][8] = {{0}, {0}};
@@ -208,7 +209,7 @@ static void sumLeftOfStripes(const IntegralArgs *args, IntegralHostPath path, in
     }
 }
 
-/* Rows y .. y + rows - 1 of a stripe of one table. */
+/* Writes rows y .. y + rows - 1 of a stripe of one table. */
 static void writeStripe(const IntegralArgs *args, IntegralHostPath path, const Stripe *stripe, int y, int rows,
                         int squares) {
     (void)path; /* unused where there is only one path */

@@ -1,22 +1,23 @@
-/* Reproducible sums of floats: values become integers, so that the order of additions does not matter. Each thread writes a band of rows.
- * First the bands' column totals are added up, from which the sums above each band follow; then the bands are written independently.
- * Entries are rounded only when they are stored: the sums of the row above stay in the workspace. */
+/* For reproducible sums of floats, values become integers, so that the order of additions does not matter. Each thread
+ * writes a band of rows. First the column totals of the bands are added up, which give the sums above each band; then the
+ * bands are written independently. Entries are rounded only when stored: the sums of the row above stay in the
+ * workspace. */
 #include "integral/cpu/rows.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* Values at a time, which stay in the L1 cache: a multiple of every number of channels and of every vector. */
+/* Values of a chunk, which stays in the L1 cache: a multiple of every number of channels and of every vector. */
 enum { CHUNK = 240 };
 
-/* What value i of a chunk, which belongs to channel i % channels, is multiplied by or compared with. */
+/* Factors and limits of value i of a chunk, which belongs to channel i % channels. */
 typedef struct Grid {
     double scales[2][CHUNK], units[2][CHUNK]; /* of values and of squares */
     float limits[CHUNK];                      /* the largest magnitude */
 } Grid;
 
-/* Both tables' column sums for each band. */
+/* Each band has column sums of both tables. */
 size_t integral_gridWorkspace(int threads, size_t values) {
     return (size_t)threads * 2 * integral_padded(values) * sizeof(uint64_t);
 }
@@ -42,7 +43,8 @@ static inline uint64_t bitsOf(double v) {
     return bits;
 }
 
-/* A sum, rounded once. The halves as doubles, by their bits: most instruction sets convert no 64-bit integers at once. */
+/* Returns a sum, rounded once. Bits make doubles of its halves, since most instruction sets do not convert 64-bit
+ * vectors. */
 static inline double toDouble(uint64_t sum) {
     const uint64_t high = (sum >> 32) ^ 0x4530000080000000u, low = (sum & 0xffffffffu) | 0x4330000000000000u;
     double h, l;
@@ -71,7 +73,7 @@ static void addChunk(const float *const src[4], size_t n, int squares, const dou
                          onGrid(d[i], 0, scales[i]);
 }
 
-/* Adds to the values those of their channel before them. sums: of the channels, before and after. */
+/* Replaces values by the sums of their channel up to them. sums: of each channel, before and after the chunk. */
 static inline void prefixSums(uint64_t *restrict values, size_t n, int channels, uint64_t *restrict sums) {
     for (size_t i = 0; i < n; i += (size_t)channels)
         for (int c = 0; c < channels; ++c)
@@ -88,7 +90,7 @@ static inline void prefixSumsOf(int channels, uint64_t *values, size_t n, uint64
         prefixSums(values, n, 4, sums);
 }
 
-/* above: the sums of the row above; become this row's. sums: of the row, left of the chunk. */
+/* above: the sums of the row above, which become those of this row. sums: those of the row left of the chunk. */
 CUSI_MULTIVERSION
 static void writeChunk(const float *restrict src, size_t n, int channels, int squares, const double *restrict scales,
                        const double *restrict units, uint64_t *restrict sums, uint64_t *restrict above,
@@ -110,7 +112,7 @@ static void writeChunk(const float *restrict src, size_t n, int channels, int sq
 CUSI_MULTIVERSION
 static void findLargest(const float *restrict src, size_t n, int32_t *restrict largest) {
     for (size_t i = 0; i < n; ++i) {
-        int32_t bits; /* which compare as the magnitude */
+        int32_t bits; /* compare as the magnitude does */
         memcpy(&bits, src + i, sizeof bits);
         bits &= INT32_MAX;
         bits = bits < 0x7f800000 ? bits : 0; /* finite */
@@ -127,8 +129,8 @@ static int anyOutside(const float *restrict src, size_t n, const float *restrict
 }
 
 #ifdef INTEGRAL_X86
-/* Rows of one channel past the caches: four at a time or one, so that the sums above are read and written once for all and four scans do
- * not wait for each other. Returns whether a magnitude is above the limit, or NaN. */
+/* Writes one or four rows of one channel past the caches. With four, the sums above are read and written once, and the
+ * scans do not wait for each other. Returns whether a magnitude is above the limit, or NaN. */
 INLINE_AVX512 int stream(int rows, const float *const *src, size_t n, int squares, float limit, double scale, double unit,
                          uint64_t *above, double *const *out) {
     const __m512d magic = _mm512_set1_pd(INTEGRAL_MAGIC), scales = _mm512_set1_pd(scale), units = _mm512_set1_pd(unit);
@@ -198,8 +200,8 @@ static int streamRows(int rows, const float *const src[4], size_t n, int squares
 
 /* ---- Rows ----------------------------------------------------------------------------------------------------------- */
 
-/* Rows y .. y + rows - 1 of a table, up to four. above: its sums of the row above the first; become the last's. Returns whether a
- * value is outside the range. */
+/* Writes rows y .. y + rows - 1 of a table, up to four. above: the sums of the row above the first, which become those of
+ * the last. Returns whether a value is outside the range. */
 static int writeRows(const IntegralArgs *args, IntegralHostPath path, const Grid *grid, int y, int rows, int squares,
                      uint64_t *above) {
     const cusMat *const table = squares ? args->sqsum : args->sum;
@@ -230,7 +232,7 @@ static int writeRows(const IntegralArgs *args, IntegralHostPath path, const Grid
     return any;
 }
 
-/* Makes every entry NaN that a value outside the range, an infinity or a NaN above and left of it makes so. */
+/* Sets every entry to NaN that has a value outside the range, an infinity or a NaN above and left of it. */
 static void markOutside(const IntegralArgs *args, const Grid *grid) {
     const cusMat *const src = args->src;
     cusMat *const tables[2] = {args->sum, args->sqsum};
@@ -252,7 +254,7 @@ static void markOutside(const IntegralArgs *args, const Grid *grid) {
 
 /* ---- The grid -------------------------------------------------------------------------------------------------------- */
 
-/* The largest finite magnitude of each channel. */
+/* Finds the largest finite magnitude of each channel. */
 static void findMagnitudes(const IntegralArgs *args, int threads, float magnitudes[4]) {
     const cusMat *const src = args->src;
     const size_t channels = (size_t)CUS_CHANNELS(src->type), values = (size_t)src->cols * channels;
@@ -289,7 +291,7 @@ static void makeGrid(const IntegralArgs *args, int threads, Grid *grid) {
 
 /* ---- Bands ----------------------------------------------------------------------------------------------------------- */
 
-/* The column totals of a band. */
+/* Makes the column totals of a band. */
 static void addBand(const IntegralArgs *args, const Grid *grid, int squares, int y, int end, uint64_t *totals) {
     static const float zeros[CHUNK];
     const size_t values = (size_t)args->src->cols * (size_t)CUS_CHANNELS(args->src->type);

@@ -1,4 +1,4 @@
-/* What the files of the host backend share; docs/internals/integral.md lists them. */
+/* Declarations that the files of the host backend share; docs/internals/integral.md lists them. */
 #ifndef CUSI_INTEGRAL_ROWS_H
 #define CUSI_INTEGRAL_ROWS_H
 
@@ -13,7 +13,7 @@
 
 #define INTEGRAL_ROW(type, mat, y) ((type *)(void *)((char *)(mat)->data + (size_t)(y) * (mat)->step))
 
-/* n 64-bit entries, rounded up to whole cache lines. */
+/* Rounds n 64-bit entries up to whole cache lines. */
 static inline size_t integral_padded(size_t n) {
     return (n + 7) / 8 * 8;
 }
@@ -23,19 +23,18 @@ static inline size_t integral_padded(size_t n) {
 /* Bytes of workspace, for one table or both. */
 size_t integral_bytesWorkspace(int threads, int cols);
 size_t integral_floatsWorkspace(int threads, int rows, int cols);
-size_t integral_gridWorkspace(int threads, size_t values); /* in a row */
+size_t integral_gridWorkspace(int threads, size_t values); /* values: of a row */
 
 /* Fill the tables, whose row 0 is already zero. */
 void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int threads);
 void integral_runFloats(const IntegralArgs *args, IntegralHostPath path, int threads);
-void integral_runGrid(const IntegralArgs *args, IntegralHostPath path,
-                      int threads);                               /* floats, reproducible; 1 to 4 channels */
-void integral_runChannels(const IntegralArgs *args, int threads); /* 2 to 4 channels; without a workspace */
+void integral_runGrid(const IntegralArgs *args, IntegralHostPath path, int threads); /* reproducible; 1 to 4 channels */
+void integral_runChannels(const IntegralArgs *args, int threads);                    /* 2 to 4 channels; no workspace */
 
 /* ---- One row of a table from the row above; all rows without their column 0 -------------------------------------- */
 
 void integral_row32(const uint8_t *src, size_t n, const uint32_t *above, uint32_t *out);
-/* The sums of the pixels or of their squares. */
+/* Makes the sums of the pixels or of their squares. */
 void integral_row64(const uint8_t *src, size_t n, int squares, const double *above, double *out);
 
 /* ---- Column totals of 8-bit pixels ------------------------------------------------------------------------------- */
@@ -45,21 +44,21 @@ enum {
     INTEGRAL_MAX_TOTAL_COLS = 4096 /* column totals that stay in the L1 cache */
 };
 
-/* Adds up to INTEGRAL_MAX_TOTAL_ROWS rows of up to INTEGRAL_MAX_TOTAL_COLS columns to the column totals of the pixels and of
- * their squares; NULL where not requested. */
+/* Adds up to INTEGRAL_MAX_TOTAL_ROWS rows of up to INTEGRAL_MAX_TOTAL_COLS columns to the column totals of the pixels and
+ * of their squares; NULL where not requested. */
 void integral_addTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *const totals[2]);
 
 #ifdef INTEGRAL_X86
 void integral_row32Avx2(const uint8_t *src, size_t n, const uint32_t *above, uint32_t *out);
 
-/* One row of n columns of both tables. depth: of the sums, CUS_32S or CUS_64F, -1 for none. above, out: of sums and of
- * squares. Overwrites `above` with `out`; `out` bypasses the caches. */
+/* Writes a row of n columns of both tables. depth: that of the sums, CUS_32S or CUS_64F, or -1 if there are none. above,
+ * out: rows of sums and of squares. Overwrites `above` with `out`; `out` bypasses the caches. */
 void integral_rowAvx512(int depth, int squares, const uint8_t *src, size_t n, void *const above[2], void *const out[2]);
 
 /* ---- Writing a table row past the caches ------------------------------------------------------------------------- */
 
-/* AVX-512 stores whole cache lines. The line is then not read first, which halves the traffic. A register's entries
- * seldom coincide with a line, so each line takes its first entries from the register before. */
+/* AVX-512 stores whole cache lines, which need not be read first; that halves the traffic. A register's entries seldom
+ * coincide with a line, so each line takes its first entries from the register before. */
 
 #define TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #define INLINE_AVX512 TARGET_AVX512 static inline __attribute__((always_inline))

@@ -1,4 +1,4 @@
-/* The entry points of the host backend. */
+/* Entry points of the host backend. */
 #include "integral/cpu/rows.h"
 
 #include <math.h>

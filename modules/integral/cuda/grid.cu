@@ -1,4 +1,4 @@
-// Reproducible sums: the largest magnitude of the image, and the entries that are not numbers.
+// For reproducible sums, finds the largest magnitude of the image and marks the entries that are not numbers.
 #include "integral/cuda/grid.cuh"
 
 #include <cub/block/block_reduce.cuh>
@@ -37,13 +37,13 @@ Source sourceOf(const IntegralArgs &args) {
 
 // ---- Before: magnitudes ---------------------------------------------------------------------------------------------
 
-// The bits of a magnitude, which compare as it does; 0 unless it is finite.
+// Returns the bits of a magnitude, which compare as it does, or 0 unless it is finite.
 __device__ __forceinline__ unsigned finiteBits(float v) {
     const unsigned bits = __float_as_uint(v) & 0x7fffffffu;
     return bits < 0x7f800000u ? bits : 0;
 }
 
-// A block takes segments of rows in turn, of one channel.
+// Finds the largest magnitude of a channel. Blocks take segments of rows in turn.
 constexpr unsigned SEGMENT = 4 * THREADS * 4; // columns: four vectors a thread
 __global__ void __launch_bounds__(THREADS) magnitudesKernel(const Source src, GridState *state) {
     __shared__ typename cub::BlockReduce<unsigned, THREADS>::TempStorage storage;
@@ -80,11 +80,11 @@ __global__ void __launch_bounds__(THREADS) magnitudesKernel(const Source src, Gr
 // ---- After: entries that are not numbers ----------------------------------------------------------------------------
 
 struct Tables {
-    double *data[2]; // sums, squares; NULL for none
+    double *data[2]; // sums, squares; NULL if not requested
     size_t steps[2];
 };
 
-// The smallest of all threads' columns, for all.
+// Returns the smallest of the threads' columns to all of them.
 __device__ unsigned blockMin(unsigned column) {
     __shared__ unsigned smallest;
     if (threadIdx.x == 0)
@@ -98,8 +98,8 @@ __device__ unsigned blockMin(unsigned column) {
     return column;
 }
 
-// A block marks some rows. It first publishes the first column with a pixel outside in them; blocks before it tell what is above.
-// Ends at once if all pixels are inside.
+// A block marks some rows. It first publishes the first column of these rows with a pixel outside the range, and reads what
+// the blocks above have published. If all pixels are inside, it ends at once.
 __global__ void __launch_bounds__(THREADS)
     markKernel(const Source src, float range, const Tables tables, LaunchState *state) {
     startInOrder();

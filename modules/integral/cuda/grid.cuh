@@ -1,4 +1,4 @@
-// Reproducible sums: what runs before and after the kernel.
+// The kernels that run before and after the integral kernel for reproducible sums.
 #ifndef CUSI_INTEGRAL_GRID_CUH
 #define CUSI_INTEGRAL_GRID_CUH
 
@@ -8,10 +8,10 @@
 
 namespace cusi::integral {
 
-// Zeroes the state; without a range, finds the largest finite magnitude of each channel.
+// Zeroes the state, and without a range finds the largest finite magnitude of each channel.
 cusStatus prepareGrid(const char *function, const IntegralArgs &args, cudaStream_t stream);
 
-// Makes every entry NaN that a pixel above and left of it makes so: one outside the range, an infinity or a NaN.
+// Sets every entry to NaN that has a pixel outside the range, an infinity or a NaN above and left of it.
 cusStatus markOutside(const char *function, const IntegralArgs &args, cudaStream_t stream);
 
 } // namespace cusi::integral

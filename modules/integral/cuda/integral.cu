@@ -1,5 +1,5 @@
-// The CUDA backend of integral: choice of tiles, workspace, one launch for each slab. docs/internals/integral.md names the
-// stages of the kernel and their files.
+// The CUDA backend of integral chooses tiles, lays out the workspace, and launches once for each slab.
+// docs/internals/integral.md names the stages of the kernel and their files.
 #include "integral/backend.h"
 #include "integral/cuda/grid.cuh"
 #include "integral/cuda/kernel.cuh"
@@ -11,14 +11,14 @@ namespace {
 
 // ---- Workspace: the launch state, then the chains of each table -----------------------------------------------------
 
-// The sums that a slab leaves to the next one: one for each column of its tiles, one after the last, rounded up.
+// The number of sums that a slab leaves to the next one: for each column of its tiles, and one after the last, rounded up.
 template<class Tile>
 constexpr size_t carried(size_t tile_cols) {
     return tile_cols * Tile::WIDTH + 4;
 }
 
-// Fills in where a table's chains are, from word `at` of the workspace on. Returns the end of the chains in words; each
-// chain takes a multiple of 16 bytes. base NULL: only counts.
+// Sets where a table's chains are, from word `at` of the workspace on. Each takes a multiple of 16 bytes. Returns the end
+// of the chains in words. If base is NULL, only counts.
 template<class Tile, class T>
 size_t layOut(T &table, TaggedWord *base, size_t at, size_t tile_rows, size_t tile_cols) {
     if constexpr (EXISTS<T>) {
@@ -75,8 +75,8 @@ size_t maxBytes(int rows, int cols, int channels) {
 
 // ---- Launches -------------------------------------------------------------------------------------------------------
 
-// The order in which doubles are added must not depend on the tables requested, so their slabs and groups are always those
-// for both tables. (Of several channels, each table has its own launch.)
+// The order in which doubles are added must not depend on the tables requested, so slabs and groups are always those for
+// both tables. (With several channels, each table has its own launch.)
 template<class Pixel, class T>
 using LayoutTable = std::conditional_t<std::is_same_v<Pixel, float>, Floats64, T>;
 
@@ -88,7 +88,7 @@ constexpr size_t accBytes() {
         return 0;
 }
 
-// Tiles in a group of the column chain: a power of two.
+// Returns the tiles in a group of the column chain, a power of two.
 template<class Tile, class Pixel, class SumTable, class SquareTable>
 unsigned columnGroup(unsigned cols) {
     const size_t bytes_per_pixel =
@@ -118,7 +118,7 @@ void bindTable(T &table, const cusMat *mat, unsigned first_row) {
     }
 }
 
-// The rows of sums above and below slab i.
+// Sets the rows of sums above and below slab i.
 template<class Tile, class T>
 void bindCarries(T &table, size_t i, bool is_last, size_t tile_cols) {
     if constexpr (T::ON_GRID) {
@@ -198,7 +198,7 @@ cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStr
         return launchTiles<decltype(shape), Pixel, SumTable, SquareTable>(function, args,
                                                                           static_cast<unsigned>(multiprocessors), stream);
     };
-    const auto fits = [&](auto shape) { // all tiles at once
+    const auto fits = [&](auto shape) { // whether all tiles fit on the GPU at once
         using Tile = decltype(shape);
         return static_cast<size_t>(divUp(rows, Tile::HEIGHT)) * divUp(cols, Tile::WIDTH) <=
                static_cast<size_t>(multiprocessors) * Tile::BLOCKS_PER_SM;
@@ -225,8 +225,8 @@ cusStatus launchRequested(const char *function, const IntegralArgs &args, cudaSt
     return launchIntegral<Pixel, SumTable, SquareTable>(function, args, stream);
 }
 
-// Several channels: one tile shape for each type, and a launch for each table. That is less code, and the chains need no more
-// workspace than those of both tables of one channel with as many values in a row.
+// Sources of several channels have one tile shape for each type, and a launch for each table. That is less code, and the
+// chains need no more workspace than those of both tables of one channel with as many values in a row.
 template<class Pixel, class SumTable, class SumTile, class SquareTable, class SquareTile>
 cusStatus launchChannels(const char *function, const IntegralArgs &args, cudaStream_t stream) {
     int multiprocessors = 0;
@@ -271,7 +271,7 @@ __global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols
     *reinterpret_cast<double *>(sums + k * sums_step) = sum;
 }
 
-// Tables of several channels: one thread for each rectangle and channel.
+// For tables of several channels, a thread computes one channel of a rectangle.
 template<bool IS_64F>
 __global__ void channelBoxSumsKernel(const char *table, size_t step, int rows, int cols, int channels, const char *boxes,
                                      size_t boxes_step, char *sums, size_t sums_step, unsigned count) {

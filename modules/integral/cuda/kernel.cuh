@@ -1,6 +1,6 @@
-// The integral kernel: one pass reads the source once and writes each table once. A block computes one tile.
-// Blocks take the tiles row by row, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies
-// on blocks being started in the order of blockIdx.
+// The integral kernel reads the source once and writes each table once. A block computes one tile. Blocks take the tiles
+// row by row, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies on blocks starting in
+// the order of blockIdx.
 #ifndef CUSI_INTEGRAL_KERNEL_CUH
 #define CUSI_INTEGRAL_KERNEL_CUH
 
@@ -8,7 +8,7 @@
 
 namespace cusi::integral {
 
-// The first blocks of a throttled launch start one after the other.
+// Makes the first blocks of a throttled launch start one after the other.
 __device__ __forceinline__ void staggerStart(const SlabParams &slab) {
     if (blockIdx.x < slab.first_wave) {
         const long long start = clock64(), wait = static_cast<long long>(blockIdx.x) * slab.start_interval;
@@ -28,7 +28,7 @@ __device__ inline void awaitTurnToWrite(const SlabParams &slab, uint32_t tiles_b
 
 // ---- Sources of several channels ------------------------------------------------------------------------------------
 
-// The number of channels that the blocks take in turn.
+// Returns the number of channels that the blocks take in turn.
 template<class SumTable, class SquareTable>
 __device__ __forceinline__ unsigned channelsOf(const SumTable &sum_table, const SquareTable &square_table) {
     if constexpr (SumTable::INTERLEAVED)
@@ -48,7 +48,7 @@ __device__ __forceinline__ decltype(auto) ofChannel(const T &table, unsigned cha
 
 // ---- The kernel -----------------------------------------------------------------------------------------------------
 
-// Finds what is left of the tile, in parts. Serves both tables together, since the number of round trips decides the time.
+// Sums what is left of the tile, in parts, for both tables together, since the number of round trips decides the time.
 template<class First, class... More>
 __device__ inline void lookBackRows(const Position &at, First first, More... more) {
     static_assert(((First::PARTS == More::PARTS) && ...), "their threads have the same rows");
@@ -61,7 +61,7 @@ __device__ inline void lookBackRows(const Position &at, First first, More... mor
     first.store(), (more.store(), ...);
 }
 
-// Dynamic shared memory of the scans.
+// Bytes of dynamic shared memory for the scans.
 template<class Pixel, class SquareTable, class Tile>
 constexpr size_t SCAN_BYTES = EXISTS<SquareTable>
                                   ? sizeof(uint32_t[Tile::THREADS]) * RowScan<Pixel, true, Tile::WARP_ROWS>::SHARED_WORDS
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     __shared__ typename Sums::Shared sum_shared;
     __shared__ typename Squares::Shared squares_shared;
     __shared__ uint32_t epoch, tiles_before;
-    extern __shared__ __align__(16) uint32_t scan_memory[]; // then, if rows are staged, StagedRow for each warp
+    extern __shared__ __align__(16) uint32_t scan_memory[]; // if rows are staged, a StagedRow for each warp follows
     startInOrder();
     if (threadIdx.x == 0) {
         const uint2 state = __ldcg(reinterpret_cast<const uint2 *>(slab.state));
@@ -143,17 +143,17 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     }
     __syncthreads();
     forTables([](auto &table) { table.computeWarpStarts(); });
-    // A last tile has waited, directly or through others, for words of every block of its channel. After the last channel's,
-    // all blocks have read the state.
+    // The last tile of a channel has waited, directly or through others, for words of every block of that channel. Once the
+    // last tiles of all channels get here, all blocks have read the state.
     if constexpr (INTERLEAVED) {
         if (threadIdx.x == 0 && blockIdx.x >= gridDim.x - channels &&
-            atomicInc(&slab.state->channels_done, channels - 1) == channels - 1) // which makes it 0 again
+            atomicInc(&slab.state->channels_done, channels - 1) == channels - 1) // wraps to 0
             slab.state->epoch = at.epoch;
     } else if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) {
         slab.state->epoch = at.epoch;
         slab.state->tiles_before = tiles_before + (slab.max_writers ? gridDim.x : 0);
     }
-    // Meanwhile, a warp that computes no starts polls.
+    // A warp that computes no starts polls meanwhile.
     if (threadIdx.x == Tile::THREADS - 32 && slab.max_writers && blockIdx.x >= slab.max_writers)
         awaitTurnToWrite(slab, tiles_before);
     const unsigned valid_rows = slab.rows - min(slab.rows, y);

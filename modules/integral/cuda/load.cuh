@@ -1,4 +1,4 @@
-// Loading a tile: each warp copies its rows of pixels to shared memory; a lane works on four neighboring columns.
+// Loads a tile: each warp copies its rows of pixels to shared memory; a lane works on four neighboring columns.
 #ifndef CUSI_INTEGRAL_LOAD_CUH
 #define CUSI_INTEGRAL_LOAD_CUH
 
@@ -28,7 +28,7 @@ struct Pixels4<unsigned char> {
     __device__ Sum sum() const {
         return __dp4a(packed, SQUARES ? packed : 0x01010101u, 0u);
     }
-    // sums[i]: start plus the pixels before i
+    // Sets sums[i] to start plus the pixels before i.
     template<bool SQUARES>
     __device__ void exclusiveScan(Sum start, Sum (&sums)[4]) const {
         sums[0] = start;
@@ -67,10 +67,10 @@ struct Pixels4<GridFloat> {
     float4 v;
 };
 
-// Four pixels as integers: a product with a power of two is exact, the addition rounds.
+// Four pixels that become integers: the product with a power of two is exact, the addition rounds.
 struct GridPixels {
     float4 v;
-    int scales[2]; // upper halves of powers of two: for values, for squares
+    int scales[2]; // upper halves of powers of two, for values and for squares
 
     template<bool SQUARES>
     __device__ int64_t value(int i) const {
@@ -138,8 +138,8 @@ __device__ inline void copyPixels16(void *to, const void *from) {
 #endif
 }
 
-// Loads an aligned word of pixels, or gives 0. No branch, so that loads follow each other closely. Neighboring warps share
-// some words, so L1 may keep them; L2 need not.
+// Loads an aligned word of pixels, or returns 0, without a branch so that loads follow each other closely. Neighboring
+// warps share some words, so L1 may keep them; L2 need not.
 __device__ __forceinline__ uint32_t loadPixelWord(const unsigned char *p, bool is_read) {
 #if __CUDA_ARCH__ >= 800
     uint32_t word = 0;
@@ -166,7 +166,7 @@ __device__ __forceinline__ void loadRowsUnaligned(Pixels4<unsigned char> *to, co
     static_assert(ROWS <= 32, "a lane has the last word and the ends of a row");
     const unsigned cols = slab.cols - min(slab.cols, x), rows = cols > 0 ? slab.rows - min(slab.rows, y) : 0;
     const unsigned char *const start = slab.src + y * slab.step + x;
-    const auto skew = [&](unsigned k) { // of row k: its distance from the word boundary before it
+    const auto skew = [&](unsigned k) { // distance of row k from the word boundary before it
         return (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(start)) + k * static_cast<uint32_t>(slab.step)) & 3;
     };
     const bool has_row = lane < ROWS && lane < rows, has_ends = x == 0 || cols < WARP_COLS + 4;
@@ -177,7 +177,7 @@ __device__ __forceinline__ void loadRowsUnaligned(Pixels4<unsigned char> *to, co
 #pragma unroll
     for (unsigned k = 0; k < ROWS; ++k)
         words[k] = loadPixelWord(wordOf(start + k * slab.step) + 4 * lane, (k < rows) & (skew(k) - min_skew < skews));
-    const uint32_t last_word = // row `lane`'s, like its ends
+    const uint32_t last_word = // of row `lane`
         loadPixelWord(wordOf(start + lane * slab.step) + WARP_COLS, has_row && WARP_COLS + 4 <= cols + skew(lane));
     // Up to three pixels at each end of row `lane` share a word with bytes beyond it: they are loaded byte by byte first,
     // and stored last.
@@ -231,7 +231,7 @@ __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsi
     __pipeline_commit();
 }
 
-// The same of one channel of interleaved pixels, one by one. Other blocks read the channels between, so caches keep them.
+// Loads one channel of interleaved pixels, one by one. Other blocks read the channels between, so caches keep them.
 template<int ROWS, class Pixel>
 __device__ inline void loadRowsOfChannel(Pixels4<Pixel> *to, const SlabParams &slab, unsigned channels, unsigned channel,
                                          unsigned x, unsigned y, unsigned lane) {

@@ -1,5 +1,5 @@
-// Publishing sums to later tiles, and adding up what earlier tiles published: look-back with a fixed order of additions. The
-// last tile of a group publishes the prefix, the sum of everything up to and including itself, instead of its own sum.
+// Look-back with a fixed order of additions: tiles publish sums to later tiles, which add them up. The last tile of a group
+// publishes the prefix, the sum of everything up to and including itself, instead of its own sum.
 #ifndef CUSI_INTEGRAL_LOOKBACK_CUH
 #define CUSI_INTEGRAL_LOOKBACK_CUH
 
@@ -10,8 +10,8 @@
 
 namespace cusi::integral {
 
-// N neighboring sums in format T, as published. Compact, since they are read many times through the cache that the tables
-// use too.
+// N neighboring sums in format T, as published. The format is compact, since sums are read many times through the cache
+// that the tables use, too.
 template<class T, unsigned N>
 struct Published {
     static constexpr unsigned BITS = FORMAT_BITS<T>, WORDS = N * sizeof(T) / 4;
@@ -73,7 +73,7 @@ struct Published {
     }
 };
 
-// Sum `index` of a chain of sums of type T.
+// Returns the address of sum `index` in a chain of sums of type T.
 template<class T>
 __device__ inline TaggedWord *sumAt(TaggedWord *words, size_t index) {
     return words + index * sizeof(T) / 4;
@@ -87,7 +87,7 @@ struct LookBack {
     unsigned count;
     Published<T, N> batch[BATCH];
 
-    // words: tile 0's; stride_: in sums, from tile to tile
+    // words: those of tile 0; stride_: sums from tile to tile
     __device__ LookBack(const TaggedWord *words, size_t stride_, unsigned first, unsigned end)
         : at(words + first * stride_ * sizeof(T) / 4), stride(stride_ * sizeof(T) / 4), count(end - min(first, end)) {
         load();

@@ -1,5 +1,5 @@
-// What a tile needs from its neighbors, along three chains. Columns: a tile publishes the sums of its columns; the tiles
-// below add them up. Rows: it publishes the sums of its rows; the tiles to the right add them up. Corners: once it knows
+// A tile gets what it needs from its neighbors along three chains. Columns: it publishes the sums of its columns, which the
+// tiles below add up. Rows: it publishes the sums of its rows, which the tiles to the right add up. Corners: once it knows
 // everything left of it, it publishes the total; the tiles below add these up to their corner, everything above and left.
 #ifndef CUSI_INTEGRAL_NEIGHBORS_CUH
 #define CUSI_INTEGRAL_NEIGHBORS_CUH
@@ -28,8 +28,8 @@ struct TableTile {
     static_assert(PARTS * Tile::HEIGHT == 32 * ROW_WARPS * N, "all threads look back");
 
     struct Shared {
-        Vector4<Sum> columns[Tile::WARPS_Y][Tile::WARPS_X][32];             // of each warp
-        alignas(16) typename Scan::Total rows[Tile::WARPS_X][Tile::HEIGHT]; // of each warp
+        Vector4<Sum> columns[Tile::WARPS_Y][Tile::WARPS_X][32];             // column sums of each warp
+        alignas(16) typename Scan::Total rows[Tile::WARPS_X][Tile::HEIGHT]; // row sums of each warp
         Vector4<Acc> above[Tile::WARPS_X][32];                              // columns above the tile
         Acc left[PARTS][Tile::HEIGHT];                                      // rows left of the tile, in parts
         Vector4<Acc> row_starts[Tile::WARPS_X][Tile::HEIGHT / 4];           // rows left of the warp
@@ -60,8 +60,8 @@ struct TableTile {
         const Sum sums[4] = {columns[0], columns[1], columns[2], columns[3]};
         shared.columns[at.warp_y][at.warp_x][at.lane] = columnPrefixes(sums, at.lane);
     }
-    // The tile's sums of the warp's columns. Of bytes: one sum per column. Of floats they stay prefix sums, which doubles do not
-    // let take apart.
+    // Returns the tile's sums of the warp's columns. Of bytes it is one sum per column. Of floats it is prefix sums,
+    // because differences of doubles would round.
     __device__ __forceinline__ void tileColumnSums(Acc (&own)[4]) const {
 #pragma unroll
         for (unsigned w = 0; w < Tile::WARPS_Y; ++w) {
@@ -83,7 +83,7 @@ struct TableTile {
 
     // ---- Columns ----
 
-    // One warp for each 128 columns: publishes the tile's sums of its columns and finds what is above them.
+    // One warp for each 128 columns publishes the tile's sums of these columns and finds what is above them.
     __device__ void lookBackColumns() {
         if (at.warp_y != COLUMN_WARP_Y)
             return;
@@ -123,7 +123,7 @@ struct TableTile {
 
     // ---- Rows: the row warps ----
 
-    // Number `index` of the chain of the tile's rows. Chains are as long as the slab is high.
+    // Returns the words of a tile or group in the chain of the tile's row y. Chains are as long as the slab is high.
     template<class Format>
     __device__ TaggedWord *rowWords(TaggedWord *words, unsigned tile_or_group, unsigned y) const {
         return sumAt<Format>(words, tile_or_group * rowStride() + at.tile_y * Tile::HEIGHT + y);
@@ -194,7 +194,8 @@ struct TableTile {
 
     // ---- Corners ----
 
-    // The last tile of a group publishes for each row the sum up to and including the tile. left: of the lane's rows.
+    // The last tile of a group publishes the sum of each row up to and including the tile. left: sums left of the lane's
+    // rows.
     template<unsigned LANE_ROWS>
     __device__ __forceinline__ void publishRowPrefixes(const Acc (&left)[LANE_ROWS]) const {
         TaggedWord *const words = rowWords<Acc>(table.row_prefixes, at.tile_x / tuning::GROUP, at.lane * LANE_ROWS);
@@ -205,7 +206,7 @@ struct TableTile {
         }
     }
 
-    // One warp, once everything left of the tile is known: publishes its total and finds the corner.
+    // Once everything left of the tile is known, one warp publishes its total and finds the corner.
     __device__ void lookBackCorner() {
         if (at.warp != CORNER_WARP)
             return;
@@ -226,7 +227,7 @@ struct TableTile {
             Published<Acc, 1>::store(sumAt<Acc>(corners, at.tile_y), total, at.epoch);
         if (endsGroup(at.tile_x, tuning::GROUP))
             publishRowPrefixes(left);
-        // A lane for each earlier tile of the group; the tile before the group holds the prefix.
+        // Each lane reads an earlier tile of the group; the tile before the group holds the prefix.
         const unsigned first = groupStart(at.tile_y, tuning::GROUP);
         const unsigned tile = first - (first > 0) + at.lane;
         Acc corner[1] = {};
@@ -244,7 +245,8 @@ struct TableTile {
 
     // ---- Starts of the warps ----
 
-    // Computes what is left of and above each warp from what is left of and above the tile. One warp in each column runs it.
+    // Computes what is left of and above each warp from what is left of and above the tile. One warp in each column runs
+    // it.
     __device__ void computeWarpStarts() {
         if (at.warp_y != COLUMN_WARP_Y)
             return;

@@ -1,4 +1,4 @@
-// Sums inside a tile: column sums of a warp's rows, prefix sums along its rows and over its columns.
+// Makes sums inside a tile: column sums of a warp's rows, prefix sums along its rows and over its columns.
 #ifndef CUSI_INTEGRAL_SCAN_CUH
 #define CUSI_INTEGRAL_SCAN_CUH
 
@@ -33,7 +33,7 @@ struct ColumnSums {
 
 template<>
 struct ColumnSums<unsigned char, false> {
-    uint32_t even = 0, odd = 0; // two 16-bit sums each: up to 257 rows
+    uint32_t even = 0, odd = 0; // two 16-bit sums each, for up to 257 rows
     __device__ void add(const Pixels4<unsigned char> &pixels) {
         even += pixels.packed & 0x00ff00ffu;
         odd += pixels.packed >> 8 & 0x00ff00ffu;
@@ -43,8 +43,8 @@ struct ColumnSums<unsigned char, false> {
 
 // ---- Sums over the lanes --------------------------------------------------------------------------------------------
 
-// The sum over the lanes before this one. CUB's shuffles need no storage. Its scan of doubles has selects that slow down
-// integral images of floats by 6 %.
+// Returns the sum over the lanes before this one. CUB's shuffles need no storage, but its scan of doubles has selects that
+// slow down integral images of floats by 6 %.
 template<class Sum>
 __device__ __forceinline__ Sum exclusiveSum(Sum v) {
     if constexpr (std::is_same_v<Sum, double> || std::is_same_v<Sum, int64_t>) {
@@ -66,14 +66,14 @@ __device__ __forceinline__ Sum exclusiveSum(Sum v) {
     }
 }
 
-// Exclusive prefix sums over a warp's 128 columns. Column 0 would be zero and holds the sum of all 128 instead.
+// Makes exclusive prefix sums over a warp's 128 columns. Column 0, which would be zero, holds the sum of all 128.
 template<class Sum>
 __device__ inline Vector4<Sum> columnPrefixes(const Sum (&sums)[4], unsigned lane) {
     const Sum two = sums[0] + sums[1], three = two + sums[2];
     const Sum before = exclusiveSum(three + sums[3]), total = __shfl_sync(FULL_WARP, before + three + sums[3], 31);
     return {{lane ? before : total, before + sums[0], before + two, before + three}};
 }
-// The inverse of columnPrefixes(), in place.
+// Undoes columnPrefixes() in place.
 template<class Sum>
 __device__ inline void columnDifferences(Sum (&v)[4], unsigned lane) {
     const Sum all = __shfl_sync(FULL_WARP, v[0], 0), next = __shfl_down_sync(FULL_WARP, v[0], 1);
@@ -85,9 +85,9 @@ __device__ inline void columnDifferences(Sum (&v)[4], unsigned lane) {
 
 // ---- Row scans ------------------------------------------------------------------------------------------------------
 
-// For each of a warp's rows, the sum of the pixels of the lanes before this one; scan() also stores the rows' totals.
-// Two rows share a word, since sums of 128 bytes fit 16 bits. Squares of bytes wait in shared memory during the look-back,
-// since registers would spill.
+// Keeps, for each of a warp's rows, the sum of the pixels of the lanes before this one; scan() also stores the rows'
+// totals. Sums of 128 bytes fit 16 bits, so two rows share a word. Squares of bytes wait in shared memory during the
+// look-back, since registers would spill.
 template<class Pixel, bool SQUARES, int ROWS>
 struct RowScan {
     static constexpr bool PAIRED = sizeof(Pixel) == 1 && !SQUARES, SHARED = sizeof(Pixel) == 1 && SQUARES;
@@ -97,7 +97,7 @@ struct RowScan {
     using Sum = typename Pixels4<Pixel>::Sum;
     using Total = std::conditional_t<PAIRED, uint16_t, Sum>; // a row's total
     Sum registers[SHARED ? 1 : WORDS];
-    uint32_t *shared; // this lane's, [row][lane]
+    uint32_t *shared; // this lane's words of [row][lane]
 
     __device__ explicit RowScan(uint32_t *shared_) : shared(SHARED ? shared_ : nullptr) {}
     __device__ void scan(const PixelRows<Pixel> &rows, Total *totals, unsigned lane) {
@@ -113,7 +113,7 @@ struct RowScan {
                     own[k] = rows[w].template sum<SQUARES>();
             }
 #pragma unroll
-            for (int k = 0; k < WORDS_AT_ONCE; ++k) // the compiler interleaves them: they hide each other's latency
+            for (int k = 0; k < WORDS_AT_ONCE; ++k) // the compiler interleaves the scans, which hides their latency
                 before[k] = exclusiveSum(own[k]);
 #pragma unroll
             for (int k = 0; k < WORDS_AT_ONCE; ++k) {

@@ -1,4 +1,4 @@
-// Writing the table: a warp completes the entries of its rows and stores them in whole sectors, whatever the alignment.
+// Writes the table: a warp completes the entries of its rows and stores them in whole sectors, whatever the alignment.
 #ifndef CUSI_INTEGRAL_STORE_CUH
 #define CUSI_INTEGRAL_STORE_CUH
 
@@ -25,7 +25,7 @@ __device__ inline double toEntry(uint64_t v) {
     return __longlong_as_double(static_cast<long long>(v)) - 4503599627370496.0;
 }
 
-// Sums on the grid, of any size and sign: two doubles hold the halves, one addition rounds them, the product is exact.
+// Converts sums on the grid, of any size and sign: two doubles hold the halves, one addition rounds, the product is exact.
 __device__ inline double toEntry(int64_t v, double unit) {
     const int high = static_cast<int>(v >> 32) ^ INT32_MIN, low = static_cast<int>(v);
     return (__hiloint2double(0x45300000, high) - (0x1p84 + 0x1p63 + 0x1p52) + __hiloint2double(0x43300000, low)) * unit;
@@ -40,9 +40,9 @@ __device__ __forceinline__ auto toEntry(const PixelRows<Pixel> &pixels, Acc v) {
 
 // ---- One row of a warp ----------------------------------------------------------------------------------------------
 
-// Stores entries x .. x + 3 of every lane, contiguous over the warp, from a 16-byte boundary on. Four 8-byte entries are one
-// 32-byte sector but two stores: pairs of lanes swap halves, so that each store of the warp writes whole sectors, first the
-// even lanes', then the odd lanes'.
+// Stores entries x .. x + 3 of every lane, contiguous over the warp, from a 16-byte boundary on. Four 8-byte entries are
+// one 32-byte sector but two stores: pairs of lanes swap halves, so that each store of the warp writes whole sectors, first
+// the even lanes', then the odd lanes'.
 template<class T>
 __device__ __forceinline__ void storeAligned(T *row, unsigned x, const T (&v)[4], unsigned lane) {
     if constexpr (sizeof(T) == 4)
@@ -58,7 +58,7 @@ __device__ __forceinline__ void storeAligned(T *row, unsigned x, const T (&v)[4]
 
 // ---- Rows at any address, of any length -----------------------------------------------------------------------------
 
-// Not kept in any cache, like store16EvictFirst().
+// Stores an element that no cache keeps, like store16EvictFirst().
 template<class T>
 __device__ __forceinline__ void storeEvictFirst(T *p, T v) {
 #if __CUDA_ARCH__ >= 800
@@ -73,8 +73,8 @@ __device__ __forceinline__ void storeEvictFirst(T *p, T v) {
 #endif
 }
 
-// Such rows pass through shared memory: each lane puts four neighboring entries and takes every 32nd, so that each store of
-// the warp is contiguous. There are no branches and no shuffles.
+// These rows pass through shared memory: each lane writes four neighboring entries to it and reads every 32nd, so that each
+// store of the warp is contiguous. There are no branches and no shuffles.
 template<class T>
 struct StagedRow {
     alignas(16) T entries[WARP_COLS];
@@ -87,8 +87,8 @@ struct StagedRow {
             reinterpret_cast<uint4 *>(entries + 4 * lane)[p] = vector;
         }
     }
-    // to: the warp's first entry in the row; end: entries to write; stride: from one to the next in the row. With the entries
-    // of other channels between, L2 keeps the sectors until their blocks have written them too.
+    // to: the warp's first entry in the row; end: entries to write; stride: elements from one to the next. If entries of
+    // other channels are between, L2 keeps the sectors until their blocks have written them, too.
     template<bool INTERLEAVED>
     __device__ __forceinline__ void write(T *to, unsigned end, unsigned lane, unsigned stride) const {
         const T *const from = entries + lane;
@@ -105,14 +105,14 @@ struct StagedRow {
     }
 };
 
-// Shared memory in which a warp stages rows: two of 32 bits, or one of 64.
+// Bytes of shared memory in which a warp stages rows: two of 32-bit entries, or one of 64-bit entries.
 constexpr size_t STAGE_BYTES = sizeof(StagedRow<double>);
 template<class T>
 constexpr unsigned STAGED_ROWS = STAGE_BYTES / sizeof(StagedRow<T>);
 
 // ---- The rows of a warp ---------------------------------------------------------------------------------------------
 
-// How far a row's entries of one channel are apart.
+// The distance between a row's entries of one channel.
 template<class T>
 struct Stride {
     __device__ explicit Stride(const T &) {}
@@ -149,7 +149,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
     size_t step;
     unsigned x;
 
-    // Everything that does not depend on the corner.
+    // Computes everything that does not depend on the corner.
     __device__ explicit TableWriter(const Work &work)
         : Stride<T>(work.table), table(work.table), scan(work.scan), shared(work.shared), slab(work.slab), at(work.at),
           step(work.table.step), x(at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS + 4 * at.lane) {
@@ -177,7 +177,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
                 addCarries<1>(slab.cols, last);
                 end = last[0];
             }
-        } else if (!slab.is_top) { // these count from the top of the slab, so add what is above it
+        } else if (!slab.is_top) { // the sums count from the top of the slab, so what is above it is added
 #pragma unroll
             for (unsigned i = 0; i < 4; ++i)
                 if (x + i <= slab.cols)
@@ -187,7 +187,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
         row = rowOf(work.table.out, step, static_cast<size_t>(at.tile_y) * Tile::HEIGHT + at.warp_y * ROWS);
     }
 
-    // Reproducible sums: adds the sums above the slab to those of entries `at_x` and after.
+    // For reproducible sums, adds the sums above the slab to those of entries `at_x` and after.
     template<unsigned N>
     __device__ void addCarries(unsigned at_x, Acc (&sums)[N]) const {
         Published<Acc, N> carried;
@@ -209,7 +209,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
     __device__ static Entry entry(const PixelRows<Pixel> &pixels, Acc v) {
         return toEntry<SQUARES>(pixels, v);
     }
-    // The starts of rows k - k % 4 and the three after it.
+    // Returns the starts of row k - k % 4 and the three rows after it.
     __device__ const Vector4<Acc> &startsOf(unsigned k) const {
         return shared.row_starts[at.warp_x][(at.warp_y * ROWS + k) / 4];
     }
@@ -236,7 +236,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
     __device__ void storeStagedRows(PixelRows<Pixel> pixels, unsigned valid_rows, unsigned valid_cols,
                                     StagedRow<Entry> *stage) {
         if constexpr (ROWS == GROUP) {
-            if (valid_rows > 0) // else there may be no stage
+            if (valid_rows > 0) // otherwise there may be no stage
                 storeStagedGroup(pixels, scan, 0, valid_rows, valid_cols, stage);
         } else {
             Scan prefixes = scan;
@@ -248,7 +248,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
             }
         }
     }
-    // Stores row `group` and those after it; pixels and prefixes begin with them.
+    // Stores GROUP rows from row `group` on; pixels and prefixes begin with them.
     __device__ __forceinline__ void storeStagedGroup(const PixelRows<Pixel> &pixels, const Scan &prefixes, unsigned group,
                                                      unsigned valid_rows, unsigned valid_cols, StagedRow<Entry> *stage) {
         constexpr unsigned N = STAGED_ROWS<Entry>;
@@ -295,7 +295,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
             const Acc own = has_row
                                 ? shared.row_starts[at.warp_x][y / 4].v[y % 4] + static_cast<Acc>(shared.rows[at.warp_x][y])
                                 : Acc(0);
-            const Acc ends = exclusiveSum(own) + own; // by all lanes
+            const Acc ends = exclusiveSum(own) + own; // all lanes must take part
             if (has_row)
                 __stcs(rowOf(row, step, at.lane + 1) + slab.cols * stride(), entry(pixels, corner + end + ends));
             if constexpr (T::ON_GRID)

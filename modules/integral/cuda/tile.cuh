@@ -1,4 +1,4 @@
-// The integral kernel's tiles: their shapes, the formats of their published sums, the kernel's parameters.
+// The shapes of the integral kernel's tiles, the formats of published sums, and the kernel's parameters.
 #ifndef CUSI_INTEGRAL_TILE_CUH
 #define CUSI_INTEGRAL_TILE_CUH
 
@@ -19,7 +19,7 @@ struct TileShape {
     static constexpr int WARPS_X = WARPS_X_, WARPS_Y = WARPS_Y_;
     static constexpr int WARP_ROWS = WARP_ROWS_; // rows of a warp
     static constexpr int BLOCKS_PER_SM = BLOCKS_PER_SM_;
-    static constexpr int MIN_COLUMN_GROUP = MIN_COLUMN_GROUP_; // tiles in a group of the column chain, at least
+    static constexpr int MIN_COLUMN_GROUP = MIN_COLUMN_GROUP_; // fewest tiles in a group of the column chain
     static constexpr int COLUMN_BATCH = COLUMN_BATCH_;         // tiles of that chain that a thread loads together
     static constexpr bool THROTTLED = THROTTLED_; // writes are throttled if not all tiles fit on the GPU at once
     static constexpr int WIDTH = WARPS_X * WARP_COLS, HEIGHT = WARPS_Y * WARP_ROWS;
@@ -39,13 +39,13 @@ using Medium64 = TileShape<1, 8, 8, 4, 8, 1>;
 using Large64 = TileShape<2, 4, 16, 3, 8, 1, true>;
 using Float = TileShape<1, 8, 4, 4, 2, 1>; // 32FC1 sources
 
-// Narrow images, from this ratio of the sides on and up to this width, get small tiles. Larger tiles would be mostly empty,
+// Narrow images, from this ratio of the sides on and up to this width, get small tiles: larger ones would be mostly empty,
 // and throttled writes would hold up the long chains down the columns.
 constexpr int NARROW_SHAPE = 16, MAX_NARROW_COLS = 1024;
-// Throttled launches: four blocks write at a time for every five multiprocessors.
+// In throttled launches four blocks write at a time for every five multiprocessors.
 constexpr unsigned WRITERS = 4, WRITERS_PER_SMS = 5;
 constexpr unsigned START_INTERVAL = 2640; // cycles between the starts of a multiprocessor's first blocks
-// Memory traffic of one group of the column chain, which takes longer than passing the prefix from tile to tile.
+// Memory traffic of one group of the column chain: it takes longer than passing the prefix from tile to tile.
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
 constexpr unsigned GROUP = 32; // tiles in a group of the row and corner chains
@@ -78,22 +78,22 @@ constexpr unsigned FORMAT_BITS = std::is_same_v<T, Bits17>   ? 17
 
 // ---- Kernel parameters ----------------------------------------------------------------------------------------------
 
-// What the kernels of reproducible sums tell each other.
+// The state that the kernels of reproducible sums share.
 constexpr unsigned MARK_BLOCKS = 128;
 struct GridState {
-    uint32_t magnitudes[4]; // of each channel: the bits of the largest that is finite; 0 before each run
-    uint32_t has_outside;   // a pixel is outside the range, or not finite; 0 before each run
+    uint32_t magnitudes[4]; // bits of the largest finite magnitude of each channel; 0 before each run
+    uint32_t has_outside;   // whether a pixel is outside the range or not finite; 0 before each run
     TaggedWord first_outside[4][MARK_BLOCKS];
 };
 
 // The start of the workspace, which is all zero before the first launch. The words of the chains follow.
 struct alignas(128) LaunchState {
-    // The last launch's number, 1 .. MAX_EPOCH in turn. Only a word left exactly 2^30 - 1 launches ago could be mistaken for
-    // a current one.
+    // The last launch's number, 1 .. MAX_EPOCH in turn. Only a word left exactly 2^30 - 1 launches ago could be mistaken
+    // for a current one.
     uint32_t epoch;
     uint32_t tiles_before;               // tiles written by the earlier throttled launches, modulo 2^32
     uint32_t channels_done;              // Interleaved: channels whose last tile is done; 0 between launches
-    alignas(128) uint32_t tiles_written; // the same, including the current launch
+    alignas(128) uint32_t tiles_written; // like tiles_before, but including the current launch
     alignas(128) GridState grid;
 };
 
@@ -107,13 +107,14 @@ struct SlabParams {
     bool src_aligned16;                  // rows of the source start at a multiple of 16 bytes
     bool tables_aligned16;               // rows of the tables too
     bool is_top;                         // the slab is the top of the image
-    unsigned max_writers;                // blocks that write at a time; 0: all
-    unsigned first_wave, start_interval; // the first blocks start this many cycles after one another
-    int grid_bits;                       // GridFloat
-    float range;                         // GridFloat: 0 for the magnitudes of the state
+    unsigned max_writers;                // blocks that write at a time; 0 if all may
+    unsigned first_wave, start_interval; // the first first_wave blocks start start_interval cycles apart
+    int grid_bits;                       // GridFloat: integral_gridBits()
+    float range;                         // GridFloat: 0 if the magnitudes of the state count
 };
 
-// One table. Column, Row: a tile's sum of a column, of a row, as published; Acc: accumulator; Entry: what is stored.
+// One table. Column and Row are the formats of a tile's published sums of a column and of a row, Acc the accumulator, Entry
+// the type of the table.
 template<class Column_, class Row_, class Acc_, class Entry_>
 struct TableParams {
     using Column = Column_;
@@ -129,7 +130,7 @@ struct TableParams {
     Entry *out;                  // the table row above the slab's first
     size_t step;
     static constexpr bool INTERLEAVED = false, ON_GRID = false;
-    static constexpr bool COLUMNS_APART = !std::is_same_v<Column, Acc>; // published one by one, not as prefix sums
+    static constexpr bool COLUMNS_APART = !std::is_same_v<Column, Acc>; // published singly, not as prefix sums
 };
 struct NoTable {
     static constexpr bool INTERLEAVED = false, ON_GRID = false;
@@ -137,8 +138,8 @@ struct NoTable {
 template<class T>
 constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
 
-// The only table of a source of several channels, each of which has chains of its own. A block computes one channel of a
-// tile. The blocks of a tile follow each other, so that the L2 cache completes the sectors that they write in turn.
+// The table of a launch for several channels, each of which has chains of its own. A block computes one channel of a tile.
+// The blocks of a tile follow each other, so that the L2 cache completes the sectors that they write in turn.
 template<class T>
 struct Interleaved : T {
     static constexpr bool INTERLEAVED = true;
@@ -167,22 +168,23 @@ using Sums64 = TableParams<uint16_t, Bits17, uint64_t, double>;
 using Squares64 = TableParams<uint32_t, uint32_t, uint64_t, double>;
 using Floats64 = TableParams<double, double, double, double>; // sums or squares
 
-// Reproducible sums or squares of floats. The entries of the row between two slabs are rounded, so their sums are kept as well.
+// Reproducible sums or squares of floats. The entries of the row between two slabs are rounded, so their sums are kept as
+// well.
 struct Grid64 : TableParams<int64_t, int64_t, int64_t, double> {
     static constexpr bool ON_GRID = true;
-    TaggedWord *carries;       // two rows, in turn: a slab's first blocks may read one while its last ones write the other
-    TaggedWord *above, *below; // the one to read, the one to write; NULL for the last slab
+    TaggedWord *carries;       // two rows in turn: a slab's first blocks may read one while its last ones write the other
+    TaggedWord *above, *below; // the row to read; the row to write, NULL for the last slab
 };
 
-// A float of which reproducible sums are made.
+// The pixel type for reproducible sums.
 struct GridFloat {
     float value;
 };
 
-// Where a thread works.
+// The place where a thread works.
 struct Position {
-    unsigned tile_y, tile_x; // of the tile in the slab
-    unsigned warp_x, warp_y; // of the warp in the tile
+    unsigned tile_y, tile_x; // the tile in the slab
+    unsigned warp_x, warp_y; // the warp in the tile
     unsigned lane, warp;
     uint32_t epoch;
 };

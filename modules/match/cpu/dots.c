@@ -1,16 +1,16 @@
-/* The direct algorithm for bytes: correlations by dot products (dots/). The model's shift, MATCH_DOTS_SHIFT, makes signed bytes of
- * the templates' pixels. */
+/* The direct algorithm correlates bytes by dot products (dots/). The model's shift, MATCH_DOTS_SHIFT, turns the templates'
+ * pixels into signed bytes. */
 #include "check.h"
 #include "match/cpu/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Measured, docs/internals/match.md: nanoseconds of packing a pixel, and score rows of a block for each thread. */
+/* Measured (docs/internals/match.md): nanoseconds to pack a pixel, and score rows of a block for each thread. */
 #define TUNING_PACK_NS 0.3
 enum { TUNING_ROWS = 64 };
 
-/* Pixels of a word: as many as fit whole. */
+/* The number of whole pixels that fit a word. */
 static size_t pixelsOfWord(const MatchModel *m) {
     return 4 / (size_t)m->channels;
 }
@@ -52,7 +52,7 @@ static inline void packWords(size_t stride, const uint8_t *row, size_t n, uint32
         out[x] = row[0] | (uint32_t)row[1] << 8 | (uint32_t)row[2] << 16 | (uint32_t)row[3] << 24;
 }
 
-/* Four bytes from each pixel on, as far as the row has them. The fourth of three channels has a tap of zero. */
+/* Packs the four bytes from each pixel on, as far as the row has them. With three channels the fourth has a tap of zero. */
 CUSI_MULTIVERSION
 static void packRow(const uint8_t *row, size_t cols, size_t channels, uint32_t *out) {
     const size_t bytes = cols * channels, whole = bytes < 4 ? 0 : (bytes - 4) / channels + 1;

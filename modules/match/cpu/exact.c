@@ -1,16 +1,16 @@
-/* Exact scores of all positions at once, where that is cheaper than window by window (window.c). The pass repeats the correlation of
- * every block in double. Correlations of integer pixels (8-bit, or floats that are integers) are integers, and a transform in double is
- * off by far less than 0.5, so rounding makes them exact. */
+/* The exact pass computes exact scores of all positions at once, if that is cheaper than window by window (window.c). It
+ * repeats the correlation of every block in double. Correlations of integer pixels (bytes, or floats that are integers) are
+ * integers, and transforms in double are off by far less than 0.5, so rounding makes them exact. */
 #include "match/cpu/state.h"
 
 #include "check.h"
 
 #include <string.h>
 
-/* ---- The exact pass: preparation ---------------------------------------------------------------------------------------- */
+/* ---- The exact pass: preparation ------------------------------------------------------------------------------------- */
 
-/* Measured: docs/internals/match.md. Nanoseconds per point and level of a transform, per position scored, and per pixel and per
- * row of a window that is computed alone. */
+/* Nanoseconds, measured (docs/internals/match.md): per point and level of a transform, per position scored, and per pixel
+ * and per row of a window that is computed alone. */
 #define TUNING_FFT64_NS  0.16
 #define TUNING_SCORE_NS  12
 #define TUNING_SQUARE_NS 0.1
@@ -18,7 +18,7 @@
 #define TUNING_FLOAT_NS  1.6
 #define TUNING_ROW_NS    8
 
-/* The largest error of a correlation of 8-bit pixels, and of their squares with a mask. */
+/* Bounds the error of a correlation of bytes, and with a mask also that of their squares. */
 static double largestError(const MatchModel *m, const MatchTemplate *sums, double units, double pixels) {
     double most = m->masked ? units * sqrt(pixels) * m->channels * 65025 * sqrt(m->n) : 0;
     for (int k = 0; k < m->templates; ++k) {
@@ -61,11 +61,11 @@ void match_prepareExact(MatchModel *m, MatchHost *host) {
                                : largestInteger((const float *)host->templates,
                                                 host->template_bytes / sizeof(float) * (size_t)m->templates);
     host->loaded64 = -1;
-    /* Prefix and running sums of doubles: half an ulp of the largest sum for each row and column. */
+    /* Prefix and running sums of doubles are off by half an ulp of the largest sum for each row and column. */
     m->window_error = m->masked ? units * m->mask_norm : (m->rows + m->cols) * 0x1p-52;
 }
 
-/* ---- The exact pass ----------------------------------------------------------------------------------------------------- */
+/* ---- The exact pass -------------------------------------------------------------------------------------------------- */
 
 void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, int p, double *spectrum) {
     const size_t w = (size_t)m->w, h = (size_t)m->h, step = (size_t)host->fft_cols;
@@ -90,7 +90,8 @@ static void loadTemplate(const MatchModel *m, MatchHost *host, int k) {
     host->loaded64 = cusi_isCancelled(host->progress) ? -1 : k;
 }
 
-/* Stores the costs of row y of the block, times `range`. uncertain: error bound of the window sums; 0: all sums are integers. */
+/* Stores the costs of row y of the block, times `range`. uncertain: error bound of the window sums; 0 if all sums are
+ * integers. */
 static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double uncertain,
                        double range) {
     const MatchTemplate *t = &host->sums[k];
@@ -111,7 +112,7 @@ static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *
     }
 }
 
-/* 32F: whether all sums over windows are integers that double holds, so that rounding gives the correlations. */
+/* Whether all sums over windows of floats are integers that doubles hold, so that rounding makes correlations exact. */
 static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cusMat *frame) {
     double largest = host->largest;
     for (int y = 0; y < m->rows && largest < INFINITY; ++y) {
@@ -138,14 +139,14 @@ static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cus
 
 void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, int k) {
     const int integers = m->integer || sumsAreIntegers(m, host, frame);
-    /* Not 0 for floats with fractions, whatever the frame's energy. */
+    /* The added constant keeps the bound of floats with fractions above 0, whatever the frame's energy. */
     const MatchError error = match_error(m, &host->sums[k], host->shift, host->energy, host->unit);
     const double uncertain = integers ? 0 : error.energy + 1e-300;
     if (host->fft)
         loadTemplate(m, host, k);
     for (int64_t i = 0; i < host->down * host->across && !cusi_step(host->progress, 0); ++i) {
         const Block block = match_block(m, host, i);
-        match_windowSums(m, host, frame, &block); /* first: with a mask it uses plane64, too */
+        match_windowSums(m, host, frame, &block); /* comes first, since with a mask it uses plane64, too */
         if (host->fft) {
             cusi_step(host->progress, 0);
             match_transformBlock(m, host, host->fft64, frame, &block, host->plane64, host->planes64);

@@ -1,20 +1,20 @@
-/* Choice of block and FFT sizes, allocation, template spectra. */
+/* Prepares a matcher: chooses sizes of blocks and FFTs, allocates buffers, makes the templates' spectra. */
 #include "check.h"
 #include "match/cpu/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds per point and level of one transform (points * log2 points of them). docs/internals/match.md. */
+/* Nanoseconds per point and level of a transform, which has log2(points) levels; see docs/internals/match.md. */
 #define TUNING_FFT_NS     0.08
-#define TUNING_MAX_POINTS (1 << 26) /* in a transform, if possible: planes of 256 MB */
+#define TUNING_MAX_POINTS (1 << 26) /* points of a transform, if possible: planes have 256 MB */
 enum { TUNING_MAX_SPLIT = 64 };
 
 /* Cuts the score map into the blocks that cost least; returns the nanoseconds of a frame's transforms. */
 static double chooseBlocks(const MatchModel *m, MatchHost *host) {
     const double stages = TUNING_STAGE_NS * (3 * m->channels + 3 * m->count + 1);
     double best = INFINITY;
-    host->block_rows = m->orows, host->block_cols = m->ocols; /* the first case below gives the same */
+    host->block_rows = m->orows, host->block_cols = m->ocols;
     for (int ny = 1; ny <= TUNING_MAX_SPLIT && ny <= m->orows; ++ny) {
         const int block_rows = (m->orows + ny - 1) / ny, rows = match_fft_goodSize(block_rows + m->h - 1);
         for (int nx = 1; nx <= TUNING_MAX_SPLIT && nx <= m->ocols; ++nx) {
@@ -43,9 +43,9 @@ cusMatchAlgorithm match_host_algorithm(const MatchModel *m, cusMatchAlgorithm wa
     return match_dotsNs(m) / host.threads <= chooseBlocks(m, &host) ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
 }
 
-/* ---- Buffers ------------------------------------------------------------------------------------------------------------ */
+/* ---- Buffers --------------------------------------------------------------------------------------------------------- */
 
-/* A buffer of the backend's; NULL for 0 bytes. */
+/* Allocates a buffer that is freed with the backend; NULL for 0 bytes. */
 static void *take(MatchHost *host, size_t bytes) {
     void *const memory = bytes ? cusi_hostAllocate(bytes) : NULL;
     if (memory)
@@ -55,7 +55,7 @@ static void *take(MatchHost *host, size_t bytes) {
     return memory;
 }
 
-/* Sizes have 64 bits and do not overflow: a frame has less than 2^32 pixels. */
+/* Sizes of 64 bits do not overflow, since a frame has less than 2^32 pixels. */
 static cusStatus allocate(const MatchModel *m, MatchHost *host) {
     const size_t count = (size_t)m->templates, channels = (size_t)m->channels;
     const size_t map = (size_t)m->orows * (size_t)m->ocols;
@@ -109,7 +109,7 @@ void match_host_release(cusMatcher *matcher) {
     free(host);
 }
 
-/* ---- Preparation -------------------------------------------------------------------------------------------------------- */
+/* ---- Preparation ----------------------------------------------------------------------------------------------------- */
 
 /* Copies the templates, with zeros where the mask is zero, and the mask. */
 static void copyTemplates(const MatchModel *m, MatchHost *host, const void *templates, MatchMask mask,

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* For a frame with NaN or infinity: no match, and score maps of NaN. */
+/* Reports no match and score maps of NaN, for a frame with NaN or infinity. */
 static void reportNothing(const cusMatcher *matcher, cusMat *scores) {
     const MatchModel *m = &matcher->model;
     for (int k = 0; k < m->count; ++k) {
@@ -47,13 +47,14 @@ static void runFrame(cusMatcher *matcher, const cusMat *frame, cusMat *scores) {
         match_findMatches(matcher, frame, k, errors[k]);
 }
 
-/* The matcher of one frame of a batch: its templates, its rows of the results. */
+/* Runs a copy of the matcher that has this frame's templates and rows of the results. */
 cusStatus match_host_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores) {
     const MatchModel *m = &matcher->model;
     MatchHost *host = matcher->backend;
-    const size_t first = m->templates > m->count ? (size_t)index : 0; /* template */
+    const size_t first = m->templates > m->count ? (size_t)index : 0; /* the frame's first template */
     MatchHost of_frame = *host;
-    cusMatcher one = {.model = *m, .space = CUS_HOST, .backend = &of_frame}; /* not the guard, which other threads write */
+    cusMatcher one = {
+        .model = *m, .space = CUS_HOST, .backend = &of_frame}; /* without the guard, which other threads write */
     of_frame.sums += first;
     of_frame.templates += first * host->template_bytes;
     if (host->fft)

@@ -1,4 +1,4 @@
-/* Correlation by FFT (dots.c: directly), and the score ranges of one block. */
+/* Computes the scores of one block and their ranges from correlations, by FFT or direct (dots.c). */
 #include "match/cpu/state.h"
 
 CUSI_MULTIVERSION
@@ -7,7 +7,7 @@ static void widen(const float *in, size_t n, double *restrict out) {
         out[x] = in[x];
 }
 
-/* The common case on its own, so that it vectorizes; gives the same numbers as match_range does of bytes. */
+/* Handles SQDIFF apart from match_range(), with the same results for bytes, so that it vectorizes. */
 static inline void assemble(const double *c, const double *s2, size_t n, double t2, MatchError error, double range,
                             double unit, float *score, MatchRange *ranges) {
     const double twice = 2 * error.unit, bound = 2 * error.correlation + error.score;
@@ -23,13 +23,13 @@ static inline void assemble(const double *c, const double *s2, size_t n, double 
 CUSI_MULTIVERSION
 static void assembleSquares(const double *c, const double *s2, size_t n, double t2, MatchError error, double unit,
                             float *score, MatchRange *ranges) {
-    if (error.range == 1 && unit == 1) /* bytes: without multiplications by 1 */
+    if (error.range == 1 && unit == 1) /* spares bytes multiplications by 1 */
         assemble(c, s2, n, t2, error, 1, 1, score, ranges);
     else
         assemble(c, s2, n, t2, error, error.range, unit, score, ranges);
 }
 
-/* Scores and ranges of row `y` of the block from its correlations. */
+/* Computes scores and ranges of row y of the block from its correlations. */
 static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError error, const Block *block, size_t y,
                         const MatchHost *host, const double *correlation, float *score, MatchRange *ranges) {
     const size_t row = y * block->cols;
@@ -46,7 +46,7 @@ static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError 
     }
 }
 
-/* Row y of template k's score map in the block. */
+/* Computes row y of the block in the score map of template k. */
 static void scoreRow(const MatchModel *m, const MatchHost *host, cusMat *scores, MatchError error, const Block *block,
                      int k, size_t y) {
     const size_t thread = match_thisThread() * (size_t)host->block_cols;

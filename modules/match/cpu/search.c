@@ -1,6 +1,6 @@
-/* The best positions of a score map. The search keeps each tile's least ends of the ranges and best exact cost. An exact
- * cost is computed once, however many matches are wanted. If candidates would cost more one by one than all positions
- * together, all are computed at once. */
+/* Finds the best positions of a score map. For each tile, the search keeps the least ends of ranges and the best exact
+ * cost. An exact cost is computed once, however many matches are wanted. If the candidates cost more one by one than all
+ * positions together, all are computed at once. */
 #include "match/cpu/state.h"
 
 typedef struct Search {
@@ -12,8 +12,8 @@ typedef struct Search {
     MatchRange *map;
     double sign, perfect; /* no cost is below `perfect` */
     double range;         /* MatchError::range */
-    double windows;       /* computed singly so far */
-    int passed;           /* all costs are known */
+    double windows;       /* windows computed singly so far */
+    int passed;           /* whether all costs are known */
 } Search;
 
 static const Best NOTHING = {INFINITY, SIZE_MAX};
@@ -22,7 +22,7 @@ static int isBetter(double cost, size_t position, Best best) {
     return cost < best.cost || (cost == best.cost && position < best.position);
 }
 
-/* ---- Tiles -------------------------------------------------------------------------------------------------------------- */
+/* ---- Tiles ----------------------------------------------------------------------------------------------------------- */
 
 static size_t tileStart(const Search *s, size_t tile) {
     return tile / s->tiles_across * s->cols + tile % s->tiles_across * MATCH_TILE;
@@ -33,7 +33,7 @@ static size_t tileLength(const Search *s, size_t tile) {
     return rest < MATCH_TILE ? rest : MATCH_TILE;
 }
 
-/* Eight minima side by side. */
+/* Finds the least ends of n ranges, with eight minima side by side. */
 CUSI_MULTIVERSION
 static void leastEnds(const MatchRange *ranges, size_t n, float *lower, float *upper) {
     enum { SIDE = 8 };
@@ -61,7 +61,7 @@ static int isKnown(const Search *s, const Tile *tile, size_t position) {
     return tile->known && !isnan(s->host->costs[position]);
 }
 
-/* Call it after the ranges or exact costs of a tile have changed. */
+/* Must be called after the ranges or exact costs of a tile have changed. */
 static void refreshTile(const Search *s, size_t i) {
     Tile *tile = &s->host->tiles[i];
     const size_t start = tileStart(s, i), n = tileLength(s, i);
@@ -72,7 +72,7 @@ static void refreshTile(const Search *s, size_t i) {
     tile->lower = INFINITY;
     for (size_t position = start; position < start + n; ++position) {
         const float lower = s->map[position].lower;
-        if (!(lower < INFINITY)) /* suppressed */
+        if (!(lower < INFINITY)) /* an earlier match has removed it */
             continue;
         if (isnan(s->host->costs[position]))
             tile->lower = lower < tile->lower ? lower : tile->lower;
@@ -89,10 +89,10 @@ static void refreshTiles(const Search *s, int known) {
     }
 }
 
-/* ---- Exact costs of candidates ------------------------------------------------------------------------------------------ */
+/* ---- Exact costs of candidates --------------------------------------------------------------------------------------- */
 
-/* Some position's cost is at most this bound, so only positions whose range begins at or below it can be the best.
- * lower: the least beginning of a range without an exact cost. */
+/* Finds a bound that the best cost does not exceed: only positions whose range begins at or below it can be the best.
+ * lower: the least lower end among positions without an exact cost. */
 static double findBound(const Search *s, Best *best, float *lower) {
     float upper = INFINITY;
     *best = NOTHING;
@@ -163,7 +163,7 @@ static void refineTiles(const Search *s, size_t n, double bound, Best best, int6
     for (int t = 0; t < host->threads; ++t)
         host->bests[t] = best;
     const int threads = match_threadsFor(host, (double)wanted * s->m->n * s->m->channels);
-    (void)threads; /* without OpenMP */
+    (void)threads; /* unused without OpenMP */
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (size_t i = 0; i < n; ++i)
         refineTile(s, host->listed_tiles[i], &bound);
@@ -190,9 +190,9 @@ static Best findBest(Search *s) {
     return best;
 }
 
-/* ---- Matches ------------------------------------------------------------------------------------------------------------ */
+/* ---- Matches --------------------------------------------------------------------------------------------------------- */
 
-/* Sets dx, dy from the exact scores beside the match, unless an earlier match has removed these positions. */
+/* Sets dx and dy from the exact scores beside the match. Positions that an earlier match has removed do not count. */
 static void setFractions(const Search *s, cusMatch *match, double cost) {
     double around[4];
     for (int i = 0; i < 4; ++i) {
@@ -254,7 +254,7 @@ void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k, Ma
             return;
         const size_t y = best.position / s.cols, x = best.position % s.cols;
         double cost = best.cost;
-        if (!m->integer) /* it was a scaled rank */
+        if (!m->integer) /* so far it is a scaled rank */
             cost = s.sign * match_exactScore(m, host, frame, k, y, x);
         if (cost * m->unit > m->limit_cost)
             return;

@@ -1,5 +1,5 @@
-/* The CPU's half of a matcher, and the stages that run.c calls one after the other: scores.c (ranges of all scores), search.c (the
- * best of a map). The latter calls window.c and exact.c (exact scores of one window and of all), and all of them sums.c. */
+/* The CPU's half of a matcher, and the stages that run.c calls in turn: scores.c (ranges of all scores) and search.c (the
+ * best of a map). search.c calls window.c (the exact score of one window) and exact.c (of all windows). */
 #ifndef CUSI_MATCH_CPU_STATE_H
 #define CUSI_MATCH_CPU_STATE_H
 
@@ -10,7 +10,7 @@
 #include "progress.h"
 #include "match/scores.h"
 
-/* Lost by threads that share a transform: a tenth of the time, and nanoseconds at the beginning and end of each stage. */
+/* What threads that share a transform lose: a tenth of the time, and nanoseconds at the start and end of each stage. */
 #define TUNING_SHARED   1.1
 #define TUNING_STAGE_NS 1e4
 
@@ -28,7 +28,7 @@ typedef struct Block {
 enum { MATCH_TILE = 64, MATCH_MAX_BUFFERS = 24 };
 typedef struct Tile {
     float lower, upper; /* least ends of ranges: lower of positions without an exact cost, upper of all */
-    int known;          /* MatchHost.costs is valid here */
+    int known;          /* whether MatchHost.costs is valid here */
     Best best;          /* the best position with an exact cost */
 } Tile;
 
@@ -36,48 +36,47 @@ typedef struct MatchHost {
     int threads;
     CusiProgress *progress; /* of the run */
     MatchTemplate *sums;
-    char *templates;   /* tight; masked-out pixels are 0 */
-    MatchMask mask;    /* for each element */
+    char *templates;   /* without padding; masked pixels are 0 */
+    MatchMask mask;    /* one value for each element */
     uint32_t *samples; /* match_chooseSamples() */
     size_t template_bytes;
-    /* The score map is cut into blocks, taken one after the other; all threads share a block. */
+    /* The score map is cut into blocks, which run one after the other. All threads share a block. */
     int block_rows, block_cols;
     int64_t down, across;
-    /* Direct: the templates' words, and those of the pixels under a block (dots.h); words of a row and of a template, of a packed row. */
-    const MatchDots *dots; /* NULL: FFT */
-    uint32_t *taps, *packed;
-    size_t taps_across, taps_size, packed_cols;
-    MatchFft *fft;                     /* NULL: direct */
-    int fft_rows, fft_cols;            /* a transform covers the pixels under a block */
-    float *plane, *spectra, *product;  /* one plane, the channels' spectra, their product */
-    float *template_spectra;           /* count x channels, scaled by 1 / points, not conjugated */
-    double *s1, *s2;                   /* window sums of a block: one plane a channel; one plane */
+    /* The direct algorithm. */
+    const MatchDots *dots;                      /* NULL with the FFT */
+    uint32_t *taps, *packed;                    /* words (dots.h) of the templates; of the pixels under a block */
+    size_t taps_across, taps_size, packed_cols; /* words of a template's row, of a template, of a packed row */
+    MatchFft *fft;                              /* NULL with the direct algorithm */
+    int fft_rows, fft_cols;                     /* a transform covers the pixels under a block */
+    float *plane, *spectra, *product;           /* one plane, the channels' spectra, their product */
+    float *template_spectra;                    /* count x channels, scaled by 1 / points, not conjugated */
+    double *s1, *s2;                            /* window sums of a block: one plane a channel; one plane */
     double *column1, *column2;         /* for each thread, sums over h rows of each column: one row a channel; one row */
     double *correlation;               /* for each thread, MATCH_DOTS_ROWS score rows */
-    float *score_row;                  /* for each thread, where no maps are wanted */
-    MatchRange *ranges;                /* count score maps */
+    float *score_row;                  /* for each thread, if no maps are wanted */
+    MatchRange *ranges;                /* of `count` score maps */
     double shift[MATCH_MAX_CHANNELS];  /* of the frame's pixels */
     double energy[MATCH_MAX_CHANNELS]; /* of the frame's channels, shifted */
-    double unit;                       /* what these are divided by before transforms in float */
+    double unit;                       /* divides shifted pixels before transforms in float */
     /* The exact pass, by transforms in double. */
     MatchFft *fft64;
     double *plane64, *planes64; /* one plane under a block, the spectra of all */
     double *spectra64;          /* of template `loaded64` */
-    double *mask_spectra64;     /* scaled, with weights one for each channel; NULL: no mask */
-    int loaded64;               /* -1: none */
-    double pass_ns;             /* infinity: rounding would not be exact */
-    double largest;             /* 32F: magnitude of the templates' pixels if they are integers, otherwise infinity */
+    double *mask_spectra64;     /* scaled; with weights, one for each channel; NULL without a mask */
+    int loaded64;               /* -1 if none is loaded */
+    double pass_ns;             /* infinite if rounding would not be exact */
+    double largest;             /* floats: largest magnitude of the templates if they are integers, otherwise infinity */
     /* The search, in one score map at a time. */
-    double *costs; /* exact, times MatchError::range; NaN: not known */
+    double *costs; /* exact, times MatchError::range; NaN if not known */
     Tile *tiles;
     size_t *listed_tiles;
     Best *bests; /* for each thread */
-    /* All of the memory above. */
+    /* These are all buffers above. */
     void *memory[MATCH_MAX_BUFFERS];
     size_t buffers, lacking; /* lacking: bytes of an allocation that failed, or 0 */
 } MatchHost;
 
-/* Block i of the score map. */
 static inline Block match_block(const MatchModel *m, const MatchHost *host, int64_t i) {
     Block block = {.y = (size_t)(i / host->across * host->block_rows), .x = (size_t)(i % host->across * host->block_cols)};
     const size_t rows = (size_t)m->orows - block.y, cols = (size_t)m->ocols - block.x;
@@ -102,26 +101,26 @@ static inline size_t match_thisThread(void) {
 
 /* ---- dots.c: the direct algorithm */
 
-/* Cuts the score map into strips of rows. */
+/* Cuts the score map into blocks of whole rows. */
 void match_planDots(const MatchModel *m, MatchHost *host);
 
 /* Packs the templates into host->taps. */
 void match_packTemplates(const MatchModel *m, MatchHost *host);
 
-/* Nanoseconds of a frame, for one thread. */
+/* The nanoseconds that a frame takes on one thread. */
 double match_dotsNs(const MatchModel *m);
 
-/* host->packed becomes the pixels under a block. */
+/* Packs the pixels under a block into host->packed. */
 void match_packBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
 
-/* Correlations of template k in row y of the block. A thread asks for MATCH_DOTS_ROWS rows one after the other. */
+/* The correlations of template k in row y of the block. A thread must ask for MATCH_DOTS_ROWS rows one after the other. */
 const double *match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y);
 
-/* scores.c: scores and ranges of one block for all templates. scores: NULL or the score maps. */
+/* scores.c: computes scores and ranges of one block for all templates. scores: the score maps or NULL. */
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
                       const Block *block);
 
-/* search.c: sets the results of template k to "no match"; finds its matches from its ranges. */
+/* search.c: the first sets the results of template k to "no match", the second finds its matches from its ranges. */
 void match_clearMatches(const cusMatcher *matcher, int k);
 void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k, MatchError error);
 
@@ -136,11 +135,11 @@ double match_windowNs(const MatchModel *m);
 /* Prepares the exact pass. */
 void match_prepareExact(MatchModel *m, MatchHost *host);
 
-/* The spectrum, unscaled, of plane p of template k (match_templatePlane). */
+/* Computes the unscaled spectrum of plane p of template k (match_templatePlane). */
 void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, int p, double *spectrum);
 
-/* Fills host->costs with the costs of all positions of template k: exact if pixels are integers (bytes, or
- * integer-valued floats), otherwise from correlations and window sums in double. */
+/* Fills host->costs with the costs of all positions of template k. They are exact if pixels are integers (bytes, or floats
+ * that are integers), otherwise computed from correlations and window sums in double. */
 void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, int k);
 
 /* ---- sums.c: planes and sums of frames and templates */
@@ -148,21 +147,22 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
 /* Adds n bytes, `stride` apart, to `sum` and their squares to `square`. */
 void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square);
 
-/* Channel c of template k at a pixel, shifted and weighted; c = m->channels: the mask, the following ones that of each further
- * channel. */
+/* Channel c of template k at a pixel, shifted and weighted. For c = m->channels and above, the mask of channel
+ * c - m->channels. */
 double match_templatePlane(const MatchModel *m, const MatchHost *host, int k, int c, size_t pixel);
 
-/* Spectra of the frame's channels under a block. plane: room for one of them. Both have the plan's element type. */
+/* Computes the spectra of the frame's channels under a block. plane: room for one channel. Both have the plan's element
+ * type. */
 void match_transformBlock(const MatchModel *m, const MatchHost *host, const MatchFft *fft, const cusMat *frame,
                           const Block *block, void *plane, void *spectra);
 
-/* The shift of a frame that has its own: the mean of a sample. */
+/* Chooses the shift of a frame that has its own: the mean of a sample. */
 void match_chooseFrameShift(const MatchModel *m, const cusMat *frame, double *shift);
 
-/* Sums of squares of the frame's shifted channels. */
+/* Sums the squares of each shifted channel of the frame. */
 void match_frameEnergy(const MatchModel *m, const double *shift, const cusMat *frame, int threads, double *energy);
 
-/* Fills host->s1 and s2 for the windows of a block, as far as the method needs them. */
+/* Fills host->s1 and s2 for the windows of a block if the method needs them. */
 void match_windowSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- Planes ------------------------------------------------------------------------------------------------------------- */
+/* ---- Planes ---------------------------------------------------------------------------------------------------------- */
 
 double match_templatePlane(const MatchModel *m, const MatchHost *host, int k, int c, size_t pixel) {
     const size_t channels = (size_t)m->channels, i = pixel * channels + (size_t)c % channels;
@@ -65,8 +65,8 @@ static double squareAt(const MatchModel *m, const double *shift, const void *row
 SHIFT_BYTES(shiftBytes32, float)
 SHIFT_BYTES(shiftBytes64, double)
 
-/* Row y of channel p of the frame under the block, shifted, in float divided by host->unit, and padded with zeros; p = m->channels: of the squares, with weights of the
- * first channel's, then of the others'. */
+/* Loads row y of plane p under the block, padded with zeros: a shifted channel, in float divided by host->unit. Plane
+ * m->channels has the sums of squares; with weights, this and the following planes have the squares of each channel. */
 static void loadRow(const MatchModel *m, const MatchHost *host, const MatchFft *fft, const cusMat *frame,
                     const Block *block, int p, size_t y, void *out) {
     const double *shift = host->shift;
@@ -110,7 +110,7 @@ void match_transformBlock(const MatchModel *m, const MatchHost *host, const Matc
         transformPlane(m, host, fft, frame, block, c, plane, (char *)spectra + (size_t)c * bytes);
 }
 
-/* ---- Energy of the shifted channels ------------------------------------------------------------------------------------- */
+/* ---- Energy of the shifted channels ---------------------------------------------------------------------------------- */
 
 static void rowEnergy(const MatchModel *m, const double *shift, const void *row, double *energy) {
     const size_t cols = (size_t)m->cols, channels = (size_t)m->channels;
@@ -146,14 +146,14 @@ void match_chooseFrameShift(const MatchModel *m, const cusMat *frame, double *sh
 
 void match_frameEnergy(const MatchModel *m, const double *shift, const cusMat *frame, int threads, double *energy) {
     double sums[MATCH_MAX_CHANNELS] = {0};
-    (void)threads; /* without OpenMP */
+    (void)threads; /* unused without OpenMP */
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : sums)
     for (int y = 0; y < m->rows; ++y)
         rowEnergy(m, shift, match_row(frame, (size_t)y), sums);
     memcpy(energy, sums, sizeof sums);
 }
 
-/* ---- Window sums of one block: columns of h pixels move down a row at a time, sums of w of them move along ----------- */
+/* ---- Window sums of one block: sums of h pixels move down each column, sums of w of those move along each row -------- */
 
 static inline void moveBytes(size_t stride, const uint8_t *in, const uint8_t *out, size_t n, int shift,
                              double *restrict column1, double *restrict column2) {
@@ -186,8 +186,8 @@ static void moveColumns(const MatchModel *m, const double *shift, const char *in
     }
 }
 
-/* out[x] = column[x] + ... + column[x + w - 1]. Doubles hold the integers exactly. Four parts of the row side by side, since each sum
- * waits for the one before. */
+/* Computes out[x] = column[x] + ... + column[x + w - 1]; doubles hold the integers exactly. Four parts of the row run side
+ * by side, since each sum waits for the one before. */
 static void slide(const double *column, size_t n, size_t w, double *restrict out) {
     enum { PARTS = 4 };
     const size_t part = (n - 1) / PARTS + 1, last = n - part;
@@ -204,7 +204,7 @@ static void slide(const double *column, size_t n, size_t w, double *restrict out
         }
 }
 
-/* The window sums of rows first .. end - 1 of the block. column1, column2: this thread's. */
+/* Computes the window sums of rows first .. end - 1 of the block. column1, column2: the thread's buffers. */
 static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *block, size_t first, size_t end,
                      double *column1, double *column2, const MatchHost *host) {
     const size_t rows = block->rows, cols = block->cols, w = (size_t)m->w, h = (size_t)m->h, n = cols + w - 1;
@@ -226,8 +226,8 @@ static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *bloc
     }
 }
 
-/* Sums inside the mask: correlations with it in double, of which those of bytes are rounded to the integers that they are. With
- * weights, the squares of each channel have their own. */
+/* Computes sums inside the mask as correlations with it in double, and rounds those of bytes, which are integers. With
+ * weights, the squares of each channel are correlated with its own. */
 static void sumInsideMask(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
     const size_t rows = block->rows, cols = block->cols, spectrum = match_fft_spectrumSize(host->fft64);
     for (int p = m->needs_s1 ? 0 : m->channels; p < m->channels + m->needs_s2; ++p) {

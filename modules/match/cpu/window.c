@@ -1,12 +1,12 @@
-/* The exact score of one window, from its pixels. Sums of bytes are integers. Those of floats are made in the order of scores.h.
- * The device makes them in the same order, so both give the same bits. */
+/* Computes the exact score of one window from its pixels. Sums of bytes are integers. Floats are added in the order of
+ * scores.h, as on the device, so both give the same bits. */
 #include "match/cpu/state.h"
 
 #include <string.h>
 
-/* ---- Bytes -------------------------------------------------------------------------------------------------------------- */
+/* ---- Bytes ----------------------------------------------------------------------------------------------------------- */
 
-/* mask: NULL for all pixels. */
+/* mask: NULL if all pixels count. */
 CUSI_MULTIVERSION
 static uint32_t squaredDifferences(const uint8_t *a, const uint8_t *b, const uint8_t *mask, size_t n) {
     uint32_t sum = 0;
@@ -54,7 +54,7 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
     }
     if (m->method == CUS_MATCH_SQDIFF)
         return match_score(m, t, m->shift, (double)c, (const double[MATCH_MAX_CHANNELS]){0}, 0, (double)ssd);
-    /* All are integers below 2^53, so applying the shift is exact. */
+    /* All sums are integers below 2^53, so applying the shift is exact. */
     double shifted = (double)c, shifted1[MATCH_MAX_CHANNELS] = {0}, shifted2 = (double)s2;
     for (size_t k1 = 0; k1 < channels; ++k1) {
         const double shift = m->shift[k1], sum = (double)s1[k1];
@@ -65,9 +65,9 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
     return match_score(m, t, m->shift, shifted, shifted1, shifted2, shifted2 - 2 * shifted + t->t2);
 }
 
-/* ---- Floats ------------------------------------------------------------------------------------------------------------- */
+/* ---- Floats ---------------------------------------------------------------------------------------------------------- */
 
-/* Sums of the lanes of a slice (scores.h), or of a whole window. */
+/* The sums of each lane over a slice (scores.h), or over a whole window. */
 typedef struct LaneSums {
     double ssd[MATCH_LANES], c[MATCH_LANES], s2[MATCH_LANES], s1[MATCH_MAX_CHANNELS][MATCH_LANES];
 } LaneSums;
@@ -75,7 +75,7 @@ typedef struct WindowSums {
     double ssd, c, s2, s1[MATCH_MAX_CHANNELS];
 } WindowSums;
 
-/* The sum of the first `used` of the lanes, the others being 0: a tree over each 32 of them, then one after the other. */
+/* Adds up the first `used` lanes (all others are 0): a tree over each 32 lanes, then these sums one after the other. */
 static double addLanes(double *lane, size_t used) {
     for (size_t start = 0; start < used; start += 32)
         for (size_t d = 16; d; d /= 2)
@@ -87,7 +87,7 @@ static double addLanes(double *lane, size_t used) {
     return sum;
 }
 
-/* A run of pixels of one channel. */
+/* Adds n neighboring pixels of one channel to the lanes. */
 CUSI_MULTIVERSION
 static void addPixels(const float *a, const float *b, size_t n, double center, double shift, double *restrict ssd,
                       double *restrict c, double *restrict s1, double *restrict s2) {
@@ -100,7 +100,7 @@ static void addPixels(const float *a, const float *b, size_t n, double center, d
     }
 }
 
-/* What a window's pixels are centered by, from a sample of them; 0 for methods that do not subtract means. */
+/* Chooses what each channel of a window is centered by, match_center(); 0 if the method does not subtract means. */
 static void chooseCenters(const MatchModel *m, const MatchHost *host, const cusMat *frame, size_t y, size_t x,
                           double *center) {
     const size_t channels = (size_t)m->channels;
@@ -157,7 +157,7 @@ static WindowSums sumSlice(const MatchModel *m, const MatchHost *host, const cus
     return sums;
 }
 
-/* Slice s is added to lane s % 32, then the lanes as in addLanes(). */
+/* Adds slice s to lane s % 32, and then the lanes as addLanes() does. */
 static double exactFloats(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
     const MatchTemplate *t = &host->sums[k];
     double center[MATCH_MAX_CHANNELS] = {0}, ssd[32] = {0}, c[32] = {0}, s2[32] = {0}, s1[MATCH_MAX_CHANNELS][32] = {{0}};

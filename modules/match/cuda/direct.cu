@@ -1,10 +1,11 @@
-// Templates of bytes, exactly, in one launch: products on the integer units of tensor cores, window sums, scores, and the best match.
+// Direct correlation matches bytes exactly in one launch: tensor cores multiply integers, then window sums, scores and the
+// best match follow.
 //
-// For row r of the template, out(y, x) += sum over bytes c of T(r, c) I(y + r, x + c) is a matrix product: rows of the image, as they
-// lie in memory, times a Toeplitz matrix of the row. A warp makes 16 columns of 8 BLOCKS rows of positions. It takes the rows r, r + 8,
-// r + 16 and r + 24 of the template together, since from one to the next the image's blocks of eight rows only move on by one.
-// Sums are kept modulo 2^32. Templates with larger sums, and those that do not fit into shared memory, are cut into pieces whose sums
-// are added up in 64 bits.
+// For row r of the template, out(y, x) += sum over bytes c of T(r, c) I(y + r, x + c) is a matrix product: rows of the
+// image, as they lie in memory, times a Toeplitz matrix of the row. A warp computes 16 columns of 8 BLOCKS rows of
+// positions. It multiplies rows r, r + 8, r + 16 and r + 24 of the template together, since each needs the image's blocks
+// of eight rows moved on by one. Sums are kept modulo 2^32. Templates whose sums are larger, or that do not fit into shared
+// memory, are cut into sections, whose sums are added up in doubles.
 #include "match/cuda/refine.cuh"
 #include "match/cuda/tensor.cuh"
 
@@ -12,10 +13,10 @@ namespace cusi::match {
 
 namespace {
 
-constexpr int ACROSS = 16, COLS = 4 * ACROSS;      // columns of a warp and of a tile of positions
-constexpr int TOGETHER = 4, CHUNK = 8 * TOGETHER;  // rows of the template: multiplied together; in shared memory at a time
-constexpr int PRODUCTS_PITCH = COLS + 4;           // words from row to row, without bank conflicts
-constexpr int SQUARE_PLANES = 3, PIXEL_PLANES = 2; // bytes of sums down MAX_ROWS rows: 256 * 255^2 < 2^24, 256 * 255 < 2^16
+constexpr int ACROSS = 16, COLS = 4 * ACROSS;               // columns of positions: of a warp; of a tile
+constexpr int ROWS_PER_STEP = 4, CHUNK = 8 * ROWS_PER_STEP; // rows of the template: multiplied together; in shared memory
+constexpr int PRODUCTS_PITCH = COLS + 4;                    // words from row to row, avoids bank conflicts
+constexpr int SQUARE_PLANES = 3, PIXEL_PLANES = 2; // bytes of a sum of MAX_ROWS rows: 256 * 255^2 < 2^24, 256 * 255 < 2^16
 constexpr int MAX_ROWS = 256;
 
 // ---- The image under a tile
@@ -30,12 +31,13 @@ __device__ __forceinline__ uint32_t squares(uint32_t word, int source) {
     return result;
 }
 
-// The rows from y0 on and bytes from x0 on, as many as the tile has. Beyond the frame's last row and column: any bytes.
+// Loads the image under the tile from pixel (y0, x0) on. Bytes beyond the frame's last row and column are arbitrary.
 template<int THREADS>
 __device__ void loadTile(const MatchModel &m, const Frame &frame, const Direct &direct, int source, unsigned char *tile,
                          int y0, int x0) {
     const int units = direct.pitch / 16, total = units * direct.tile_rows;
-    const int last_row = m.rows - 1 - y0, bytes = min(m.cols - x0, direct.pitch) * m.channels; // as many as may matter
+    const int last_row = m.rows - 1 - y0,
+              bytes = min(m.cols - x0, direct.pitch) * m.channels; // bytes of a row inside the frame
     const unsigned char *from =
         static_cast<const unsigned char *>(frame.data) + y0 * frame.step + static_cast<size_t>(x0) * m.channels;
     if (source == PIXELS && ((reinterpret_cast<uintptr_t>(from) | frame.step) & 15) == 0) {
@@ -64,14 +66,14 @@ __device__ void loadTile(const MatchModel &m, const Frame &frame, const Direct &
 
 // ---- Products with the template
 
-// Adds the products of a chunk with `left` rows, or ALL, and of `steps` times BYTES bytes a row. templ_at: the lane's words of the
-// chunk's first row.
+// Adds the products of a chunk with `left` rows (ALL: CHUNK rows) of `steps` times BYTES bytes. templ_at: the lane's words
+// of the chunk's first row.
 template<int BYTES, bool ALL, int BLOCKS, int SPLIT>
 __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct &direct, uint32_t pixels_at,
                                               const uint32_t *templ_at, int part, int steps, int left,
                                               uint32_t (&sums)[BLOCKS][4]) {
-    constexpr int PAIRS = (BLOCKS + TOGETHER) / 2, TURNS = 8 / SPLIT;
-    uint32_t pixels[2 * PAIRS][2], templ[TOGETHER][4] = {};
+    constexpr int PAIRS = (BLOCKS + ROWS_PER_STEP) / 2, TURNS = 8 / SPLIT;
+    uint32_t pixels[2 * PAIRS][2], templ[ROWS_PER_STEP][4] = {};
     const int eight = 8 * m.channels; // columns
     const auto loadTemplate = [&](const uint32_t *at, int j) {
         at += 8 * j * direct.words_pitch;
@@ -88,7 +90,7 @@ __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct 
     for (int step = 0; step < steps; ++step, templ_at += 32, pixels_at += 32) {
         const uint32_t *next = templ_at;
 #pragma unroll
-        for (int j = 0; j < TOGETHER; ++j) // rows below the template: any words, not used
+        for (int j = 0; j < ROWS_PER_STEP; ++j) // words of rows below the template are loaded but not used
             loadTemplate(next, j);
 #pragma unroll 1
         for (int turn = 0; turn < TURNS; ++turn) {
@@ -102,13 +104,13 @@ __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct 
             }
             next += turn + 1 < TURNS ? SPLIT * direct.words_pitch : 0;
 #pragma unroll
-            for (int j = 0; j < TOGETHER; ++j) {
+            for (int j = 0; j < ROWS_PER_STEP; ++j) {
                 if (!ALL && part + turn * SPLIT + 8 * j >= left)
-                    break; // rows grow with j and turn: no later turn needs it either
+                    break; // rows grow with j and turn, so no later turn needs this row either
 #pragma unroll
                 for (int i = 0; i < BLOCKS; ++i)
                     multiplyAdd<BYTES>(sums[i], templ[j], pixels[i + j]);
-                loadTemplate(next, j); // of the next turn, while other warps multiply
+                loadTemplate(next, j); // for the next turn, while other warps multiply
             }
         }
     }
@@ -116,8 +118,9 @@ __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct 
 
 // ---- Window sums
 
-// Sums of the pixels or of their squares down the piece's rows, at each byte of the tile's rows. Tensor cores, which multiply bytes,
-// add them up along the rows (sumAcross): each byte of a sum goes to a plane of its own. A thread makes four columns of a strip of rows.
+// Sums pixels or their squares down the section's rows, at each byte of the tile's rows. sumAcross() adds them up along the
+// rows on tensor cores, which multiply bytes, so each byte of a sum has a plane of its own. A thread makes four columns of
+// a strip of rows.
 template<int ROWS, int THREADS, bool SQUARES>
 __device__ void sumDown(const Direct &direct, int rows, int columns, const unsigned char *tile, unsigned char *planes) {
     constexpr int STRIPS = THREADS / 128 * 4 > ROWS / 8 ? ROWS / 8 : THREADS / 128 * 4, STRIP = ROWS / STRIPS;
@@ -164,12 +167,12 @@ __device__ void sumDown(const Direct &direct, int rows, int columns, const unsig
 
 // ---- Scores
 
-// Integer sums of a window.
+// Sums of a window; all are integers.
 struct Sums {
     double c, s1[MATCH_MAX_CHANNELS], s2;
 };
 
-// match_score() once: inlined it takes minutes to compile.
+// match_score() is not inlined because that takes minutes to compile.
 __device__ __noinline__ double normedOrCenteredCost(const MatchModel &m, const MatchTemplate &t, Sums sums) {
     const double score = match_score(&m, &t, m.shift, sums.c, sums.s1, sums.s2, sums.s2 - 2 * sums.c + t.t2);
     return match_smallestIsBest(m.method) ? score : -score;
@@ -180,8 +183,9 @@ __device__ __forceinline__ double costOf(const MatchModel &m, const MatchTemplat
     return normedOrCenteredCost(m, t, sums);
 }
 
-// Costs in float, off by less than MARGIN, normed ones absolutely, others relatively: most positions need no more. The cost is
-// (c c_weight + s2 s2_weight - sum of t1 s1 + constant) factor, over the window's norm for normed methods.
+// Estimates costs in float, which suffices for most positions. The error is less than MARGIN, absolute with normed methods,
+// otherwise relative. The cost is (c c_weight + s2 s2_weight - sum of t1 s1 + constant) factor, divided by the window's
+// norm with normed methods.
 struct Estimate {
     static constexpr float MARGIN = 1e-5f;
     const int channels;
@@ -241,15 +245,14 @@ struct Work {
     const Frame &frame;
     const Direct &direct;
     unsigned char *const shared;
-    // The tile; SPLIT warps share the positions of a group of 16 columns.
+    // SPLIT warps share the positions of a group of 16 columns of the tile.
     const int x0 = blockIdx.x % direct.tiles_across * COLS, y0 = blockIdx.x / direct.tiles_across * ROWS;
     const int lane = threadIdx.x % 32, part = threadIdx.x / 128, group = threadIdx.x / 32 % 4;
-    uint32_t *const words = reinterpret_cast<uint32_t *>(shared + direct.words_at); // of the template's rows
+    uint32_t *const words = reinterpret_cast<uint32_t *>(shared + direct.words_at); // the template's rows
     uint32_t *const ones = reinterpret_cast<uint32_t *>(shared + direct.ones_at);
     uint32_t *const products = reinterpret_cast<uint32_t *>(shared + direct.products_at);
     unsigned char *const planes = shared + direct.planes_at;
-    const int of_lane =
-        15 * m.channels + 4 * (lane % 4) - m.channels * (lane / 4); // the lane's first word in a row of words
+    const int lane_offset = 15 * m.channels + 4 * (lane % 4) - m.channels * (lane / 4); // lane's first word in a row
 
     __device__ __forceinline__ void copyWords(uint32_t *to, const uint32_t *from, int rows) const {
         for (int i = threadIdx.x; i < rows * direct.words_pitch / 4; i += THREADS)
@@ -259,47 +262,48 @@ struct Work {
         return words + first / CHUNK % 2 * CHUNK * direct.words_pitch;
     }
 
-    // The products of a piece, of template `words_of`, at the tile's positions, into shared memory. fresh: loads the image, too, and
-    // makes its sums down the rows.
-    __device__ __forceinline__ void multiply(const Piece &piece, const uint32_t *words_of, bool fresh) const {
-        copyWords(words, words_of, min(CHUNK, piece.rows));
-        if (fresh) {
-            copyWords(ones, direct.ones + piece.ones, direct.ones_rows);
+    // Computes the products of a section with words `template_words` at the tile's positions, in shared memory. load_image:
+    // loads the image first, and makes its sums down the rows.
+    __device__ __forceinline__ void multiply(const Section &section, const uint32_t *template_words,
+                                             bool load_image) const {
+        copyWords(words, template_words, min(CHUNK, section.rows));
+        if (load_image) {
+            copyWords(ones, direct.ones + section.ones, direct.ones_rows);
             cusi::waitForEarlierWork();
-            loadTile<THREADS>(m, frame, direct, piece.source, shared, y0 + piece.y, x0 + piece.x);
+            loadTile<THREADS>(m, frame, direct, section.source, shared, y0 + section.y, x0 + section.x);
         }
         uint32_t sums[BLOCKS][4] = {};
         const uint32_t pixels_at = sharedAddress(shared) + ACROSS * group * m.channels +
                                    (lane % 8 + lane / 16 * 8) * direct.pitch + lane / 8 % 2 * 16;
-        const int steps = piece.halves / 2;
-        for (int first = 0; first < piece.rows; first += CHUNK) {
+        const int steps = section.halves / 2;
+        for (int first = 0; first < section.rows; first += CHUNK) {
             copiesArrived();
             __syncthreads();
-            const int left = piece.rows - first;
+            const int left = section.rows - first;
             if (left > CHUNK)
-                copyWords(chunkWords(first + CHUNK), words_of + (first + CHUNK) * direct.words_pitch,
+                copyWords(chunkWords(first + CHUNK), template_words + (first + CHUNK) * direct.words_pitch,
                           min(CHUNK, left - CHUNK));
-            const uint32_t at = pixels_at + first * direct.pitch, *templ = chunkWords(first) + of_lane;
+            const uint32_t at = pixels_at + first * direct.pitch, *templ = chunkWords(first) + lane_offset;
             if (left >= CHUNK)
                 multiplyChunk<32, true, BLOCKS, SPLIT>(m, direct, at, templ, part, steps, left, sums);
             else
                 multiplyChunk<32, false, BLOCKS, SPLIT>(m, direct, at, templ, part, steps, left, sums);
-            if (piece.halves % 2)
+            if (section.halves % 2)
                 multiplyChunk<16, false, BLOCKS, SPLIT>(m, direct, at + 32 * steps, templ + 32 * steps, part, 1, left,
                                                         sums);
         }
         __syncthreads();
-        const int columns = COLS * m.channels + piece.bytes - m.channels;
-        if (fresh && (SQUARED || direct.sums_s2))
-            sumDown<ROWS, THREADS, true>(direct, piece.rows, columns, shared, planes);
-        if (fresh && !SQUARED && direct.sums_s1)
-            sumDown<ROWS, THREADS, false>(direct, piece.rows, columns, shared,
+        const int columns = COLS * m.channels + section.bytes - m.channels;
+        if (load_image && (SQUARED || direct.sums_s2))
+            sumDown<ROWS, THREADS, true>(direct, section.rows, columns, shared, planes);
+        if (load_image && !SQUARED && direct.sums_s1)
+            sumDown<ROWS, THREADS, false>(direct, section.rows, columns, shared,
                                           planes + (direct.sums_s2 ? SQUARE_PLANES * ROWS * direct.pitch : 0));
         __syncthreads();
         storeProducts(sums);
     }
 
-    // The products may lie where the image lay.
+    // All threads must have finished reading the image: the products may overwrite it.
     __device__ __forceinline__ void storeProducts(const uint32_t (&sums)[BLOCKS][4]) const {
         uint32_t *to = products + 2 * (lane % 4) * PRODUCTS_PITCH + ACROSS * group + lane / 4;
 #pragma unroll
@@ -318,7 +322,7 @@ struct Work {
         }
     }
 
-    // The lane's four positions of a block, row by row: e is their place among the products.
+    // Visits the lane's four positions of a block, row by row; e is the position's index in a fragment of products.
     template<class Visit>
     __device__ __forceinline__ void visit(int block, const Visit &visitPosition) const {
         const int row = 8 * block + 2 * (lane % 4), column = ACROSS * group + lane / 4;
@@ -330,17 +334,17 @@ struct Work {
         }
     }
 
-    // Window sums of N blocks of eight rows from PLANES planes, the `first` and following, by row `ones_row` of ones.
+    // Makes window sums of N blocks of eight rows from PLANES planes, from plane `first` on, times row `ones_row` of ones.
     template<int PLANES, int N>
-    __device__ __forceinline__ void sumAcross(const Piece &piece, int block, int first, int ones_row,
+    __device__ __forceinline__ void sumAcross(const Section &section, int block, int first, int ones_row,
                                               uint32_t (&sums)[N][4]) const {
         uint32_t at = sharedAddress(planes) + (first * ROWS + 8 * block + lane % 8) * direct.pitch +
                       ACROSS * group * m.channels + lane / 8 % 2 * 16;
-        const uint32_t *templ_at = ones + of_lane + ones_row * direct.words_pitch;
+        const uint32_t *templ_at = ones + lane_offset + ones_row * direct.words_pitch;
         const int eight = 8 * m.channels; // columns
         uint32_t parts[N][PLANES][4] = {};
 #pragma unroll 1
-        for (int s = 0; s < piece.halves; s += 2, templ_at += 32, at += 32) {
+        for (int s = 0; s < section.halves; s += 2, templ_at += 32, at += 32) {
             const uint32_t templ[4] = {templ_at[0], templ_at[-eight], templ_at[16], templ_at[16 - eight]};
 #pragma unroll
             for (int k = 0; k < PLANES; ++k)
@@ -358,15 +362,15 @@ struct Work {
                 sums[n][e] = parts[n][0][e] + (parts[n][1][e] << 8) + (PLANES > 2 ? parts[n][PLANES - 1][e] << 16 : 0);
     }
 
-    // SQDIFF, one piece: the best of the thread's positions. t2: the template's sum of squares.
-    __device__ __forceinline__ Candidate bestSquared(const Piece &piece, uint32_t t2) const {
-        constexpr int N = BLOCKS / SPLIT % 2 == 0 ? 2 : 1; // blocks at a time
+    // The best of the thread's positions for SQDIFF and one section. t2: the template's sum of squares.
+    __device__ __forceinline__ Candidate bestSquared(const Section &section, uint32_t t2) const {
+        constexpr int N = BLOCKS / SPLIT % 2 == 0 ? 2 : 1; // blocks that are summed together
         uint32_t least = ~0u;
         int least_at = -1;
 #pragma unroll 1
         for (int block = part * N; block < BLOCKS; block += SPLIT * N) {
             uint32_t s2[N][4];
-            sumAcross<SQUARE_PLANES>(piece, block, 0, 0, s2);
+            sumAcross<SQUARE_PLANES>(section, block, 0, 0, s2);
 #pragma unroll
             for (int n = 0; n < N; ++n)
                 visit(block + n, [&](int e, int y, int x) {
@@ -383,15 +387,16 @@ struct Work {
         return static_cast<unsigned long long>(y0 + y) * m.ocols + x0 + x;
     }
 
-    // The best of the thread's positions, with the last piece. Where nothing but the best position is wanted, of one piece: first
-    // estimates, then exact costs of what may be the tile's best. Else all costs, to where they are wanted.
-    __device__ __forceinline__ Candidate bestOf(const Piece &piece, int p, const MatchTemplate &t, int k,
+    // The best of the thread's positions; valid after the last section. If only the best position is wanted and there is
+    // one section, costs are estimated first, and computed exactly for what may be the tile's best. Otherwise all costs are
+    // computed and stored where they are wanted.
+    __device__ __forceinline__ Candidate bestOf(const Section &section, int p, const MatchTemplate &t, int k,
                                                 const Scores &scores) const {
         const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
         const bool all = direct.totals || direct.costs || scores.maps;
         const Estimate estimate(m, t);
         Candidate best = noCandidate();
-        float least = INFINITY, of_turn = INFINITY; // of_turn: lane i has the least of the warp's i-th block
+        float least = INFINITY, of_turn = INFINITY; // of_turn: lane i keeps the least of the warp's i-th block
 #pragma unroll 1
         for (int exact = all ? 1 : 0; exact < 2; ++exact) {
 #pragma unroll 1
@@ -401,12 +406,12 @@ struct Work {
                     continue;
                 uint32_t s2[1][4] = {}, s1[MATCH_MAX_CHANNELS][1][4] = {};
                 if (direct.sums_s2)
-                    sumAcross<SQUARE_PLANES>(piece, block, 0, 0, s2);
+                    sumAcross<SQUARE_PLANES>(section, block, 0, 0, s2);
                 if (direct.sums_s1)
 #pragma unroll
                     for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
                         if (c < m.channels)
-                            sumAcross<PIXEL_PLANES>(piece, block, direct.sums_s2 ? SQUARE_PLANES : 0,
+                            sumAcross<PIXEL_PLANES>(section, block, direct.sums_s2 ? SQUARE_PLANES : 0,
                                                     m.channels > 1 ? c + 1 : 0, s1[c]);
                 float least_here = INFINITY;
                 visit(block, [&](int e, int y, int x) {
@@ -426,7 +431,7 @@ struct Work {
                         const auto add = [&](int quantity, double sum, bool first) {
                             totals[quantity * positions] = sum + (first ? 0 : totals[quantity * positions]);
                         };
-                        add(piece.quantity, sums.c * piece.weight, piece.first);
+                        add(section.quantity, sums.c * section.weight, section.first);
 #pragma unroll
                         for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
                             if (direct.sums_s1 && c < m.channels)
@@ -460,7 +465,7 @@ struct Work {
     }
 };
 
-// Blocks of a multiprocessor for which registers suffice.
+// Blocks of a multiprocessor for which it has enough registers.
 constexpr int residentBlocks(int split, bool squared) {
     return split > 1 ? 4 / split : squared ? 5 : 4;
 }
@@ -475,23 +480,23 @@ __global__ void __launch_bounds__(128 * SPLIT, residentBlocks(SPLIT, SQUARED))
     const unsigned tiles = gridDim.x;
     for (int k = 0; k < m.count; ++k) {
         const MatchTemplate &t = templates.sums[k];
-        const uint32_t t2 = SQUARED ? static_cast<uint32_t>(t.t2) : 0; // early: a constant of each template
+        const uint32_t t2 = SQUARED ? static_cast<uint32_t>(t.t2) : 0; // loaded early
         Candidate best = noCandidate();
         for (int p = 0; p < (SQUARED ? 1 : direct.count); ++p) {
             if (k + p)
-                __syncthreads(); // window sums are read, which the next piece overwrites
-            const Piece piece = p ? direct.pieces[p] : direct.first;
-            work.multiply(piece, direct.words + k * direct.template_words + piece.words, k == 0 || !direct.keeps);
+                __syncthreads(); // the next section overwrites window sums that other threads still read
+            const Section section = p ? direct.sections[p] : direct.first;
+            work.multiply(section, direct.words + k * direct.template_words + section.words, k == 0 || !direct.keeps);
             if constexpr (SQUARED)
-                best = work.bestSquared(piece, t2);
+                best = work.bestSquared(section, t2);
             else
-                best = work.bestOf(piece, p, t, k, scores);
+                best = work.bestOf(section, p, t, k, scores);
         }
         best = blockBestToFirst<4 * SPLIT>(best);
         if (threadIdx.x == 0)
             direct.bests[static_cast<size_t>(k) * tiles + blockIdx.x] = best;
     }
-    if (direct.costs || !isLastBlock(refinement.tickets)) // with costs, directMatchesKernel goes on
+    if (direct.costs || !isLastBlock(refinement.tickets)) // if there are costs, directMatchesKernel goes on
         return;
     for (int k = 0; k < m.count; ++k) {
         Candidate best = noCandidate();
@@ -511,7 +516,8 @@ __global__ void __launch_bounds__(128 * SPLIT, residentBlocks(SPLIT, SQUARED))
         refinement.tickets[0] = 0;
 }
 
-// All matches of template blockIdx.x from the costs: the best of the tiles' best, then the same without its neighborhood.
+// Finds all matches of template blockIdx.x from the costs: the best of all tiles, then the best outside its neighborhood,
+// and so on.
 constexpr int MATCH_THREADS = 1024;
 __global__ void __launch_bounds__(MATCH_THREADS)
     directMatchesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Direct direct,
@@ -573,11 +579,11 @@ __global__ void __launch_bounds__(MATCH_THREADS)
 
 using Kernel = void (*)(const MatchModel, const Frame, const Templates, const Scores, const Direct, const Refinement);
 
-// Tiles of 64 x 8 `blocks` positions; `split` warps share the rows of the template. Small maps have small tiles, one a multiprocessor,
-// with many warps each; large maps need no more warps than blocks bring. Measured on an H200: 640 x 480 takes 1.3 to 1.8 times as long
-// with the last shape.
+// A tile has 64 x 8 `blocks` positions; `split` warps share the template's rows. Small maps have small tiles with many
+// warps, one a multiprocessor. In large maps, blocks are many enough to keep it busy. On an H200, 640 x 480 takes 1.3 to
+// 1.8 times as long with the last shape.
 struct Shape {
-    int blocks, split, tiles; // tiles: at most, for each multiprocessor
+    int blocks, split, tiles; // tiles: the most for each multiprocessor
     Kernel squared, general;
 };
 constexpr Shape SHAPES[] = {{4, 4, 1, directKernel<4, 4, true>, directKernel<4, 4, false>},
@@ -589,14 +595,14 @@ size_t tilesOf(const MatchModel &m, const Shape &shape) {
     return static_cast<size_t>(cusi::divUp(m.ocols, COLS)) * cusi::divUp(m.orows, 8 * shape.blocks);
 }
 
-// The layout of shared memory for pieces of rows x cols, and its size.
+// Lays out shared memory for sections of rows x cols and returns its size in bytes.
 size_t layOut(const MatchModel &m, const Shape &shape, int rows, int cols, bool keeps, Direct &direct) {
     const int cn = m.channels, tile_rows = 8 * shape.blocks;
     const int halves = cusi::divUp((cols + ACROSS - 1) * cn, 16), even = 16 * (halves + halves % 2);
     direct.words_pitch = cusi::divUp((ACROSS - 1) * cn + even, 4) * 4;
-    // An odd multiple of 16: eight neighboring rows lie in different banks.
+    // An odd multiple of 16 puts eight neighboring rows into different banks.
     direct.pitch = (cusi::divUp(std::max((COLS - ACROSS) * cn + even, (COLS + cols - 1) * cn), 16) | 1) * 16;
-    direct.tile_rows = tile_rows + rows + 14; // of the last block, loaded in pairs
+    direct.tile_rows = tile_rows + rows + 14; // blocks are loaded in pairs, also the last one
     direct.units_reciprocal = 0xffffffffu / (direct.pitch / 16) + 1;
     direct.sums_s1 = m.needs_s1 && !m.masked;
     direct.sums_s2 = m.needs_s2 && !m.masked;
@@ -619,15 +625,15 @@ size_t layOut(const MatchModel &m, const Shape &shape, int rows, int cols, bool 
     return direct.shared = ones_at + ones;
 }
 
-// The shape, and pieces of the template that fit: into shared memory, sums of 32 bits, and planes of sums down their rows.
-void choosePieces(const MatchModel &m, int multiprocessors, size_t most, Direct &direct, int *rows, int *cols) {
+// Chooses the shape, and the size of sections that fit into shared memory, 32-bit sums and the planes of vertical sums.
+void chooseSections(const MatchModel &m, int multiprocessors, size_t most, Direct &direct, int *rows, int *cols) {
     while (tilesOf(m, SHAPES[direct.shape]) > static_cast<size_t>(SHAPES[direct.shape].tiles) * multiprocessors)
         ++direct.shape;
     const auto fits = [&](size_t room) {
         return *rows <= MAX_ROWS && 65025.0 * *rows * *cols * m.channels < 4294967296.0 &&
                layOut(m, SHAPES[direct.shape], *rows, *cols, false, direct) <= room;
     };
-    // Tiles that a multiprocessor makes one after the other or side by side.
+    // The tiles that one multiprocessor computes, rounded up to whole rounds of resident blocks.
     const auto turns = [&](int shape) {
         const size_t shared = layOut(m, SHAPES[shape], *rows, *cols, false, direct) + 1024;
         const size_t resident = std::min<size_t>(residentBlocks(SHAPES[shape].split, false), (most + 1024) / shared);
@@ -635,22 +641,22 @@ void choosePieces(const MatchModel &m, int multiprocessors, size_t most, Direct 
     };
     *rows = m.h;
     *cols = m.w;
-    // Four warps need neighbors on their multiprocessor.
+    // Blocks of four warps need other blocks on their multiprocessor to keep it busy.
     if (SHAPES[direct.shape].split == 1 && (!fits(most / 3) || turns(direct.shape - 1) < turns(direct.shape)))
         --direct.shape;
     while (direct.shape && !fits(most))
         --direct.shape;
-    while (!fits(most)) // 16 x 16 always does
+    while (!fits(most)) // 16 x 16 always fits
         if (*rows >= *cols || *cols <= 16)
             *rows = cusi::divUp(*rows, 2);
         else
-            *cols = cusi::divUp(cusi::divUp(*cols, 2), 16) * 16; // aligned rows stay so
+            *cols = cusi::divUp(cusi::divUp(*cols, 2), 16) * 16; // keeps rows aligned
     const Shape &shape = SHAPES[direct.shape];
     if (m.count == 1 || *rows < m.h || *cols < m.w || m.masked || layOut(m, shape, *rows, *cols, true, direct) > most)
         layOut(m, shape, *rows, *cols, false, direct);
 }
 
-// Rows of overlapping words: word i has the four bytes from byte i - 15 channels of the row on.
+// Appends rows of overlapping words: word i has four bytes of the row, from byte i - 15 channels on.
 template<class Byte>
 void appendWords(std::vector<uint32_t> &words, const Direct &direct, int cn, int rows, int bytes, const Byte &byteAt) {
     for (int r = 0; r < rows; ++r)
@@ -665,16 +671,16 @@ void appendWords(std::vector<uint32_t> &words, const Direct &direct, int cn, int
         }
 }
 
-void makePieces(const MatchModel &m, int rows, int cols, const uint8_t *pixels, const uint8_t *mask, Direct &direct,
-                std::vector<Piece> &pieces, std::vector<uint32_t> &words) {
+void makeSections(const MatchModel &m, int rows, int cols, const uint8_t *pixels, const uint8_t *mask, Direct &direct,
+                  std::vector<Section> &sections, std::vector<uint32_t> &words) {
     const int cn = m.channels, row_bytes = m.w * cn;
     const size_t bytes = static_cast<size_t>(row_bytes) * m.h;
     const auto cut = [&](int source, int weight, int quantity, bool first) {
         for (int y = 0; y < m.h; y += rows)
             for (int x = 0; x < m.w; x += cols) {
                 const int width = std::min(cols, m.w - x);
-                pieces.push_back({y, x, std::min(rows, m.h - y), width * cn, cusi::divUp((width + ACROSS - 1) * cn, 16),
-                                  source, weight, quantity, first && x + y == 0, 0, 0});
+                sections.push_back({y, x, std::min(rows, m.h - y), width * cn, cusi::divUp((width + ACROSS - 1) * cn, 16),
+                                    source, weight, quantity, first && x + y == 0, 0, 0});
             }
     };
     cut(PIXELS, 1, 0, true);
@@ -685,24 +691,24 @@ void makePieces(const MatchModel &m, int rows, int cols, const uint8_t *pixels, 
         cut(HIGH_OF_SQUARES, 256, 1 + MATCH_MAX_CHANNELS, false);
     }
     for (int k = 0; k < m.templates; ++k) {
-        for (Piece &piece : pieces) {
+        for (Section &section : sections) {
             if (k == 0)
-                piece.words = words.size();
-            appendWords(words, direct, cn, piece.rows, piece.bytes, [&](int r, int at) {
-                const size_t i = static_cast<size_t>(piece.y + r) * row_bytes + piece.x * cn + at;
+                section.words = words.size();
+            appendWords(words, direct, cn, section.rows, section.bytes, [&](int r, int at) {
+                const size_t i = static_cast<size_t>(section.y + r) * row_bytes + section.x * cn + at;
                 if (mask && !mask[i])
                     return 0;
-                if (piece.quantity == 0)
+                if (section.quantity == 0)
                     return static_cast<int>(pixels[k * bytes + i]);
-                return piece.quantity == 1 + MATCH_MAX_CHANNELS || piece.quantity == 1 + at % cn ? 1 : 0;
+                return section.quantity == 1 + MATCH_MAX_CHANNELS || section.quantity == 1 + at % cn ? 1 : 0;
             });
         }
         if (k == 0)
             direct.template_words = words.size();
     }
-    for (Piece &piece : pieces) {
-        piece.ones = words.size();
-        appendWords(words, direct, cn, direct.ones_rows, piece.bytes,
+    for (Section &section : sections) {
+        section.ones = words.size();
+        appendWords(words, direct, cn, direct.ones_rows, section.bytes,
                     [&](int r, int at) { return r == 0 || at % cn == r - 1 ? 1 : 0; });
     }
 }
@@ -713,27 +719,27 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
     const char *f = "cusMatcherCreate";
     MatchModel &m = cuda->stages.model;
     Direct &direct = cuda->stages.direct;
-    m.needs_s1 = m.method >= CUS_MATCH_CCOEFF; // nothing is shifted here
+    m.needs_s1 = m.method >= CUS_MATCH_CCOEFF; // direct correlation shifts nothing
     int most = 0, rows = 0, cols = 0;
     CUS_TRY(sharedMemory(&most));
-    choosePieces(m, cuda->multiprocessors, static_cast<size_t>(most), direct, &rows, &cols);
+    chooseSections(m, cuda->multiprocessors, static_cast<size_t>(most), direct, &rows, &cols);
     const Shape &shape = SHAPES[direct.shape];
     direct.tiles_across = cusi::divUp(m.ocols, COLS);
     direct.tiles = static_cast<unsigned>(tilesOf(m, shape));
     CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(shape.squared), most));
     CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(shape.general), most));
 
-    std::vector<Piece> pieces;
+    std::vector<Section> sections;
     std::vector<uint32_t> words;
     CUS_TRY(inHostMemory(
-        [&] { makePieces(m, rows, cols, static_cast<const uint8_t *>(pixels), mask, direct, pieces, words); }));
-    direct.count = static_cast<int>(pieces.size());
-    direct.first = pieces[0];
+        [&] { makeSections(m, rows, cols, static_cast<const uint8_t *>(pixels), mask, direct, sections, words); }));
+    direct.count = static_cast<int>(sections.size());
+    direct.first = sections[0];
     const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
     uint32_t *device_words = nullptr;
-    Piece *device_pieces = nullptr;
+    Section *device_sections = nullptr;
     CUS_TRY(allocate(cuda, &device_words, words.size(), stream));
-    CUS_TRY(allocate(cuda, &device_pieces, pieces.size(), stream));
+    CUS_TRY(allocate(cuda, &device_sections, sections.size(), stream));
     CUS_TRY(allocate(cuda, &direct.bests, static_cast<size_t>(m.count) * direct.tiles, stream));
     if (direct.count > 1)
         CUS_TRY(
@@ -742,11 +748,11 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
         CUS_TRY(allocate(cuda, &direct.costs, static_cast<size_t>(m.count) * positions, stream));
     CUSI_CUDA(f,
               cudaMemcpyAsync(device_words, words.data(), words.size() * sizeof(uint32_t), cudaMemcpyHostToDevice, stream));
-    CUSI_CUDA(f,
-              cudaMemcpyAsync(device_pieces, pieces.data(), pieces.size() * sizeof(Piece), cudaMemcpyHostToDevice, stream));
-    CUSI_CUDA(f, cudaStreamSynchronize(stream)); // the host's copies end here
+    CUSI_CUDA(f, cudaMemcpyAsync(device_sections, sections.data(), sections.size() * sizeof(Section),
+                                 cudaMemcpyHostToDevice, stream));
+    CUSI_CUDA(f, cudaStreamSynchronize(stream)); // the vectors end with this function
     direct.words = direct.ones = device_words;
-    direct.pieces = device_pieces;
+    direct.sections = device_sections;
     return CUS_OK;
 }
 

@@ -1,6 +1,6 @@
-// Transforms in float of frames whose values are tiny or huge. Rows are transformed as they are unless their sum of squares shows that
-// floats could underflow or overflow. Then they are transformed again, multiplied by a power of two, their level. Before the columns
-// follow, all rows get the least level of the frame. Ordinary frames only pay for looking at the sums.
+// Keeps transforms in float from underflowing or overflowing. Rows whose sum of squares is tiny or huge are transformed
+// again, multiplied by 2^level. Before the transforms of columns, all rows get the lowest level of the frame. Ordinary
+// frames only pay for the check of the sums.
 #ifndef CUSI_MATCH_CUDA_LEVELS_CUH
 #define CUSI_MATCH_CUDA_LEVELS_CUH
 
@@ -8,15 +8,15 @@
 
 namespace cusi::match {
 
-// The exponent for rows with this sum of squares, which is not finite if a difference of pixels was not.
+// The level of rows with this sum of squares, which is not finite if a shifted pixel is not.
 __device__ __forceinline__ int levelOf(double squares) {
     if ((squares >= 0x1p-120 && squares < 0x1p120) || squares == 0)
         return 0;
     return squares < 0x1p240 ? min(-(ilogb(squares) >> 1), 126) : -128;
 }
 
-// Rows' sum of squares, valid in the first thread. transform(level) transforms them times 2^level and gives the sum of their squares.
-// All threads of the block must call it.
+// Returns the sum of the rows' squares, valid in the first thread. transform(level) transforms the rows times 2^level and
+// returns the sum of their squares. All threads of the block must call this.
 template<class Transform>
 __device__ __forceinline__ double transformAtLevel(const MatchModel &m, const Transform &transform) {
     __shared__ int wanted;
@@ -39,7 +39,7 @@ __device__ __forceinline__ double transformAtLevel(const MatchModel &m, const Tr
     }
 }
 
-// Whether rows have levels; the same in all threads of the block.
+// Whether a row has a level other than 0; the same in all threads of the block.
 __device__ __forceinline__ bool hasLevels(const MatchModel &m, const Energy &energy) {
     if (m.integer)
         return false;
@@ -49,7 +49,7 @@ __device__ __forceinline__ bool hasLevels(const MatchModel &m, const Energy &ene
     return __syncthreads_or(any);
 }
 
-// The frame's level: the least of its rows, but for rows of zeros.
+// The frame's level is the lowest of its rows. Rows of zeros have none.
 __device__ inline int leastLevel(const MatchModel &m, const Energy &energy) {
     float least = 126;
     for (int i = threadIdx.x; i < m.channels * energy.part_count; i += blockDim.x)
@@ -58,7 +58,7 @@ __device__ inline int leastLevel(const MatchModel &m, const Energy &energy) {
     return static_cast<int>(cusi::blockMin(least));
 }
 
-// What rows of a part are multiplied by to get the frame's level.
+// The factor that brings rows with this sum of squares to the frame's level.
 __device__ __forceinline__ float toLevel(int least, double squares) {
     return static_cast<float>(ldexp(1.0, least - levelOf(squares)));
 }

@@ -1,4 +1,4 @@
-// The device half of a matcher: memory, and one run, all of it in the caller's stream.
+// The device half of a matcher allocates its memory and queues a run, all in the caller's stream.
 #include "hsv.cuh"
 #include "match/cuda/stages.cuh"
 
@@ -8,15 +8,14 @@ namespace cusi::match {
 
 namespace {
 
-// Rounding errors a level of one transform of cuFFT, in units of 2^-24: a product with a twiddle factor, the rounding of that
-// factor, and a sum: sqrt(5) + 1 / sqrt(2) + 1 < 4.
+// Bound of the rounding error of one level of a cuFFT transform, in units of 2^-24: a product with a twiddle factor, the
+// rounding of that factor, and a sum make sqrt(5) + 1 / sqrt(2) + 1 < 4.
 constexpr double CUFFT_UNITS = 4;
-constexpr size_t PREFIX_BYTES = 46080; // shared memory for rows' prefix sums; longer rows' are in global memory
+constexpr size_t PREFIX_BYTES = 46080; // shared memory for prefix sums of rows; longer rows use global memory
 
 // ---- Preparation
 
-// Sizes of the window sums. Prefix sums of a row, as doubles or 64-bit integers, are in shared memory if at least one row
-// fits.
+// Prefix sums (doubles or 64-bit integers) are in shared memory if those of one row fit.
 cusStatus planWindows(MatchCuda *cuda, cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
     Windows &windows = cuda->stages.windows;
@@ -29,21 +28,21 @@ cusStatus planWindows(MatchCuda *cuda, cudaStream_t stream) {
     return CUS_OK;
 }
 
-// One warp handles a row; blocks of the column kernels have `warps` of them.
+// One warp handles a row. Blocks of the column kernels have `warps` warps.
 void planWindowRows(Windows &windows, int warps) {
     const int fitting = static_cast<int>(PREFIX_BYTES / (windows.vertical_pitch * sizeof(double)));
     windows.rows_per_block = windows.prefixes ? warps : std::clamp(fitting, 1, warps);
 }
 
-// Bound of a correlation's error relative to |frame| |template|.
+// The bound of a correlation's error, relative to |frame| |template|.
 double correlationError(const Stages &stages) {
     if (stages.block_fft.rows.n)
         return correlationErrorUnits(stages) * 0x1p-24;
-    // A transform and an inverse transform; the templates' spectra were made in double.
+    // The frame's transform and the inverse one count; the templates' spectra are computed in double.
     return 2 * CUFFT_UNITS * log2(static_cast<double>(stages.cufft.rows) * stages.cufft.cols) * 0x1p-24 + 0x1p-22;
 }
 
-// Tiles of the score map: 32 columns of a band of rows with the block FFT, else 64 x 32.
+// A tile of the score map has 32 columns of a band of rows with the block FFT, otherwise 64 x 32 positions.
 void planTiles(Stages &stages) {
     const MatchModel &m = stages.model;
     Scores &scores = stages.scores;
@@ -118,7 +117,7 @@ cusStatus allocateFft(MatchCuda *cuda, cudaStream_t stream) {
     return makeCufftPlans(cuda, stream);
 }
 
-// The templates, 0 where they are masked, the mask, the sums, and results without matches.
+// Uploads templates (masked pixels are 0), mask and sums; results start as "no match".
 cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, MatchMask mask, const MatchTemplate *sums,
                           cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
@@ -221,7 +220,7 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
 
 // ---- Inspection
 
-// Blocks along x share one match's window. Counts and tickets are left at zero.
+// Blocks along x share one match's window. The last of them sets counts and tickets back to zero.
 __global__ void __launch_bounds__(cusi::HSV_THREADS)
     inspectKernel(const cusi::BgrImage frame, const cusHsvRange range, double wanted, int w, int h, cusMatch *matches,
                   unsigned *counts, unsigned *tickets) {
@@ -254,7 +253,7 @@ __global__ void __launch_bounds__(THREADS)
             cusi::rowOf(floats, floats_step, y)[x] = cusi::rowOf(frame, step, y)[x];
 }
 
-// Leaves what follows the first `count` templates.
+// Makes the stages see only the templates after the first `count`.
 void skipTemplates(Stages &stages, int count) {
     const MatchModel &m = stages.model;
     const size_t planes = static_cast<size_t>(count) * m.channels;
@@ -267,7 +266,7 @@ void skipTemplates(Stages &stages, int count) {
 
 // ---- Score maps
 
-// Sends the maps' addresses to the device, unless they are those of the previous run.
+// Uploads the addresses of the maps unless the previous run had the same.
 cusStatus sendMaps(MatchCuda *cuda, const cusMat *maps, cudaStream_t stream) {
     const char *f = "cusMatcherRun";
     const int count = cuda->stages.model.frames * cuda->stages.model.count;
@@ -318,8 +317,8 @@ void match_cuda_release(cusMatcher *matcher) {
     delete cuda;
 }
 
-// Measured on an H200, SQDIFF of one channel: direct correlation takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in
-// 1920 x 1080 and 107 x 107 in 3840 x 2160; of three channels at 90, 60 and 68. The limits are below that.
+// On an H200, SQDIFF of one channel takes equally long by direct correlation and by FFT at 140 x 140 in 640 x 480, 97 x 97
+// in 1920 x 1080 and 107 x 107 in 3840 x 2160; of three channels at 90, 60 and 68. The limits below do not exceed that.
 cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm) {
     const char *f = "cusMatcherCreate";
     int count = 0, device = 0, major = 0, minor = 0;
@@ -328,12 +327,12 @@ cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cu
     CUSI_CUDA(f, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
     CUSI_CUDA(f, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
     const int capability = 10 * major + minor;
-    const bool integers = capability >= 75 && capability != 103; // on tensor cores; 10.3 has few units for them
-    const bool few = static_cast<double>(m->orows) * m->ocols <= 64.0 * 48 * count; // a tile for each multiprocessor
-    // With a mask, direct correlation takes once more for each channel and twice for squares, the FFT about twice.
+    const bool integers = capability >= 75 && capability != 103; // tensor cores multiply bytes; slowly on 10.3
+    const bool few = static_cast<double>(m->orows) * m->ocols <= 64.0 * 48 * count; // one tile a multiprocessor
+    // With a mask, direct correlation needs one more product a channel and two for squares; the FFT takes twice as long.
     const int products = m->masked ? 1 + (m->method >= CUS_MATCH_CCOEFF) * m->channels + 2 * m->needs_s2 : 1;
     const bool small = m->n * m->channels * products <= (few ? 128 * 128 : 97 * 97) * (m->masked ? 2 : 1);
-    bool fits = true; // sums inside a mask
+    bool fits = true; // whether sums inside a mask can be computed
     if (m->masked)
         CUS_TRY(cusi::match::exactFits(*m, &fits));
     *algorithm = !m->integer || !integers   ? CUS_MATCH_FFT

@@ -1,11 +1,11 @@
-// refineKernel, non-maximum suppression between the matches of a frame, and their launches.
+// refineKernel finds one match; removeNeighborhoodKernel suppresses positions near it before the next one is sought.
 #include "match/cuda/refine.cuh"
 
 namespace cusi::match {
 
 namespace {
 
-// If the list overflows, exactCorrelationKernel takes over; where there is none, the blocks search the tiles instead.
+// If the list overflows, exactCorrelationKernel takes over. Without an exact pass, the blocks search the tiles instead.
 template<class T>
 __global__ void __launch_bounds__(REFINE_THREADS)
     refineKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(REFINE_THREADS)
                  const __grid_constant__ Scores scores, const __grid_constant__ Refinement refinement) {
     cusi::startInOrder();
     const int k = blockIdx.y, blocks = gridDim.x;
-    if (refinement.round && refinement.overflows && refinement.overflows[k]) // in an earlier round
+    if (refinement.round && refinement.overflows && refinement.overflows[k]) // it overflowed in an earlier round
         return;
     const Map map = mapOf(m, scores, k);
     float threshold;
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(REFINE_THREADS)
             refinement.overflows[k] = static_cast<unsigned>(refinement.round) + 1;
         return;
     }
-    Candidate *bests = reinterpret_cast<Candidate *>(partialsOf<T>(refinement, k)); // one a block
+    Candidate *bests = reinterpret_cast<Candidate *>(partialsOf<T>(refinement, k)); // one for each block
     Candidate best =
         blockBestToFirst<REFINE_WARPS>(searchTiles<T>(m, frame, templates, windows, scores, k, map, threshold));
     if (threadIdx.x == 0)
@@ -41,8 +41,7 @@ __global__ void __launch_bounds__(REFINE_THREADS)
         storeMatch(m, refinement, k, match);
 }
 
-// Removes the neighborhood of the previous round's match from the map. A block handles the tiles of one of block_uppers, a
-// warp one tile at a time.
+// Removes the neighborhood of the previous round's match from the map. A block handles the tiles of one of block_uppers.
 __global__ void __launch_bounds__(THREADS)
     removeNeighborhoodKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Scores scores,
                              const __grid_constant__ Refinement refinement) {
@@ -80,7 +79,7 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-// Room for the partial sums of the slices, or for a Candidate of each block.
+// The bytes hold the partial sums of all slices, or a Candidate of each block.
 size_t refinementBytes(const Stages &stages) {
     const MatchModel &m = stages.model;
     const int blocks = stages.refinement.blocks;

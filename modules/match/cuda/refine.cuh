@@ -1,5 +1,5 @@
-// The best match: exact costs of all positions whose range reaches the least upper end, and the best of them. Device code of
-// refineKernel and of refineExactKernel.
+// Refinement finds the best match: it computes the exact cost of every position whose range begins at or below the least
+// upper end, and keeps the best. refineKernel and refineExactKernel share this code.
 #ifndef CUSI_MATCH_CUDA_REFINE_CUH
 #define CUSI_MATCH_CUDA_REFINE_CUH
 
@@ -8,11 +8,11 @@
 namespace cusi::match {
 
 constexpr int REFINE_THREADS = 384, REFINE_WARPS = REFINE_THREADS / 32; // of a block
-constexpr int MAX_TILES = 256; // listed; with more tiles, or more than MAX_CANDIDATES positions, the list overflows
+constexpr int MAX_TILES = 256; // the list overflows with more tiles, or with more positions than listLimit()
 static_assert(REFINE_THREADS == MATCH_LANES);
 constexpr int ITEMS = 16; // tiles or positions that a thread examines at a time
 
-// ---- The better one of candidates, and the result that follows from it
+// ---- Comparing candidates, and the result of the best one
 
 __device__ __forceinline__ Candidate noCandidate() {
     return {INFINITY, ~0ull};
@@ -21,7 +21,7 @@ __device__ inline bool isBetter(const Candidate &a, const Candidate &b) {
     return a.cost < b.cost || (a.cost == b.cost && a.position < b.position);
 }
 
-// The best of a warp, and of a block of COUNT warps, valid in the first lane or thread only.
+// The best of a warp, or of a block of COUNT warps, is valid only in the first lane or thread.
 __device__ __forceinline__ Candidate warpBestToFirst(Candidate best) {
     for (int d = 16; d; d /= 2) {
         const Candidate other = {__shfl_down_sync(cusi::FULL_WARP, best.cost, d),
@@ -46,8 +46,8 @@ __device__ Candidate blockBestToFirst(Candidate best) {
     return best;
 }
 
-// The match that follows from the best position. around: the exact costs beside it, in the order of match_neighbor(); NULL: no fractions
-// of a pixel are wanted.
+// Makes the result of the best position. around: exact costs of its neighbors, in the order of match_neighbor(); NULL if no
+// fractions of a pixel are wanted.
 __device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const Candidate &best, const double *around) {
     cusMatch match = {-1, -1, NAN, 0, 0, 0, -1};
     if (best.position == ~0ull || !(best.cost * m.unit <= m.limit_cost))
@@ -62,7 +62,7 @@ __device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const Candidate
 
 // ---- Exact sums and costs of single windows, from the pixels
 
-// Sums over a part of one window. 8-bit: the squared differences for SQDIFF, else the products. Floats: both, and the
+// Sums over a part of one window. Of bytes: squared differences for SQDIFF, otherwise products. Of floats: both, and the
 // window's own sums.
 template<class T>
 struct PartialSums {
@@ -97,7 +97,7 @@ struct PartialSums<float> {
     }
 };
 
-// Over the warp or the block, valid in the first lane or thread only.
+// Sums over the warp or the block, valid only in the first lane or thread.
 template<class T>
 __device__ __forceinline__ void warpSumToFirst(PartialSums<T> &part) {
     for (int d = 16; d; d /= 2)
@@ -117,8 +117,8 @@ __device__ PartialSums<T> blockSumToFirst(PartialSums<T> part) {
     return part;
 }
 
-// 16 bytes at any address in a row that continues for `left` bytes, at least one; bytes beyond its end are arbitrary. Only
-// words that lie in the row or share an aligned word with it are read, without branches, so that the loads of several calls
+// Loads 16 bytes at any address of a row that continues for `left` bytes, at least one; bytes beyond its end are arbitrary.
+// Only aligned words that contain a byte of the row are read. There are no branches, so that loads of several calls
 // overlap.
 struct Unaligned16 {
     uint32_t words[5];
@@ -138,7 +138,7 @@ struct Unaligned16 {
     }
 };
 
-// Units `first`, `first` + `stride`, ... of a window's rows from j0 on, with `units` units a row.
+// Visits units `first`, `first` + `stride`, ... of a window's rows from j0 on, each of which has `units` units.
 struct UnitCursor {
     int j, unit;
     const int units, down, along;
@@ -154,8 +154,8 @@ struct UnitCursor {
     }
 };
 
-// Product of 16 bytes of a window with the template's, or for SQDIFF the sum of their squared differences. Only the first
-// `left` bytes count.
+// The sum of products of 16 bytes of a window with the template's, or for SQDIFF of their squared differences. Only the
+// first `left` bytes count.
 __device__ __forceinline__ uint32_t multiply16(const Unaligned16 &pixels, const uint4 &templ, const uint4 &mask,
                                                bool masked, int left, bool squared) {
     const uint32_t t[4] = {templ.x, templ.y, templ.z, templ.w};
@@ -173,8 +173,8 @@ __device__ __forceinline__ uint32_t multiply16(const Unaligned16 &pixels, const 
     return squared ? sum - 2 * product : product;
 }
 
-// Part of the window at (y, x) of template k: rows j0 .. j1 - 1, units `first`, `first` + `stride`, ... of them. A unit is
-// 16 bytes or one pixel of floats. Templates and masks are zero-padded.
+// One thread's part of the window at (y, x) of template k: units `first`, `first` + `stride`, ... of rows j0 to j1 - 1. A
+// unit is 16 bytes, or one pixel of floats. Templates and masks are zero-padded.
 struct WindowPart {
     int k, y, x, j0, j1, first, stride;
 };
@@ -183,8 +183,7 @@ __device__ __forceinline__ PartialSums<uint8_t> sumBytes(const MatchModel &m, co
                                                          const Templates &templates, const WindowPart &w) {
     constexpr int UNROLL = 4;
     PartialSums<uint8_t> part;
-    const int row = m.w * m.channels,
-              rest = (m.cols - w.x) * m.channels; // bytes of the window's row; bytes left in the frame's row
+    const int row = m.w * m.channels, rest = (m.cols - w.x) * m.channels; // bytes: a window's row; left in the frame's row
     UnitCursor at(cusi::divUp(row, 16), w.j0, w.first, w.stride);
     while (at.j < w.j1) {
         Unaligned16 pixels[UNROLL];
@@ -212,7 +211,7 @@ __device__ __forceinline__ PartialSums<uint8_t> sumBytes(const MatchModel &m, co
     return part;
 }
 
-// What a window's pixels are centered by; the same in all lanes of the warp, which must be complete.
+// What a window's pixels are centered by, match_center(). All lanes of the warp must take part; all get the same values.
 struct Centers {
     double v[MATCH_MAX_CHANNELS] = {};
 
@@ -244,7 +243,7 @@ struct Centers {
     }
 };
 
-// CN: 1 without weights, or MATCH_MAX_CHANNELS for all else.
+// CN is 1 for one channel without weights, otherwise MATCH_MAX_CHANNELS.
 template<int CN>
 __device__ __forceinline__ PartialSums<float> sumFloatsOf(const MatchModel &m, const Frame &frame,
                                                           const Templates &templates, const Centers &centers,
@@ -289,7 +288,7 @@ __device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, con
                                           : sumAnyFloats(m, frame, templates, centers, part);
 }
 
-// The costs from a window's exact sums; the window sums of 8-bit pixels are in memory.
+// Costs from a window's exact sums. Of bytes, the window's own sums are read from memory.
 __device__ __forceinline__ double costOfScore(const MatchModel &m, double score) {
     return match_smallestIsBest(m.method) ? score : -score;
 }
@@ -315,9 +314,9 @@ __device__ inline double exactCost(const MatchModel &m, const Templates &templat
     return costOfScore(m, match_score(&m, &t, scale, part.c, part.s1, part.s2, part.ssd));
 }
 
-// ---- Listed candidates: all blocks share the work, the last one continues
+// ---- Listed candidates: all blocks share the sums, the last one to finish goes on
 
-// Slice `slice` of `slices` of the window at a position: lane `first` of `stride` of it.
+// The part of thread `first` of `stride` in slice `slice` of `slices` of the window at a position.
 __device__ __forceinline__ WindowPart partOf(const MatchModel &m, int k, unsigned position, int slice, int slices,
                                              int first, int stride) {
     const int each = cusi::divUp(m.h, slices), j0 = min(slice * each, m.h);
@@ -326,13 +325,14 @@ __device__ __forceinline__ WindowPart partOf(const MatchModel &m, int k, unsigne
         stride};
 }
 
-// The slices of each of `windows` windows. Those of floats are the same for any number of blocks.
+// How many slices each of `windows` windows has. Of floats the number must not depend on the number of blocks, since it
+// decides the order of sums.
 template<class T>
 __device__ __forceinline__ int slicesFor(const MatchModel &m, int windows) {
     return sizeof(T) > 1 ? match_slices(&m) : windows ? max(1, min(m.h, static_cast<int>(gridDim.x) / windows)) : 1;
 }
 
-// Sums over a slice by the block; valid in the first thread only.
+// The block sums over a slice; valid only in the first thread.
 template<class T>
 __device__ __forceinline__ PartialSums<T> sumSlice(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                    int k, unsigned position, int slice, int slices) {
@@ -343,7 +343,8 @@ __device__ __forceinline__ PartialSums<T> sumSlice(const MatchModel &m, const Fr
         return blockSumToFirst(sumFloats(m, frame, templates, Centers(m, frame, templates, part.y, part.x), part));
 }
 
-// The block's items of the slices of windows: each listed candidate's, or, if `each` is 5, this and those of the positions around it.
+// Sums over the block's share of all slices of windows. Each listed candidate has `each` windows: its own or, if that is 5,
+// those of its four neighbors, too.
 template<class T>
 __device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
                                           const unsigned *candidates, int windows, int each, int slices,
@@ -362,7 +363,7 @@ __device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &fram
     }
 }
 
-// A window's cost from the sums of its slices, by a warp; valid in the first lane only.
+// A warp computes a window's cost from the sums of its slices; valid only in the first lane.
 template<class T>
 __device__ __forceinline__ double costOfSlices(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                const Windows &windows, int k, unsigned position, int slices,
@@ -378,14 +379,14 @@ __device__ __forceinline__ double costOfSlices(const MatchModel &m, const Frame 
         return exactCost(m, templates, Centers(m, frame, templates, y, x), k, sum);
 }
 
-// The best listed candidate of a thread, by rank, its exact cost, from its slices' sums, and its place in the list.
+// The best of the thread's listed candidates by rank, with its exact cost and its place in the list.
 template<class T>
 __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                 const Windows &windows, int k, const unsigned *candidates, int found,
                                                 int each, int slices, const PartialSums<T> *partial, double &best_cost,
                                                 int &place) {
     Candidate best = noCandidate();
-    // Few candidates have many slices, many have few: a warp or a thread each.
+    // Few candidates have many slices each, so a warp takes one; of many candidates a thread takes one.
     const int together = sizeof(T) == 1 && found > REFINE_WARPS ? 1 : 32, lane = threadIdx.x % together;
     for (int i = threadIdx.x / together; i < found; i += REFINE_THREADS / together) {
         double cost;
@@ -415,8 +416,8 @@ __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Frame
     return best;
 }
 
-// The longest list, and a template's partial sums: of the slices, of which bytes have at most as many as blocks or candidates,
-// whichever is more.
+// The most candidates that are listed, and the partial sums of a template. Slices of bytes are at most as many as blocks or
+// candidates, whichever are more.
 template<class T>
 __host__ __device__ constexpr int listLimit() {
     return sizeof(T) == 1 ? MAX_CANDIDATES : MAX_CANDIDATES / 4;
@@ -430,7 +431,7 @@ __device__ __forceinline__ PartialSums<T> *partialsOf(const Refinement &refineme
     return static_cast<PartialSums<T> *>(refinement.partial_sums) + k * partialSums<T>(refinement.blocks);
 }
 
-// True in the last block of a template to arrive, to which the others' results are then visible.
+// True in the last block of a template to arrive, which then sees the results of the others.
 __device__ __forceinline__ bool isLastBlock(unsigned *ticket) {
     __shared__ bool last;
     __threadfence();
@@ -444,12 +445,12 @@ __device__ __forceinline__ bool isLastBlock(unsigned *ticket) {
     return true;
 }
 
-// Appends value(i) of every thread, for each set bit i of `selected`, to the list in shared memory, in the same order in
-// every block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must follow
-// before the list is read.
+// Appends value(i) for each set bit i of each thread's `selected` to the list in shared memory, in the same order in every
+// block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must precede any
+// reading of the list.
 template<class Value>
 __device__ bool appendSelected(unsigned *list, int capacity, int &count, int round, unsigned selected, const Value &value) {
-    __shared__ int ends[2][REFINE_WARPS]; // alternately: the next call writes while this one still reads
+    __shared__ int ends[2][REFINE_WARPS]; // two, since the next call writes while this one still reads
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, mine = __popc(selected);
     int end[1] = {mine};
     cusi::warpInclusiveScan(end, lane);
@@ -472,7 +473,7 @@ __device__ bool appendSelected(unsigned *list, int capacity, int &count, int rou
 
 // The score map of one template.
 struct Map {
-    const float *lowers, *uppers; // least ends: one for each tile; one for each block of the score kernel
+    const float *lowers, *uppers; // least lower end of each tile; least upper end of each block of the score kernel
     const MatchRange *ranges;
     int tiles, upper_count;
 };
@@ -483,7 +484,7 @@ struct ListState {
     bool fits = true;
 };
 
-// The threshold: the least upper end. The lower ends of the first tiles are loaded meanwhile.
+// Returns the threshold, which is the least upper end. The lower ends of the first tiles are loaded at the same time.
 __device__ __forceinline__ float leastUpper(const Map &map, float (&ends)[ITEMS]) {
     float least = INFINITY;
 #pragma unroll
@@ -543,7 +544,7 @@ __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores
 
 // ---- Exact costs
 
-// The cost of a window by one warp, in the order of the lists; valid in the first lane only.
+// One warp computes the cost of a window, adding up in the order that listed candidates have; valid only in the first lane.
 template<class T>
 __device__ __forceinline__ double costByWarp(const MatchModel &m, const Frame &frame, const Templates &templates,
                                              const Windows &windows, int k, unsigned long long position) {
@@ -555,7 +556,7 @@ __device__ __forceinline__ double costByWarp(const MatchModel &m, const Frame &f
         return exactCost(m, templates, windows, k, at / m.ocols, at % m.ocols, sum);
     } else {
         const Centers centers(m, frame, templates, static_cast<int>(at / m.ocols), static_cast<int>(at % m.ocols));
-        PartialSums<T> window; // slice s in lane s % 32
+        PartialSums<T> window; // lane s % 32 has slice s
         for (int s = 0; s < slices; ++s) {
             PartialSums<T> slice;
             for (int first = 0; first < MATCH_LANES; first += 32) {
@@ -573,7 +574,8 @@ __device__ __forceinline__ double costByWarp(const MatchModel &m, const Frame &f
     }
 }
 
-// The list overflowed: each warp handles rows of 32 positions and every candidate in them that can still be the best.
+// Replaces the list if it overflowed. A warp examines segments of 32 neighboring positions, and computes the exact cost of
+// each candidate that can still be the best.
 template<class T>
 __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                  const Windows &windows, const Scores &scores, int k, const Map &map,
@@ -582,14 +584,15 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
     const double range = scores.errors[k].range;
     const int lane = threadIdx.x % 32;
     Candidate best = noCandidate();
-    const int runs_log2 = scores.tile_cols_log2 + scores.tile_rows_log2 - 5; // a run: 32 neighboring positions in a tile
-    for (long long run = static_cast<long long>(blockIdx.x) * REFINE_WARPS + threadIdx.x / 32;
-         run < static_cast<long long>(map.tiles) << runs_log2; run += static_cast<long long>(gridDim.x) * REFINE_WARPS) {
-        const int tile = static_cast<int>(run >> runs_log2);
+    const int segments_log2 = scores.tile_cols_log2 + scores.tile_rows_log2 - 5; // segments of a tile
+    for (long long segment = static_cast<long long>(blockIdx.x) * REFINE_WARPS + threadIdx.x / 32;
+         segment < static_cast<long long>(map.tiles) << segments_log2;
+         segment += static_cast<long long>(gridDim.x) * REFINE_WARPS) {
+        const int tile = static_cast<int>(segment >> segments_log2);
         if (!(map.lowers[tile] <= threshold))
             continue;
         int y = 0, x = 0;
-        const bool inside = tilePosition(m, scores, tile, run * 32 + lane, y, x);
+        const bool inside = tilePosition(m, scores, tile, segment * 32 + lane, y, x);
         const unsigned long long mine = static_cast<unsigned long long>(y) * m.ocols + x, start = mine - lane;
         const float lower = inside ? map.ranges[mine].lower : INFINITY;
         for (unsigned votes = __ballot_sync(cusi::FULL_WARP, lower <= threshold && lower < INFINITY); votes;
@@ -609,7 +612,7 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
 
 // ---- The result
 
-// The exact cost of a window by the block, in all threads. partial: room for its slices.
+// The block computes the exact cost of a window, valid in all threads. partial: room for its slices.
 template<class T>
 __device__ __noinline__ double costByBlock(const MatchModel &m, const Frame &frame, const Templates &templates,
                                            const Windows &windows, int k, unsigned position, PartialSums<T> *partial) {
@@ -630,9 +633,9 @@ __device__ __noinline__ double costByBlock(const MatchModel &m, const Frame &fra
     return cost;
 }
 
-// The exact costs around the best position, for matchOf(), valid in the first thread; NULL if they are not wanted. NAN where there is
-// no position, or an earlier match has removed it. listed: the sums of slices of its window and of those around it; NULL: they are made
-// here, in `partial`. All threads know the position.
+// The exact costs of the best position's neighbors, for matchOf(), valid in the first thread; NULL if they are not wanted.
+// A cost is NAN if there is no such position or an earlier match has removed it. listed: sums of the slices of the best
+// window and its neighbors; if NULL, they are computed here, in `partial`. `position` must be the same in all threads.
 template<class T>
 __device__ __forceinline__ const double *costsAround(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                      const Windows &windows, const MatchRange *ranges, int k,
@@ -659,7 +662,7 @@ __device__ __forceinline__ const double *costsAround(const MatchModel &m, const 
     return costs;
 }
 
-// The match at the best position, which the first thread knows, from its pixels; valid in the first thread only.
+// Makes the match at the best position from its pixels. `best` counts in the first thread only, as does the result.
 template<class T>
 __device__ __forceinline__ cusMatch matchByBlock(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                  const Windows &windows, const Refinement &refinement,
@@ -670,20 +673,19 @@ __device__ __forceinline__ cusMatch matchByBlock(const MatchModel &m, const Fram
     __syncthreads();
     best = found;
     PartialSums<T> *const partial = partialsOf<T>(refinement, k);
-    if (sizeof(T) > 1 && best.position != ~0ull) // so far a rank, or from transforms
+    if (sizeof(T) > 1 && best.position != ~0ull) // so far it is a rank, or comes from transforms
         best.cost = costByBlock<T>(m, frame, templates, windows, k, static_cast<unsigned>(best.position), partial);
     return matchOf(m, best, costsAround<T>(m, frame, templates, windows, ranges, k, best.position, 1, nullptr, partial));
 }
 
-// The first thread stores the result of template k.
 __device__ __forceinline__ void storeMatch(const MatchModel &m, const Refinement &refinement, int k,
                                            const cusMatch &match) {
     refinement.tickets[k] = 0;
     refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = match;
 }
 
-// Every block finds the same list of candidates, so blocks need not communicate; then each sums up some slices of some
-// windows, and the last block to finish computes the costs. False if the list overflowed: no block has done anything then.
+// Every block makes the same list of candidates, so that blocks need not communicate. Then each sums up some slices of some
+// windows, and the last block to finish computes the costs. Returns false if the list overflowed; then nothing is stored.
 template<class T>
 __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, const Templates &templates,
                                        const Windows &windows, const Scores &scores, const Refinement &refinement,
@@ -699,7 +701,7 @@ __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, 
     if (!state.fits)
         return false;
 
-    // Windows around the best position are summed up beside the candidates', of which there are few, by blocks that have nothing to do.
+    // If candidates are few, blocks are idle, and sum up the windows around each candidate as well.
     const int found = state.candidates, each = m.subpixel && found <= listLimit<T>() / 5 ? 5 : 1;
     const int slices = slicesFor<T>(m, found * each);
     PartialSums<T> *partial = partialsOf<T>(refinement, k);
@@ -712,7 +714,7 @@ __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, 
         bestListed<T>(m, frame, templates, windows, k, candidates, found, each, slices, partial, cost, place);
     Candidate best = blockBestToFirst<REFINE_WARPS>(own);
     const double *around = nullptr;
-    if (sizeof(T) > 1 || m.subpixel) { // the cost instead of the rank
+    if (sizeof(T) > 1 || m.subpixel) { // replaces the rank by the cost
         __shared__ Candidate winner;
         __shared__ int winner_place;
         if (threadIdx.x == 0)

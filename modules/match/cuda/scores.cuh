@@ -1,4 +1,4 @@
-// Scores and the ranges of their true values, from correlations and window sums.
+// Computes scores and the ranges of their true values from correlations and window sums.
 #ifndef CUSI_MATCH_CUDA_SCORES_CUH
 #define CUSI_MATCH_CUDA_SCORES_CUH
 
@@ -6,7 +6,7 @@
 
 namespace cusi::match {
 
-// match_range() once for all kernels: inlined it takes minutes to compile and megabytes.
+// match_range() is not inlined: in every kernel it would take minutes to compile and megabytes of code.
 struct RangeAndScore {
     MatchRange range;
     float score;
@@ -20,14 +20,13 @@ static __device__ __noinline__ RangeAndScore rangeOf(const MatchModel &m, const 
     return result;
 }
 
-// The cost from the correlation of the shifted pixels in double. uncertain: error bound of the window
-// sums of squares.
+// The cost from the correlation c of the shifted pixels in double. uncertain: error bound of a window's sum of squares.
 template<class T>
 __device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Windows &windows, int y, int x, double c,
                          double uncertain) {
     double s1[MATCH_MAX_CHANNELS] = {}, s2 = 0;
     windowAt<T>(m, windows, y, x, s1, s2);
-    if (m.masked && !(uncertain > 0)) { // sums of integers by transforms
+    if (m.masked && !(uncertain > 0)) { // transforms made these sums, which are integers
 #pragma unroll
         for (double &sum : s1)
             sum = rint(sum);
@@ -38,7 +37,7 @@ __device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Wind
     return match_smallestIsBest(m.method) ? score : -score;
 }
 
-// Whether the frame has no infinite or undefined values.
+// Whether all values of the frame are finite.
 __device__ __forceinline__ bool isUsable(const MatchModel &m, const Energy &energy) {
     double sum = 0;
     for (int c = 0; c < m.channels && !m.integer; ++c)
@@ -46,14 +45,14 @@ __device__ __forceinline__ bool isUsable(const MatchModel &m, const Energy &ener
     return sum < INFINITY;
 }
 
-// Writes the ranges of template k and, if wanted, its scores. SQUARED: SQDIFF, whose range needs none of the
-// branches of match_range().
+// Writes the ranges of template k and, if wanted, its scores. SQUARED: the method is SQDIFF, whose range needs none of
+// match_range()'s branches.
 template<int CN, bool SQUARED>
 struct ScoreWriter {
     const MatchModel &m;
     const Scores &scores;
     const MatchTemplate &t;
-    const double *const shift; // of the frame's pixels
+    const double *const shift; // what the frame's pixels are shifted by
     const int k;
     const MatchError error;
     const bool usable; // isUsable()

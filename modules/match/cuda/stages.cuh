@@ -1,4 +1,4 @@
-// What the stages of template matching on the device share: each stage's parameters and the host functions that launch it.
+// Parameters of the stages of template matching on the device, and the host functions that launch them.
 // docs/internals/match.md describes the stages.
 #ifndef CUSI_MATCH_CUDA_STAGES_CUH
 #define CUSI_MATCH_CUDA_STAGES_CUH
@@ -17,29 +17,29 @@
 namespace cusi::match {
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
-constexpr int BAND = 4; // rows of a block of the row transforms: two complex signals
+constexpr int BAND = 4; // rows that a block transforms, as two complex signals
 constexpr cufftHandle NO_PLAN = -1;
-constexpr int MAX_CANDIDATES = 1024; // the longest list
+constexpr int MAX_CANDIDATES = 1024; // the longest list of bytes' candidates
 
 // ---- Parameters of the stages
 
 struct Frame {
     const void *data;
     size_t step;
-    double *shift; // of floats
+    double *shift; // of each channel, for floats
 };
 
-// Pixels are rows of `step` bytes, masks of `mask_step` bytes, zero-padded.
+// Rows of pixels have `step` bytes, those of masks `mask_step` bytes; both are padded with zeros.
 struct Templates {
     const MatchTemplate *sums;
     const unsigned char *pixels, *mask;
-    size_t step, bytes, mask_step; // bytes: one template
-    const float *weights;          // without padding; NULL: none
+    size_t step, bytes, mask_step; // bytes: of one template
+    const float *weights;          // without padding; NULL if there are none
     const uint32_t *samples;       // match_chooseSamples()
 };
 
-// Transforms in shared memory. Spectra are tiles of two columns: rows in order (spectra, products), or frequencies in the
-// order in which columnsFftKernel multiplies them (template_spectra).
+// Transforms in shared memory. Spectra are stored in tiles of two columns, in the order of rows (spectra, products) or in
+// the order in which columnsFftKernel multiplies frequencies (template_spectra).
 struct BlockFft {
     fft::Plan rows, columns; // rows.n is 0 if cuFFT is used instead
     int tiles, spectrum_pitch, product_pitch;
@@ -47,7 +47,7 @@ struct BlockFft {
     const float4 *template_spectra;
 };
 
-// Transforms by cuFFT; spectra have rows of cols / 2 + 1.
+// Transforms by cuFFT. Rows of spectra have cols / 2 + 1 values.
 struct CuFft {
     int rows, cols;
     float *planes;
@@ -56,31 +56,31 @@ struct CuFft {
     float *correlations;
 };
 
-// Sums over windows: of the channels, then of the squares.
+// Sums over windows, first of each channel, then of all squares.
 struct Windows {
     int quantities;
-    void *vertical, *sums; // orows rows of vertical_pitch; orows x ocols
+    void *vertical, *sums; // orows rows of vertical_pitch sums; orows x ocols sums
     size_t vertical_pitch;
     int wide;            // vertical sums of 8-bit pixels need 64 bits
-    void *prefixes;      // prefix sums of the rows, where they do not fit into shared memory
-    int rows_per_block;  // each block of sumWindowRow() makes so many
+    void *prefixes;      // prefix sums of rows if they do not fit into shared memory, else NULL
+    int rows_per_block;  // rows that a block of sumWindowRow() makes
     const double *shift; // Frame::shift
 };
 
-// Sums of squares of the frame's channels and the error bounds that follow from them. levels.cuh reads the parts, too.
+// Sums of squares of the frame's channels, and the error bounds that follow from them.
 struct Energy {
     double *parts, *channels;
-    int part_count;     // a channel
-    MatchError *errors; // one for each template, in this frame
+    int part_count;     // parts of a channel
+    MatchError *errors; // of each template in this frame
 };
 
 struct Scores {
-    float *const *maps; // one for each template, rows of map_steps bytes; NULL if not wanted
+    float *const *maps; // one for each template with rows of map_steps bytes; NULL if not wanted
     const size_t *map_steps;
     MatchRange *ranges;
-    float *tile_lowers, *block_uppers; // minima over each tile, and over all tiles of a block of the score kernel
+    float *tile_lowers, *block_uppers; // minima over each tile; over all tiles of a block of the score kernel
     int tiles_across, tiles_down, tile_cols_log2, tile_rows_log2;
-    int upper_count;          // block_uppers for one template
+    int upper_count;          // block_uppers of one template
     const MatchError *errors; // Energy::errors
 };
 
@@ -92,71 +92,71 @@ struct Candidate {
 struct Refinement {
     void *partial_sums;
     unsigned *tickets;
-    // For each template: one more than the match from which on exactCorrelationKernel is to find them, or 0; NULL if there is no
-    // exact pass.
+    // For each template 1 + the first round that is left to exactCorrelationKernel, or 0; NULL if there is no exact pass.
     unsigned *overflows;
     cusMatch *results;
-    int round;  // 0 finds the best match, 1 the next, ...
-    int blocks; // for each template
+    int round;  // round 0 finds the best match, round 1 the next, and so on
+    int blocks; // of each template
 };
 
-// Frames that are too long for a transform are correlated piece by piece of the map, which overlap by the template's size.
+// If a frame is too large for a transform, the map is computed piece by piece. Pieces are disjoint; the parts of the frame
+// under them overlap by the template's size less one.
 struct Pieces {
     int cols, rows;    // size of a piece
     int across, count; // pieces in a row of them; all pieces
 };
 
-// Scores everywhere by transforms in double; those of integers are exact. Spectra are tiles of two columns, rows in order.
+// The exact pass computes all scores by transforms in double; those of integers are exact. Spectra are stored in tiles of
+// two columns, in the order of rows.
 struct ExactPass {
-    fft::PlanOf<double2> rows, columns; // rows.n is 0 if there is none
+    fft::PlanOf<double2> rows, columns; // rows.n is 0 if there is no exact pass
     Pieces pieces;
     int tiles, spectrum_pitch, template_pitch, product_pitch; // pitches: rows of a tile
     double2 *spectra, *template_spectra, *products;
-    double2 *columns_of_template; // each block's own: a tile of the template's spectrum
-    double2 *mask_columns; // the mask's spectrum, with weights of each channel, as transformColumns() leaves each tile
-    double scale;          // makes correlations of transforms
-    double *costs;         // one template's, at all positions; NULL if there is one piece and one match
-    Candidate *bests;      // one for each band of each template
+    double2 *columns_of_template; // for each block a tile of the template's spectrum
+    double2 *mask_columns; // the mask's spectrum (with weights, one a channel); tiles are as transformColumns() leaves them
+    double scale;          // factor from transforms to correlations
+    double *costs;         // of one template at all positions; NULL if there is one piece and one match
+    Candidate *bests;      // of each band of each template
     unsigned *counters;
     int blocks;
-    bool in_refine; // refineExactKernel does both
-    // Floats: the largest magnitude of shifted pixels with which rounding makes correlations exact, less than 0 if there is none; the
-    // errors of window sums.
+    bool in_refine; // whether refineExactKernel does refinement and exact pass
+    // Floats only: the largest magnitude of shifted pixels with which rounding makes correlations exact, below 0 if there
+    // is none; and the error bounds of window sums.
     double largest_integer;
     const MatchError *errors;
 };
 
-// Direct correlation of bytes (direct.cu). A piece of the template: its position and size, and where its words and its rows of ones,
-// for window sums, begin in Direct::words. With a mask, window sums are correlations with it: of each channel, and of both bytes of the
-// pixels' squares.
-enum { PIXELS, LOW_OF_SQUARES, HIGH_OF_SQUARES }; // what of the image is multiplied
-struct Piece {
+// Direct correlation of bytes (direct.cu) cuts the template into sections. With a mask, sections of the mask follow: window
+// sums are correlations with it, of each channel and of both bytes of the pixels' squares.
+enum { PIXELS, LOW_OF_SQUARES, HIGH_OF_SQUARES }; // bytes of the image that are multiplied
+struct Section {
     int y, x, rows, bytes;
-    int halves; // of 32 bytes: to cover the bytes of 16 neighboring positions in a row
+    int halves; // units of 16 bytes that cover a row's bytes under 16 neighboring positions
     int source, weight;
-    int quantity;       // to which it adds: 0 the product, 1 + c a channel's sum, 1 + MATCH_MAX_CHANNELS the sum of squares
-    bool first;         // of the pieces of its quantity
-    size_t words, ones; // in Direct::words, Direct::ones
+    int quantity;       // that it adds to: 0 the product, 1 + c a channel's sum, 1 + MATCH_MAX_CHANNELS the sum of squares
+    bool first;         // whether it is the first section of its quantity
+    size_t words, ones; // index of its words in Direct::words; of its rows of ones, for window sums, in Direct::ones
 };
 struct Direct {
     int shape, tiles_across;
     unsigned tiles;
-    int count; // pieces
-    Piece first;
-    const Piece *pieces;
-    const uint32_t *words, *ones; // of the frame's first template; where Piece::ones count from
-    size_t template_words;        // from template to template
+    int count; // of sections
+    Section first;
+    const Section *sections;
+    const uint32_t *words, *ones; // words: of the frame's first template
+    size_t template_words;        // words from one template to the next
     int words_pitch;              // words a row
-    int pitch, tile_rows;         // of the image under a tile; bytes a row
-    bool sums_s1, sums_s2;        // made beside the products
+    int pitch, tile_rows;         // of the image under a tile: bytes a row; rows
+    bool sums_s1, sums_s2;        // whether window sums are computed beside the products
     int ones_rows;
     unsigned units_reciprocal;                     // 2^32 / (pitch / 16), rounded up
-    int products_at, words_at, planes_at, ones_at; // in shared memory
-    size_t shared;                                 // bytes
-    bool keeps;                                    // image and window sums stay in shared memory from template to template
-    Candidate *bests;                              // of each template's tiles
-    double *totals; // of the pieces, at each position: products, sums of the channels, of squares; NULL for one piece
-    double *costs;  // at each position of each template, for further matches and fractions of a pixel; else NULL
+    int products_at, words_at, planes_at, ones_at; // offsets in shared memory, in bytes
+    size_t shared;                                 // bytes of shared memory
+    bool keeps;       // whether image and window sums stay in shared memory from template to template
+    Candidate *bests; // of each tile of each template
+    double *totals;   // sums over the sections at each position: products, channels, squares; NULL if there is one section
+    double *costs;    // at each position of each template, for further matches and fractions of a pixel; otherwise NULL
 };
 
 // ---- Host
@@ -178,9 +178,9 @@ struct Stages {
 // The device half of a cusMatcher.
 struct MatchCuda {
     Stages stages;
-    std::vector<void *> memory; // all device memory
+    std::vector<void *> memory; // all device memory, freed with the matcher
     cufftHandle forward = NO_PLAN, inverse = NO_PLAN;
-    float **maps = nullptr; // stages.scores.maps when a run wants maps
+    float **maps = nullptr; // stages.scores.maps if a run wants maps
     size_t *map_steps = nullptr;
     std::vector<float *> host_maps, sent_maps;
     std::vector<size_t> host_steps, sent_steps;
@@ -196,7 +196,7 @@ inline cusStatus cufftStatus(cufftResult result, const char *function, const cha
 }
 #define MATCH_CUFFT(function, call) CUS_TRY(cusi::match::cufftStatus((call), function, #call))
 
-// Fills host containers. No exception leaves it, so none passes what else is held meanwhile.
+// Runs fill(), which fills host containers, and turns std::bad_alloc into a status.
 template<class Fill>
 cusStatus inHostMemory(const Fill &fill) {
     try {
@@ -207,7 +207,7 @@ cusStatus inHostMemory(const Fill &fill) {
     }
 }
 
-// Zeroed device memory, 256-byte aligned, freed with the matcher.
+// Allocates zeroed device memory, aligned to 256 bytes, which is freed with the matcher.
 template<class T>
 cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
@@ -220,7 +220,7 @@ cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
     return CUS_OK;
 }
 
-// The same with a copy of n elements of host memory, which may change afterwards.
+// Allocates a copy of n elements of host memory, which may change after the call.
 template<class T>
 cusStatus upload(MatchCuda *cuda, const std::remove_const_t<T> *host, size_t n, T **device, cudaStream_t stream) {
     std::remove_const_t<T> *copy = nullptr;
@@ -231,27 +231,27 @@ cusStatus upload(MatchCuda *cuda, const std::remove_const_t<T> *host, size_t n, 
     return CUS_OK;
 }
 
-// `bytes`: the same for all matchers, since a kernel has one limit for all of a program's launches.
+// `bytes` must be the same for all matchers, since the limit of a kernel holds for all its launches in the process.
 inline cusStatus allowSharedMemory(const void *kernel, int bytes) {
     CUSI_CUDA("cusMatcherCreate", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     return CUS_OK;
 }
 
-// Shared memory of a block of the row transforms, of sumWindowRow(), and of columnsFftKernel.
+// Bytes of shared memory of a block of the row transforms, of sumWindowRow(), and of columnsFftKernel.
 size_t rowFftBytes(const Stages &stages);
 size_t prefixBytes(const Stages &stages);
 size_t columnFftBytes(const Stages &stages);
 
 // Preparation. chooseBlockFft() leaves block_fft.rows.n 0 if the frame does not fit into shared memory.
 cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream);
-// The shortest transform of n points or more that fits a block; n = 0 if there is none. Its tables.
+// Plans the shortest transform of n points or more that fits a block; the plan's n is 0 if there is none.
 fft::Plan planFor(int n);
 template<class Complex>
 cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<Complex> *plan, cudaStream_t stream);
 double correlationErrorUnits(const Stages &stages);
 cusStatus chooseCufftSize(const MatchModel &m, CuFft *fft);
-cusStatus sharedMemory(int *bytes);                   // a block's most, less what kernels have static
-cusStatus exactFits(const MatchModel &m, bool *fits); // whether transforms in double do
+cusStatus sharedMemory(int *bytes);                   // the most that a block can have beside static shared memory
+cusStatus exactFits(const MatchModel &m, bool *fits); // whether transforms in double fit into shared memory
 cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream);
 cusStatus allowExactMemory(Stages *stages, int bytes); // sets exact.in_refine
 size_t exactBytes(const Stages &stages);
@@ -263,8 +263,8 @@ cusStatus allowRowsFftMemory(int bytes);
 cusStatus allowColumnsFftMemory(const MatchModel &m, int bytes);
 cusStatus allowScoresFftMemory(const MatchModel &m, int bytes);
 
-// A run. launchVertical(), if there are window_blocks, comes before both transforms.
-cusStatus launchFrameShift(const Stages &stages, cudaStream_t stream); // of a frame that has its own
+// A run. If there are window_blocks, launchVertical() precedes either transform.
+cusStatus launchFrameShift(const Stages &stages, cudaStream_t stream); // if frames have a shift of their own
 cusStatus launchVertical(const Stages &stages, cudaStream_t stream);
 cusStatus launchRowsFft(const Stages &stages, bool beside_vertical, cudaStream_t stream);
 cusStatus launchColumnsFft(const Stages &stages, int window_blocks, cudaStream_t stream);
@@ -274,11 +274,11 @@ cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
 cusStatus launchExact(const Stages &stages, cudaStream_t stream);
 
-// With a mask: its spectrum, once, and instead of launchVertical() the sums inside it.
+// With a mask, prepareMask() makes its spectrum, and launchMaskedSums() replaces launchVertical().
 cusStatus prepareMask(MatchCuda *cuda, cudaStream_t stream);
 cusStatus launchMaskedSums(const Stages &stages, cudaStream_t stream);
 
-// Direct correlation: all of a run.
+// Direct correlation is all of a run.
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
 cusStatus launchDirect(const Stages &stages, cudaStream_t stream);
 
@@ -294,13 +294,13 @@ struct SumTypes<float> {
     using Sum = double;
 };
 
-// What the frame's pixels are shifted by.
+// The frame's pixels are shifted by these values, one a channel.
 template<class T>
 __device__ __forceinline__ const double *frameShift(const MatchModel &m, const double *of_frame) {
     return sizeof(T) == 1 ? m.shift : of_frame;
 }
 
-// Position `index`, modulo the positions of a tile, of a tile; false outside the map.
+// Finds the position with this index (modulo the size of a tile) in a tile; false if it is outside the map.
 __device__ inline bool tilePosition(const MatchModel &m, const Scores &scores, int tile, long long index, int &y, int &x) {
     const int cols = 1 << scores.tile_cols_log2, rows = 1 << scores.tile_rows_log2;
     y = tile / scores.tiles_across * rows + (static_cast<int>(index >> scores.tile_cols_log2) & (rows - 1));

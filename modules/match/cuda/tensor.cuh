@@ -10,7 +10,8 @@ __device__ __forceinline__ uint32_t sharedAddress(const void *p) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// N blocks of 8 rows x 16 bytes: of each, lane l gets four bytes of row l / 4. Lane l passes the address of row l % 8 of block l / 8.
+// Loads blocks of 8 rows x 16 bytes. Lane l passes the address of row l % 8 of block l / 8, and gets four bytes of row l /
+// 4 of each block.
 __device__ __forceinline__ void loadBlocks(uint32_t (&blocks)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
@@ -22,7 +23,7 @@ __device__ __forceinline__ void loadBlocks(uint32_t (&blocks)[2], uint32_t addre
                  : "r"(address));
 }
 
-// sums (16 columns x 8 rows) += templ (16 columns x BYTES) times pixels (8 rows x BYTES).
+// Computes sums (16 columns x 8 rows) += templ (16 columns x BYTES) times pixels (8 rows x BYTES).
 template<int BYTES>
 __device__ __forceinline__ void multiplyAdd(uint32_t (&sums)[4], const uint32_t (&templ)[4], const uint32_t (&pixels)[2]) {
 #if __CUDA_ARCH__ >= 800
@@ -37,7 +38,7 @@ __device__ __forceinline__ void multiplyAdd(uint32_t (&sums)[4], const uint32_t 
             : "r"(templ[0]), "r"(templ[1]), "r"(pixels[0]));
 #else
 #pragma unroll
-    for (int part = 0; part < 4; ++part) // columns 0..7 and 8..15 by the first 16 bytes, then by the others
+    for (int part = 0; part < 4; ++part) // columns 0..7 and 8..15 of the first 16 bytes, then of the others
         if (part < BYTES / 8)
             asm("mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
                 : "+r"(sums[part % 2 * 2]), "+r"(sums[part % 2 * 2 + 1])
@@ -45,7 +46,7 @@ __device__ __forceinline__ void multiplyAdd(uint32_t (&sums)[4], const uint32_t 
 #endif
 }
 
-// Copies 16 bytes to shared memory. Complete after copiesArrived() and a barrier.
+// Copies 16 bytes to shared memory; they have arrived after copiesArrived() and a barrier.
 __device__ __forceinline__ void copyAhead(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(sharedAddress(to)), "l"(from) : "memory");

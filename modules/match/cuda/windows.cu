@@ -1,18 +1,16 @@
-// Sums of shifted pixels (S1) and of their squares (S2) down the windows' h rows, from each row of the score map, at every
-// column of the frame.
+// Vertical sums: for each row of the score map and each column of the frame, shifted pixels (S1) and their squares (S2) are
+// summed over the window's h rows.
 #include "match/cuda/stages.cuh"
 
 namespace cusi::match {
 
 namespace {
 
-constexpr int COLS = 8, STRIPS = 64,
-              UNROLL = 8; // a block's share; measured: more columns or fewer strips leave memory idle
+constexpr int COLS = 8, STRIPS = 64, UNROLL = 8; // of a block; with more columns or fewer strips memory is idle
 
-// A block handles COLS columns. Its threads first sum up a chunk of rows each; from the chunks each thread makes the sum of
-// the first window of its strip of the map, which it then moves down. The second reading of the rows hits the L1 cache.
-// Sum: unsigned where the sums fit into 32 bits; sumWindowRow() knows their sign. A thread handles PIXELS neighboring
-// columns.
+// A block handles COLS columns of the frame, a thread PIXELS neighboring ones. First each thread sums up a chunk of rows.
+// From the chunks it gets the sum of the first window in its strip of the map, and slides that window down; this second
+// reading of the rows hits the L1 cache. Sum is unsigned where 32 bits suffice; sumWindowRow() restores the sign.
 template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
 struct Vertical {
     using Pixel = std::conditional_t<sizeof(T) == 1, int, double>;
@@ -22,7 +20,7 @@ struct Vertical {
     };
     using Chunks = Sums[N][STRIPS][ACROSS];
 
-    // A thread's pixels of a row as they were loaded: unpacking them here would wait for each load before the next.
+    // A thread's pixels of a row, as loaded. Unpacking them at once would make each load wait for the one before.
     template<bool WORDS>
     struct Raw {
         std::conditional_t<WORDS, uint32_t, T> v[WORDS ? 1 : PIXELS * CN];
@@ -46,7 +44,7 @@ struct Vertical {
     const MatchModel &m;
     const Frame &frame;
     const Windows &windows;
-    size_t offsets[PIXELS]; // the thread's columns in a row; the frame's last column replaces those beyond it
+    size_t offsets[PIXELS]; // of the thread's columns in a row; columns beyond the frame repeat its last one
     Pixel shift[CN];
 
     template<class Pixels>
@@ -81,7 +79,7 @@ struct Vertical {
                     add(sum, raw[i], false);
         }
     }
-    // Sums of the window that begins with row y0, from whole chunks and the rows after them.
+    // Sums the window that begins at row y0 from whole chunks and the remaining rows.
     template<bool WORDS>
     __device__ __forceinline__ void firstWindow(const Chunks &chunks, int column, int strip, int chunk, int y0,
                                                 Sums (&sum)[N]) const {
@@ -98,7 +96,7 @@ struct Vertical {
                     sum[q].v[k] += chunks[q][i][column].v[k];
         addRows<WORDS>(last * chunk, y0 + m.h, sum);
     }
-    // Stores the window's sums and moves it down, from row y0 to row y1.
+    // Stores the sums of the windows that begin at rows y0 to y1.
     template<bool WORDS>
     __device__ __forceinline__ void slide(int y0, int y1, int x, Sums (&sum)[N]) const {
         Sum *to = static_cast<Sum *>(windows.vertical) + y0 * windows.vertical_pitch + x;
@@ -121,7 +119,7 @@ struct Vertical {
             }
         }
     }
-    // WORDS: all columns exist, four bytes in an aligned word.
+    // WORDS: the thread's columns are four bytes of one aligned word, all inside the frame.
     template<bool WORDS>
     __device__ void run(Chunks &chunks, int column, int strip, int x) const {
         const int chunk = cusi::divUp(m.rows, STRIPS);
@@ -143,7 +141,7 @@ template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
 __global__ void __launch_bounds__(COLS / PIXELS * STRIPS)
     verticalKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                    const __grid_constant__ Windows windows) {
-    // The reverse order of startInOrder(): rowsFftKernel, which does not wait for this kernel, must not start before all
+    // Unlike startInOrder(), this waits first: rowsFftKernel does not wait for this kernel, so it must not start before all
     // earlier work has finished.
     cusi::waitForEarlierWork();
     cusi::letNextKernelStart();
@@ -164,7 +162,7 @@ __global__ void __launch_bounds__(COLS / PIXELS * STRIPS)
         work.template run<false>(chunks, column, strip, x);
 }
 
-// The mean of a sample of each channel, in a fixed order.
+// Computes the mean of a sample of each channel. The order of the sum is fixed, so results are reproducible.
 __global__ void __launch_bounds__(MATCH_SAMPLES)
     frameShiftKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame) {
     cusi::startInOrder();
@@ -210,7 +208,7 @@ cusStatus launchVertical(const Stages &stages, cudaStream_t stream) {
     if (m.channels == 3)
         return wide ? launchTyped<uint8_t, 3, 1, long long>(stages, stream)
                     : launchTyped<uint8_t, 3, 1, unsigned>(stages, stream);
-    if (m.channels == 2) // rare: in 64 bits only
+    if (m.channels == 2) // two channels are rare, so there are only 64-bit sums
         return launchTyped<uint8_t, 2, 1, long long>(stages, stream);
     if (m.channels == 4)
         return launchTyped<uint8_t, 4, 1, long long>(stages, stream);

@@ -1,5 +1,5 @@
-// Sums over the windows, from the sums down their columns (windows.cu), and the frame's energy. Both run in blocks of
-// the column kernels, beside other work.
+// Window sums, made from the vertical sums of windows.cu, and the frame's energy. Both run in blocks of the column kernels,
+// beside other work.
 #ifndef CUSI_MATCH_WINDOWS_CUH
 #define CUSI_MATCH_WINDOWS_CUH
 
@@ -7,9 +7,9 @@
 
 namespace cusi::match {
 
-constexpr int SCAN_ITEMS = 4; // neighboring sums of a thread in sumWindowRow()
+constexpr int SCAN_ITEMS = 4; // neighboring sums that a thread handles in sumWindowRow()
 
-// Vertical sums of 32 bits: all of those of the squares, the others with a sign.
+// Loads four vertical sums of 32 bits: unsigned for squares, otherwise signed.
 __device__ __forceinline__ uint4 loadNarrowSums(const Windows &windows, size_t at) {
     return *reinterpret_cast<const uint4 *>(static_cast<const unsigned *>(windows.vertical) + at);
 }
@@ -22,7 +22,7 @@ __device__ __forceinline__ void widen(const uint4 &four, unsigned sign, Sum (&v)
             static_cast<unsigned long long>(sign & (static_cast<int>(words[i]) >> 31)) << 32 | words[i]));
 }
 
-// Inclusive prefix sums over the warp, continuing from `before`.
+// Makes inclusive prefix sums over the warp, which continue from `before`.
 template<class Sum>
 __device__ __forceinline__ void scanRow(Sum (&v)[SCAN_ITEMS], Sum &before, int lane) {
 #pragma unroll
@@ -37,7 +37,7 @@ __device__ __forceinline__ void scanRow(Sum (&v)[SCAN_ITEMS], Sum &before, int l
         v[i] += mine;
 }
 
-// One row of the window sums, of all quantities in turn, by each warp: the differences of the row's prefix sums.
+// Each warp makes one row of window sums as differences of the row's prefix sums. Rows of all quantities follow each other.
 template<class T>
 __device__ void sumWindowRow(const MatchModel &m, const Windows &windows, int block) {
     using Sum = typename SumTypes<T>::Sum;
@@ -84,7 +84,7 @@ __device__ void sumWindowRow(const MatchModel &m, const Windows &windows, int bl
         out[x] = ends[x] - (x ? prefixes[x - 1] : 0);
 }
 
-// The sums over the window at (y, x), as far as the method needs them.
+// Reads the sums of the window at (y, x) that the method needs.
 template<class T, bool SQUARES_ONLY = false>
 __device__ void windowAt(const MatchModel &m, const Windows &windows, int y, int x, double *s1, double &s2) {
     using Sum = typename SumTypes<T>::Sum;
@@ -101,7 +101,7 @@ __device__ void windowAt(const MatchModel &m, const Windows &windows, int y, int
     s2 = m.needs_s2 ? static_cast<double>(at[q * plane]) : 0;
 }
 
-// The frame's energy from its parts, in a fixed order, and the templates' error bounds. shift: frameShift().
+// Adds up the frame's energy from its parts, in a fixed order, and sets the templates' error bounds. shift: frameShift().
 __device__ inline void addEnergy(const MatchModel &m, const Templates &templates, const Energy &energy,
                                  const double *shift) {
     for (int p = 0; p < m.channels; ++p) {

@@ -1,4 +1,4 @@
-/* Dot products of bytes for each instruction set. */
+/* Compiles the dot products of bytes for each instruction set. */
 #include "match/dots/dots.h"
 
 #ifdef __x86_64__
@@ -37,7 +37,7 @@
 
 #endif
 
-/* 16-byte vectors, which every processor has: SSE2, NEON */
+/* 16-byte vectors (SSE2, NEON), which every processor has */
 #define MATCH_DOTS_SET   base
 #define MATCH_DOTS_LANES 4
 #if defined(__x86_64__)
@@ -45,7 +45,7 @@
 #define MATCH_DOTS_PAIRS(a, b) (Lanes) _mm_madd_epi16((__m128i)(a), (__m128i)(b))
 #elif defined(__ARM_FEATURE_DOTPROD)
 #define MATCH_DOTS_NS    0.06 /* estimated */
-#define MATCH_DOTS_START 0    /* both factors are signed, so the shift is taken from the pixels */
+#define MATCH_DOTS_START 0    /* both factors are signed, so pixels are shifted too */
 #define MATCH_DOTS_ADD(sums, pixels, taps) \
     (Lanes) vdotq_s32((int32x4_t)(sums), (int8x16_t)((pixels) ^ (int32_t)0x80808080), (int8x16_t)(taps))
 #else

@@ -1,7 +1,7 @@
-/* One instruction set's kernel, the table MATCH_DOTS_NAME(table); included by dots.c once for each. MATCH_DOTS_SET: its name.
- * MATCH_DOTS_TARGET: what the compiler must be allowed, by default what it is. MATCH_DOTS_LANES: words of a vector.
- * MATCH_DOTS_ADD(sums, pixels, taps) adds the products to the sums; or MATCH_DOTS_PAIRS(a, b) adds up those of pairs of signed 16-bit
- * integers. */
+/* One instruction set's kernel, the table MATCH_DOTS_NAME(table); included by dots.c once for each. MATCH_DOTS_SET: its
+ * name. MATCH_DOTS_TARGET: what the compiler must be allowed, by default what it is. MATCH_DOTS_LANES: words of a vector.
+ * MATCH_DOTS_ADD(sums, pixels, taps) adds the products to the sums; or MATCH_DOTS_PAIRS(a, b) adds up those of pairs of
+ * signed 16-bit integers. */
 #ifndef MATCH_DOTS_NAME
 #define MATCH_DOTS_JOIN2(name, set) name##_##set
 #define MATCH_DOTS_JOIN(name, set)  MATCH_DOTS_JOIN2(name, set)
@@ -17,7 +17,7 @@ typedef int32_t LanesAnywhere __attribute__((vector_size(MATCH_DOTS_LANES * 4), 
 typedef int16_t Pairs __attribute__((vector_size(MATCH_DOTS_LANES * 4)));
 typedef uint16_t UnsignedPairs __attribute__((vector_size(MATCH_DOTS_LANES * 4)));
 
-#ifdef MATCH_DOTS_PAIRS /* of even bytes, of odd ones */
+#ifdef MATCH_DOTS_PAIRS /* even bytes first, then odd ones */
 #define MATCH_DOTS_ADD(sums, pixels, taps)                                                      \
     ((sums) + MATCH_DOTS_PAIRS((Pairs)(pixels)&255, (Pairs)((UnsignedPairs)(taps) << 8) >> 8) + \
      MATCH_DOTS_PAIRS((UnsignedPairs)(pixels) >> 8, (Pairs)(taps) >> 8))

@@ -1,4 +1,4 @@
-/* The host's FFT: sizes, passes, twiddle factors, error bounds. planes.c has the transforms. */
+/* Plans the host's FFT: sizes, passes, twiddle factors, error bounds. planes.c has the transforms. */
 #include "host.h"
 #include "match/fft/fft.h"
 
@@ -24,7 +24,7 @@ int match_fft_goodSize(int n) {
     return 2 * half;
 }
 
-/* The radix of the next pass over parts of n points: odd factors first, then eights, as long as fours can make up the
+/* Chooses the radix of the next pass over parts of n points: odd factors first, then 8 as long as fours can make up the
  * rest. */
 static int chooseRadix(int n) {
     for (int odd = 7; odd > 1; odd -= 2)
@@ -35,10 +35,10 @@ static int chooseRadix(int n) {
     return n % 4 == 0 ? 4 : 2;
 }
 
-/* cos and sin of -2 pi i / n, each rounded from double. */
+/* Sets re and im to cos and sin of -2 pi i / n. */
 static void unitRoot(int64_t i, int64_t n, double *re, double *im) {
     const int64_t at = 8 * (i % n);
-    /* Within an eighth of a turn of an axis, both are accurate to the last place. */
+    /* The angle is reduced to an eighth of a turn around an axis, where both are accurate to the last place. */
     const int64_t quarter = (at + n) / (2 * n);
     const double angle = 2 * PI * ((double)(at - 2 * quarter * n) / (8.0 * (double)n));
     const double c = cos(angle), s = -sin(angle);
@@ -118,9 +118,9 @@ void *match_fft_createSplit(int n, size_t element) {
 
 /* ---- Error bounds: docs/internals/match.md ------------------------------------------------------------------------- */
 
-/* A product with a twiddle factor, and that factor's own rounding: sqrt(5) + 1 / sqrt(2). */
+/* A product with a twiddle factor and that factor's rounding cost sqrt(5) + 1 / sqrt(2). */
 #define ROTATION_UNITS 2.95
-/* Between a line and a real row's spectrum: a sum, a rotation, a sum. */
+/* The step between a line and a real row's spectrum is a sum, a rotation, a sum. */
 #define SPLIT_UNITS (2 + ROTATION_UNITS)
 #define SQRT2       1.41421356237309504880
 
@@ -158,7 +158,7 @@ double match_fft64_correlationUnits(double points) {
     return 2 * (12 * log2(points) + 16);
 }
 
-/* ---- In float, with vectors of 16 bytes, which every processor has: SSE2, NEON */
+/* ---- Float kernels with vectors of 16 bytes (SSE2, NEON), which every processor has */
 
 #define MATCH_FFT_LANES 4
 #define MATCH_FFT_TABLE match_fft_base

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* The smallest size >= n that it accepts: even, with half of it a product of 2, 3, 5 and 7. */
+/* The smallest size >= n that a transform accepts: even, and half of it a product of 2, 3, 5 and 7. */
 int match_fft_goodSize(int n);
 
 enum { MATCH_FFT_MAX_PASSES = 32, MATCH_FFT_MAX_LANES = 16, MATCH_FFT_MAX_RADIX = 8 };
@@ -26,13 +26,13 @@ enum { MATCH_FFT_MAX_PASSES = 32, MATCH_FFT_MAX_LANES = 16, MATCH_FFT_MAX_RADIX 
 typedef struct MatchFftLine {
     int n, passes;
     int radix[MATCH_FFT_MAX_PASSES];
-    /* In the element type. For each pass over parts of r m points, for each j < m: (re, im) of e^(-2 pi i j q / (r m)) for
-     * q = 1 .. r - 1. */
+    /* Twiddle factors in the element type. A pass over parts of r m points has, for each j < m, (re, im) of
+     * e^(-2 pi i j q / (r m)) for q = 1 .. r - 1. */
     void *twiddles[MATCH_FFT_MAX_PASSES];
     int *position; /* where each frequency is stored */
 } MatchFftLine;
 
-/* Element i of a plane, a spectrum or a table of factors. */
+/* Stores element i of a plane, a spectrum or a table of factors. */
 static inline void match_fft_put(void *elements, size_t i, size_t element, double value) {
     if (element == sizeof(float))
         ((float *)elements)[i] = (float)value;
@@ -40,20 +40,20 @@ static inline void match_fft_put(void *elements, size_t i, size_t element, doubl
         ((double *)elements)[i] = value;
 }
 
-/* n must have no prime factor above 7. element: sizeof(float) or sizeof(double). Returns 0 for other n, or if out of
- * memory; release the line either way. */
+/* Makes the passes of a line. element: sizeof(float) or sizeof(double). Returns 0 if n has a prime factor above 7, or if
+ * out of memory; the line must be released either way. */
 int match_fft_createLine(MatchFftLine *line, int n, size_t element);
 void match_fft_releaseLine(MatchFftLine *line);
 
-/* The factors of the last step between a line of n points and the spectrum of 2 n real ones. */
+/* Makes the factors of the last step between a line of n points and the spectrum of 2 n real ones. */
 void *match_fft_createSplit(int n, size_t element);
 
-/* Rounding errors of a transform, in units of half an ulp (2^-24 for float), as in docs/internals/match.md: of the
+/* Rounding errors of a transform in units of half an ulp (2^-24 for float), see docs/internals/match.md: relative to the
  * result's Euclidean norm; and of each result, relative to the sum of the magnitudes of all points. */
 double match_fft_normUnits(const MatchFftLine *line);
 double match_fft_sumUnits(const MatchFftLine *line);
 
-/* One element type and vector length: kernels.h, compiled for it. Spectra and work are aligned to a vector. */
+/* The functions of kernels.h, compiled for one element type and vector length. Spectra and work are aligned to a vector. */
 typedef struct MatchFftKernels {
     const char *name;      /* "AVX-512", "AVX2" or "16-byte vectors" */
     size_t lanes, element; /* element: sizeof(float) or sizeof(double) */
@@ -63,7 +63,7 @@ typedef struct MatchFftKernels {
                         void *spectrum, void *work);
     /* Transforms one panel, whose rows from `filled` on are zero. */
     void (*forwardColumns)(const MatchFftLine *column, size_t filled, void *panel);
-    /* sum = a conj(b), or sum += a conj(b), of one panel. edge: for the first panel, room for two elements a row; otherwise
+    /* Sets sum to a conj(b), or adds it, for one panel. edge: room for two elements a row for the first panel, otherwise
      * NULL. */
     void (*correlate)(const MatchFftLine *column, const void *a, const void *b, void *sum, int add, void *edge);
     void (*inverseColumns)(const MatchFftLine *column, void *panel);
@@ -71,7 +71,7 @@ typedef struct MatchFftKernels {
                         void *plane, void *work);
 } MatchFftKernels;
 
-/* The i-th table for elements of that size that this processor can run, best first, or NULL. */
+/* Returns the i-th table for elements of that size that this processor can run, best first, or NULL. */
 const MatchFftKernels *match_fft_kernels(size_t element, int i);
 extern const MatchFftKernels match_fft_base, match_fft_avx2, match_fft_avx512;
 extern const MatchFftKernels match_fft64_base, match_fft64_avx2, match_fft64_avx512;
@@ -88,31 +88,32 @@ typedef struct MatchFft {
     void *edge; /* products of column 0: (re, im) for each row */
 } MatchFft;
 
-/* For sizes that createLine() accepts, cols even; the first `filled` rows of an input are nonzero, the first `wanted`
- * rows of a result are needed. NULL for other sizes or when out of memory. A team of threads shares each transform. */
+/* Makes a plan for sizes that createLine() accepts, with even cols; NULL for other sizes or if out of memory. Only the
+ * first `filled` rows of inputs may be nonzero, and only the first `wanted` rows of results are computed. Threads share
+ * each transform. */
 MatchFft *match_fft_createFor(const MatchFftKernels *kernels, int rows, int cols, int filled, int wanted, int threads);
 void match_fft_destroy(MatchFft *fft);
 
-/* Elements of a panel, and of a spectrum. */
+/* The numbers of elements of a panel and of a spectrum. */
 size_t match_fft_panelSize(const MatchFft *fft);
 size_t match_fft_spectrumSize(const MatchFft *fft);
 
-/* Unscaled. May overwrite the plane. */
+/* Transforms a plane, which it may overwrite, without scaling. */
 void match_fft_forward(const MatchFft *fft, void *plane, void *spectrum);
 
-/* plane = the inverse transform, unscaled, of the sum of a conj(b) over all planes of two images, whose spectra follow each
- * other. */
+/* Sets `plane` to the unscaled inverse transform of the sum of a conj(b) over all planes of two images, whose spectra
+ * follow each other. */
 void match_fft_correlateAll(const MatchFft *fft, const void *a, const void *b, int planes, void *product, void *plane);
 
 /* Rounds `scale` times a spectrum in double to float. */
 void match_fft_roundSpectrum(const MatchFft *wide, const double *from, double scale, const MatchFft *fft, float *to);
 
-/* Rounding error of a correlation of planes, in the same units, relative to the product of their norms:
+/* The rounding error of a correlation of planes, in the same units, relative to the product of their norms: of
  * match_fft_forward() of one, match_fft_roundSpectrum() of the other, and match_fft_correlateAll(). */
 double match_fft_correlationUnits(const MatchFft *fft, int planes);
 
-/* An upper bound of the same, in units of 2^-53, for transforms of `points` points in double: match_fft_forward() of
- * both planes, one spectrum scaled, and match_fft_correlateAll(). */
+/* An upper bound of that error in units of 2^-53 for transforms of `points` points in double: match_fft_forward() of both
+ * planes, one spectrum scaled, and match_fft_correlateAll(). */
 double match_fft64_correlationUnits(double points);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
-/* The host's FFT for one element type and vector length: included with MATCH_FFT_LANES defined as 2, 4, 8 or 16, and for
- * double with MATCH_FFT_DOUBLE. MATCH_FFT_TARGET: an instruction set of x86-64 to compile for. MATCH_FFT_TABLE: the
- * table of kernels to define; MATCH_FFT_LABEL: its name. Multiply-adds are not contracted, so all vector lengths give the
- * same bits. */
+/* The host's FFT for one element type and vector length. Files that include it define MATCH_FFT_LANES as 2, 4, 8 or 16,
+ * MATCH_FFT_TABLE as the table of kernels to define, MATCH_FFT_LABEL as its name, and if needed MATCH_FFT_DOUBLE, and
+ * MATCH_FFT_TARGET as an instruction set of x86-64. Multiply-adds are not contracted, so all vector lengths give the same
+ * bits. */
 #include "match/fft/fft.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ typedef struct Point {
     Lanes re, im;
 } Point;
 
-/* ---- Butterflies: v becomes its transform ------------------------------------------------------------------------------- */
+/* ---- Butterflies: v becomes its transform ---------------------------------------------------------------------------- */
 
 INLINE Point plus(Point a, Point b) {
     return (Point){a.re + b.re, a.im + b.im};
@@ -158,7 +158,7 @@ INLINE void butterfly(int radix, Point *v) {
 /* ---- Passes over `parts` parts of r m points, in place. The inverse transform is the forward one with real and imaginary
  * parts exchanged; it rotates before the butterflies, not after them ---- */
 
-/* inverse, r, and whether m is 1, where nothing is rotated, are known at compile time. */
+/* The compiler knows inverse, r, and whether m is 1, in which case nothing is rotated. */
 INLINE void runPass(int inverse, size_t r, Point *x, size_t parts, size_t m, const Real *twiddles) {
     for (const Point *end = x + parts * r * m; x < end; x += (r - 1) * m) {
         const Real *w = twiddles;
@@ -243,7 +243,7 @@ static void inversePart(const MatchFftLine *line, int pass, Point *x, size_t n) 
     }
 }
 
-/* ---- Between rows of a plane and lanes ---------------------------------------------------------------------------------- */
+/* ---- Between rows of a plane and lanes ------------------------------------------------------------------------------- */
 
 #if defined(__clang__)
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -252,8 +252,8 @@ typedef Index Indices __attribute__((vector_size(LANES * sizeof(Real))));
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (Indices){__VA_ARGS__})
 #endif
 
-/* Interleave the lower or the upper halves of two vectors; TRANSPOSE_STEPS rounds of both transpose as many vectors as
- * lanes. */
+/* LOWER and UPPER interleave the lower or the upper halves of two vectors. TRANSPOSE_STEPS rounds of both transpose as many
+ * vectors as there are lanes. */
 #if MATCH_FFT_LANES == 2
 enum { TRANSPOSE_STEPS = 1 };
 #define LOWER(a, b) SHUFFLE(a, b, 0, 2)
@@ -272,7 +272,7 @@ enum { TRANSPOSE_STEPS = 4 };
 #define UPPER(a, b) SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #endif
 
-/* Lane i of vector j becomes lane j of vector i: each step moves one bit of the lane's index to the vector's. */
+/* Lane i of vector j becomes lane j of vector i. Each step moves one bit of the lane's index to the vector's. */
 INLINE void transpose(Lanes *t) {
     for (int step = 0; step < TRANSPOSE_STEPS; ++step) {
         Lanes next[LANES];
@@ -285,7 +285,7 @@ INLINE void transpose(Lanes *t) {
     }
 }
 
-/* Points of real rows lie in lanes as in memory: vector x of the work is column x of the rows. */
+/* Loads real rows so that vector x of the work is column x of the rows, a lane for each row. */
 static void loadRows(const Real *plane, size_t count, size_t cols, Lanes *out) {
     const Lanes zero = {0};
     size_t x = 0;
@@ -351,7 +351,7 @@ static void loadPanels(const MatchFftLine *half, const Point *spectrum, size_t c
     }
 }
 
-/* ---- Between the line of m points and the spectrum of 2 m real points --------------------------------------------------- */
+/* ---- Between the line of m points and the spectrum of 2 m real points ------------------------------------------------ */
 
 static void splitReal(const MatchFftLine *half, const Real *w, Point *x) {
     const size_t m = (size_t)half->n;
@@ -379,7 +379,7 @@ static void joinReal(const MatchFftLine *half, const Real *w, Point *x) {
     }
 }
 
-/* ---- MatchFftKernels ---------------------------------------------------------------------------------------------------- */
+/* ---- MatchFftKernels ------------------------------------------------------------------------------------------------- */
 
 static void forwardRows(const MatchFftLine *half, const void *split, const void *plane, size_t count, size_t rows,
                         void *spectrum, void *work) {
@@ -396,12 +396,12 @@ static void forwardColumns(const MatchFftLine *column, size_t filled, void *pane
     forwardPart(column, 0, x, (size_t)column->n);
 }
 
-/* Lane 0 of the first panel holds the spectra of two real columns, A + i B. Stores their products for each row. */
+/* Lane 0 of the first panel holds the spectra of two real columns, A + i B. This stores their products for each row. */
 static void correlateRealColumns(const MatchFftLine *column, const Point *a, const Point *b, Real (*products)[2]) {
     const int n = column->n;
     for (int k = 0; 2 * k <= n; ++k) {
         const int row = column->position[k], mirrored = column->position[k ? n - k : 0];
-        /* Twice A and B of the first plane, then of the second. */
+        /* These are twice A and B of the first plane, then of the second. */
         const Real ar = a[row].re[0] + a[mirrored].re[0], ai = a[row].im[0] - a[mirrored].im[0];
         const Real br = a[row].im[0] + a[mirrored].im[0], bi = a[mirrored].re[0] - a[row].re[0];
         const Real cr = b[row].re[0] + b[mirrored].re[0], ci = b[row].im[0] - b[mirrored].im[0];

@@ -1,4 +1,4 @@
-/* Planes: rows, then columns, shared by a team of threads. How: fft.h. */
+/* Transforms planes, rows first, then columns; threads share the work. fft.h explains the layout. */
 #include "host.h"
 #include "match/fft/fft.h"
 #include "progress.h"
@@ -20,7 +20,7 @@ const MatchFftKernels *match_fft_kernels(size_t element, int i) {
     return i < n ? available[i] : NULL;
 }
 
-/* ---- Plans -------------------------------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------------------------------- */
 
 MatchFft *match_fft_createFor(const MatchFftKernels *kernels, int rows, int cols, int filled, int wanted, int threads) {
     if (cols % 2)
@@ -80,9 +80,9 @@ void match_fft_roundSpectrum(const MatchFft *wide, const double *from, double sc
     }
 }
 
-/* ---- Transforms --------------------------------------------------------------------------------------------------------- */
+/* ---- Transforms ------------------------------------------------------------------------------------------------------ */
 
-/* Element i of a plane or spectrum. */
+/* Returns the address of element i of a plane or spectrum. */
 static void *at(const MatchFft *fft, const void *elements, size_t i) {
     return (char *)elements + i * fft->kernels->element;
 }
@@ -91,7 +91,7 @@ static char *threadWork(const MatchFft *fft) {
     return fft->work + (fft->threads > 1 ? (size_t)cusi_threadNumber() : 0) * fft->work_bytes;
 }
 
-/* Rows in the group that begins with row y: as many as a vector has lanes, or the rest. */
+/* The rows that are transformed together from row y on: as many as a vector has lanes, or the rest. */
 static size_t groupRows(const MatchFft *fft, size_t y, size_t end) {
     return end - y < fft->kernels->lanes ? end - y : fft->kernels->lanes;
 }
@@ -134,7 +134,7 @@ void match_fft_correlateAll(const MatchFft *fft, const void *a, const void *b, i
                                  threadWork(fft));
 }
 
-/* ---- In double, with vectors of 16 bytes, which every processor has: SSE2, NEON */
+/* ---- Double kernels with vectors of 16 bytes (SSE2, NEON), which every processor has */
 
 #define MATCH_FFT_DOUBLE
 #define MATCH_FFT_LANES 2

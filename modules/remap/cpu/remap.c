@@ -1,4 +1,4 @@
-/* remap on the host: rows shared among threads. Places are rounded first, vectorized; then each pixel gathers its neighbors. */
+/* remap on the host shares rows among threads. A vectorized loop rounds places; then each pixel gathers its neighbors. */
 #include "remap/backend.h"
 #include "check.h"
 #include "host.h"
@@ -18,7 +18,7 @@ static void roundPlaces(const float *restrict map, int n, int32_t *restrict plac
     }
 }
 
-/* A pixel of an image, or zeros outside. */
+/* Returns a pixel of an image, or zeros outside. */
 static inline const void *pixelAt(const cusMat *src, int64_t y, int64_t x, size_t bytes, const void *zeros) {
     const int inside = y >= 0 && y < src->rows && x >= 0 && x < src->cols;
     return inside ? (const char *)src->data + (size_t)y * src->step + (size_t)x * bytes : zeros;

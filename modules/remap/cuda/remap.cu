@@ -1,4 +1,4 @@
-// remap on the GPU: a thread makes a pixel. Neighboring threads read neighboring pixels of src, so the caches serve most reads.
+// remap on the GPU: a thread makes a pixel. Neighboring threads read neighboring pixels of src, so caches serve most reads.
 #include "remap/backend.h"
 #include "cuda.cuh"
 

@@ -1,4 +1,4 @@
-/* Contour lines and the map in colors, on the host. */
+/* Draws contour lines and shows the map in colors, on the host. */
 #include "stereo/cpu/rows.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@ typedef struct Range {
     float min, max; /* whole numbers below 2^24 are exact */
 } Range;
 
-/* Minimum and maximum of a row, lane by lane. */
+/* Finds the minimum and the maximum of a row, lane by lane. */
 #define RANGE(name, type)                                                     \
     CUSI_MULTIVERSION                                                         \
     static void name(const type *restrict row, int n, type *restrict range) { \
@@ -56,7 +56,7 @@ static Range rangeOf(const cusMat *elevation) {
     return (Range){min, max};
 }
 
-/* Maps values to `levels` bands. Integers of a small range are looked up. */
+/* How values map to `levels` bands. Integers of a small range are looked up. */
 typedef struct Bands {
     Range range;
     uint32_t levels;
@@ -82,7 +82,7 @@ static void bandsOfFloats(const float *restrict values, int n, Range range, uint
     }
 }
 
-/* Bands of n elements of a row from column x on. */
+/* Finds the bands of n elements of a row from column x on. */
 static void bandsOfRow(const Bands *b, const void *row, int x, int n, uint16_t *out) {
     const uint16_t *const values = (const uint16_t *)row + x;
     const uint32_t min = (uint32_t)b->range.min;

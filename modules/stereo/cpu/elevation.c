@@ -1,10 +1,10 @@
-/* Elevation on the host: a tile and a shift at a time.
+/* Finds elevations on the host, a tile and a shift at a time.
  *
  * Agreements are bytes. Their horizontal window sums are made by doubling: the binary digits of the window select from sums
  * of 1, 2, 4, ... neighbors. One loop covers several rows, because a row that was just written cannot yet be read at
  * another offset. These sums run down the columns: the row that enters the window is added, the row that leaves is
- * subtracted. Score and shift share 16 bits, so one maximum keeps the best of as many shifts as fit. A left pixel's score
- * at a shift is also that of its match in the right image. All loops run along rows and are vectorized.
+ * subtracted. Score and shift share 16 bits, so one maximum keeps the best of a group of shifts. A left pixel's score at a
+ * shift is also that of its match in the right image. All loops run along rows and are vectorized.
  */
 #include "stereo/cpu/rows.h"
 
@@ -26,12 +26,12 @@ typedef struct PeakRow {
 typedef struct Tile {
     _Alignas(64) uint8_t left[PIXELS];
     uint8_t right[PIXELS], agree[PIXELS];
-    uint16_t sums[PIXELS], doubled[2][(ROWS_AT_ONCE + 1) * PITCH]; /* horizontal, in bytes where they fit */
-    /* For the left and the right image: the best key in the current group of shifts, and the best score of earlier
+    uint16_t sums[PIXELS], doubled[2][(ROWS_AT_ONCE + 1) * PITCH]; /* horizontal sums, in bytes if they fit */
+    /* For the left and the right image, the best key in the current group of shifts, and the best score of earlier
      * groups. */
     uint16_t best[2][TILE_ROWS][TILE_COLS], score[2][TILE_ROWS][TILE_COLS];
     uint16_t key[SCORE_COLS + 1], counted[SCORE_COLS + 1]; /* score << bits | shift */
-    PeakRow peaks[TILE_ROWS];                              /* of the left image, if elevations need them */
+    PeakRow peaks[TILE_ROWS];                              /* of the left image if elevations need them */
 } Tile;
 
 CUSI_MULTIVERSION
@@ -52,8 +52,8 @@ static void agreements(const uint8_t *restrict l, const uint8_t *restrict r, int
         }
 }
 
-/* sum[x] = agree[x] + ... + agree[x + window - 1] for x in 0..n-1. agree has n + window - 1 elements; one and spare have
- * as many. */
+/* Sets sum[x] = agree[x] + ... + agree[x + window - 1] for x in 0..n-1. agree, one and spare have n + window - 1
+ * elements. */
 #define WINDOW_SUMS(name, type)                                                                                      \
     CUSI_MULTIVERSION                                                                                                \
     static void name(const uint8_t *restrict agree, int n, int window, type *one, type *spare, type *restrict sum) { \
@@ -65,7 +65,7 @@ static void agreements(const uint8_t *restrict l, const uint8_t *restrict r, int
         --have;                                                                                                      \
         for (int x = 0; x < have; ++x)                                                                               \
             one[x] = (type)(agree[x] + agree[x + 1]);                                                                \
-        for (int digit = 2;; digit *= 2) { /* one: sums of `digit` */                                                \
+        for (int digit = 2;; digit *= 2) { /* one has sums of `digit` */                                             \
             if (window & digit) {                                                                                    \
                 for (int x = 0; x < n; ++x)                                                                          \
                     sum[x] = (type)(sum[x] + one[x + at]);                                                           \
@@ -84,7 +84,7 @@ static void agreements(const uint8_t *restrict l, const uint8_t *restrict r, int
 WINDOW_SUMS(windowSums8, uint8_t)
 WINDOW_SUMS(windowSums16, uint16_t)
 
-/* Scores rise by the row of sums that enters the window and fall by the one that leaves it. */
+/* Adds the row of sums that enters the window to the scores, and subtracts the one that leaves it. */
 #define MOVE_WINDOW(name, type, difference)                                                                             \
     CUSI_MULTIVERSION                                                                                                   \
     static void name(uint16_t *restrict key, const type *restrict enter, const type *restrict leave, int n, int bits) { \
@@ -97,7 +97,7 @@ WINDOW_SUMS(windowSums16, uint16_t)
 MOVE_WINDOW(moveWindow8, uint8_t, int8_t) /* sums below 128 */
 MOVE_WINDOW(moveWindow16, uint16_t, uint16_t)
 
-/* Where `center` is 0 the score does not count. */
+/* Clears scores where `center` is 0. */
 CUSI_MULTIVERSION
 static void maskScore(const uint16_t *restrict key, const uint8_t *restrict center, int n, uint16_t *restrict counted) {
     for (int x = 0; x < n; ++x)
@@ -110,9 +110,9 @@ static void keepBest(const uint16_t *restrict key, int n, uint16_t *restrict bes
         best[x] = best[x] > key[x] ? best[x] : key[x];
 }
 
-/* Merges the best of the shifts from `first` on into score and elevation, and clears it. It must reach the score, or
- * beat it if the smaller shift wins ties. Shift k has the code k - first, or `last` minus that if the smaller shift wins
- * ties. */
+/* Merges the best of the shifts from `first` on into score and elevation, and clears it. It replaces the score if it is
+ * equal or larger, or only if larger when the smaller shift wins ties. Shift k has the code k - first, or `last` minus that
+ * when the smaller shift wins ties. */
 CUSI_MULTIVERSION
 static void mergeBest(uint16_t *restrict best, int n, int bits, int first, int last, int prefer_smaller,
                       uint16_t *restrict score, uint16_t *restrict elevation) {
@@ -129,7 +129,7 @@ static void mergeBest(uint16_t *restrict best, int n, int bits, int first, int l
 
 #define SELECT(mask, a, b) ((uint16_t)(((a) & (mask)) | ((b) & (uint16_t) ~(mask))))
 
-/* Moves on to the score of shift s, with all shifts below it seen. All choices are masks, or compilers branch. */
+/* Updates peaks with the score of shift s, after all shifts below it. All choices are masks, or compilers branch. */
 CUSI_MULTIVERSION
 static void watchPeaks(const uint16_t *restrict key, int n, int bits, int s, int prefer_smaller, PeakRow *restrict p) {
     const uint16_t handicap = (uint16_t)prefer_smaller, at = (uint16_t)s;
@@ -153,7 +153,7 @@ static void watchPeaks(const uint16_t *restrict key, int n, int bits, int s, int
     }
 }
 
-/* Elevations and, if it is not NULL, confidences of a row of peaks. */
+/* Writes the elevations of a row of peaks, and their confidences unless that is NULL. */
 static void finishPeaks(const PeakRow *p, int n, const cusStereoOptions *o, uint16_t *elevation, uint8_t *confidence) {
     for (int x = 0; x < n; ++x) {
         const StereoPeak k = {
@@ -166,7 +166,7 @@ static void finishPeaks(const PeakRow *p, int n, const cusStereoOptions *o, uint
     }
 }
 
-/* What all tiles share. */
+/* The parameters that all tiles share. */
 typedef struct Matching {
     const cusMat *left, *right;
     const cusStereoOptions *options;
@@ -175,11 +175,11 @@ typedef struct Matching {
     int bits;  /* bits of a key that hold the shift */
     int bytes; /* whether horizontal sums fit bytes */
     int refined;
-    cusMat *confidence; /* or NULL */
+    cusMat *confidence; /* may be NULL */
 } Matching;
 
-/* Clears the agreements with shift s whose left pixel or match lies outside. agree: `rows` rows of n, which start at row
- * y and column x of the image. */
+/* Clears the agreements with shift s whose left pixel or match lies outside. agree: `rows` rows of n columns, which start
+ * at row y and column x of the image. */
 static void clearOutside(const Matching *m, uint8_t *agree, int pitch, int rows, int64_t y, int64_t x, int n, int s) {
     const int64_t match = x + m->options->direction * s;
     const int64_t low = -(x < match ? x : match), high = m->left->cols - (x > match ? x : match);
@@ -192,13 +192,13 @@ static void clearOutside(const Matching *m, uint8_t *agree, int pitch, int rows,
     }
 }
 
-/* A tile being matched: its place in the images, and where its parts of both images start. */
+/* The place in the images of a tile that is being matched, and where its parts of both images start. */
 typedef struct Area {
     int y0, x0, rows, cols, pitch;
     int64_t y, left_x, right_x;
 } Area;
 
-/* Scores of one shift: n columns from image column x on, those of the left tile and those that match the right tile. */
+/* The scores of one shift cover n columns from image column x on: those of the left tile and those that match the right. */
 typedef struct ShiftSpan {
     int s, n, x;
     int at[2]; /* offset of the left tile's first column, and of the matches of the right tile's */
@@ -237,7 +237,7 @@ static void startTile(const Matching *m, const Area *a, Tile *tile) {
             memset((char *)m->out[i] + (size_t)(a->y0 + r) * m->step[i] + 2 * (size_t)a->x0, 0, 2 * (size_t)a->cols);
 }
 
-/* Agreements of one shift and their horizontal window sums. */
+/* Computes the agreements of one shift and their horizontal window sums. */
 static void sumAgreements(const Matching *m, const Area *a, const ShiftSpan *span, Tile *tile) {
     const cusStereoOptions *o = m->options;
     const int window = o->window, radius = window / 2, reach = 2 * radius, pitch = a->pitch, n = span->n;
@@ -306,12 +306,12 @@ static void matchTile(const Matching *m, Tile *tile, int y0, int x0, int rows, i
                     m->confidence ? stereo_host_rowMutable(m->confidence, y0 + r) + x0 : NULL);
 }
 
-/* ---- Left-right check ------------------------------------------------------------------------------------------------- */
+/* ---- Left-right check ------------------------------------------------------------------------------------------------ */
 
 /* An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. */
 
-/* Checks n columns of a row from column x on. confidence: of these, or NULL. near: the right image's row from column x -
- * (shifts - 1) on. */
+/* Checks n columns of a row from column x on. confidence: of these, or NULL. near: the right image's row from column
+ * x - (shifts - 1) on. */
 static void checkPart(uint16_t *row, uint8_t *confidence, const uint16_t *near, int n, const cusStereoOptions *o) {
     const int bits = o->subpixel_bits, half = bits ? 1 << (bits - 1) : 0;
     for (int x = 0; x < n; ++x) {
@@ -324,7 +324,7 @@ static void checkPart(uint16_t *row, uint8_t *confidence, const uint16_t *near, 
     }
 }
 
-/* Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows. */
+/* Makes holes where the two elevations differ by more than the options allow. Rows of right_elevation have no padding. */
 static void leftRightCheck(cusMat *elevation, cusMat *confidence, const uint16_t *right_elevation,
                            const cusStereoOptions *o) {
     enum { MORE = CUS_STEREO_MAX_SHIFTS - 1 };
@@ -370,7 +370,7 @@ cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat 
     const int tile_rows = (rows + down - 1) / down, tile_cols = (cols + across - 1) / across;
     const int64_t count = (int64_t)down * across;
     const int threads = count < scratch->threads ? (int)count : scratch->threads;
-    (void)threads; /* without OpenMP */
+    (void)threads; /* unused without OpenMP */
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, count);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)

@@ -1,11 +1,11 @@
-/* Features of an image on the host: edges, or census codes, a row at a time. */
+/* Computes the features of an image on the host, edges or census codes, a row at a time. */
 #include "stereo/cpu/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* u, m, d: the rows above, at and below n pixels; pixel x has index x + 1. An edge sets all bits of a lane: compilers do
- * not vectorize conditions joined by || or by | of their values. */
+/* u, m, d are the rows above, at and below n pixels; pixel x has index x + 1. An edge sets all bits of a lane, since
+ * compilers do not vectorize conditions joined by || or by | of their values. */
 CUSI_MULTIVERSION
 static void edges8(const uint8_t *restrict u, const uint8_t *restrict m, const uint8_t *restrict d, int n, float threshold,
                    uint8_t *restrict out) {

@@ -1,16 +1,16 @@
-/* Filling holes on the host. ONCE and RELAX alternate between two buffers. A row is computed only if it or a row beside
- * it changed in the iteration before; elsewhere both buffers are already equal. */
+/* Fills holes on the host. ONCE and RELAX alternate between two buffers. A row is computed only if it or a row beside it
+ * changed in the iteration before; otherwise both buffers already have the same row. */
 #include "stereo/cpu/rows.h"
 
 #include <assert.h>
 #include <math.h>
 
-/* The smaller of the nearest elevations on either side. */
+/* Fills holes with the smaller of the nearest elevations on either side. */
 static void lowerRow(const uint16_t *holes, int n, uint16_t *out) {
     unsigned nearest = 0;
     for (int x = 0; x < n; ++x) {
         const unsigned here = holes[x];
-        nearest = here | (nearest & -(unsigned)(here == 0)); /* branch-free: holes are irregular */
+        nearest = here | (nearest & -(unsigned)(here == 0)); /* without a branch, since holes are irregular */
         out[x] = (uint16_t)nearest;
     }
     nearest = 0;
@@ -36,7 +36,7 @@ static int onceInside(const uint16_t *restrict up, const uint16_t *restrict row,
     return changed != 0;
 }
 
-/* up, down: NULL beyond a ZERO border. */
+/* up and down are NULL beyond a ZERO border. */
 static int onceRow(const uint16_t *up, const uint16_t *row, const uint16_t *down, int n, cusStereoBorder border,
                    uint16_t *out) {
     assert(row);
@@ -58,7 +58,7 @@ static int onceRow(const uint16_t *up, const uint16_t *row, const uint16_t *down
     return changed;
 }
 
-/* Columns 1 .. n - 2; returns the largest change. */
+/* Relaxes columns 1 .. n - 2; returns the largest change. */
 CUSI_MULTIVERSION
 static float relaxInside(const uint16_t *restrict holes, const float *restrict up, const float *restrict row,
                          const float *restrict down, int n, float *restrict out) {
@@ -75,7 +75,7 @@ static float relaxInside(const uint16_t *restrict holes, const float *restrict u
     return largest;
 }
 
-/* up, down: NULL beyond a ZERO border, where a pixel's own value is used. Returns the largest change. */
+/* up and down are NULL beyond a ZERO border, where a pixel's own value is used. Returns the largest change. */
 static float relaxRow(const uint16_t *holes, const float *up, const float *row, const float *down, int n,
                       cusStereoBorder border, float *out) {
     int step = 1;
@@ -98,7 +98,7 @@ static float relaxRow(const uint16_t *holes, const float *up, const float *row, 
     return largest;
 }
 
-/* One iteration of row y, if it or a row beside it was active. Returns the largest change (ONCE: whether there was any). */
+/* Iterates once on row y if it or a row beside it was active. Returns the largest change (ONCE: whether there was any). */
 static float iterateRow(const cusMat *holes, const cusMat *from, cusMat *to, const uint8_t *active, int y,
                         const cusStereoOptions *o) {
     const int rows = from->rows, cols = from->cols, wrap = o->border == CUS_STEREO_WRAP;
@@ -120,16 +120,16 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
     cusMat *const maps[2] = {filled, &second};
     uint8_t *const active[2] = {scratch->block, (uint8_t *)scratch->block + rows};
     memset(active[0], 1, (size_t)rows);
-    int from = 0; /* of both */
+    int from = 0; /* index of the current map, and of what is active */
     const int all_threads = stereo_host_threads(filled);
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, o->iterations);
-    int any = rows; /* rows that changed: where few did, threads cost more than they gain */
+    int any = rows; /* rows that changed; if few did, threads cost more than they gain */
     for (int i = 1; i <= o->iterations; ++i) {
         if (cusi_step(progress, 1))
             return cusi_proceed(progress);
         const int threads = any > rows / 4 ? all_threads : 1;
-        (void)threads; /* without OpenMP */
+        (void)threads; /* unused without OpenMP */
         float largest = 0;
         any = 0;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(max : largest) reduction(+ : any)

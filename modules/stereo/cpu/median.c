@@ -1,11 +1,11 @@
-/* Median of 3x3 or 5x5 pixels on the host. The columns of a window are sorted once for all windows that share them, then
- * its rows. After that, 13 of 25 values can still be the median. The exchanges that find it were searched for and
+/* Finds the median of 3x3 or 5x5 pixels on the host. The columns of a window are sorted once for all windows that share
+ * them, then its rows. After that, 13 of 25 values can still be the median. A search found the exchanges that select it,
  * verified on all columns of zeros and ones. Floats, none below zero, compare like the integers of their bits. */
 #include "stereo/cpu/rows.h"
 
 #include <assert.h>
 
-/* Puts the smaller of two variables first. Not array elements, which compilers keep in memory. */
+/* Puts the smaller of two variables first. They must not be array elements, which compilers keep in memory. */
 #define SORT(a, b)                                \
     do {                                          \
         const __typeof__(a) low_ = a < b ? a : b; \
@@ -27,13 +27,13 @@
     SORT(b, d);              \
     SORT(b, c)
 
-/* Five neighbors in one of the sorted rows, in order. */
+/* Loads five neighbors of one of the sorted rows and sorts them. */
 #define LOAD5(k, a, b, c, d, e)                                                                                  \
     __typeof__(sorted[0][0]) a = sorted[k][x], b = sorted[k][x + 1], c = sorted[k][x + 2], d = sorted[k][x + 3], \
                              e = sorted[k][x + 4];                                                               \
     SORT5(a, b, c, d, e)
 
-/* Medians around n pixels. rows start half a window before the first pixel. */
+/* Finds the medians around n pixels. The rows start half a window before the first pixel. */
 #define MEDIANS(type, name3, name5)                                                                                     \
     CUSI_MULTIVERSION                                                                                                   \
     static void name3(const type *const *rows, int n, type *restrict out) {                                             \

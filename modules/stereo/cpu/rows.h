@@ -1,4 +1,4 @@
-/* What the host stages of stereo share: rows, wrapped indices, threads, and the sizes that they work in. */
+/* Declarations that the host stages of stereo share: rows, wrapped indices, threads, and the sizes that they work in. */
 #ifndef CUSI_STEREO_CPU_ROWS_H
 #define CUSI_STEREO_CPU_ROWS_H
 
@@ -24,13 +24,13 @@ static inline int stereo_host_threads(const cusMat *mat) {
     return useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
 }
 
-/* Index i on a ring of n. */
+/* Returns index i on a ring of n. */
 static inline int stereo_host_wrap(int64_t i, int n) {
     const int64_t r = i >= 0 && i < n ? i : i % n; /* usually inside, which avoids the division */
     return (int)(r < 0 ? r + n : r);
 }
 
-/* Loads n elements of a row from column x on; outside, the opposite side or 0. */
+/* Loads n elements of a row from column x on. Outside the image they come from the opposite side or are 0. */
 static inline void stereo_host_loadColumns(const uint8_t *row, int cols, size_t size, int64_t x, int n,
                                            cusStereoBorder border, void *out) {
     for (int k = 0; k < n;) {
@@ -44,7 +44,7 @@ static inline void stereo_host_loadColumns(const uint8_t *row, int cols, size_t 
     }
 }
 
-/* The same for row y, which may lie outside. */
+/* Does the same for row y, which may lie outside. */
 static inline void stereo_host_load(const cusMat *mat, int64_t y, int64_t x, int n, cusStereoBorder border, void *out) {
     const size_t size = cusTypeSize(mat->type);
     if (border == CUS_STEREO_ZERO && (y < 0 || y >= mat->rows))

@@ -1,11 +1,11 @@
-/* The speckle filter on the host: union-find over pixels. Bands of rows are labeled on threads, and joined at their borders. A
- * pixel's parent is never below it in the order of pixels, so that one pass leads all to their roots. */
+/* The speckle filter on the host is union-find over pixels. Threads label bands of rows, which are then joined at their
+ * borders. A pixel's parent never comes after it in the order of pixels, so one pass leads all pixels to their roots. */
 #include "stereo/cpu/rows.h"
 
 typedef struct Regions {
     const cusMat *elevation;
     uint32_t unit;
-    uint32_t *parents, *sizes; /* sizes: of roots */
+    uint32_t *parents, *sizes; /* sizes are valid at roots */
 } Regions;
 
 static const uint16_t *rowAt(const cusMat *mat, int y) {
@@ -30,11 +30,11 @@ static void join(const Regions *r, uint32_t a, uint32_t b) {
     r->sizes[low] += r->sizes[high];
 }
 
-/* Joins row y with the row above. Where the pixels to the left are linked in the same way, they have joined the regions. */
+/* Joins row y with the row above. If the pixels to the left are linked in the same way, they have joined the regions. */
 static void joinRows(const Regions *r, int y) {
     const uint16_t *const above = rowAt(r->elevation, y - 1), *const row = rowAt(r->elevation, y);
     const uint32_t cols = (uint32_t)r->elevation->cols, first = (uint32_t)y * cols;
-    int joined = 0; /* the pixels to the left */
+    int joined = 0; /* whether the pixels to the left are linked across the rows */
     for (uint32_t x = 0; x < cols; ++x) {
         const int linked = stereo_isLinked(above[x], row[x], r->unit);
         if (linked &&
@@ -44,12 +44,12 @@ static void joinRows(const Regions *r, int y) {
     }
 }
 
-/* Labels rows y .. end - 1 by themselves. */
+/* Labels rows y .. end - 1 without regard to other rows. */
 static void labelBand(const Regions *r, int y, int end) {
     const uint32_t cols = (uint32_t)r->elevation->cols;
     for (int k = y; k < end; ++k) {
         const uint16_t *const row = rowAt(r->elevation, k);
-        uint32_t start = (uint32_t)k * cols; /* of the run of linked pixels */
+        uint32_t start = (uint32_t)k * cols; /* of the chain of linked pixels */
         for (uint32_t x = 0; x < cols; ++x) {
             const uint32_t at = (uint32_t)k * cols + x;
             start = x > 0 && stereo_isLinked(row[x - 1], row[x], r->unit) ? start : at;

@@ -1,4 +1,4 @@
-// Range of a map, contour lines, and the map in colors.
+// Finds the range of a map, draws contour lines, and shows the map in colors.
 #include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(256) rangeKernel(const T *elevation, size_t st
     mergeRange<256>(state, seen_inverted_min, seen_max);
 }
 
-// The band, of `levels`, that a value lies in. min and max are NaN if all values are.
+// Returns which of `levels` bands a value lies in. min and max are NaN if all values are.
 __device__ inline unsigned band(float e, float min, float max, unsigned levels) {
     if (!(max > min))
         return 0;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(256)
                 line = (v[k + 1] != v[k] || b[k] != v[k]) &&
                        (band(v[k], min, max, levels) != band(v[k + 1], min, max, levels) ||
                         band(v[k], min, max, levels) != band(b[k], min, max, levels));
-            } else { // the rounded quotient is exact where the interval divides
+            } else { // the rounded quotient is exact if the interval divides `above`
                 const unsigned above = static_cast<unsigned>(v[k]) - low;
                 line = __float2uint_rn(static_cast<float>(above) * inverse) * interval == above;
             }
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// Finds the range of a map, unless the state holds it.
+// Finds the range of a map unless the state already holds it.
 cusStatus findRange(const char *function, const cusMat &elevation, StereoScratch &scratch, cudaStream_t stream) {
     if (scratch.ranged == elevation.data)
         return CUS_OK;

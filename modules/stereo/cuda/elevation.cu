@@ -1,7 +1,6 @@
-// Elevation: the best disparity of every pixel, by running window sums; agreements and scores never reach memory.
-// A block goes down a strip of 4 * SEGMENT columns, 16 rows (a chunk) at a time; each of its warps has every WARPS-th
-// shift. Down, a lane has four columns; across, rows r and r + 8 of SEGMENT columns. docs/internals/stereo.md has the
-// method.
+// Finds the best disparity of every pixel by running window sums; agreements and scores never reach global memory. A block
+// goes down a strip of 4 * SEGMENT columns, 16 rows (a chunk) at a time; each warp has every WARPS-th shift. A lane sums
+// four columns downwards, then rows r and r + 8 of SEGMENT columns across. docs/internals/stereo.md describes the method.
 #include "stereo/cuda/state.cuh"
 
 #include <cstring>
@@ -15,10 +14,10 @@ constexpr int WARPS = FEWER_WARPS;
 #else
 constexpr int WARPS = USUAL_WARPS;
 #endif
-// Measured: docs/internals/stereo.md.
+// These numbers are measured: docs/internals/stereo.md.
 constexpr int MAX_STRIP_ROWS = 64;
 constexpr int BLOCKS_PER_MULTIPROCESSOR = 2; // sets the register limit
-constexpr int STRIP_START_ROWS = 10;         // cost of starting a strip, in rows
+constexpr int STRIP_START_ROWS = 10;         // cost of the start of a strip, in rows
 
 constexpr int SHIFTS_PER_WARP = STEREO_GROUP / WARPS, CHUNK = 16;
 constexpr int SET_TIES = 16; // at least WARPS
@@ -27,15 +26,15 @@ constexpr int LEFT_WORDS = 32, RIGHT_WORDS = LEFT_WORDS + STEREO_GROUP / 4 + 2;
 struct ElevationParameters {
     const unsigned char *left, *right;
     uint16_t *out;
-    uint32_t *keys; // NULL: one group
+    uint32_t *keys; // of all pixels; NULL if there is one group
     size_t left_step, right_step, out_step;
     int rows, cols, tiles_across, strip;
     int radius, pad;         // pad: radius rounded up to a word
     int first_shift, shifts; // the shifts of this launch
     int direction;
     bool wrapped, prefer_smaller, first, last, aligned;
-    // Of refined variants:
-    uint4 *peaks; // StereoPeaks; NULL: one group
+    // The following are for refined variants.
+    uint4 *peaks; // StereoPeaks of all pixels; NULL if there is one group
     unsigned char *confidence;
     size_t confidence_step;
     int all_shifts, subpixel_bits, min_confidence;
@@ -47,26 +46,27 @@ template<int AGREEMENT_, bool WIDE_KEYS_, int PLANES_, int SEGMENT_>
 struct Variant {
     static constexpr int AGREEMENT = AGREEMENT_, PLANES = PLANES_, SEGMENT = SEGMENT_;
     static constexpr bool WIDE_KEYS = WIDE_KEYS_, REFINED = false;
-    static constexpr int SHIFT_BITS = 8; // of a key in memory
+    static constexpr int SHIFT_BITS = 8; // bits of the shift in a key in memory
     static constexpr bool BINARY = AGREEMENT != CUS_STEREO_CENSUS;
-    static constexpr int PITCH = SEGMENT == 28 ? 36 : 33; // words; no bank conflicts at 28, few elsewhere
+    static constexpr int PITCH = SEGMENT == 28 ? 36 : 33; // words; no bank conflicts with 28, few with others
     static constexpr int PLANE = CHUNK * PITCH;
     static constexpr int COLS = 4 * SEGMENT;
     static constexpr int BEST = (WIDE_KEYS ? 2 : 1) * SEGMENT; // words of a lane's best keys
     static constexpr int KEYS = 8 * 4 * BEST;                  // words of a warp's best keys
-    // Shared words of a warp: column sums and, with BINARY, agreements of the centers. At the end of a chunk: its best
-    // keys.
+    // The stage is shared words of a warp: column sums and, with BINARY, agreements of the centers; at the end of a chunk
+    // its best keys.
     static constexpr int STAGE = PLANE * (PLANES + BINARY) > KEYS ? PLANE *(PLANES + BINARY) : KEYS;
 };
 
-// The same for more than 256 shifts.
+// A variant for more than 256 shifts.
 template<class Plain>
 struct Long : Plain {
     static constexpr int SHIFT_BITS = 10;
 };
 
-// The same with StereoPeaks instead of keys. The stage holds the scores of one set of shifts, one a warp, of two rows in
-// the halves of a word; narrow ones carry the place in the set in the lowest four bits, so that one maximum finds the best.
+// A variant with StereoPeaks instead of keys. The stage holds the scores of one set of shifts, one a warp, with two rows in
+// the halves of a word. Narrow scores carry the shift's place in the set in the lowest four bits, so that one maximum finds
+// the best.
 template<class Plain>
 struct Refined : Plain {
     static constexpr bool REFINED = true;
@@ -75,13 +75,13 @@ struct Refined : Plain {
     static constexpr int STAGE = SCORES > KEYS ? SCORES : KEYS;
 };
 
-// A block's part of the image. Column c of `left` is image column x0 - pad + c; of `right`, that plus `right_from`.
+// A block's part of the image. Column c of `left` is image column x0 - pad + c; in `right` it is that plus `right_from`.
 struct Strip {
     unsigned *left, *right; // in shared memory
     int x0, y0, rows, reach;
 };
 
-// Loads four features from column x of a row; outside, the opposite side or zero.
+// Loads four features from column x of a row. Outside the image they come from the opposite side or are zero.
 __device__ inline unsigned loadFour(const unsigned char *row, int x, const ElevationParameters &p) {
     if (x >= 0 && x + 3 < p.cols && p.aligned)
         return *reinterpret_cast<const unsigned *>(row + x);
@@ -99,11 +99,11 @@ __device__ inline unsigned loadFour(const unsigned char *row, int x, const Eleva
     return w;
 }
 
-// Loads the features that a strip matches into shared memory; binary ones become 0 and 1.
+// Loads the features that a strip matches into shared memory. Binary features become 0 and 1.
 template<bool BINARY>
 __device__ __forceinline__ void loadStrip(const ElevationParameters p, const Strip strip) {
     const int right_from = p.direction > 0 ? p.first_shift : -(p.first_shift + STEREO_GROUP);
-    constexpr int ROW_WORDS = LEFT_WORDS + RIGHT_WORDS, BATCH = 4; // several loads in flight at once
+    constexpr int ROW_WORDS = LEFT_WORDS + RIGHT_WORDS, BATCH = 4; // BATCH loads are in flight at once
     const int words = (strip.rows + strip.reach) * ROW_WORDS;
     for (int start = threadIdx.x; start < words; start += BATCH * 32 * WARPS) {
         unsigned w[BATCH];
@@ -133,7 +133,7 @@ __device__ __forceinline__ void loadStrip(const ElevationParameters p, const Str
     }
 }
 
-// Mask of this lane's four columns whose pixel and match at `shift` both lie inside.
+// Returns a mask of those of the lane's four columns whose pixel and match at `shift` both lie inside.
 template<bool BINARY>
 __device__ __forceinline__ unsigned validColumns(const ElevationParameters &p, int x0, int lane, int shift) {
     unsigned valid = 0;
@@ -147,8 +147,8 @@ __device__ __forceinline__ unsigned validColumns(const ElevationParameters &p, i
     return valid;
 }
 
-// Agreements of four columns, which start at word `column` of row `row` of the strip. Census: 8 minus the Hamming distance,
-// or two planes of 4 minus that of each half.
+// Computes the agreements of four columns, which start at word `column` of row `row` of the strip. For census codes these
+// are 8 minus the Hamming distance, or two planes of 4 minus that of each half.
 template<class V>
 __device__ __forceinline__ void agreements(const ElevationParameters &p, const Strip &strip, int row, int column, int shift,
                                            unsigned valid, unsigned *a) {
@@ -189,8 +189,8 @@ __device__ __forceinline__ void sumFirstRows(const ElevationParameters &p, const
     }
 }
 
-// Down: stores the column sums of each row of a chunk in the warp's stage; with BINARY also the agreement of each center,
-// in bit 7.
+// Stores the column sums of each row of a chunk in the warp's stage, with BINARY also the agreement of each center in bit
+// 7.
 template<class V>
 __device__ __forceinline__ void sumColumns(const ElevationParameters &p, const Strip &strip, int chunk, int chunk_rows,
                                            int lane, int shift, unsigned valid, unsigned (&sums)[V::PLANES],
@@ -220,7 +220,7 @@ __device__ __forceinline__ void sumColumns(const ElevationParameters &p, const S
     }
 }
 
-// Across: sums the first window without its last column, for the lane's two rows, in the halves of a word.
+// Sums the first window without its last column for the lane's two rows, in the halves of a word.
 template<class V>
 __device__ __forceinline__ unsigned sumFirstColumns(const unsigned *upper, const unsigned *lower, int from, int reach) {
     const int phase = 8 * (from % 4);
@@ -242,11 +242,11 @@ __device__ __forceinline__ unsigned sumFirstColumns(const unsigned *upper, const
 }
 
 // Turns scores and shifts into keys, the largest of which wins. tie: the shift's part of a key, larger for the shift that
-// wins.
+// wins ties.
 template<class V>
 __device__ __forceinline__ void keepBest(unsigned (&best)[V::BEST], int at, unsigned score, unsigned tie,
                                          unsigned wide_tie) {
-    if (V::REFINED) { // one shift at a time
+    if (V::REFINED) { // keeps one shift at a time
         best[at] = V::WIDE_KEYS ? score : score * SET_TIES + tie * 0x00010001u;
     } else if (V::WIDE_KEYS) {
         const unsigned u = score & 0xffffu, d = score >> 16;
@@ -273,7 +273,7 @@ __device__ __forceinline__ void storeBest(const unsigned (&best)[V::BEST], int r
     }
 }
 
-// Merges the key of a pixel with those of earlier groups of shifts, and writes its elevation or, before the last group, its
+// Merges the key of a pixel with that of earlier groups of shifts, and writes its elevation, or before the last group its
 // key.
 template<class V>
 __device__ __forceinline__ void writePixel(const ElevationParameters &p, int x, int y, unsigned k) {
@@ -289,11 +289,11 @@ __device__ __forceinline__ void writePixel(const ElevationParameters &p, int x, 
     }
 }
 
-// The scores of a set of shifts at one pixel.
+// Reads the scores of a set of shifts at one pixel.
 template<class V>
 struct ScoresOfSet {
     const unsigned *first; // in the stage of the first warp
-    int half;              // of the word: the upper or the lower row
+    int half;              // half of the word: 0 for the upper row, 1 for the lower
 
     __device__ __forceinline__ unsigned operator()(int i) const { return scoreOf(first[i * V::STAGE]); }
     __device__ __forceinline__ unsigned scoreOf(unsigned word) const {
@@ -328,11 +328,11 @@ __device__ __forceinline__ void findBest(const unsigned *first, bool prefer_smal
     }
 }
 
-// What a set of shifts, of which `best` wins, means to a pixel.
+// How a set of shifts changes the peak of a pixel.
 struct SetAtPixel {
-    int best;
-    bool follows, wins; // the best shift so far is the one before the set; the set has a better one
-    int from, to;       // the largest score outside of these is wanted, if from <= to
+    int best;           // the winner of the set
+    bool follows, wins; // whether the best shift so far is the one before the set; whether the set has a better one
+    int from, to;       // if from <= to, the largest score outside from .. to is wanted
 
     __device__ __forceinline__ SetAtPixel(const StereoPeak &k, int best_, unsigned score, int first, bool prefer_smaller)
         : best(best_), follows(k.score > 0 && k.shift + 1 == first),
@@ -343,7 +343,7 @@ struct SetAtPixel {
     __device__ __forceinline__ unsigned inside() const { return from <= to ? (2u << to) - (1u << max(from, 0)) : 0; }
 };
 
-// The largest scores, in halves of a word as in the stage, outside of those of both pixels.
+// The largest score of each of two pixels outside from .. to, in the halves of a word as in the stage.
 template<class V>
 __device__ __forceinline__ unsigned mostOutside(const unsigned *first, const SetAtPixel &upper, const SetAtPixel &lower) {
     static_assert(WARPS <= 16, "a bit a shift in half of a word, shifts past the set aside");
@@ -357,7 +357,7 @@ __device__ __forceinline__ unsigned mostOutside(const unsigned *first, const Set
     return most;
 }
 
-// Moves a pixel on by the set of shifts from `first` on; most: mostOutside. All sets but the last one are full.
+// Updates a pixel's peak with the set of shifts from `first` on. most: mostOutside(). All sets but the last one are full.
 template<class V>
 __device__ __forceinline__ void watchSet(StereoPeak &k, const ScoresOfSet<V> &scores, const SetAtPixel &set, unsigned most,
                                          int first) {
@@ -379,7 +379,7 @@ __device__ __forceinline__ void watchSet(StereoPeak &k, const ScoresOfSet<V> &sc
     k.last = static_cast<uint16_t>(scores(WARPS - 1));
 }
 
-// Writes a pixel's elevation and confidence or, before the last group of shifts, its peak.
+// Writes a pixel's elevation and confidence, or before the last group of shifts its peak.
 __device__ __forceinline__ void writePeak(const ElevationParameters &p, int x, int y, const StereoPeak &k) {
     if (!p.last) {
         uint4 word;
@@ -396,11 +396,11 @@ __device__ __forceinline__ void writePeak(const ElevationParameters &p, int x, i
         rowOf(p.confidence, p.confidence_step, y)[x] = static_cast<unsigned char>(counts ? sure : 0);
 }
 
-// Pairs of rows, at one column, that a thread merges.
+// The pairs of pixels, eight rows apart, that a thread merges.
 template<class V>
 constexpr int PAIRS = (8 * V::COLS + 32 * WARPS - 1) / (32 * WARPS);
 
-// Moves this thread's pixels of a chunk on by the k-th set of shifts of this launch.
+// Updates the peaks of the thread's pixels of a chunk with the k-th set of shifts of this launch.
 template<class V>
 __device__ __forceinline__ void mergeSet(const ElevationParameters &p, const Strip &strip, const unsigned *stages,
                                          int chunk, int chunk_rows, int k, StereoPeak (&peaks)[PAIRS<V>][2]) {
@@ -426,7 +426,7 @@ __device__ __forceinline__ void mergeSet(const ElevationParameters &p, const Str
         const ScoresOfSet<V> scores[2] = {{stages + i, 0}, {stages + i, 1}};
         int best[2];
         findBest<V>(stages + i, p.prefer_smaller, best);
-        best[1] = has[1] ? best[1] : 0; // the stage holds anything there
+        best[1] = has[1] ? best[1] : 0; // the stage has no values there
         const SetAtPixel sets[2] = {{two[0], best[0], scores[0](best[0]), first, p.prefer_smaller},
                                     {two[1], best[1], scores[1](best[1]), first, p.prefer_smaller}};
         const unsigned most = mostOutside<V>(stages + i, sets[0], sets[1]);
@@ -485,7 +485,8 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
 #pragma unroll
         for (int k = 0; k < SHIFTS_PER_WARP; ++k) {
             const int shift = warp + WARPS * k;
-            if (shift >= p.shifts && !V::REFINED) // a refined variant's warps merge together; their scores are 0
+            if (shift >= p.shifts &&
+                !V::REFINED) // warps of refined variants go on with scores of 0, since all merge together
                 break;
             sumColumns<V>(p, strip, chunk, chunk_rows, lane, shift, valid[k], sums[k], stage);
             __syncwarp();
@@ -512,7 +513,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
                 }
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    // Byte j of two words as the halves of one; a selector of 8 + j gives eight copies of the sign bit.
+                    // Makes byte j of two words the halves of one. A selector of 8 + j gives eight copies of the sign bit.
                     const unsigned pick = BINARY ? j | (8 + j) << 4 | (4 + j) << 8 | (12 + j) << 12 : j | (4 + j) << 8;
                     const unsigned spread = (8 + j) * 0x11 | (12 + j) * 0x1100;
                     const unsigned bytes = BINARY ? 0xffffffffu : 0x00ff00ffu;
@@ -620,7 +621,7 @@ int sharedBytes(const ElevationParameters &p, const Choice &chosen, int warps, i
     return 4 * ((strip + 2 * p.radius) * (LEFT_WORDS + RIGHT_WORDS) + warps * chosen.stage_words);
 }
 
-// Chooses the strip height with the least estimated time: waves of blocks times the rows of a block.
+// Chooses the strip height with the least estimated time, which is waves of blocks times the rows of a block.
 int chooseStrip(const ElevationParameters &p, const Choice &chosen, int warps, int sms, int shared_limit) {
     long long least = INT64_MAX;
     int best = CHUNK;
@@ -638,7 +639,7 @@ int chooseStrip(const ElevationParameters &p, const Choice &chosen, int warps, i
 }
 
 // Writes the best disparity of every pixel of `left` to out, without a left-right check. words: rows * cols keys, or peaks
-// if `refined`, used above STEREO_GROUP shifts. confidence: may be NULL.
+// if `refined`; needed above STEREO_GROUP shifts. confidence: may be NULL.
 cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
                       cusMat *confidence, bool refined, int direction, const cusStereoOptions &options, void *words,
                       cudaStream_t stream) {
@@ -679,7 +680,7 @@ cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &ri
     const int warps = compiled.ptxVersion < 80 ? FEWER_WARPS : USUAL_WARPS;
     p.strip = chooseStrip(p, chosen, warps, sms, shared_limit);
     const int shared = sharedBytes(p, chosen, warps, p.strip);
-    // The limit of a kernel is shared by all threads of the program, so it does not depend on this call.
+    // All threads of the program share the limit of a kernel, so it must not depend on this call.
     CUSI_CUDA(function, cudaFuncSetAttribute(chosen.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                              shared_limit - static_cast<int>(compiled.sharedSizeBytes)));
     const unsigned blocks = static_cast<unsigned>(p.tiles_across) * divUp(p.rows, p.strip);
@@ -694,10 +695,10 @@ cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &ri
 }
 
 // ---- Left-right check --------------------------------------------------------------------------------------------------
-// An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. right_elevation: tight
-// rows.
+// An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. Rows of right_elevation
+// have no padding.
 
-// FRACTIONS: elevations may have some, and confidences may be there.
+// FRACTIONS: elevations may have fractions, and there may be confidences.
 template<bool FRACTIONS>
 __global__ void __launch_bounds__(256)
     leftRightCheckKernel(uint16_t *elevation, size_t step, const uint16_t *right_elevation, int rows, int cols,

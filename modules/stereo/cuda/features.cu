@@ -1,4 +1,4 @@
-// Features of an image: edges, or census codes. A thread makes four pixels from 3 x 6.
+// Computes the features of an image, edges or census codes. A thread makes four pixels from 3 x 6.
 #include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
@@ -15,10 +15,10 @@ struct FeatureParameters {
     int rows, cols;
     float threshold;
     bool zero, aligned; // border ZERO; rows start at multiples of 4 bytes
-    State *state;       // cleared by the kernel; may be null
+    State *state;       // the kernel clears it; may be null
 };
 
-// Columns x - 1 .. x + 4 of a row, under the border rule.
+// Loads columns x - 1 .. x + 4 of a row, under the border rule.
 template<class T>
 __device__ inline void loadSix(const T *row, int x, const FeatureParameters &p, T *v) {
 #pragma unroll
@@ -29,7 +29,7 @@ __device__ inline void loadSix(const T *row, int x, const FeatureParameters &p, 
     }
 }
 
-// The same for bytes, packed: x - 1 .. x + 2 and x + 3, x + 4.
+// Loads the same columns of bytes, packed: x - 1 .. x + 2, then x + 3 and x + 4.
 __device__ inline uint2 loadSixBytes(const unsigned char *row, int x, const FeatureParameters &p) {
     if (p.aligned && x > 0 && x + 4 < p.cols) {
         const unsigned w = *reinterpret_cast<const unsigned *>(row + x);
@@ -40,12 +40,12 @@ __device__ inline uint2 loadSixBytes(const unsigned char *row, int x, const Feat
     return make_uint2(v[0] | v[1] << 8 | v[2] << 16 | v[3] << 24, v[4] | v[5] << 8);
 }
 
-// Byte k of a word as a float: the bits of 2^23 + byte, minus 2^23.
+// Returns byte k of a word as a float: the bits make 2^23 + byte, from which 2^23 is subtracted.
 __device__ inline float byteAsFloat(unsigned w, int k) {
     return __uint_as_float(__byte_perm(w, 0x4b000000u, 0x7540 + k)) - 8388608.0f;
 }
 
-// Rows y - 1 .. y + 1, columns x - 1 .. x + 4: as floats, and for bytes as packed words too.
+// Loads rows y - 1 .. y + 1 of columns x - 1 .. x + 4 as floats, and bytes as packed words, too.
 template<class T, bool CENSUS>
 __device__ __forceinline__ void loadNeighborhood(const unsigned char *image, size_t step, int x, int y,
                                                  const FeatureParameters &p, float (&v)[3][6], uint2 (&bytes)[3]) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void loadNeighborhood(const unsigned char *image, siz
     }
 }
 
-// a, b: sums of three. For bytes: half of 2 |a - b| > threshold * (a + b), which is exact.
+// a and b are sums of three pixels. For bytes both sides of 2 |a - b| > threshold * (a + b) are halved, which is exact.
 template<class T>
 __device__ inline bool isEdge(float a, float b, float threshold) {
     const float sum = __fadd_rn(a, b), difference = fabsf(__fsub_rn(a, b));
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureParameters p)
     if (p.state && blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.y == 0 &&
         threadIdx.x < sizeof(State) / 4)
         reinterpret_cast<unsigned *>(p.state)[threadIdx.x] = 0;
-    // Not indexed by blockIdx.z, which would copy the parameters to local memory.
+    // Indexing by blockIdx.z would copy the parameters to local memory.
     const Image image = blockIdx.z != 0 ? p.images[1] : p.images[0];
     const int cols = p.cols, rows = p.rows;
     const int x = 4 * (blockIdx.x * 32 + threadIdx.x);

@@ -1,4 +1,4 @@
-// Filling holes: LOWER in one sweep over each row, ONCE and RELAX by iteration on tiles.
+// Fills holes: LOWER in one sweep over each row, ONCE and RELAX by iteration on tiles.
 #include "device.h"
 #include "stereo/cuda/state.cuh"
 
@@ -7,8 +7,8 @@ namespace {
 
 // ---- LOWER -------------------------------------------------------------------------------------------------------------
 
-// Takes the smaller of the nearest elevations on either side. A warp takes a row, 32 columns at a time: to the right with
-// the nearest so far, then back.
+// Fills a hole with the smaller of the nearest elevations on either side. A warp handles a row, 32 columns at a time: to
+// the right with the nearest elevation so far, then back.
 template<class T>
 __global__ void __launch_bounds__(256)
     lowerKernel(const uint16_t *holes, size_t holes_step, T *out, size_t out_step, int rows, int cols) {
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(256)
 
 constexpr int THREADS = 256;
 constexpr unsigned MAX_BLOCKS = 65535;    // the limit of waitForAll()
-constexpr long long SMALL_FILL = 1 << 20; // pixels; below this smaller tiles occupy the device better
+constexpr long long SMALL_FILL = 1 << 20; // pixels below which smaller tiles occupy the device better
 
 template<class T, int CORE_>
 struct Tile {
@@ -76,7 +76,7 @@ struct Tile {
     static constexpr int CORE = CORE_;
     static constexpr int ROUND = RELAX ? int(STEREO_ROUND) : 8; // iterations, and width of the border
     static constexpr int SIDE = CORE + 2 * ROUND;
-    T v[2][SIDE * SIDE]; // the iterations alternate
+    T v[2][SIDE * SIDE]; // iterations alternate between the two
     uint16_t holes[SIDE * SIDE];
     unsigned count;
 };
@@ -138,8 +138,8 @@ __device__ __forceinline__ void loadTile(Tile<T, CORE> &tile, const FillParamete
     }
 }
 
-// Iterates on the holes of a tile, for at most a round. Returns which tile.v holds the result. *active: the last iteration
-// still changed a pixel of the core (RELAX: by more than the tolerance).
+// Iterates on the holes of a tile for at most a round. Returns which tile.v holds the result. *active: whether the last
+// iteration still changed a pixel of the core (RELAX: by more than the tolerance).
 template<class T, int CORE>
 __device__ __forceinline__ int iterateTile(Tile<T, CORE> &tile, const FillParameters<T> &p, int iterations, bool *active) {
     constexpr int SIDE = Tile<T, CORE>::SIDE, ROUND = Tile<T, CORE>::ROUND;
@@ -155,7 +155,7 @@ __device__ __forceinline__ int iterateTile(Tile<T, CORE> &tile, const FillParame
             const T now = a[at], l = a[at - 1], r = a[at + 1], u = a[at - SIDE], d = a[at + SIDE];
             T next;
             if constexpr (RELAX) {
-                // Below zero: outside. The pixel's own value replaces it.
+                // A value below zero is outside; the pixel's own value replaces it.
                 next = __fmul_rn(
                     __fadd_rn(__fadd_rn(l < 0 ? now : l, r < 0 ? now : r), __fadd_rn(u < 0 ? now : u, d < 0 ? now : d)),
                     0.25f);
@@ -198,8 +198,8 @@ __device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result,
     }
 }
 
-// Runs one round over this block's tiles. Returns whether one of them is still active. `seen_...`: the range that this
-// thread has written.
+// Runs one round over this block's tiles. Returns whether one of them is still active. seen_...: the range of values that
+// this thread has written.
 template<class T, int CORE>
 __device__ __forceinline__ bool fillRound(Tile<T, CORE> &tile, const FillParameters<T> p, Map<const T> from, Map<T> to,
                                           int iterations, unsigned &seen_inverted_min, unsigned &seen_max) {
@@ -222,11 +222,11 @@ __device__ __forceinline__ bool fillRound(Tile<T, CORE> &tile, const FillParamet
     return any_active;
 }
 
-// Waits for all blocks, and returns whether any thread of theirs is active. Rounds take turns at three words; the next one
-// is cleared while nobody uses it.
+// Waits for all blocks, and returns whether any of their threads is active. Rounds take turns at three words, and the next
+// word is cleared while no block uses it.
 __device__ __forceinline__ bool waitForAll(State *state, int round, bool active) {
     __shared__ bool any_active;
-    constexpr unsigned ONE_ACTIVE = MAX_BLOCKS + 1; // the word counts arrived blocks in ones, active ones in these
+    constexpr unsigned ONE_ACTIVE = MAX_BLOCKS + 1; // the word counts arrived blocks by 1, active blocks by this
     const bool block_active = __syncthreads_or(active);
     if (threadIdx.x == 0) {
         unsigned *const word = &state->arrived[round % 3], arrived;

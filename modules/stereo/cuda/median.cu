@@ -1,6 +1,6 @@
-// Median of 3x3 or 5x5 pixels by forgetful selection in registers: the smallest and the largest value kept so far cannot be
-// the median, so one is dropped and the next value replaces the other. 16-bit: two neighboring pixels in the halves of a
-// word.
+// Finds the median of 3x3 or 5x5 pixels by forgetful selection in registers: the smallest and the largest value kept so far
+// cannot be the median, so one is dropped and the next value replaces the other. Two neighboring 16-bit pixels are in the
+// halves of a word.
 #include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
@@ -22,7 +22,7 @@ __device__ inline unsigned medianOf(const unsigned *values) {
         v[i] = values[i];
 #pragma unroll
     for (int kept = KEPT; kept >= 3; --kept) {
-        // Pairs first: the smallest is among the lower ones, the largest among the upper ones.
+        // After this the smallest is among the lower ones of the pairs, the largest among the upper ones.
 #pragma unroll
         for (int i = 0; i < kept / 2; ++i)
             compareExchange(v[i], v[kept - 1 - i], HALVES);
@@ -41,7 +41,7 @@ __device__ inline unsigned medianOf(const unsigned *values) {
     return v[1];
 }
 
-// T: uint16_t, two neighbors per thread, or the bits of floats.
+// T is uint16_t, with two neighbors a thread, or uint32_t for the bits of floats.
 template<class T, int SIZE>
 __global__ void __launch_bounds__(256) medianKernel(const T *in, size_t step, T *out, size_t out_step, int rows, int cols) {
     startInOrder();

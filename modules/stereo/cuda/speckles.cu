@@ -1,6 +1,6 @@
-// The speckle filter: regions by union-find, within tiles in shared memory, then between tiles; their sizes; their removal. Each step
-// needs the whole of the one before. Runs of linked pixels in a row are found by ballot, so that only their links to the row above
-// are joined, each pair of runs once where they touch.
+// The speckle filter finds regions by union-find, within tiles in shared memory and then between tiles, sums up their
+// sizes, and removes small ones. Each step needs all of the one before. Linked pixels of a row form a chain, found by
+// ballot, so that only links to the row above are joined, one where two chains touch.
 #include "device.h"
 #include "stereo/cuda/state.cuh"
 #include "union_find.cuh"
@@ -15,7 +15,7 @@ struct Regions {
     size_t step;
     int rows, cols;
     unsigned unit, tiles_across, tiles;
-    uint32_t *parents, *sizes; // of all pixels; sizes: 0 but for the roots of tiles
+    uint32_t *parents, *sizes; // of all pixels; sizes are 0 except at the roots of tiles
 
     __device__ __forceinline__ bool contains(int y, int x) const { return y >= 0 && y < rows && x >= 0 && x < cols; }
     __device__ __forceinline__ unsigned at(int y, int x) const { return contains(y, x) ? rowOf(elevation, step, y)[x] : 0; }
@@ -31,7 +31,7 @@ __device__ __forceinline__ unsigned lane() {
 __global__ void __launch_bounds__(THREADS) labelKernel(const Regions r) {
     startInOrder();
     __shared__ uint16_t tile[SIDE][SIDE];
-    __shared__ uint32_t starts[SIDE]; // bit x: a run begins there
+    __shared__ uint32_t starts[SIDE]; // bit x: whether a chain begins there
     __shared__ uint32_t parents[SIDE * SIDE], sizes[SIDE * SIDE];
     const int x0 = blockIdx.x % r.tiles_across * SIDE, y0 = blockIdx.x / r.tiles_across * SIDE;
     const int first = threadIdx.x / 32 * ROWS, x = lane();
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(THREADS) labelKernel(const Regions r) {
             continue; // for the whole warp
         const bool linked = stereo_isLinked(tile[y - 1][x], tile[y][x], r.unit);
         const unsigned all = __ballot_sync(FULL_WARP, linked);
-        // Where both runs were linked one pixel to the left, too, they are joined there.
+        // If both chains were linked one pixel to the left, too, they are joined there.
         if (linked && !(all << 1 & ~starts[y] & ~starts[y - 1] & 1u << x))
             join(parents, y * SIDE + x, (y - 1) * SIDE + x);
     }
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(THREADS) labelKernel(const Regions r) {
     }
 }
 
-// Joins tiles with those above (even warps) and to the left (odd warps); a warp has one side.
+// Joins tiles with those above (even warps) and to the left (odd warps).
 __global__ void __launch_bounds__(THREADS) joinKernel(const Regions r) {
     startInOrder();
     const unsigned side = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, tile = side / 2;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(THREADS) joinKernel(const Regions r) {
         join(r.parents, r.node(y, x), r.node(from_y, from_x));
 }
 
-// Adds the sizes of a region's parts up, and leads every tile's roots to the region's.
+// Adds up the sizes of a region's parts, and makes the roots of tiles point to the region's root.
 __global__ void __launch_bounds__(THREADS) sizeKernel(const Regions r, uint32_t pixels) {
     startInOrder();
     for (size_t i = blockIdx.x * size_t{THREADS} + threadIdx.x; i < pixels; i += gridDim.x * size_t{THREADS}) {

@@ -1,4 +1,4 @@
-// What the CUDA stages of stereo share: the state of a call in device memory, and the range of a map.
+// Declarations that the CUDA stages of stereo share: the state of a call in device memory, and the range of a map.
 #ifndef CUSI_STEREO_CUDA_STATE_CUH
 #define CUSI_STEREO_CUDA_STATE_CUH
 
@@ -22,7 +22,7 @@ inline State *stateOf(const StereoScratch &scratch) {
     return static_cast<State *>(scratch.block);
 }
 
-// Clears the state, unless it is all zero.
+// Clears the state unless it is all zero.
 inline cusStatus clearState(const char *function, StereoScratch &scratch, cudaStream_t stream) {
     if (!scratch.cleared)
         CUSI_CUDA(function, cudaMemsetAsync(scratch.block, 0, sizeof(State), stream));
@@ -31,13 +31,13 @@ inline cusStatus clearState(const char *function, StereoScratch &scratch, cudaSt
     return CUS_OK;
 }
 
-// Index i on a ring of n.
+// Returns index i on a ring of n.
 __device__ inline int wrap(int i, int n) {
     i %= n;
     return i < 0 ? i + n : i;
 }
 
-// A float or a 16-bit integer as an unsigned integer of the same order, for integer atomics.
+// Returns a float or a 16-bit integer as an unsigned integer of the same order, for integer atomics.
 __device__ inline unsigned toOrderedBits(float v) {
     const unsigned bits = __float_as_uint(v);
     return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
@@ -54,7 +54,7 @@ __device__ inline T fromOrderedBits(unsigned v) {
         return static_cast<T>(v);
 }
 
-// Merges the range seen by each thread of a block into the state. All threads of the block call it once.
+// Merges the range seen by each thread of a block into the state. All threads of the block must call it once.
 template<int THREADS>
 __device__ inline void mergeRange(State *state, unsigned seen_inverted_min, unsigned seen_max) {
     using Reduce = cub::BlockReduce<unsigned, THREADS>;

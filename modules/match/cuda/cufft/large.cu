@@ -1,5 +1,5 @@
-// Frames whose rows or columns do not fit into shared memory: shifted planes of floats and their energy, cuFFT's size and plans, the
-// product of the spectra, and scores.
+// Matches frames whose rows or columns do not fit into shared memory, by cuFFT: makes shifted planes of floats and their
+// energy, chooses sizes and plans, multiplies the spectra, and computes scores.
 #include "match/cuda/scores.cuh"
 
 #include <cub/block/block_reduce.cuh>
@@ -10,7 +10,7 @@ namespace {
 
 // ---- Planes
 
-// Where the sum of squares of a channel's row asks for a level: the row times 2^level.
+// Writes the row of a channel again, times 2^level, if its sum of squares asks for a level.
 __device__ __noinline__ void repeatAtLevel(const MatchModel &m, const float *pixels, double shift, int channels,
                                            int channel, float *row, double &squares) {
     const int level = levelOf(squares);
@@ -28,7 +28,7 @@ __device__ __noinline__ void repeatAtLevel(const MatchModel &m, const float *pix
         squares = ldexp(sum, -2 * level);
 }
 
-// One block a row of the planes.
+// A block makes one row of all planes.
 template<class T, int CN>
 __global__ void __launch_bounds__(THREADS)
     planesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Brings all rows to the frame's level. A block takes rows in turn.
+// Brings all rows to the frame's level.
 __global__ void __launch_bounds__(THREADS)
     levelPlanesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ CuFft fft,
                       const __grid_constant__ Energy energy) {
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(THREADS)
 
 // ---- Spectra
 
-// Product of the frame's spectra with the templates' conjugate spectra.
+// Multiplies the frame's spectra by the conjugates of the templates' spectra.
 __device__ void multiplySpectra(const MatchModel &m, const CuFft &fft, int block, int blocks) {
     const size_t spectrum = static_cast<size_t>(fft.rows) * (fft.cols / 2 + 1);
     for (size_t i = static_cast<size_t>(block) * THREADS + threadIdx.x; i < spectrum;
@@ -113,7 +113,7 @@ __device__ void multiplySpectra(const MatchModel &m, const CuFft &fft, int block
     }
 }
 
-// Blocks: the window sums, the energy, then the product.
+// The first `window_blocks` blocks make window sums, the next the energy, all others the product.
 template<class T>
 __global__ void __launch_bounds__(THREADS)
     columnsKernel(const __grid_constant__ MatchModel m, const __grid_constant__ CuFft fft,
@@ -131,10 +131,10 @@ __global__ void __launch_bounds__(THREADS)
 
 // ---- Scores
 
-constexpr int TILE_COLS = 64, TILE_ROWS = 32, ITEMS = 8; // scores of a thread
+constexpr int TILE_COLS = 64, TILE_ROWS = 32, ITEMS = 8; // ITEMS scores a thread
 static_assert(ITEMS * THREADS == TILE_COLS * TILE_ROWS, "a block's threads cover its tile");
 
-// One block a tile and template.
+// A block computes one tile for one template.
 template<class T, int CN, bool SQUARED>
 __global__ void __launch_bounds__(THREADS)
     scoresKernel(const __grid_constant__ MatchModel m, const __grid_constant__ CuFft fft,
@@ -145,7 +145,6 @@ __global__ void __launch_bounds__(THREADS)
     const int x0 = tile_x * TILE_COLS, y0 = tile_y * TILE_ROWS;
     const ScoreWriter<CN, SQUARED> writer = {m, scores,           templates.sums[k],  frameShift<T>(m, windows.shift),
                                              k, energy.errors[k], isUsable(m, energy)};
-    // Neighboring threads handle neighboring columns.
     const auto rowOfScore = [&](int i) { return y0 + i * 4 + static_cast<int>(threadIdx.x) / TILE_COLS; };
     const int x = x0 + static_cast<int>(threadIdx.x) % TILE_COLS, column = min(x, m.ocols - 1);
     const float *correlation = fft.correlations + static_cast<size_t>(k) * fft.rows * fft.cols;
@@ -185,7 +184,7 @@ auto scoresKernelFor(const MatchModel &m) {
                                          : scoresKernel<uint8_t, MATCH_MAX_CHANNELS, SQUARED>;
 }
 
-// What is left of n without factors up to `largest`.
+// Divides n by its prime factors up to `largest`.
 int withoutFactors(int n, int largest) {
     for (int prime : {2, 3, 5, 7})
         while (prime <= largest && n % prime == 0)
@@ -193,8 +192,8 @@ int withoutFactors(int n, int largest) {
     return n;
 }
 
-// The smallest multiple of `multiple` from n up that is 2^a 3^b, which cuFFT likes best, if it exceeds n by 7 % at most; otherwise
-// 2^a 3^b 5^c 7^d.
+// The smallest size from n up that is a multiple of `multiple` and 2^a 3^b, for which cuFFT is fastest, if it exceeds n by
+// 7 % at most; otherwise 2^a 3^b 5^c 7^d.
 int smoothSize(int n, int multiple) {
     const int first = cusi::divUp(n, multiple) * multiple;
     for (int size = first; size <= n + n / 14; size += multiple)
@@ -212,11 +211,11 @@ cusStatus chooseCufftSize(const MatchModel &m, CuFft *fft) {
     CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE,
                  "cusMatcherCreate: a frame of %d x %d is too large for the FFT", m.rows, m.cols);
     fft->rows = smoothSize(m.rows, 1);
-    fft->cols = smoothSize(m.cols, 4); // rows of floats begin at 16 bytes
+    fft->cols = smoothSize(m.cols, 4); // aligns rows of floats to 16 bytes
     return CUS_OK;
 }
 
-// Plans of the frame's planes and of the templates' products; they share one work area.
+// Plans the transforms of the frame's planes and of the templates' products, which share one work area.
 cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
     const MatchModel &m = cuda->stages.model;

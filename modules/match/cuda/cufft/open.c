@@ -1,5 +1,5 @@
-/* cuFFT, opened when the first transform is planned: a program that never matches by FFT on the device starts and runs on a
- * machine without libcufft or without a driver. cmake/cufft.cmake has the kernels' calls to cuFFT compiled as calls to the
+/* Opens cuFFT when the first transform is planned, so that a program that never matches by FFT on the device runs on a
+ * machine without libcufft or without a driver. cmake/cufft.cmake compiles the kernels' calls to cuFFT as calls to the
  * functions below, so the library defines no name of cuFFT's own. */
 #ifdef CUSI_WITH_CUDA
 #include <cufft.h>
@@ -16,13 +16,13 @@
 #define CUFFT_SONAME  "libcufft.so." NUMBER(CUFFT_VER_MAJOR)
 #define MESSAGE_BYTES 400
 
-/* The interface of match.c; also declared there. Why the calling thread's last call could not reach cuFFT; NULL if it could.
- * Reading it clears it. */
+/* Says why the calling thread's last call could not reach cuFFT; NULL if it could. Reading clears it. match.c, which calls
+ * it, has the same declaration. */
 const char *match_cufftProblem(void);
 
-/* ---- Opening ---------------------------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------------------------------- */
 
-/* Every function that the kernels' hosts call: result, name, parameters, arguments. */
+/* X(name, parameters, arguments) of every cuFFT function that the backend calls. */
 #define FUNCTIONS(X)                                                                                                       \
     X(cufftCreate, (cufftHandle * plan), (plan))                                                                           \
     X(cufftDestroy, (cufftHandle plan), (plan))                                                                            \
@@ -56,9 +56,9 @@ static int resolve(void *library, const char *name, void *function) {
     return symbol != NULL;
 }
 
-/* The loader's own search comes first (an already loaded cuFFT, LD_LIBRARY_PATH, RUNPATH, the system's folders), then the
- * folder of the toolkit that this library was built with. Only the major version of the header: types and numbers may
- * differ in another. */
+/* The loader searches first (a cuFFT that is loaded already, LD_LIBRARY_PATH, RUNPATH, the system's folders), then the
+ * folder of the toolkit that this library was built with is tried. Only the header's major version will do: types and
+ * constants may differ in another. */
 static void *openLibrary(void) {
     void *library = dlopen(CUFFT_SONAME, RTLD_NOW | RTLD_LOCAL);
     if (library)
@@ -101,7 +101,7 @@ const char *match_cufftProblem(void) {
     return message;
 }
 
-/* ---- The functions ---------------------------------------------------------------------------------------------------- */
+/* ---- The functions --------------------------------------------------------------------------------------------------- */
 
 #define FORWARD(name, parameters, arguments)                            \
     cufftResult cusi_##name parameters;                                 \

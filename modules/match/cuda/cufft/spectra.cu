@@ -1,4 +1,4 @@
-// Spectra of the templates, computed once in double by cuFFT and rounded to float, their only error.
+// Spectra of the templates are computed once, in double by cuFFT. Rounding them to float is their only error.
 #include "match/cuda/stages.cuh"
 
 namespace cusi::match {
@@ -11,8 +11,8 @@ __global__ void __launch_bounds__(THREADS) roundSpectrumKernel(const cufftDouble
         out[i] = {static_cast<float>(in[i].x), static_cast<float>(in[i].y)};
 }
 
-// A spectrum with rows of `columns` in the order of columnsFftKernel: tiles of two columns, the results of its inner pass
-// thread by thread.
+// Reorders a spectrum with rows of `columns` values into the order of columnsFftKernel: tiles of two columns, in which the
+// results of the inner pass follow each other thread by thread.
 __global__ void __launch_bounds__(THREADS)
     arrangeSpectrumKernel(const cufftDoubleComplex *in, int columns, const fft::Plan plan, int tiles, float4 *out) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(THREADS)
                          static_cast<float>(second.y));
 }
 
-// A double transform of rows x cols points and its memory.
+// A transform of rows x cols doubles with its memory.
 struct DoubleFft {
     int rows, cols;
     cufftHandle plan = NO_PLAN;
@@ -61,7 +61,7 @@ struct DoubleFft {
         return cusi_deviceAllocate(f, spectrumPoints() * sizeof *spectrum, reinterpret_cast<void **>(&spectrum));
     }
 
-    // The zero-padded transform of h rows of w values.
+    // Transforms h rows of w values, padded with zeros.
     cusStatus transform(const std::vector<double> &values, int w, int h, cudaStream_t stream) {
         const char *f = "cusMatcherCreate";
         CUSI_CUDA(f, cudaMemsetAsync(plane, 0, planePoints() * sizeof *plane, stream));
@@ -72,7 +72,7 @@ struct DoubleFft {
     }
 };
 
-// Channel p of template k, shifted and weighted, zero outside the mask.
+// Fills `plane` with channel p of template k, shifted and weighted; it is zero outside the mask.
 void templatePlane(const MatchModel &m, const void *templates, MatchMask mask, double shift, int k, int p, double scale,
                    std::vector<double> &plane) {
     const size_t elements = plane.size() * m.channels;
@@ -85,7 +85,7 @@ void templatePlane(const MatchModel &m, const void *templates, MatchMask mask, d
 
 } // namespace
 
-// Fills one of the two template_spectra; both are device memory of the matcher.
+// Fills the template_spectra of the block FFT or of cuFFT.
 cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, MatchMask mask, const MatchTemplate *sums,
                          cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
@@ -105,7 +105,7 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, MatchMask mask,
     stages.block_fft.template_spectra = tiles;
     stages.cufft.template_spectra = rows;
     CUS_TRY(fft.create(stream));
-    // rowsFftKernel makes twice the frame's spectra.
+    // The factor 0.5 is there because rowsFftKernel makes twice the frame's spectra.
     const double scale = (in_block ? 0.5 : 1.0) / static_cast<double>(fft.planePoints());
     std::vector<double> plane;
     CUS_TRY(inHostMemory([&] { plane.resize(static_cast<size_t>(m.w) * m.h); }));

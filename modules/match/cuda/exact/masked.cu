@@ -1,13 +1,14 @@
-// Window sums inside a mask: correlations of the frame's channels and of their squares with the mask, by transforms in double. Sums
-// of bytes are integers, and the transforms' error is below one half, so rounding makes them exact.
+// Window sums inside a mask are correlations of the frame's channels and their squares with the mask, by transforms in
+// double. Sums of bytes are integers, and the transforms' error is below one half, so rounding makes them exact.
 #include "match/cuda/exact/transforms.cuh"
 
 namespace cusi::match {
 
 namespace {
 
-// Grids: bands of rows or tiles of columns; sums. OF_MASK: the spectrum of the mask itself, once. With weights, the squares of each
-// channel are correlated with its own, and the products added up.
+// Grids of the kernels below are bands of rows, or tiles of columns, times sums. OF_MASK: computes the spectrum of the
+// mask, which is done once. With weights, the squares of each channel are correlated with its own, and the products added
+// up.
 template<class T, bool OF_MASK>
 __global__ void __launch_bounds__(EXACT_THREADS, 1)
     maskedRowsKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,

@@ -1,5 +1,5 @@
-// The best matches where the refinement's list overflowed: correlations of all positions by transforms in double. Those of 8-bit
-// pictures, and of floats that are integers, are integers, and the error is below one half: rounding makes them exact.
+// Finds the best matches if the refinement's list overflows: correlates all positions by transforms in double. Correlations
+// of bytes, and of floats that are integers, are integers, and the error is below one half, so rounding makes them exact.
 #include "match/cuda/exact/transforms.cuh"
 #include "match/cuda/scores.cuh"
 
@@ -7,12 +7,12 @@ namespace cusi::match {
 
 namespace {
 
-constexpr int STATIC_BYTES = 8192; // of refineExactKernel's shared memory, at most
+constexpr int STATIC_BYTES = 8192; // bound of refineExactKernel's static shared memory
 
 // ---- Columns
 
-// One tile of two columns: both spectra, the conjugate of the correlation's spectrum, and its inverse transform. The first
-// elements of shared memory take the transforms, the next the sum over several channels.
+// Correlates a tile of two columns: both spectra, the conjugate of the correlation's spectrum, its inverse transform. The
+// first elements of shared memory hold transforms, the next the sum over channels if there are several.
 __device__ void correlateTile(const MatchModel &m, const ExactPass &exact, int tile) {
     const fft::PlanOf<double2> &plan = exact.columns;
     const int points = 2 * plan.elements();
@@ -35,7 +35,7 @@ __device__ void correlateTile(const MatchModel &m, const ExactPass &exact, int t
 
 // ---- Rows
 
-// Neither is inlined, since four kernels would take twice as long to compile.
+// Neither function is inlined, since four kernels would take twice as long to compile.
 template<class T>
 __device__ __noinline__ void transformBand(const ExactPass &exact, const Plane<T> &plane, bool of_frame, int band,
                                            double2 *spectra, int pitch) {
@@ -47,7 +47,7 @@ __device__ __noinline__ const double *correlationsOf(const ExactPass &exact, int
 
 // ---- Scores
 
-// What does not depend on the phase.
+// The parameters of the kernel, and the work on scores.
 template<class T>
 struct Search {
     const MatchModel &m;
@@ -67,7 +67,7 @@ struct Search {
     }
     __device__ int bands() const { return cusi::divUp(m.orows, BAND); }
 
-    // A band of a piece. If it is the only piece, that is a band of the map, whose best position is kept.
+    // Computes the costs of a band of a piece. If there is one piece, that is a band of the map, and its best is kept.
     __device__ void scoreBand(int k, int round, int piece, int band) const {
         const Place at_place = placeOf(exact.pieces, piece);
         const int y0 = at_place.y + band * BAND, y1 = min(at_place.y + exact.pieces.rows, m.orows);
@@ -95,7 +95,7 @@ struct Search {
             keepBest(k, band, best);
     }
 
-    // The best of a band of the map, from the costs of all pieces or of an earlier round.
+    // Finds the best of a band of the map from the costs of all pieces, or of an earlier round.
     __device__ void scanBand(int k, int round, int band) const {
         const int begin = band * BAND * m.ocols, end = min(begin + BAND * m.ocols, m.orows * m.ocols);
         const size_t map = static_cast<size_t>(k) * m.orows * m.ocols;
@@ -108,7 +108,7 @@ struct Search {
         keepBest(k, band, best);
     }
 
-    // The match of a round, from the best of each band, and the neighborhood that it takes from the next.
+    // Makes the match of a round from the best of each band, and removes its neighborhood from the ranges.
     __device__ void finish(int k, int round) const {
         __shared__ cusMatch match;
         Candidate best = noCandidate();
@@ -138,18 +138,18 @@ struct Search {
 
 enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN };
 
-// The work is a list of items that every block can tell: for each template whose list overflowed, the items of each stage.
-// Blocks take items in order and begin one when all items of earlier stages are done. Whoever waits therefore waits for
-// running blocks only, and it does not matter how many blocks the device runs at a time.
+// The work is a list of items, the same for every block: for each template whose list overflowed, the items of each stage.
+// Blocks take items in order, and begin one when all items of earlier phases are done. Blocks wait only for running blocks,
+// so any number of resident blocks will do.
 template<class T>
 struct Phase {
     int k = -1;
     int round = 0, piece = 0;
     Stage stage = Stage::FINISH;
     unsigned start = 0, end = 0;
-    bool frame_done = false; // its spectra were made in an earlier phase
+    bool frame_done = false; // whether an earlier phase has made the frame's spectra
 
-    // The spectra of the only piece are made once, those of a template for all its pieces.
+    // If there is one piece, the frame's spectra are made once for all templates.
     __device__ int frameItems(const Search<T> &search) const {
         return frame_done ? 0 : cusi::divUp(search.exact.pieces.rows + search.m.h - 1, BAND) * search.m.channels;
     }
@@ -164,7 +164,7 @@ struct Phase {
                                          : search.bands();
     }
 
-    // The next phase; false after the last one.
+    // Goes to the next phase; false after the last one.
     __device__ bool advance(const Search<T> &search) {
         const MatchModel &m = search.m;
         start = end;
@@ -177,7 +177,7 @@ struct Phase {
         } else if (stage == Stage::SCORES && piece + 1 < pieces) {
             ++piece;
             stage = Stage::ROWS;
-        } else if (stage == Stage::SCORES && pieces > 1) { // the least of all pieces
+        } else if (stage == Stage::SCORES && pieces > 1) { // bands of the map span pieces
             stage = Stage::SCAN;
         } else if (stage != Stage::FINISH) {
             stage = Stage::FINISH;
@@ -224,7 +224,7 @@ __device__ void runItem(const Search<T> &search, const Phase<T> &phase, int item
     }
 }
 
-// The last block to leave prepares the next run; until then all blocks see the same list of work.
+// The last block to leave resets the counters; until then all blocks see the same list of work.
 template<class T>
 __device__ void leave(const Search<T> &search) {
     __shared__ bool last;
@@ -257,7 +257,7 @@ __device__ __forceinline__ void findExact(const Search<T> &search) {
         while (item >= phase.end)
             if (!phase.advance(search))
                 return leave(search);
-        if (threadIdx.x == 0) { // waits until all items before the phase are done, and sees their results
+        if (threadIdx.x == 0) { // waits for all items before the phase, and makes their results visible
             while (*static_cast<const volatile unsigned *>(&counters[DONE]) < phase.start)
                 __nanosleep(100);
             __threadfence();
@@ -272,7 +272,7 @@ __device__ __forceinline__ void findExact(const Search<T> &search) {
     }
 }
 
-// Finds nothing to do unless a list has overflowed.
+// This kernel has nothing to do unless a list has overflowed.
 template<class T>
 __global__ void __launch_bounds__(EXACT_THREADS, 1)
     exactCorrelationKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
@@ -287,8 +287,8 @@ __global__ void __launch_bounds__(EXACT_THREADS, 1)
         findExact<T>({m, frame, templates, windows, scores, refinement, exact});
 }
 
-// For one template and one match: refineKernel and exactCorrelationKernel in one launch, since a launch that finds nothing to do
-// makes the match 3 microseconds longer. All blocks find the same list, so all know of an overflow.
+// Replaces refineKernel and exactCorrelationKernel for one template and one match, since a launch that has nothing to do
+// costs 3 microseconds. All blocks make the same list, so all know of an overflow.
 template<class T>
 __global__ void __launch_bounds__(EXACT_THREADS, 1)
     refineExactKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,

@@ -1,17 +1,17 @@
-// What the exact pass needs: pieces of the map, transforms, error bounds, memory.
+// Plans the exact pass: pieces of the map, transforms, error bounds, memory.
 #include "match/cuda/stages.cuh"
 
 namespace cusi::match {
 
 namespace {
 
-// The plan without tables, for double.
+// Copies a plan for use in double, without tables.
 fft::PlanOf<double2> inDouble(const fft::Plan &p) {
     return {p.n, p.a, p.b, p.c, p.stride, p.threads, p.b_inverse, p.c_inverse, nullptr, nullptr};
 }
 
-// Bound of the error of a correlation by transforms in double relative to the sum over channels of |frame| |template|;
-// docs/internals/match.md has the derivation.
+// The bound of the error of a correlation by transforms in double, relative to the sum over channels of |frame| |template|;
+// docs/internals/match.md derives it.
 double exactUnits(const Stages &stages) {
     const double rows = errorUnits(stages.exact.rows), columns = errorUnits(stages.exact.columns);
     const double units = 2 * (rows + 1 + columns) + 3 * stages.model.channels + columns + 1.4143 * (1 + rows) + 4;
@@ -31,7 +31,7 @@ double exactError(const Stages &stages, const MatchTemplate *sums, const double 
             norm = std::max(norm, sums[k].norm[c]);
         energy += largest[c] * pixels * norm;
     }
-    if (m.masked) // squares are correlated with the mask
+    if (m.masked) // squares are correlated with the mask, too
         energy = std::max(energy, squares * pixels * m.mask_norm);
     return exactUnits(stages) * energy;
 }
@@ -46,7 +46,7 @@ bool isExact(const Stages &stages, const MatchTemplate *sums) {
     return exactError(stages, sums, largest) < MAX_ERROR;
 }
 
-// ExactPass::largest_integer: a power of two.
+// The value of ExactPass::largest_integer, a power of two.
 double largestInteger(const Stages &stages, const float *templates, const MatchTemplate *sums) {
     const MatchModel &m = stages.model;
     const size_t elements = static_cast<size_t>(m.w) * m.h * m.channels;
@@ -63,7 +63,7 @@ double largestInteger(const Stages &stages, const float *templates, const MatchT
     return -1;
 }
 
-// One direction of the map: all of it, or as few equal pieces as transforms fit. n is 0 if even a piece does not fit.
+// How one direction of the map is cut: into as few equal pieces as fit the transforms. plan.n is 0 if no piece fits.
 struct Cut {
     fft::Plan plan;
     int piece, pieces;
@@ -80,7 +80,7 @@ Cut cutFor(int map, int w, int longest) {
     return cut;
 }
 
-// Points of the longest transform of which, as of all shorter ones, `bytes` hold all elements of `each` bytes.
+// The most points n such that `bytes` hold the elements, of `each` bytes, of every transform of up to n points.
 int longestFitting(size_t bytes, size_t each) {
     constexpr int PADDING = 16; // the largest outer radix
     int points = fft::MAX_POINTS;
@@ -89,7 +89,6 @@ int longestFitting(size_t bytes, size_t each) {
     return points;
 }
 
-// Both directions, in the shared memory that a block has.
 struct Cuts {
     Cut across, down;
 };
@@ -120,15 +119,15 @@ size_t exactBytes(const Stages &stages) {
     return std::max<size_t>(exact.rows.elements(), columns) * sizeof(fft::DoublePair);
 }
 
-// Everything about stages.exact but the model's results; rows.n stays 0 if there is none. Rounding must give the integer.
+// Fills stages.exact; rows.n stays 0 if there is no exact pass, as for bytes that rounding would not make exact.
 cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream) {
-    // A limit for frames in pieces: in larger maps the error of floats alone leaves more candidates than the list holds, which
-    // blocks examine in less time than all transforms take (64 x 64 in 7680 x 4320: 1.9 ms instead of 5.1).
+    // Larger maps are not cut into pieces: the error of floats alone leaves more candidates there than the list holds, and
+    // blocks examine those in less time than all transforms take (64 x 64 in 7680 x 4320: 1.9 ms instead of 5.1).
     constexpr size_t MAX_POSITIONS = size_t{1} << 24;
     Stages &stages = cuda->stages;
     MatchModel &m = stages.model;
     ExactPass &exact = stages.exact;
-    // Prefix and running sums of doubles: half an ulp of the largest sum for each row and column.
+    // Prefix and running sums of doubles are off by half an ulp of the largest sum for each row and column.
     m.window_error = (m.rows + m.cols) * 0x1p-52;
     size_t room = 0;
     Cuts cuts;
@@ -160,7 +159,7 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     exact.spectrum_pitch = cusi::divUp(down.piece + m.h - 1, BAND) * BAND;
     exact.template_pitch = cusi::divUp(m.h, BAND) * BAND;
     exact.product_pitch = cusi::divUp(down.piece, BAND) * BAND;
-    exact.scale = 1 / (4.0 * exact.rows.n * exact.columns.n); // rows give twice the spectra, of frame and template
+    exact.scale = 1 / (4.0 * exact.rows.n * exact.columns.n); // transformRows() doubles both spectra
     exact.blocks = cuda->multiprocessors;
     const size_t sums_in_mask = m.masked ? stages.windows.quantities : 0, mask_planes = m.weighted ? m.channels : 1,
                  planes = std::max<size_t>(m.channels, sums_in_mask);

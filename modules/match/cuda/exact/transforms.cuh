@@ -1,4 +1,4 @@
-// Transforms in double, in shared memory: of the exact pass and of sums inside a mask.
+// Transforms in double in shared memory, for the exact pass and for sums inside a mask.
 #ifndef CUSI_MATCH_CUDA_EXACT_TRANSFORMS_CUH
 #define CUSI_MATCH_CUDA_EXACT_TRANSFORMS_CUH
 
@@ -8,7 +8,7 @@
 namespace cusi::match {
 
 enum Counter { TAKEN, DONE, LEFT, FRACTIONS, COUNTERS }; // ExactPass::counters
-constexpr int EXACT_THREADS = REFINE_THREADS;            // one block on a multiprocessor: 168 registers a thread
+constexpr int EXACT_THREADS = REFINE_THREADS;            // with one block a multiprocessor, 168 registers a thread
 
 __device__ __forceinline__ fft::DoublePair *sharedElements() {
     return reinterpret_cast<fft::DoublePair *>(shared_points);
@@ -18,18 +18,18 @@ constexpr fft::Direction FORWARD = fft::Direction::FORWARD, INVERSE = fft::Direc
 
 // ---- Rows
 
-// A plane of the frame or of a template: a channel less an offset, zero outside the mask. Plane `channels` is the sum of the channels'
-// squares, of a template the mask. With weights, a template's channels are weighted, and planes from `channels` on are the squares of
-// each channel, of a template its squared weights.
+// A plane of the frame or of a template: a channel less an offset, zero outside the mask. Plane number `channels` of the
+// frame is the sum of the channels' squares, that of a template the mask. With weights, a template's channels are weighted,
+// and the planes from number `channels` on are the squares of each channel, or of a template its squared weights.
 template<class T>
 struct Plane {
     using Value = std::conditional_t<sizeof(T) == 1, int, double>;
-    const unsigned char *pixels, *mask; // mask NULL: none
-    const float *weights;               // NULL: none
+    const unsigned char *pixels, *mask; // mask: NULL if there is none
+    const float *weights;               // NULL if there are none
     size_t step, mask_step;
     int rows, cols, channels;
     int channel;
-    bool single; // there are weights
+    bool single; // squares are of a single channel, since there are weights
     Value offset[MATCH_MAX_CHANNELS] = {};
 
     __device__ double at(int y, int x) const {
@@ -56,7 +56,7 @@ struct Plane {
         }
         return sum;
     }
-    // weights NULL: of the frame. Not inlined, since few need it and the transforms' passes ask for many pixels each.
+    // weights is NULL for the frame. Not inlined: it is rarely needed, and a pass of a transform loads many pixels.
     static __device__ __noinline__ double weighted(const float *pixel, const float *weights, int channel, int channels) {
         const int c = channel < channels ? channel : channel - channels;
         const double v = __ldg(pixel + c), weight = weights ? __ldg(weights + c) : 1;
@@ -72,7 +72,7 @@ __device__ __forceinline__ Place placeOf(const Pieces &pieces, int piece) {
     return {piece / pieces.across * pieces.rows, piece % pieces.across * pieces.cols};
 }
 
-// The pixels under the windows of a piece.
+// Describes the pixels under the windows of a piece.
 template<class T>
 __device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, const Pieces &pieces, const Place &place, int p) {
     using Value = typename Plane<T>::Value;
@@ -85,7 +85,7 @@ __device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, const Pi
     return plane;
 }
 
-// As in templatePlane() of cufft/spectra.cu.
+// templatePlane() of cufft/spectra.cu makes the same plane on the host.
 template<class T>
 __device__ Plane<T> templatePlane(const MatchModel &m, const Templates &templates, int k, int p) {
     using Value = typename Plane<T>::Value;
@@ -97,8 +97,8 @@ __device__ Plane<T> templatePlane(const MatchModel &m, const Templates &template
     return plane;
 }
 
-// Twice the spectra of a band of rows, in tiles of `pitch` rows; fft/rows.cu explains the separation of two rows. Of a frame of
-// floats: sets the counter if a shifted pixel is no integer or too large.
+// Stores twice the spectra of a band of rows, in tiles of `pitch` rows; fft/rows.cu explains how two rows are separated. If
+// a shifted pixel of a frame of floats is no integer or too large, sets the counter FRACTIONS.
 template<class T>
 __device__ void transformRows(const ExactPass &exact, const Plane<T> &plane, bool of_frame, int band, double2 *spectra,
                               int pitch) {
@@ -138,7 +138,7 @@ __device__ __forceinline__ void transformColumns(const fft::PlanOf<double2> &pla
     __syncthreads();
 }
 
-// Back to rows of the map: the conjugate of a correlation's spectrum in shared memory.
+// Transforms columns of `product`, the conjugate of a correlation's spectrum, back to rows of the map.
 __device__ __forceinline__ void inverseColumns(const ExactPass &exact, fft::DoublePair *product, double2 *products,
                                                int tile) {
     const fft::PlanOf<double2> &plan = exact.columns;
@@ -151,14 +151,14 @@ __device__ __forceinline__ void inverseColumns(const ExactPass &exact, fft::Doub
     });
 }
 
-// The conjugate of the spectrum of the correlation of a and b.
+// Adds the conjugate of the spectrum of the correlation of a and b to `before`.
 __device__ __forceinline__ double2 correlate(const double2 &a, const double2 &b, const double2 &before) {
     return {fma(a.x, b.x, fma(a.y, b.y, before.x)), fma(a.x, b.y, fma(-a.y, b.x, before.y))};
 }
 
 // ---- Rows of the map
 
-// A band's products, its rows joined in pairs, in the order of the inverse transform; as in fft/scores.cu.
+// Loads a band's products and joins its rows in pairs, as in fft/scores.cu.
 __device__ inline void loadProducts(const ExactPass &exact, const double2 *products, int band) {
     double2 *const points = reinterpret_cast<double2 *>(sharedElements());
     const int n = exact.rows.n, half = n / 2;
@@ -175,7 +175,7 @@ __device__ inline void loadProducts(const ExactPass &exact, const double2 *produ
     }
 }
 
-// The band's correlations, in shared memory at BAND * plan.element(x) + row, but for exact.scale.
+// Returns the band's correlations in shared memory, at BAND * plan.element(x) + row; they lack the factor exact.scale.
 __device__ __forceinline__ const double *inverseRows(const ExactPass &exact, const double2 *products, int band) {
     const fft::PlanOf<double2> &plan = exact.rows;
     fft::DoublePair *const elements = sharedElements();

@@ -1,4 +1,4 @@
-// Correlation of the columns of the spectrum in shared memory: forward transform, product with the templates' conjugate
+// Correlates the columns of the spectrum in shared memory: forward transform, product with the templates' conjugate
 // spectra, inverse transform.
 #include "match/cuda/windows.cuh"
 
@@ -6,7 +6,7 @@ namespace cusi::match {
 
 namespace {
 
-// Outer and middle passes of a tile's columns of a plane; rows below the frame are zero.
+// Runs the outer and the middle pass on a tile's columns of a plane. Rows below the frame are zero.
 __device__ __forceinline__ void forwardColumns(const MatchModel &m, const BlockFft &fft, const fft::Plan &plan, int tile,
                                                int p, float4 *points) {
     const float2 *in =
@@ -16,8 +16,8 @@ __device__ __forceinline__ void forwardColumns(const MatchModel &m, const BlockF
     fft::middlePass<fft::Direction::FORWARD>(plan, points);
 }
 
-// Inner pass forward, product, and inner pass inverse, in registers. The product is the conjugate of the correlation's
-// spectrum.
+// Runs the inner pass, the product, and the inverse inner pass in registers. The product is the conjugate of the
+// correlation's spectrum.
 template<int R>
 __device__ __forceinline__ void multiplyColumns(const MatchModel &m, const BlockFft &fft, const fft::Plan &plan, int tile,
                                                 int k, float4 *work) {
@@ -26,7 +26,7 @@ __device__ __forceinline__ void multiplyColumns(const MatchModel &m, const Block
     const size_t spectrum = static_cast<size_t>(fft.tiles) * plan.n * 2;
     const float2 *templ = reinterpret_cast<const float2 *>(fft.template_spectra + static_cast<size_t>(tile) * plan.n) +
                           static_cast<size_t>(k) * m.channels * spectrum;
-    float2 t[R]; // the first ones are requested before the barrier
+    float2 t[R]; // the first values are requested before the barrier
 #pragma unroll
     for (int i = 0; i < R; ++i)
         t[i] = static_cast<int>(threadIdx.x) < step ? __ldg(templ + threadIdx.x + i * step) : float2{0, 0};
@@ -60,7 +60,7 @@ __device__ __forceinline__ void multiplyColumns(const MatchModel &m, const Block
     }
 }
 
-// Middle and outer pass of the product; rows below the score map are dropped.
+// Runs the inverse middle and outer pass on the product. Rows below the score map are dropped.
 __device__ __forceinline__ void inverseColumns(const BlockFft &fft, const fft::Plan &plan, int tile, int k, float4 *work) {
     fft::middlePass<fft::Direction::INVERSE>(plan, work);
     float2 *out =
@@ -72,7 +72,7 @@ __device__ __forceinline__ void inverseColumns(const BlockFft &fft, const fft::P
     });
 }
 
-// One tile of two columns. Several templates need the frame's spectrum again, so the product has its own memory.
+// Correlates a tile of two columns. The product has its own memory, since each template needs the frame's spectrum again.
 __device__ void correlateColumns(const MatchModel &m, const BlockFft &fft, int tile) {
     const fft::Plan &plan = fft.columns;
     const int elements = plan.elements();
@@ -100,7 +100,7 @@ __device__ __noinline__ void levelRows(const MatchModel &m, const BlockFft &fft,
     __syncthreads();
 }
 
-// Blocks: the tiles, one for the energy, then the window sums.
+// The first blocks correlate a tile each, the next adds up the energy, the others make window sums.
 template<class T>
 __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
     columnsFftKernel(const __grid_constant__ MatchModel m, const __grid_constant__ BlockFft fft,

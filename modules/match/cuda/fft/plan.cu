@@ -1,13 +1,13 @@
-// Plans of the transforms in shared memory: radices, tables and error bound.
+// Plans transforms in shared memory: chooses radices, makes tables, and bounds errors.
 #include "match/cuda/stages.cuh"
 
 namespace cusi::match {
 
 namespace {
 
-constexpr int COLUMN_THREADS = 192; // the most in a block of columnsFftKernel; tuned, see docs/internals/match.md
+constexpr int COLUMN_THREADS = 192; // most threads of a columnsFftKernel block, tuned: see docs/internals/match.md
 
-// Twiddle factors, computed with more digits and rounded once, in the order of fft::PlanOf.
+// Computes twiddle factors in the order of fft::PlanOf, with more digits than needed, and rounds them once.
 template<class Complex>
 void twiddleFactors(const fft::PlanOf<Complex> &plan, std::vector<Complex> &twiddles) {
     using Real = fft::RealOf<Complex>;
@@ -34,7 +34,7 @@ void digitReversal(const fft::PlanOf<Complex> &plan, std::vector<uint16_t> &elem
 
 } // namespace
 
-// The shortest plan; of equally short ones, that with the fewest threads.
+// Of equally short plans, chooses the one with the fewest threads.
 fft::Plan planFor(int n) {
     fft::Plan best = {};
     int least = 0;
@@ -70,8 +70,8 @@ size_t rowFftBytes(const Stages &stages) {
     return static_cast<size_t>(stages.block_fft.rows.elements()) * sizeof(float4);
 }
 
-// Bound of a correlation's error in units of 2^-24 of |frame| |template|, summed up over the frame's rounding, the
-// transforms of rows and columns, the product, and the inverse transforms; docs/internals/match.md has the derivation.
+// The bound of a correlation's error in units of 2^-24 of |frame| |template| is a sum over the frame's rounding, the
+// transforms of rows and columns, the product, and the inverse transforms; docs/internals/match.md derives it.
 double correlationErrorUnits(const Stages &stages) {
     const double rows = errorUnits(stages.block_fft.rows), columns = errorUnits(stages.block_fft.columns);
     return 1.001 * (1 + rows + 1 + columns + 1 + 3 * stages.model.channels + columns + 1.4143 * (1 + rows));

@@ -1,17 +1,17 @@
-// Spectra of the frame's rows, transformed in shared memory.
+// Transforms the frame's rows in shared memory.
 #include "match/cuda/levels.cuh"
 
 namespace cusi::match {
 
 namespace {
 
-// Two rows of the frame, y and the next, as real and imaginary part of one signal; rows below the frame are zero.
+// Rows y and y + 1 of the frame are the real and the imaginary part of one signal. Rows below the frame are zero.
 struct RowPair {
     const unsigned char *const first, *const second;
     const int y;
 };
 
-// Outer pass of a channel of 8-bit pixels; gives the sum of their squares.
+// Runs the outer pass on a channel of bytes and returns the sum of their squares.
 __device__ __forceinline__ unsigned transformBytes(const MatchModel &m, const fft::Plan &plan, const RowPair &rows,
                                                    int channel) {
     const int shift = static_cast<int>(m.shift[channel]);
@@ -27,7 +27,7 @@ __device__ __forceinline__ unsigned transformBytes(const MatchModel &m, const ff
     return sum;
 }
 
-// The same for floats, multiplied by 2^level.
+// Does the same for floats, multiplied by 2^level.
 __device__ __forceinline__ double transformFloats(const MatchModel &m, double shift, int level, const fft::Plan &plan,
                                                   const RowPair &rows, int channel) {
     const float scale = scalbnf(1, level), scaled_shift = static_cast<float>(shift) * scale;
@@ -46,9 +46,9 @@ __device__ __forceinline__ double transformFloats(const MatchModel &m, double sh
     return sum;
 }
 
-// Separates the spectra of the two rows in each transform Z: twice their spectra are Z(k) + conj Z(n - k) and, times -i,
-// the difference; the templates' spectra make up for the factor. Two neighboring threads write a tile's rows y and y + 1,
-// 32 bytes, then y + 2 and y + 3.
+// Separates the spectra of the two rows in each transform Z: twice their spectra are Z(k) + conj Z(n - k) and -i times the
+// difference. The templates' spectra make up for the factor 2. Two neighboring threads write 32 bytes of a tile: rows y and
+// y + 1, then y + 2 and y + 3.
 __device__ __forceinline__ void storeSpectra(const BlockFft &fft, const fft::Plan &plan, float4 *out) {
     for (int i = threadIdx.x; i < 2 * fft.tiles; i += blockDim.x) {
         const int tile = i / 2, k = 2 * tile;
@@ -68,7 +68,7 @@ __device__ __forceinline__ void storeSpectra(const BlockFft &fft, const fft::Pla
     }
 }
 
-// One block: BAND rows of a plane.
+// A block transforms BAND rows of a plane.
 __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
     rowsFftKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                   const __grid_constant__ BlockFft fft, const __grid_constant__ Energy energy, bool beside_vertical) {
@@ -90,12 +90,12 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
             sum = transformFloats(m, frame.shift[p], level, plan, rows, p);
         fft::middlePass<fft::Direction::FORWARD>(plan, shared_points);
         fft::innerPass(plan, shared_points);
-        return cusi::blockSumToFirst(sum); // and the barrier after the last pass
+        return cusi::blockSumToFirst(sum); // contains the barrier after the last pass
     });
     if (threadIdx.x == 0)
         energy.parts[static_cast<size_t>(p) * energy.part_count + blockIdx.x] = squares;
     storeSpectra(fft, plan, fft.spectra + static_cast<size_t>(p) * fft.tiles * fft.spectrum_pitch + y0);
-    if (beside_vertical) // the next kernel waits for this one only, which therefore waits for verticalKernel
+    if (beside_vertical) // the next kernel waits only for this one, so this one must wait for verticalKernel
         cusi::waitForEarlierWork();
 }
 

@@ -1,11 +1,12 @@
-// Scores of BAND rows of the map, from the inverse transform of their spectra in shared memory.
+// Computes the scores of BAND rows of the map after the inverse transform of their spectra in shared memory.
 #include "match/cuda/scores.cuh"
 
 namespace cusi::match {
 
 namespace {
 
-// Loads the band's products and joins its rows of real numbers in pairs, a and b to a + i b, in the order of the inverse transform.
+// Loads the band's products and joins the spectra of its rows, which are real, in pairs a + i b, in the order of the
+// inverse transform.
 __device__ __forceinline__ void loadProducts(const BlockFft &fft, const fft::Plan &plan, const float4 *in) {
     const int half = plan.n / 2, odd = threadIdx.x % 2;
     constexpr int UNROLL = 3;
@@ -17,9 +18,9 @@ __device__ __forceinline__ void loadProducts(const BlockFft &fft, const fft::Pla
             forward_at[u] = __ldg(plan.digit_reversal + column);
             mirrored_at[u] = __ldg(plan.digit_reversal + (column ? plan.n - column : 0));
         }
-        if (i0 == 0) // the table does not depend on earlier work
+        if (i0 == 0) // only the table does not depend on earlier work
             cusi::startInOrder();
-        // Neighboring threads read 32 bytes, rows y and y + 1 of two columns; each keeps one column of both.
+        // Two neighboring threads read 32 bytes, rows y and y + 1 of two columns; each keeps one column of both rows.
         float4 v[2][UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
@@ -43,7 +44,7 @@ __device__ __forceinline__ void loadProducts(const BlockFft &fft, const fft::Pla
                 if (column == 0 || column == half) // real, apart from rounding
                     a.y = b.y = 0;
                 forward[pair] = {a.x - b.y, a.y + b.x};
-                mirrored[pair] = {a.x + b.y, b.x - a.y}; // from the conjugates
+                mirrored[pair] = {a.x + b.y, b.x - a.y}; // conj a + i conj b
             }
             if (column <= half)
                 shared_points[forward_at[u]] = make_float4(forward[0].x, forward[0].y, forward[1].x, forward[1].y);
@@ -53,7 +54,7 @@ __device__ __forceinline__ void loadProducts(const BlockFft &fft, const fft::Pla
     }
 }
 
-// Scores of the band, the least lower end of each tile of 32 columns, and the thread's least upper end.
+// Writes the scores of the band and the least lower end of each tile of 32 columns; returns the thread's least upper end.
 template<class T, int CN, bool SQUARED>
 __device__ __forceinline__ float writeScores(const MatchModel &m, const fft::Plan &plan, const Windows &windows,
                                              const Scores &scores, const ScoreWriter<CN, SQUARED> &writer, int y0) {
@@ -91,7 +92,7 @@ __device__ __forceinline__ float writeScores(const MatchModel &m, const fft::Pla
     return upper;
 }
 
-// One block a band and template.
+// A block computes a band for one template.
 template<class T, int CN, bool SQUARED>
 __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
     scoresFftKernel(const __grid_constant__ MatchModel m, const __grid_constant__ BlockFft fft,

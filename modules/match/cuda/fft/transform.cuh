@@ -1,8 +1,7 @@
-// A block transforms two signals of n = a b c points, interleaved in the 16-byte elements of shared memory: three
-// mixed-radix passes in place; a thread computes one butterfly of one signal in registers. Decimation in frequency forward,
-// decimation in time inverse, so spectra stay in digit-reversed order in between. Both directions compute e^(-2 pi i x k /
-// n), unscaled: the inverse transform takes the conjugate spectrum and gives the conjugate signal. In double, with elements
-// of 32 bytes, the same.
+// A block transforms two signals of n = a b c points, interleaved in shared memory in elements of 16 bytes (32 in double),
+// by three mixed-radix passes in place. A thread computes a butterfly of one signal in registers. Forward transforms
+// decimate in frequency and inverse ones in time, so spectra stay in digit-reversed order in between. Both directions
+// compute e^(-2 pi i x k / n), unscaled: the inverse transform takes the conjugate spectrum and gives the conjugate signal.
 #ifndef CUSI_MATCH_CUDA_FFT_TRANSFORM_CUH
 #define CUSI_MATCH_CUDA_FFT_TRANSFORM_CUH
 
@@ -13,10 +12,10 @@
 
 namespace cusi::match::fft {
 
-// ---- Butterflies in registers: forward transforms of 2 to 16 complex points, e^(-2 pi i x k / R), unscaled, of float or double
+// ---- Butterflies in registers: unscaled forward transforms of 2 to 16 complex floats or doubles, e^(-2 pi i x k / R)
 
-// Bound of a butterfly's rounding error in units of 2^-24: of the Euclidean norm of its results, and at each result of the
-// sum of the magnitudes of its inputs. A layer of additions costs one unit; see docs/internals/match.md.
+// The bound of a butterfly's rounding error in units of 2^-24, relative to the Euclidean norm of its results, and at each
+// result to the sum of its inputs' magnitudes. A layer of additions costs one unit; see docs/internals/match.md.
 constexpr double butterflyUnits(int radix) {
     return radix == 4    ? 2
            : radix == 5  ? 5.5
@@ -27,12 +26,11 @@ constexpr double butterflyUnits(int radix) {
            : radix == 15 ? 9.2
                          : 6.8;
 }
-// Multiplication by a rounded factor: 2 for the product with multiply-adds, 1 / sqrt(2) for the factor.
+// A multiplication by a rounded factor costs 2 for the product with multiply-adds, 1 / sqrt(2) for the factor.
 constexpr double TWIDDLE_UNITS = 2.8;
 
 #define FFT_FN __device__ __forceinline__
 
-// float2 and double2, and their components.
 template<class Complex>
 using RealOf = decltype(Complex::x);
 template<class Complex, class = RealOf<Complex>>
@@ -47,7 +45,7 @@ template<class Complex>
 FFT_FN Complex multiply(Complex p, Complex q) {
     return {fma(p.x, q.x, -(p.y * q.y)), fma(p.x, q.y, p.y * q.x)};
 }
-// p + s q and p - i s q.
+// These return p + s q and p - i s q.
 template<class Complex>
 FFT_FN Complex addScaled(Complex p, RealOf<Complex> s, Complex q) {
     return {fma(s, q.x, p.x), fma(s, q.y, p.y)};
@@ -116,7 +114,7 @@ constexpr double SIN9[] = {0, 0.642787609686539327, 0.984807753012208059, 0, 0.3
 constexpr double COS16[] = {1, 0.923879532511286756, 0, 0.382683432365089772, 0, 0, 0, 0, 0, -0.923879532511286756};
 constexpr double SIN16[] = {0, 0.382683432365089772, 0, 0.923879532511286756, 0, 0, 0, 0, 0, -0.382683432365089772};
 
-// v e^(-2 pi i K / R).
+// Returns v e^(-2 pi i K / R).
 template<int R, int K, class Complex>
 FFT_FN Complex multiplyByRoot(Complex v) {
     using Real = RealOf<Complex>;
@@ -134,7 +132,7 @@ FFT_FN Complex multiplyByRoot(Complex v) {
     return multiply(v, Complex{COS, -SIN});
 }
 
-// R = P Q with twiddle factors in between: point x = Q i + j, frequency i + P j.
+// Splits R = P Q with twiddle factors in between. Point x is Q i + j; the frequency is i + P j.
 template<int R, int P, int Q>
 struct CooleyTukey {
     template<int I, int J, class Complex>
@@ -183,7 +181,8 @@ struct Butterfly<9> : CooleyTukey<9, 3, 3> {};
 template<>
 struct Butterfly<16> : CooleyTukey<16, 4, 4> {};
 
-// R = P Q with coprime P and Q, no twiddle factors: point x = Q i + P j mod R, frequency = i mod P and j mod Q.
+// Splits R = P Q with coprime P and Q, without twiddle factors. Point x is Q i + P j mod R; the frequency is i mod P and
+// j mod Q.
 template<int R, int P, int Q>
 struct GoodThomas {
     template<class Complex>
@@ -226,26 +225,26 @@ struct Butterfly<15> : GoodThomas<15, 3, 5> {};
 
 // ---- Plans
 
-// Point x = (i b + j) c + k, later frequency i + a (j + b k), is element i stride + j c + k. c and the stride are odd,
-// which spreads every pass and the reordering over the banks.
+// Point x = (i b + j) c + k is element i stride + j c + k, and so is frequency i + a (j + b k) later. c and the stride are
+// odd, so every pass and the reordering spread over the banks.
 template<class Complex>
 struct PlanOf {
     int n, a, b, c; // radices of the outer, middle and inner pass
-    int stride;     // b c, or one more
-    int threads;    // in a block, whole warps: one for each butterfly and signal, or a fraction of that
+    int stride;     // b c or b c + 1
+    int threads;    // of a block, whole warps: one for each butterfly and signal, or a fraction of that
     int b_inverse, c_inverse;
-    const Complex *twiddles;        // w_n^(q t), a - 1 rows of b c, then w_bc^(q k), b - 1 rows of c
+    const Complex *twiddles;        // a - 1 rows of b c values w_n^(q t), then b - 1 rows of c values w_bc^(q k)
     const uint16_t *digit_reversal; // element of each frequency
     __host__ __device__ int elements() const { return a * stride; }
-    // t / b and t / c, for t below 4096.
+    // These return t / b and t / c for t below 4096.
     __device__ int divideByB(int t) const { return t * b_inverse >> 16; }
     __device__ int divideByC(int t) const { return t * c_inverse >> 16; }
-    // Element of point x.
+    // The element of point x.
     __device__ int element(int x) const { return x + (stride == b * c ? 0 : x / (b * c)); }
 };
 using Plan = PlanOf<float2>;
 
-// An element of shared memory: a point of each of the two signals.
+// An element of shared memory is a point of each of the two signals.
 struct alignas(16) DoublePair {
     double2 first, second;
 };
@@ -264,7 +263,7 @@ using Element = typename ElementOf<Complex>::Type;
 constexpr int MAX_THREADS = 384, MAX_POINTS = 3840;
 constexpr int A_RADICES[] = {8, 10, 12, 16}, B_RADICES[] = {4, 8, 9, 10, 12, 15, 16}, C_RADICES[] = {5, 9, 15};
 
-// Rounding error of one transform in units of 2^-24, or of 2^-53 in double; docs/internals/match.md has the derivation.
+// The rounding error of one transform in units of 2^-24, or of 2^-53 in double; docs/internals/match.md derives it.
 template<class Complex>
 double errorUnits(const PlanOf<Complex> &plan) {
     return butterflyUnits(plan.a) + butterflyUnits(plan.b) + butterflyUnits(plan.c) + 2 * TWIDDLE_UNITS;
@@ -300,7 +299,7 @@ FFT_FN double2 *signalPoints(DoublePair *shared) {
     return reinterpret_cast<double2 *>(shared) + signalIndex();
 }
 
-// body(std::integral_constant<int, R>{}), where R is the radix, one of RADICES.
+// Calls body(std::integral_constant<int, R>{}), where R is the radix, one of RADICES.
 template<const auto &RADICES, int I = 0, class Body>
 FFT_FN void dispatch(int radix, const Body &body) {
     constexpr int R = RADICES[I];
@@ -315,7 +314,7 @@ FFT_FN void dispatch(int radix, const Body &body) {
 
 enum class Direction { FORWARD, INVERSE };
 
-// Twiddle factors are requested before the barrier that a pass begins with.
+// Requests twiddle factors; passes do so before their barrier.
 template<int R, class Complex>
 FFT_FN void loadTwiddles(const Complex *table, int step, bool busy, Complex (&w)[R - 1]) {
 #pragma unroll
@@ -323,7 +322,7 @@ FFT_FN void loadTwiddles(const Complex *table, int step, bool busy, Complex (&w)
         w[i] = busy ? __ldg(table + i * step) : Complex{0, 0};
 }
 
-// First pass of a forward transform: load(x) gives point x of the thread's signal.
+// The first pass of a forward transform. load(x) returns point x of the thread's signal.
 template<class Complex, class Load>
 FFT_FN void forwardOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shared, const Load &load) {
     dispatch<A_RADICES>(plan.a, [&](auto radix) {
@@ -346,7 +345,7 @@ FFT_FN void forwardOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shar
     });
 }
 
-// Forward: butterfly, then twiddle factors. Inverse: twiddle factors, then butterfly.
+// Multiplies by twiddle factors after the butterfly if forward, before it if inverse.
 template<Direction DIRECTION, class Complex>
 FFT_FN void middlePass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
     dispatch<B_RADICES>(plan.b, [&](auto radix) {
@@ -381,7 +380,7 @@ FFT_FN void middlePass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
     });
 }
 
-// The same in both directions; it has no twiddle factors.
+// This pass is the same in both directions; it has no twiddle factors.
 template<class Complex>
 FFT_FN void innerPass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
     dispatch<C_RADICES>(plan.c, [&](auto radix) {
@@ -402,8 +401,8 @@ FFT_FN void innerPass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
     });
 }
 
-// Last pass of an inverse transform: store(x, from, value) takes point x of the thread's signal; `from` is its old place in
-// shared memory.
+// The last pass of an inverse transform. store(x, from, value) takes point x of the thread's signal; `from` is its former
+// place in shared memory.
 template<class Complex, class Store>
 FFT_FN void inverseOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shared, const Store &store) {
     dispatch<A_RADICES>(plan.a, [&](auto radix) {
