@@ -282,8 +282,9 @@ __global__ void __launch_bounds__(THREADS) boundKernel(const __grid_constant__ F
     const int rows = divUp(lists.rows, cell), cols = divUp(lists.cols, cell), words = divUp(cols, 32);
     for (int row = blockIdx.y * WARPS + threadIdx.x / 32; row < rows; row += gridDim.y * WARPS)
         for (int word = blockIdx.x; word < words; word += gridDim.x) {
-            if (SINGLE && __any_sync(FULL_WARP, isGivenUp(f, pose)))
-                return;
+            if constexpr (SINGLE)
+                if (__any_sync(FULL_WARP, isGivenUp(f, pose)))
+                    return;
             const int col = 32 * word + lane;
             const bool is_left = isLeft<DIFFERS>(f, lists, 0, col < cols, CellMeans(f, row, col));
             const uint32_t mask = __ballot_sync(FULL_WARP, is_left);
