@@ -3,6 +3,7 @@
 #define CUSI_EVENTS_PIPELINE_H
 
 #include "events/backend.h"
+#include "events/place.h"
 
 enum { EVENTS_SLOTS = 3, EVENTS_ARRAYS = 4 };
 
@@ -40,10 +41,11 @@ struct cusEventPipeline {
     void *user;
     cusStream up, compute, down;
     Slot slots[EVENTS_SLOTS];
-    Batch batches[EVENTS_SLOTS];
-    int slot_count, current; /* of both; the slot in use, */
-    int filling;             /* and the batch */
-    int with_times, stopped; /* by the sink */
+    Batch *batches;
+    int slot_count, current;  /* the slot in use, */
+    int batch_count, filling; /* and the batch */
+    int device;               /* -1: the host */
+    int with_times, stopped;  /* by the sink */
     size_t capacity, batch;
     cusEventWindow *planned;
     cusEventSpan *spans;       /* theirs, if a representation uses them */
@@ -53,9 +55,10 @@ struct cusEventPipeline {
     size_t begin;              /* from this event on */
 
     /* The recording */
-    uint64_t pushed; /* the number of the next event */
-    uint64_t next;   /* the next window to make */
-    size_t held;     /* events in the current slot's staging: the last ones pushed */
+    uint64_t pushed;   /* the number of the next event */
+    uint64_t next;     /* the next window to make */
+    uint64_t gaps_end; /* gaps before this window are errors, 0: all */
+    size_t held;       /* events in the current slot's staging: the last ones pushed */
     int64_t origin, newest;
     int64_t advanced; /* by cusEventPipelineAdvance, during it; otherwise INT64_MIN */
 
