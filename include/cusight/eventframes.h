@@ -21,6 +21,8 @@
 extern "C" {
 #endif
 
+enum { CUS_ALL_DEVICES = -1 }; /* as a number of devices */
+
 /* Which frames to make. */
 typedef struct cusEventFramesOptions {
     cusWindowing windowing; /* default cusWindowingDefaults() */
@@ -41,8 +43,13 @@ typedef struct cusEventFramesOptions {
      * after the other are the windows of the whole, whoever makes them; a shard may have none. Default 0, 0: all windows. Not with
      * first_window and end_window */
     uint64_t shard;
-    uint64_t shards;      /* see shard */
-    uint64_t reserved[6]; /* 0: for later options */
+    uint64_t shards; /* see shard */
+    /* With compute CUS_DEVICE: `device_count` devices make frames side by side. NULL (default): devices 0 .. device_count - 1; read by
+     * Open only. A device may be there several times */
+    const int *devices;
+    /* 0 (default): the calling thread's device; CUS_ALL_DEVICES, without `devices`; up to 64. With compute CUS_HOST: so many threads decode */
+    int device_count;
+    uint64_t reserved[4]; /* 0: for later options */
 } cusEventFramesOptions;
 
 /* The defaults named above. */
@@ -65,8 +72,13 @@ typedef struct cusEventFrames cusEventFrames;
  * shards together N / 2 times the recording. Only with a filter, from, to or CUS_BAD_EVENTS_SKIP, where events have no fixed numbers, are
  * the shards of equal numbers of events or of equal time; each then decodes the recording once to count them and again up to its part's
  * end. Damage is reported by the first shard whose windows end there; those of later shards are not part of the whole then.
- * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; VALUE: shard; SIZE: the recording does not have the sensor's size, and neither do the
- * options. */
+ * Several devices make the same frames, and give the same errors, as one. Each has two threads, and room for 256 MiB of frames instead of
+ * three batches (128 MiB if `deliver` is CUS_HOST; at least three batches). Another thread scans the words ahead, on all threads of the
+ * host, for places where some batches begin, which go to whichever device is free. Only EVT2, EVT2.1, EVT3, EVT4 and DAT have
+ * such places, without a filter, from, to and CUS_BAD_EVENTS_SKIP, from their first event or a shard's on; the first device makes all
+ * frames of other recordings, and of those of less than 2 MiB a device.
+ * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; VALUE: shard, devices; SIZE: the recording does not have the
+ * sensor's size, and neither do the options. */
 CUS_API cusStatus cusEventFramesOpen(cusEventFrames **frames, const char *path, const cusEventReaderOptions *reader,
                                      const cusRepresentation *representations, int count,
                                      const cusEventFramesOptions *options);
@@ -76,17 +88,16 @@ CUS_API cusStatus cusEventFramesOpenReader(cusEventFrames **frames, cusEventRead
                                            const cusEventFramesOptions *options);
 
 /* Waits for the next batch, in window order; batch->count 0: there are no more. A batch is valid until the next call for the same object;
- * frames on a device are ready in the order of batch->stream, where the library waits for work that the caller has queued there before it
- * uses their memory again. One call at a time may use an object (else BUSY), from any thread; different objects, two on one device too,
+ * frames on a device, batch->device, are ready in the order of batch->stream, where the library waits for work that the caller has
+ * queued there before it uses their memory again; frames of later batches may be queued before it. One call at a time may use an object (else BUSY), from any thread; different objects, two on one device too,
  * are independent.
  * If the recording is damaged, all windows that are complete before the damage come first; then this and every further call returns
  * the error. Errors: NULL, BUSY; those of cusEventReaderRead, cusEventPipelinePush and ...PushBytes; CANCELLED; VALUE: called in a child
  * process, where fork() leaves the object without its threads. */
 CUS_API cusStatus cusEventFramesNext(cusEventFrames *frames, cusFrameBatch *batch);
 
-/* Begins again with the first window, in the memory that is there; an end and damage are forgotten, counts start at 0. Errors: NULL, BUSY,
- * CANCELLED, those of cusEventReaderOpen; VALUE in a child process; and those of the pipeline that cusEventFramesNext has returned, such
- * as CAPACITY, which stay. */
+/* Begins again with the first window, in the memory that is there; an end, damage and other errors are forgotten, counts start at 0.
+ * Errors: NULL, BUSY, CANCELLED, those of cusEventReaderOpen; VALUE in a child process. */
 CUS_API cusStatus cusEventFramesRestart(cusEventFrames *frames);
 
 /* Ends a cusEventFramesNext that waits in another thread, which returns CANCELLED, as all further ones do. Within a piece of the

@@ -208,6 +208,7 @@ typedef struct cusFrameBatch {
      * compute is CUS_DEVICE. */
     const cusMat *frames;
     int representations;           /* number of them */
+    int device;                    /* that the frames lie on; -1: the host */
     uint64_t first;                /* index of the first window in the recording, from 0 */
     size_t count;                  /* windows */
     const cusEventWindow *windows; /* event indices count from the first event pushed, which has the number first_event */

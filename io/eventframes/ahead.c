@@ -1,18 +1,20 @@
 /* Reading ahead: pieces of a recording, as bytes or events. */
 #include "check.h"
 #include "eventframes/eventframes.h"
-#include "eventio/recording.h"
+#include "eventio/evt/words.h"
 
 #include <string.h>
 
-enum { PIECE_BYTES = 32 << 20, PIECE_EVENTS = 1 << 18 };
+enum { PIECE_EVENTS = 1 << 18 };
+
+EventFramesSizes eventframes_sizes = {.piece = 32 << 20, .part = 2 << 20, .job = 64 << 20, .more = 2 << 20};
 
 static const int column_types[4] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
 
 cusStatus eventframes_createPiece(const cusEventFrames *f, Piece *piece, int pinned) {
     cusStatus (*const create)(cusMat *, int, int, int) = pinned ? cusMatCreatePinned : NULL;
     const uint64_t size = f->reader->source.size; /* a short recording is one piece */
-    const int bytes = size < PIECE_BYTES ? (int)size + 1 : PIECE_BYTES;
+    const int bytes = (int)(size < eventframes_sizes.piece ? size + 1 : eventframes_sizes.piece);
     for (int k = 0; k < (f->decodes ? 1 : 4); ++k) {
         cusMat *mat = f->decodes ? &piece->bytes : &piece->column[k];
         const int cols = f->decodes ? bytes : PIECE_EVENTS, type = f->decodes ? CUS_8UC1 : column_types[k];
@@ -71,33 +73,113 @@ static cusStatus readBytes(cusEventFrames *f, Piece *piece) {
     return status;
 }
 
-void *eventframes_readAhead(void *frames) {
-    cusEventFrames *f = frames;
-    int last = 0;
-    while (!last) {
-        pthread_mutex_lock(&f->lock);
-        while (f->filled - f->taken == EVENTFRAMES_PIECES && !f->cancelled && !f->stopping && !f->ended)
-            pthread_cond_wait(&f->changed, &f->lock);
-        Piece *piece = &f->pieces[f->filled % EVENTFRAMES_PIECES];
-        const int wanted = !f->cancelled && !f->stopping && !f->ended;
-        pthread_mutex_unlock(&f->lock);
-        if (!wanted)
-            break;
-        piece->damage = f->decodes ? readBytes(f, piece) : eventframes_readEvents(f, piece);
-        if (piece->damage != CUS_OK) {
-            (void)cusi_renamed("cusEventFramesNext", piece->damage);
-            strncpy(piece->message, cusLastError(), sizeof piece->message - 1);
-            piece->last = 1;
-        }
-        last = piece->last; /* afterwards it is the maker's */
-        pthread_mutex_lock(&f->lock);
-        if (f->decodes)
-            f->counts.bytes += piece->count;
-        else
-            (void)cusEventReaderCounts(f->reader, &f->counts.read);
-        ++f->filled;
-        pthread_cond_broadcast(&f->changed);
-        pthread_mutex_unlock(&f->lock);
+/* Keeps the status, with its message, and whether the recording ends here. */
+static void keepDamage(Piece *piece, cusStatus status) {
+    piece->damage = status;
+    if (status == CUS_OK)
+        return;
+    (void)cusi_renamed("cusEventFramesNext", status);
+    strncpy(piece->message, cusLastError(), sizeof piece->message - 1);
+    piece->last = 1;
+}
+
+/* Several lanes: the bytes from `at` to before `end`, as many as there is room for. */
+static void readBytesAt(const cusEventFrames *f, Piece *piece, uint64_t at, uint64_t end) {
+    const size_t room = (size_t)piece->bytes.cols, wanted = end - at < room ? (size_t)(end - at) : room;
+    const cusStatus status =
+        eventio_readBytesAt(&f->source, at, wanted, piece->bytes.data, f->reading_threads, &piece->count);
+    piece->after = at + piece->count;
+    piece->last = piece->count < wanted || piece->after == f->source.size;
+    keepDamage(piece, status);
+}
+
+void eventframes_readMore(const cusEventFrames *f, Piece *piece) {
+    piece->at_border = 0;
+    readBytesAt(f, piece, piece->after, piece->after + eventframes_sizes.more);
+}
+
+/* Takes the next job; 0: there are no more. */
+static int claim(Lane *lane, uint64_t *number, Job *job) {
+    cusEventFrames *const f = lane->frames;
+    pthread_mutex_lock(&f->lock);
+    while (eventframes_isWanted(f) && f->claimed == f->dealt && !f->has_dealt)
+        pthread_cond_wait(&f->dealing, &f->lock);
+    const int is_there = eventframes_isWanted(f) && f->claimed < f->dealt;
+    if (is_there) {
+        Job *const next = &f->jobs[f->claimed % f->job_room];
+        next->lane = (int)(lane - f->lanes);
+        *number = f->claimed++;
+        *job = *next;
+    } else {
+        lane->has_all = 1;
+        pthread_cond_broadcast(&lane->changed);
     }
+    pthread_mutex_unlock(&f->lock);
+    return is_there;
+}
+
+/* Waits for a free piece; NULL: the job needs no more. */
+static Piece *freePiece(Lane *lane, uint64_t number) {
+    cusEventFrames *const f = lane->frames;
+    pthread_mutex_lock(&f->lock);
+    while (eventframes_isWanted(f) && lane->filled - lane->taken == EVENTFRAMES_PIECES)
+        pthread_cond_wait(&lane->changed, &f->lock);
+    const int is_done = number < f->turn || f->jobs[number % f->job_room].is_done;
+    Piece *const piece = &lane->pieces[lane->filled % EVENTFRAMES_PIECES];
+    const int is_needed = eventframes_isWanted(f) && !is_done;
+    pthread_mutex_unlock(&f->lock);
+    piece->job = number;
+    piece->at_border = piece->is_end = piece->last = 0;
+    return is_needed ? piece : NULL;
+}
+
+/* Gives the piece to the lane's other thread. bytes: how many of its bytes no other piece has. */
+static void give(Lane *lane, size_t bytes) {
+    cusEventFrames *const f = lane->frames;
+    pthread_mutex_lock(&f->lock);
+    f->counts.bytes += bytes;
+    if (!f->decodes)
+        (void)cusEventReaderCounts(f->reader, &f->counts.read);
+    ++lane->filled;
+    pthread_cond_broadcast(&lane->changed);
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* One lane: the whole recording. */
+static void readAll(Lane *lane, uint64_t number) {
+    cusEventFrames *const f = lane->frames;
+    Piece *piece;
+    for (int last = 0; !last && (piece = freePiece(lane, number)) != NULL;) {
+        keepDamage(piece, f->decodes ? readBytes(f, piece) : eventframes_readEvents(f, piece));
+        last = piece->last;
+        give(lane, f->decodes ? piece->count : 0);
+    }
+}
+
+/* Several lanes: the job's bytes up to its border, and those behind it that its windows are likely to need. */
+static void readJob(Lane *lane, uint64_t number, const Job *job) {
+    uint64_t at = job->mark.offset;
+    Piece *piece;
+    for (int is_behind = 0, is_end = 0; !is_end && (piece = freePiece(lane, number)) != NULL;) {
+        const int was_behind = is_behind;
+        readBytesAt(lane->frames, piece, at, is_behind ? job->enough : job->border);
+        at = piece->after;
+        is_behind = at >= job->border;
+        is_end = piece->last || (is_behind && at >= job->enough);
+        piece->at_border = is_behind && !was_behind;
+        piece->is_end = is_end;
+        give(lane, was_behind ? 0 : piece->count);
+    }
+}
+
+void *eventframes_readAhead(void *from) {
+    Lane *const lane = from;
+    uint64_t number;
+    Job job;
+    while (claim(lane, &number, &job))
+        if (lane->frames->lane_count == 1)
+            readAll(lane, number);
+        else
+            readJob(lane, number, &job);
     return NULL;
 }

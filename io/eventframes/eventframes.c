@@ -1,6 +1,7 @@
 #include "eventframes/eventframes.h"
 #include "check.h"
-#include "eventio/recording.h"
+#include "eventio/evt/words.h"
+#include "host.h"
 #include "progress.h"
 
 #include <signal.h>
@@ -13,147 +14,31 @@ cusEventFramesOptions cusEventFramesDefaults(void) {
     return (cusEventFramesOptions){.windowing = cusWindowingDefaults(), .from = INT64_MIN, .to = INT64_MAX};
 }
 
-/* ---- The thread that makes frames ---------------------------------------------------------------------------------- */
+/* ---- Threads ------------------------------------------------------------------------------------------------------- */
 
-/* Leaves to the next shard its windows by duration: they begin after the border. Before it they have not, unless times have stepped back,
- * which is damage; then this shard has all windows. */
-static void cut(cusEventFrames *f, cusFrameBatch *batch) {
-    size_t count = batch->count;
-    while (count && f->options.end_window && batch->first + count > f->options.end_window &&
-           batch->windows[count - 1].first >= f->until)
-        --count;
-    if (count == batch->count)
-        return;
-    for (int i = 0; i < batch->representations; ++i) {
-        f->shorter[i] = batch->frames[i];
-        f->shorter[i].rows = (int)((size_t)f->shorter[i].rows / batch->count * count);
-    }
-    batch->frames = f->shorter;
-    batch->count = count;
-}
-
-/* The pipeline's sink: offers the batch, and waits until the caller has used it. */
-static cusStatus offer(void *frames, const cusFrameBatch *given) {
-    cusEventFrames *f = frames;
-    cusFrameBatch batch = *given;
-    if (f->has_mark)
-        cut(f, &batch);
-    if (!batch.count)
-        return CUS_OK;
-    pthread_mutex_lock(&f->lock);
-    f->batch = batch;
-    f->offer = OFFERED;
+/* Wakes all that wait; the lock is held. */
+static void wake(cusEventFrames *f) {
     pthread_cond_broadcast(&f->changed);
-    while (f->offer != NOTHING && !f->cancelled && !f->stopping)
-        pthread_cond_wait(&f->changed, &f->lock);
-    const int cancelled = f->cancelled;
-    pthread_mutex_unlock(&f->lock);
-    return cancelled ? CUS_ERROR_CANCELLED : CUS_OK;
-}
-
-/* The next piece, or NULL if it is not wanted any more. */
-static Piece *nextPiece(cusEventFrames *f) {
-    pthread_mutex_lock(&f->lock);
-    while (f->filled == f->taken && !f->cancelled && !f->stopping)
-        pthread_cond_wait(&f->changed, &f->lock);
-    Piece *piece = f->cancelled || f->stopping ? NULL : &f->pieces[f->taken % EVENTFRAMES_PIECES];
-    pthread_mutex_unlock(&f->lock);
-    return piece;
-}
-
-static cusStatus push(cusEventFrames *f, const Piece *piece) {
-    if (f->decodes)
-        return cusEventPipelinePushBytes(f->pipeline, piece->bytes.data, piece->count);
-    const cusEventArrays events = {piece->column[0].data, piece->column[1].data, piece->column[2].data,
-                                   piece->column[3].data, piece->count,          CUS_HOST};
-    return cusEventPipelinePush(f->pipeline, &events);
-}
-
-/* Keeps the first failure. message NULL: that of the call that has just failed. */
-static void keep(cusEventFrames *f, cusStatus status, const char *message) {
-    if (f->status != CUS_OK || status == CUS_OK)
-        return;
-    f->status = status;
-    if (!message)
-        (void)cusi_renamed("cusEventFramesNext", status);
-    strncpy(f->message, message ? message : cusLastError(), sizeof f->message - 1);
-}
-
-/* Whether later events change nothing. read: how many events have been. */
-static int hasEnough(const cusEventFrames *f, const cusEventPipelineCounts *counts, uint64_t read) {
-    const cusEventFramesOptions *o = &f->options;
-    const uint64_t events = f->first_event + read, last = o->end_window - 1, stride = eventframes_stride(&o->windowing);
-    if (!o->end_window || (f->has_mark && events <= f->until)) /* damage just before the next event is this shard's */
-        return 0;
-    if (o->windowing.unit == CUS_WINDOW_DURATION && !f->has_mark) /* whose origin is the pipeline's */
-        return counts->complete;
-    if (o->end_window <= o->first_window)
-        return 1;
-    const uint64_t start = stride && last > INT64_MAX / stride ? INT64_MAX : last * stride,
-                   end = start + o->windowing.length;
-    if (o->windowing.unit == CUS_WINDOW_COUNT)
-        return events >= end;
-    return counts->last_time >= f->origin && (uint64_t)counts->last_time - (uint64_t)f->origin >= end;
-}
-
-/* Makes frames of all pieces; what fails is in f->status. */
-static void makeFrames(cusEventFrames *f) {
-    if (f->device >= 0)
-        keep(f, cusDeviceSet(f->device), NULL);
-    cusEventPipelineCounts counts = {0}, before = {0}; /* a pipeline counts on when it begins again */
-    keep(f, cusEventPipelineQuery(f->pipeline, &before), NULL);
-    for (int last = f->status != CUS_OK; !last;) {
-        Piece *piece = nextPiece(f);
-        if (!piece)
-            return;
-        keep(f, push(f, piece), NULL);
-        keep(f, piece->damage, piece->message);
-        last = piece->last || f->status != CUS_OK;
-        if (f->options.end_window) {
-            keep(f, cusEventPipelineQuery(f->pipeline, &counts), NULL);
-            last = last || hasEnough(f, &counts, counts.events - before.events);
-        }
-        pthread_mutex_lock(&f->lock);
-        ++f->taken;
-        pthread_cond_broadcast(&f->changed);
-        pthread_mutex_unlock(&f->lock);
-    }
-    keep(f, cusEventPipelineQuery(f->pipeline, &counts), NULL);
-    const int64_t last_time = counts.last_time;
-    const int has_enough = hasEnough(f, &counts, counts.events - before.events);
-    keep(f, cusEventPipelineFlush(f->pipeline), NULL);
-    keep(f, cusEventPipelineQuery(f->pipeline, &counts), NULL);
-    if ((f->status == CUS_ERROR_FORMAT || f->status == CUS_ERROR_TRUNCATED || f->status == CUS_ERROR_IO) &&
-        has_enough) /* damage behind what is wanted */
-        f->status = CUS_OK;
-    pthread_mutex_lock(&f->lock);
-    f->counts.last_time = last_time;
-    f->counts.events = counts.events - before.events;
-    f->counts.skipped = counts.skipped - before.skipped;
-    f->counts.read = f->decodes ? counts.decoded : f->counts.read;
-    pthread_mutex_unlock(&f->lock);
-}
-
-static void *make(void *frames) {
-    cusEventFrames *f = frames;
-    makeFrames(f);
-    pthread_mutex_lock(&f->lock);
-    f->ended = 1;
-    pthread_cond_broadcast(&f->changed);
-    pthread_mutex_unlock(&f->lock);
-    return NULL;
+    pthread_cond_broadcast(&f->dealing);
+    for (int k = 0; k < f->lane_count; ++k)
+        pthread_cond_broadcast(&f->lanes[k].changed);
 }
 
 static void stop(cusEventFrames *f) {
     pthread_mutex_lock(&f->lock);
     f->stopping = 1;
-    pthread_cond_broadcast(&f->changed);
+    wake(f);
     pthread_mutex_unlock(&f->lock);
-    if (f->threads > 0)
-        pthread_join(f->ahead, NULL);
-    if (f->threads > 1)
-        pthread_join(f->maker, NULL);
-    f->threads = 0;
+    if (f->deals)
+        pthread_join(f->dealer, NULL);
+    f->deals = 0;
+    for (Lane *lane = f->lanes; lane < f->lanes + f->lane_count; ++lane) {
+        if (lane->threads > 0)
+            pthread_join(lane->ahead, NULL);
+        if (lane->threads > 1)
+            pthread_join(lane->maker, NULL);
+        lane->threads = 0;
+    }
 }
 
 static cusStatus requireOwner(const cusEventFrames *f, const char *function) {
@@ -183,98 +68,218 @@ static int decodes(cusEventFrames *f, cusEventDecoderOptions *decoder, cusEventD
 cusStatus eventframes_seek(cusEventFrames *f) {
     const cusEventFramesOptions *o = &f->options;
     const uint64_t stride = eventframes_stride(&o->windowing);
-    if (f->has_mark) {
-        f->first_event = f->mark.index;
-        return cusEventReaderSeekMark(f->reader, &f->mark);
+    Job *const job = &f->whole;
+    if (job->has_mark) {
+        job->first_event = job->mark.index;
+        return cusEventReaderSeekMark(f->reader, &job->mark);
     }
     if (o->from != INT64_MIN)
         return cusEventReaderSeekTime(f->reader, o->from, NULL);
     const int is_numbered = o->shards < 2 && f->reader->options.bad_events != CUS_BAD_EVENTS_SKIP;
     if (!o->filter && is_numbered && o->windowing.unit == CUS_WINDOW_COUNT && stride > 0 &&
         o->first_window < (uint64_t)INT64_MAX / 2 / stride)
-        f->first_event = o->first_window * stride;
-    return f->reader->index == f->place + f->first_event
+        job->first_event = o->first_window * stride;
+    return f->reader->index == f->place + job->first_event
                ? CUS_OK
-               : cusEventReaderSeekIndex(f->reader, (int64_t)(f->place + f->first_event));
+               : cusEventReaderSeekIndex(f->reader, (int64_t)(f->place + job->first_event));
 }
 
-static cusStatus createPipeline(cusEventFrames *f, const cusRepresentation *representations, int count) {
+/* Moves the reader to where `whole` begins, and says how it is read. */
+static cusStatus chooseWay(cusEventFrames *f, cusEventDecoderOptions *decoder) {
+    Job *const job = &f->whole;
+    cusStatus status = job->has_mark ? cusEventReaderSeekMark(f->reader, &job->mark) : CUS_OK;
+    f->decodes = status == CUS_OK && decodes(f, decoder, &job->state);
+    if (f->decodes && job->has_mark)
+        job->first_event = job->state.index;
+    return status == CUS_OK && !f->decodes ? eventframes_seek(f) : status;
+}
+
+/* Several lanes begin at marks of words that are all decoded: those of a whole recording or of its shard. */
+static cusStatus requireMark(cusEventFrames *f, int *is_there) {
+    Job *const job = &f->whole;
+    *is_there = f->decodes && eventio_isWords(f->reader) && f->reader->options.bad_events != CUS_BAD_EVENTS_SKIP &&
+                (job->has_mark || f->place == 0);
+    if (!*is_there || job->has_mark)
+        return CUS_OK;
+    eventio_markOf(&job->state, &job->mark);
+    return f->options.windowing.unit == CUS_WINDOW_COUNT ? CUS_OK
+                                                         : eventframes_timeAt(f, &job->mark, &job->origin, is_there);
+}
+
+static cusStatus createPipeline(Lane *lane, const cusRepresentation *representations, int count,
+                                const cusEventDecoderOptions *decoder) {
     static const char function[] = "cusEventFramesOpen";
-    const cusEventFramesOptions *o = &f->options;
-    cusEventDecoderOptions decoder;
-    cusEventDecoderState state;
-    cusStatus status = f->has_mark ? cusEventReaderSeekMark(f->reader, &f->mark) : CUS_OK;
-    f->decodes = status == CUS_OK && decodes(f, &decoder, &state);
-    if (status == CUS_OK && !f->decodes)
-        status = eventframes_seek(f);
-    if (status != CUS_OK)
-        return cusi_renamed(function, status);
-    if (f->decodes && f->has_mark)
-        f->first_event = state.index;
-    const int cuts = f->has_mark && o->windowing.unit == CUS_WINDOW_DURATION;
+    enum { DEVICE_FRAMES = 256 << 20, HOST_FRAMES = 128 << 20 };
+    cusEventFrames *const f = lane->frames;
+    const cusEventFramesOptions *const o = &f->options;
     const cusEventPipelineOptions options = {.windowing = o->windowing,
-                                             .first_window = o->first_window,
-                                             .end_window = cuts ? 0 : o->end_window,
+                                             .first_window = f->whole.first_window,
+                                             .end_window = f->whole.end_window,
                                              .compute = o->compute,
                                              .deliver = o->deliver,
                                              .max_events = o->max_events,
                                              .batch_windows = o->batch_windows,
                                              .max_gap = o->max_gap,
-                                             .first_event = f->first_event,
-                                             .origin = f->origin,
-                                             .decoder = f->decodes ? &decoder : NULL,
+                                             .first_event = f->whole.first_event,
+                                             .origin = f->whole.origin,
+                                             .decoder = f->decodes ? decoder : NULL,
                                              .whole_batches = 1};
-    const int is_given = o->rows || o->cols;
+    const int is_given = o->rows || o->cols, is_device = o->compute == CUS_DEVICE;
     CUSI_REQUIRE(is_given || f->info.width, CUS_ERROR_SIZE,
                  "%s: rows and cols are 0, expected the size of the frames, since the recording does not have the sensor's",
                  function);
-    status = cusEventPipelineCreate(&f->pipeline, is_given ? o->rows : f->info.height, is_given ? o->cols : f->info.width,
-                                    representations, count, &options, offer, f);
-    if (status == CUS_OK && f->decodes)
-        status = cusEventDecoderSetState(cusEventPipelineDecoder(f->pipeline), &state);
+    const size_t room = f->lane_count == 1 ? 0 : o->deliver == CUS_DEVICE ? DEVICE_FRAMES : HOST_FRAMES;
+    cusStatus status =
+        eventsCreatePipeline(&lane->pipeline, is_given ? o->rows : f->info.height, is_given ? o->cols : f->info.width,
+                             representations, count, &options, room, eventframes_offer, lane);
+    if (status == CUS_OK) {
+        const uint64_t batches = (uint64_t)eventsBatches(lane->pipeline, &f->batch_windows);
+        lane->spare = o->deliver == o->compute ? batches - 1 : 0;
+        f->job_windows = f->batch_windows * (batches > 1 ? batches - 1 : 1);
+    }
+    for (int k = 0; k < EVENTFRAMES_PIECES && status == CUS_OK; ++k)
+        status = eventframes_createPiece(f, &lane->pieces[k], is_device);
     return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
 }
 
-/* Starts the threads. Signals are for the program's own. */
+/* Starts the threads of all lanes, and the dealer if there are several. Signals are for the program's own. */
 static cusStatus start(cusEventFrames *f) {
+    const int is_dealt = f->lane_count > 1;
     pthread_mutex_lock(&f->lock); /* other threads may ask for the counts, or cancel */
-    f->filled = f->taken = 0;
     f->stopping = f->ended = 0;
-    f->offer = NOTHING;
+    f->claimed = f->turn = 0;
+    f->dealt = !is_dealt;
+    f->has_dealt = !is_dealt;
+    f->jobs[0] = f->whole;
+    f->in_use = NULL;
+    f->status = CUS_OK;
+    for (Lane *lane = f->lanes; lane < f->lanes + f->lane_count; ++lane) {
+        lane->filled = lane->taken = lane->offered = lane->given = lane->released = 0;
+        lane->has_all = 0;
+    }
     f->counts = (cusEventFramesCounts){.last_time = -1,
-                                       .first_window = f->options.first_window,
-                                       .end_window = f->options.end_window,
+                                       .first_window = f->whole.first_window,
+                                       .end_window = f->whole.end_window,
                                        .size = f->decodes ? f->reader->source.size - f->info.start : 0};
     pthread_mutex_unlock(&f->lock);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (!pthread_create(&f->ahead, NULL, eventframes_readAhead, f) && ++f->threads &&
-        !pthread_create(&f->maker, NULL, make, f))
-        ++f->threads;
+    int failed = is_dealt && pthread_create(&f->dealer, NULL, eventframes_deal, f);
+    f->deals = is_dealt && !failed;
+    for (Lane *lane = f->lanes; lane < f->lanes + f->lane_count && !failed; ++lane) {
+        failed = pthread_create(&lane->ahead, NULL, eventframes_readAhead, lane) || !++lane->threads ||
+                 pthread_create(&lane->maker, NULL, eventframes_make, lane);
+        lane->threads += !failed;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    CUSI_REQUIRE(f->threads == 2, CUS_ERROR_NO_MEMORY, "cusEventFramesOpen: no thread can be started");
+    CUSI_REQUIRE(!failed, CUS_ERROR_NO_MEMORY, "cusEventFramesOpen: no thread can be started");
     return CUS_OK;
 }
+
+/* ---- Devices ------------------------------------------------------------------------------------------------------- */
+
+/* The devices that the options name, and their number: in f->devices, -1 for the host. */
+static cusStatus chooseDevices(cusEventFrames *f, int *devices, int *count) {
+    static const char function[] = "cusEventFramesOpen";
+    const cusEventFramesOptions *const o = &f->options;
+    const int is_host = o->compute != CUS_DEVICE;
+    int available = 0;
+    CUSI_REQUIRE(o->device_count >= CUS_ALL_DEVICES && o->device_count <= EVENTFRAMES_LANES, CUS_ERROR_VALUE,
+                 "%s: device_count is %d, expected CUS_ALL_DEVICES or 0 to %d", function, o->device_count,
+                 (int)EVENTFRAMES_LANES);
+    CUSI_REQUIRE(!is_host || (!o->devices && o->device_count >= 0), CUS_ERROR_VALUE,
+                 "%s: devices is %p and device_count %d, expected no device with compute CUS_HOST", function,
+                 (const void *)o->devices, o->device_count);
+    CUSI_REQUIRE(!o->devices || o->device_count > 0, CUS_ERROR_VALUE,
+                 "%s: device_count is %d, expected the number of devices", function, o->device_count);
+    *count = o->device_count ? o->device_count : 1;
+    devices[0] = -1;
+    if (!is_host && !o->device_count)
+        return cusDeviceGet(&devices[0]);
+    if (o->device_count == CUS_ALL_DEVICES) {
+        CUS_TRY(cusDeviceCount(&available));
+        *count = available < 1 ? 1 : available < EVENTFRAMES_LANES ? available : EVENTFRAMES_LANES;
+    }
+    for (int k = 0; k < *count; ++k)
+        devices[k] = is_host ? -1 : o->devices ? o->devices[k] : k;
+    return CUS_OK;
+}
+
+/* A lane on each device that the recording can use. */
+static cusStatus createLanes(cusEventFrames *f, const int *devices, int count, const cusRepresentation *representations,
+                             int representation_count, const cusEventDecoderOptions *decoder) {
+    const uint64_t parts = f->reader->source.size / eventframes_sizes.part + 1;
+    int has_mark = 0;
+    if (count > 1)
+        CUS_TRY(requireMark(f, &has_mark));
+    f->lane_count = !has_mark ? 1 : parts < (uint64_t)count ? (int)parts : count;
+    f->job_room = f->lane_count > 1 ? 3 * (uint64_t)f->lane_count : 1;
+    f->reading_threads = cusi_maxThreads() / f->lane_count + 1;
+    f->lanes = calloc((size_t)f->lane_count, sizeof *f->lanes);
+    f->jobs = calloc((size_t)f->job_room, sizeof *f->jobs);
+    f->lane_count = f->lanes ? f->lane_count : 0;
+    for (int k = 0; k < f->lane_count; ++k) {
+        f->lanes[k].frames = f;
+        f->lanes[k].device = devices[k];
+        pthread_cond_init(&f->lanes[k].changed, NULL);
+    }
+    CUSI_REQUIRE(f->lanes && f->jobs, CUS_ERROR_NO_MEMORY, "cusEventFramesOpen: no host memory");
+    for (int k = 0; k < f->lane_count; ++k) {
+        if (devices[k] >= 0)
+            CUS_TRY(cusDeviceSet(devices[k]));
+        CUS_TRY(createPipeline(&f->lanes[k], representations, representation_count, decoder));
+    }
+    return CUS_OK;
+}
+
+/* Leaves the calling thread on the device where it was. */
+static void destroyLanes(cusEventFrames *f) {
+    int before = -1;
+    const int moves = f->lane_count > 0 && f->lanes[0].device >= 0 && cusDeviceGet(&before) == CUS_OK;
+    for (Lane *lane = f->lanes; lane < f->lanes + f->lane_count; ++lane) {
+        if (lane->device >= 0)
+            (void)cusDeviceSet(lane->device);
+        cusEventPipelineDestroy(lane->pipeline);
+        for (int k = 0; k < EVENTFRAMES_PIECES; ++k)
+            eventframes_releasePiece(&lane->pieces[k]);
+        pthread_cond_destroy(&lane->changed);
+    }
+    if (moves)
+        (void)cusDeviceSet(before);
+    free(f->lanes);
+    free(f->jobs);
+}
+
+/* ---- Open and close ------------------------------------------------------------------------------------------------ */
 
 static cusStatus open(cusEventFrames *f, const cusRepresentation *representations, int count) {
     static const char function[] = "cusEventFramesOpen";
     f->info = f->reader->info;
+    f->source = f->reader->source;
     f->place = f->reader->index;
-    f->device = -1;
-    if (f->options.compute == CUS_DEVICE)
-        CUS_TRY(cusDeviceGet(&f->device));
-    if (f->options.filter)
+    f->whole.first_window = f->options.first_window;
+    f->whole.end_window = f->options.end_window;
+    int devices[EVENTFRAMES_LANES], device_count, before = -1;
+    cusStatus status = chooseDevices(f, devices, &device_count);
+    f->options.devices = NULL; /* the caller's */
+    if (status == CUS_OK && f->options.filter)
         f->filter_options = *f->options.filter;
-    cusStatus status = eventframes_createFilter(f);
+    if (status == CUS_OK)
+        status = eventframes_createFilter(f);
     if (status == CUS_OK)
         status = eventframes_takeShard(f);
+    cusEventDecoderOptions decoder;
+    if (status == CUS_OK)
+        status = chooseWay(f, &decoder);
+    if (status == CUS_OK && f->options.compute == CUS_DEVICE)
+        status = cusDeviceGet(&before);
     if (status != CUS_OK)
         return cusi_renamed(function, status);
-    CUS_TRY(createPipeline(f, representations, count));
-    for (int k = 0; k < EVENTFRAMES_PIECES; ++k)
-        CUS_TRY(eventframes_createPiece(f, &f->pieces[k], f->options.compute == CUS_DEVICE));
-    return start(f);
+    status = createLanes(f, devices, device_count, representations, count, &decoder);
+    if (before >= 0)
+        (void)cusDeviceSet(before);
+    return status == CUS_OK ? start(f) : cusi_renamed(function, status);
 }
 
 /* Takes `owned`, also if it fails. */
@@ -288,6 +293,7 @@ static cusStatus openFrames(cusEventFrames **frames, cusEventReader *reader, cus
     }
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
+    pthread_cond_init(&made->dealing, NULL);
     made->process = getpid();
     made->options = options ? *options : cusEventFramesDefaults();
     made->reader = reader;
@@ -337,7 +343,7 @@ void cusEventFramesCancel(cusEventFrames *frames) {
         return;
     pthread_mutex_lock(&frames->lock);
     frames->cancelled = 1;
-    pthread_cond_broadcast(&frames->changed);
+    wake(frames);
     pthread_mutex_unlock(&frames->lock);
 }
 
@@ -349,11 +355,10 @@ void cusEventFramesClose(cusEventFrames *frames) {
         return;
     cusEventFramesCancel(frames);
     stop(frames);
-    cusEventPipelineDestroy(frames->pipeline);
+    destroyLanes(frames);
     cusEventFilterDestroy(frames->filter);
-    for (int k = 0; k < EVENTFRAMES_PIECES; ++k)
-        eventframes_releasePiece(&frames->pieces[k]);
     cusEventReaderClose(frames->owned);
+    pthread_cond_destroy(&frames->dealing);
     pthread_cond_destroy(&frames->changed);
     pthread_mutex_destroy(&frames->lock);
     free(frames);
@@ -361,9 +366,65 @@ void cusEventFramesClose(cusEventFrames *frames) {
 
 /* ---- Next ---------------------------------------------------------------------------------------------------------- */
 
-/* Waits for a batch or the end; the lock is held. */
-static void await(cusEventFrames *f, CusiProgress *progress) {
-    while (f->offer != OFFERED && !f->ended && !f->cancelled) {
+/* Counts what a job has done. Its failure is the end. */
+static void collect(cusEventFrames *f, const Outcome *outcome) {
+    const cusEventCounts *const read = &outcome->read;
+    cusEventCounts *const sum = &f->counts.read;
+    f->counts.events = outcome->events - f->whole.first_event;
+    f->counts.last_time = outcome->last_time;
+    f->counts.skipped += outcome->skipped;
+    if (f->decodes)
+        *sum = (cusEventCounts){.events = sum->events + read->events,
+                                .triggers_rising = sum->triggers_rising + read->triggers_rising,
+                                .triggers_falling = sum->triggers_falling + read->triggers_falling,
+                                .bad_coordinates = sum->bad_coordinates + read->bad_coordinates,
+                                .bad_polarity = sum->bad_polarity + read->bad_polarity,
+                                .bad_time = sum->bad_time + read->bad_time,
+                                .untimed = sum->untimed + read->untimed,
+                                .bad_words = sum->bad_words + read->bad_words};
+    if (outcome->status == CUS_OK)
+        return;
+    f->ended = 1;
+    f->status = outcome->status;
+    memcpy(f->message, outcome->message, sizeof f->message);
+}
+
+/* The lane may use a batch again. */
+static void release(Lane *lane) {
+    ++lane->released;
+    pthread_cond_broadcast(&lane->changed);
+}
+
+/* The lane that has the next batch, or NULL; the lock is held. Takes the turn on past jobs that are done, to the end. */
+static Lane *ready(cusEventFrames *f) {
+    while (!f->ended && f->turn < f->claimed) {
+        const Job *const job = &f->jobs[f->turn % f->job_room];
+        Lane *const lane = &f->lanes[job->lane];
+        const Offer *const offer = &lane->offers[lane->given % EVENTS_MOST_BATCHES];
+        if (lane->offered > lane->given && offer->job == f->turn) {
+            if (offer->batch.count)
+                return lane;
+            ++lane->given;
+            release(lane);
+            continue;
+        }
+        if (!job->is_done)
+            return NULL;
+        collect(f, &job->outcome);
+        ++f->turn;
+        pthread_cond_broadcast(&f->dealing);
+    }
+    if (f->has_dealt && f->turn == f->dealt)
+        f->ended = 1;
+    if (f->ended)
+        wake(f);
+    return NULL;
+}
+
+/* Waits for a batch, whose lane it returns, or the end; the lock is held. */
+static Lane *await(cusEventFrames *f, CusiProgress *progress) {
+    Lane *lane = NULL;
+    while (!f->cancelled && !(lane = ready(f)) && !f->ended) {
         if (!progress->callback) {
             pthread_cond_wait(&f->changed, &f->lock);
             continue;
@@ -378,8 +439,9 @@ static void await(cusEventFrames *f, CusiProgress *progress) {
         const int stop = cusi_step(progress, 0);
         pthread_mutex_lock(&f->lock);
         if (stop)
-            return;
+            return NULL;
     }
+    return lane;
 }
 
 static cusStatus next(cusEventFrames *f, cusFrameBatch *batch) {
@@ -389,18 +451,16 @@ static cusStatus next(cusEventFrames *f, cusFrameBatch *batch) {
     CUSI_REQUIRE(f->process == getpid(), CUS_ERROR_VALUE, "%s: called in process %ld, expected %ld, which has opened it",
                  function, (long)getpid(), (long)f->process);
     pthread_mutex_lock(&f->lock);
-    if (f->offer == GIVEN) {
-        f->offer = NOTHING;
-        pthread_cond_broadcast(&f->changed);
-    }
-    await(f, cusi_progress());
+    if (f->in_use)
+        release(f->in_use);
+    f->in_use = NULL;
+    Lane *const lane = await(f, cusi_progress());
     const int cancelled = f->cancelled, ended = f->ended;
-    if (f->offer == OFFERED && !cancelled) {
-        f->offer = GIVEN;
-        *batch = f->batch;
+    if (lane && !cancelled) {
+        f->in_use = lane;
+        *batch = lane->offers[lane->given++ % EVENTS_MOST_BATCHES].batch;
         f->counts.windows += batch->count;
-        if (!ended)
-            f->counts.events = batch->windows[batch->count - 1].last;
+        f->counts.events = batch->windows[batch->count - 1].last;
     }
     pthread_mutex_unlock(&f->lock);
     if (batch->count)
@@ -426,20 +486,11 @@ static cusStatus restart(cusEventFrames *f) {
     const int cancelled = f->cancelled;
     pthread_mutex_unlock(&f->lock);
     CUSI_REQUIRE(!cancelled, CUS_ERROR_CANCELLED, "%s: cancelled by cusEventFramesCancel", function);
-    cusStatus status = cusEventPipelineFlush(f->pipeline); /* its sink does not wait now */
-    if (status != CUS_OK && status != CUS_ERROR_TRUNCATED)
-        return cusi_renamed(function, status);
-    status = eventframes_createFilter(f);
+    cusStatus status = eventframes_createFilter(f);
     cusEventDecoderOptions decoder;
-    cusEventDecoderState state;
-    if (status == CUS_OK && f->decodes)
-        status = cusEventReaderDecoder(f->reader, &decoder, &state);
-    if (status == CUS_OK)
-        status = f->decodes ? cusEventDecoderSetState(cusEventPipelineDecoder(f->pipeline), &state) : eventframes_seek(f);
-    if (status != CUS_OK)
-        return cusi_renamed(function, status);
-    f->status = CUS_OK;
-    return start(f);
+    if (status == CUS_OK && f->lane_count == 1) /* several go to places of their own */
+        status = f->decodes ? cusEventReaderDecoder(f->reader, &decoder, &f->whole.state) : eventframes_seek(f);
+    return status == CUS_OK ? start(f) : cusi_renamed(function, status);
 }
 
 cusStatus cusEventFramesRestart(cusEventFrames *frames) {

@@ -8,22 +8,13 @@
 
 static const char function[] = "cusEventFramesOpen";
 
-/* A place between two shards. */
-typedef struct Border {
-    uint64_t index; /* of the event after it */
-    uint64_t since; /* its time in microseconds since the first event; NO_EVENT: it cannot be read */
-} Border;
-
-#define NO_EVENT UINT64_MAX
-
 /* No windows; end_window 0 would be all. */
-static void chooseNone(cusEventFramesOptions *o) {
-    o->first_window += o->first_window == 0;
-    o->end_window = o->first_window;
+static void chooseNone(Job *job) {
+    job->first_window += job->first_window == 0;
+    job->end_window = job->first_window;
 }
 
-/* The first window that begins after all events before the border. */
-static uint64_t windowAt(const cusWindowing *w, const Border *at) {
+uint64_t eventframes_windowAt(const cusWindowing *w, const Border *at) {
     const uint64_t stride = eventframes_stride(w);
     if (at->index == 0)
         return 0;
@@ -31,14 +22,15 @@ static uint64_t windowAt(const cusWindowing *w, const Border *at) {
 }
 
 /* Sets first_window and end_window. */
-static void chooseWindows(cusEventFramesOptions *o, const Border *begin, const Border *end) {
-    const int is_last = o->shard + 1 == o->shards;
-    o->first_window = windowAt(&o->windowing, begin);
-    if (is_last || end->since == NO_EVENT) /* to the end or the damage */
+static void chooseWindows(cusEventFrames *f, const Border *begin, const Border *end) {
+    const cusEventFramesOptions *const o = &f->options;
+    Job *const job = &f->whole;
+    job->first_window = eventframes_windowAt(&o->windowing, begin);
+    if (o->shard + 1 == o->shards || end->since == EVENTFRAMES_NO_EVENT) /* to the end or the damage */
         return;
-    o->end_window = windowAt(&o->windowing, end);
-    if (o->end_window <= o->first_window)
-        chooseNone(o);
+    job->end_window = eventframes_windowAt(&o->windowing, end);
+    if (job->end_window <= job->first_window)
+        chooseNone(job);
 }
 
 /* ---- Events that have numbers ---------------------------------------------------------------------------------------- */
@@ -72,8 +64,7 @@ static int isDamage(cusStatus status) {
     return status == CUS_ERROR_FORMAT || status == CUS_ERROR_TRUNCATED;
 }
 
-/* The time of the first event at or after the mark. */
-static cusStatus timeAt(const cusEventFrames *f, const cusEventMark *mark, int64_t *time, int *is_there) {
+cusStatus eventframes_timeAt(const cusEventFrames *f, const cusEventMark *mark, int64_t *time, int *is_there) {
     size_t count = 0;
     CUS_TRY(cusEventReaderSeekMark(f->reader, mark));
     const cusStatus status = cusEventReaderRead(f->reader, 1, NULL, NULL, NULL, time, &count);
@@ -81,35 +72,37 @@ static cusStatus timeAt(const cusEventFrames *f, const cusEventMark *mark, int64
     return isDamage(status) ? CUS_OK : status;
 }
 
-static cusStatus borderAt(const cusEventFrames *f, const cusEventMark *mark, Border *border) {
-    int64_t time = f->origin;
+cusStatus eventframes_borderAt(const cusEventFrames *f, const cusEventMark *mark, Border *border) {
+    int64_t time = f->whole.origin;
     int is_there = 1;
     if (f->options.windowing.unit == CUS_WINDOW_DURATION)
-        CUS_TRY(timeAt(f, mark, &time, &is_there));
+        CUS_TRY(eventframes_timeAt(f, mark, &time, &is_there));
     /* Behind damage times may begin again. */
-    *border = (Border){mark->index, is_there && time >= f->origin ? (uint64_t)time - (uint64_t)f->origin : NO_EVENT};
+    *border = (Border){mark->index, is_there && time >= f->whole.origin ? (uint64_t)time - (uint64_t)f->whole.origin
+                                                                        : EVENTFRAMES_NO_EVENT};
     return CUS_OK;
 }
 
 static cusStatus shareByMarks(cusEventFrames *f) {
-    cusEventFramesOptions *const o = &f->options;
+    const cusEventFramesOptions *const o = &f->options;
+    Job *const job = &f->whole;
     cusEventMark first, last;
     Border begin, end;
     int is_there;
-    CUS_TRY(findMarks(f, &first, &f->mark, &last));
-    CUS_TRY(timeAt(f, &first, &f->origin, &is_there));
-    CUS_TRY(borderAt(f, &f->mark, &begin));
-    CUS_TRY(borderAt(f, &last, &end));
-    if (begin.since != NO_EVENT && end.since < begin.since) /* damage between them */
-        end.since = NO_EVENT;
-    f->has_mark = 1;
-    f->until = o->shard + 1 == o->shards || end.since == NO_EVENT ? UINT64_MAX : last.index;
-    if (begin.since == NO_EVENT && o->shard > 0) { /* an earlier one makes all that is left */
-        chooseNone(o);
-        f->until = 0;
+    CUS_TRY(findMarks(f, &first, &job->mark, &last));
+    CUS_TRY(eventframes_timeAt(f, &first, &job->origin, &is_there));
+    CUS_TRY(eventframes_borderAt(f, &job->mark, &begin));
+    CUS_TRY(eventframes_borderAt(f, &last, &end));
+    if (begin.since != EVENTFRAMES_NO_EVENT && end.since < begin.since) /* damage between them */
+        end.since = EVENTFRAMES_NO_EVENT;
+    job->has_mark = 1;
+    job->until = o->shard + 1 == o->shards || end.since == EVENTFRAMES_NO_EVENT ? UINT64_MAX : last.index;
+    if (begin.since == EVENTFRAMES_NO_EVENT && o->shard > 0) { /* an earlier one makes all that is left */
+        chooseNone(job);
+        job->until = 0;
         return CUS_OK;
     }
-    chooseWindows(o, &begin, &end);
+    chooseWindows(f, &begin, &end);
     return CUS_OK;
 }
 
@@ -135,7 +128,7 @@ static cusStatus count(cusEventFrames *f, Piece *piece, Border *all) {
 }
 
 static cusStatus shareByCounting(cusEventFrames *f) {
-    cusEventFramesOptions *const o = &f->options;
+    const cusEventFramesOptions *const o = &f->options;
     Piece piece = {0};
     Border all = {0};
     cusStatus status = eventframes_createPiece(f, &piece, 0);
@@ -152,7 +145,7 @@ static cusStatus shareByCounting(cusEventFrames *f) {
     const uint64_t k = o->shard, n = o->shards;
     const Border begin = {eventio_share(all.index, k, n), eventio_share(all.since, k, n)},
                  end = {eventio_share(all.index, k + 1, n), eventio_share(all.since, k + 1, n)};
-    chooseWindows(o, &begin, &end);
+    chooseWindows(f, &begin, &end);
     return CUS_OK;
 }
 

@@ -62,7 +62,7 @@ static cusStatus createBatch(cusEventPipeline *s, Batch *batch) {
     return CUS_OK;
 }
 
-static cusStatus create(cusEventPipeline *s, const cusRepresentation *representations, int count) {
+static cusStatus create(cusEventPipeline *s, const cusRepresentation *representations, int count, size_t room) {
     const cusStatus status =
         cusEventStackerCreate(&s->stacker, s->rows, s->cols, s->options.compute, representations, count);
     if (status != CUS_OK)
@@ -83,16 +83,25 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
     s->planned = malloc(s->batch * sizeof *s->planned);
     s->spans = malloc(s->batch * sizeof *s->spans);
     CUSI_REQUIRE(s->planned && s->spans, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
+    s->device = -1;
     if (s->options.compute == CUS_DEVICE) {
+        CUS_TRY(cusDeviceGet(&s->device));
         CUS_TRY(cusStreamCreate(&s->up));
         CUS_TRY(cusStreamCreate(&s->compute));
         CUS_TRY(cusStreamCreate(&s->down));
     }
     s->slot_count = s->options.compute == CUS_DEVICE ? EVENTS_SLOTS : 1;
-    for (int k = 0; k < s->slot_count; ++k) {
+    for (int k = 0; k < s->slot_count; ++k)
         CUS_TRY(createSlot(s, &s->slots[k]));
+    const size_t likely = room / (s->batch * frame_bytes);
+    s->batch_count = likely < (size_t)s->slot_count ? s->slot_count
+                     : likely > EVENTS_MOST_BATCHES ? EVENTS_MOST_BATCHES
+                                                    : (int)likely;
+    s->batches = calloc((size_t)s->batch_count, sizeof *s->batches);
+    s->batch_count = s->batches ? s->batch_count : 0;
+    CUSI_REQUIRE(s->batches, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
+    for (int k = 0; k < s->batch_count; ++k)
         CUS_TRY(createBatch(s, &s->batches[k]));
-    }
     return s->options.decoder ? eventsBytesCreate(s) : CUS_OK;
 }
 
@@ -108,6 +117,12 @@ static void restart(cusEventPipeline *s) {
 cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,
                                  int count, const cusEventPipelineOptions *options, cusFrameSink sink, void *user) {
     CUSI_TRACE;
+    return eventsCreatePipeline(pipeline, rows, cols, representations, count, options, 0, sink, user);
+}
+
+cusStatus eventsCreatePipeline(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,
+                               int count, const cusEventPipelineOptions *options, size_t room, cusFrameSink sink,
+                               void *user) {
     static const char function[] = "cusEventPipelineCreate";
     CUSI_NOT_NULL(function, pipeline);
     CUSI_NOT_NULL(function, sink);
@@ -151,8 +166,9 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
     made->user = user;
     made->capacity = (size_t)capacity;
     made->resident = resident;
+    made->gaps_end = chosen.end_window;
     restart(made);
-    const cusStatus status = create(made, representations, count);
+    const cusStatus status = create(made, representations, count, room);
     if (status != CUS_OK) {
         cusEventPipelineDestroy(made);
         return status;
@@ -171,19 +187,24 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
             (void)cusi_deviceFinish("cusEventPipelineDestroy", streams[i]);
     for (int k = 0; k < EVENTS_SLOTS; ++k) {
         Slot *slot = &pipeline->slots[k];
-        Batch *batch = &pipeline->batches[k];
         for (int i = 0; i < EVENTS_ARRAYS; ++i) {
             cusMatRelease(&slot->staging[i]);
             cusMatRelease(&slot->events[i]);
         }
+        cusStreamEventDestroy(slot->uploaded);
+        cusStreamEventDestroy(slot->used);
+    }
+    for (int k = 0; k < pipeline->batch_count; ++k) {
+        Batch *batch = &pipeline->batches[k];
         for (int i = 0; i < EVENTS_MAX_REPRESENTATIONS; ++i) {
             cusMatRelease(&batch->frames[i]);
             cusMatRelease(&batch->host_frames[i]);
         }
         free(batch->windows);
-        for (int i = 0; i < 4; ++i)
-            cusStreamEventDestroy((cusStreamEvent[]){slot->uploaded, slot->used, batch->computed, batch->downloaded}[i]);
+        cusStreamEventDestroy(batch->computed);
+        cusStreamEventDestroy(batch->downloaded);
     }
+    free(pipeline->batches);
     for (int i = 0; i < 3; ++i)
         cusStreamDestroy(streams[i]);
     eventsBytesDestroy(pipeline);
@@ -236,7 +257,7 @@ cusStatus eventsCheckGap(const cusEventPipeline *s, int64_t t) {
     const uint64_t stride = eventsStride(windowing), most = s->options.max_gap;
     const uint64_t from = (uint64_t)s->newest - (uint64_t)s->origin, to = (uint64_t)t - (uint64_t)s->origin;
     const uint64_t first = from / stride + 1, end = to >= windowing->length ? (to - windowing->length) / stride + 1 : 0;
-    const int wanted = end > s->options.first_window && (!s->options.end_window || first < s->options.end_window);
+    const int wanted = end > s->options.first_window && (!s->gaps_end || first < s->gaps_end);
     CUSI_REQUIRE(end <= first || end - first <= most || !wanted, CUS_ERROR_CAPACITY,
                  "cusEventPipelinePush: %llu windows in a row have no events, from %lld to %lld us, expected at most "
                  "max_gap = %llu",
@@ -298,6 +319,7 @@ static cusStatus deliver(cusEventPipeline *s, Batch *batch) {
         view(s, s->options.compute == s->options.deliver ? batch->frames : batch->host_frames, 0, batch->count, frames));
     const cusFrameBatch given = {.frames = frames,
                                  .representations = s->representations,
+                                 .device = s->options.deliver == CUS_DEVICE ? s->device : -1,
                                  .first = batch->first,
                                  .count = batch->count,
                                  .windows = batch->windows,
@@ -315,9 +337,11 @@ static cusStatus deliver(cusEventPipeline *s, Batch *batch) {
 /* Ends the current batch. Makes the next one current and delivers what that held. */
 static cusStatus endBatch(cusEventPipeline *s) {
     Batch *batch = &s->batches[s->filling];
-    if (batch->count > 0 && s->up)
+    if (batch->count == 0)
+        return CUS_OK;
+    if (s->up)
         CUS_TRY(cusStreamEventRecord(batch->computed, s->compute));
-    if (batch->count > 0 && s->options.compute != s->options.deliver) {
+    if (s->options.compute != s->options.deliver) {
         cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
         CUS_TRY(cusStreamWaitEvent(s->down, batch->computed));
         CUS_TRY(view(s, batch->frames, 0, batch->count, frames));
@@ -328,7 +352,7 @@ static cusStatus endBatch(cusEventPipeline *s) {
     } else {
         CUS_TRY(deliver(s, batch));
     }
-    s->filling = (s->filling + 1) % s->slot_count;
+    s->filling = (s->filling + 1) % s->batch_count;
     return deliver(s, &s->batches[s->filling]);
 }
 
@@ -628,8 +652,8 @@ cusStatus cusEventPipelineAdvance(cusEventPipeline *pipeline, int64_t time) {
 /* Delivers all finished frames. */
 static cusStatus drain(cusEventPipeline *s) {
     CUS_TRY(endBatch(s));
-    for (int k = 0; k < s->slot_count; ++k)
-        CUS_TRY(deliver(s, &s->batches[(s->filling + k) % s->slot_count]));
+    for (int k = 0; k < s->batch_count; ++k)
+        CUS_TRY(deliver(s, &s->batches[(s->filling + k) % s->batch_count]));
     return CUS_OK;
 }
 
@@ -656,13 +680,47 @@ cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
     CUSI_GUARDED("cusEventPipelineFlush", pipeline, NULL, CUSI_LONG("cusEventPipelineFlush", checkedFlush(pipeline)));
 }
 
+/* ---- Another place, and counts ----------------------------------------------------------------------------------- */
+
+cusStatus eventsGoTo(cusEventPipeline *s, const EventsPlace *place) {
+    const cusStream streams[] = {s->up, s->compute, s->down};
+    for (int i = 0; i < 3; ++i)
+        if (streams[i])
+            CUS_TRY(cusStreamSynchronize(streams[i]));
+    for (int k = 0; k < s->batch_count; ++k)
+        s->batches[k].count = 0;
+    s->failed = CUS_OK;
+    s->stopped = 0;
+    s->counts.decoded = (cusEventCounts){0};
+    s->options.first_window = place->first_window;
+    s->options.end_window = place->end_window;
+    s->options.first_event = place->first_event;
+    s->options.origin = place->origin;
+    s->gaps_end = place->whole_end;
+    restart(s);
+    return CUS_OK;
+}
+
+void eventsEndAt(cusEventPipeline *s, uint64_t end_window) {
+    s->options.end_window = end_window;
+}
+
+int eventsBatches(const cusEventPipeline *s, size_t *windows) {
+    *windows = s->batch;
+    return s->batch_count;
+}
+
+void eventsCount(const cusEventPipeline *s, cusEventPipelineCounts *counts) {
+    *counts = s->counts;
+    const int any = eventsByDuration(s) && s->pushed > s->options.first_event;
+    counts->last_time = any ? s->newest : -1;
+    counts->complete = s->options.end_window && s->next >= s->options.end_window;
+}
+
 static cusStatus query(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
     CUSI_NOT_NULL("cusEventPipelineQuery", counts);
     CUS_TRY(cusEventStackerSkipped(pipeline->stacker, &pipeline->counts.skipped, pipeline->compute));
-    *counts = pipeline->counts;
-    const int any = eventsByDuration(pipeline) && pipeline->pushed > pipeline->options.first_event;
-    counts->last_time = any ? pipeline->newest : -1;
-    counts->complete = pipeline->options.end_window && pipeline->next >= pipeline->options.end_window;
+    eventsCount(pipeline, counts);
     return CUS_OK;
 }
 

@@ -3,6 +3,7 @@
 #define CUSI_EVENTS_PIPELINE_H
 
 #include "events/backend.h"
+#include "events/place.h"
 
 enum { EVENTS_SLOTS = 3, EVENTS_ARRAYS = 4 };
 
@@ -38,10 +39,11 @@ struct cusEventPipeline {
     void *user;
     cusStream up, compute, down;
     Slot slots[EVENTS_SLOTS];
-    Batch batches[EVENTS_SLOTS];
-    int slot_count, current; /* number of slots, which is that of batches; slot in use */
-    int filling;             /* batch in use */
-    int with_times, stopped; /* stopped: by the sink */
+    Batch *batches;
+    int slot_count, current;  /* number of slots; slot in use */
+    int batch_count, filling; /* number of batches; batch in use */
+    int device;               /* -1: the host */
+    int with_times, stopped;  /* stopped: by the sink */
     size_t capacity, batch;
     cusEventWindow *planned;
     cusEventSpan *spans;       /* bounds of planned windows, if a representation uses them */
@@ -51,9 +53,10 @@ struct cusEventPipeline {
     size_t begin;              /* index of the first staged event there */
 
     /* The recording */
-    uint64_t pushed; /* number of the next event */
-    uint64_t next;   /* the next window to make */
-    size_t held;     /* events in the current slot's staging: the last ones pushed */
+    uint64_t pushed;   /* number of the next event */
+    uint64_t next;     /* the next window to make */
+    uint64_t gaps_end; /* gaps before this window are errors; 0: all */
+    size_t held;       /* events in the current slot's staging: the last ones pushed */
     int64_t origin, newest;
     int64_t advanced; /* time during cusEventPipelineAdvance; otherwise INT64_MIN */
 

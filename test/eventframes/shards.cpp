@@ -181,6 +181,16 @@ TEST_P(EventFramesShards, PlacesOfDamage) {
     }
 }
 
+// A gap that is too long is an error of the shard whose windows it follows, not of one that reads so far.
+TEST_P(EventFramesShards, Gap) {
+    Events events;
+    for (int k = 0; k < 4000; ++k)
+        events.add(k < 3500 ? 2 * k : 1000000 + k, k % WIDTH, k % HEIGHT, k % 2);
+    for (const auto &[name, bytes] : files(events))
+        for (const uint64_t stride : {0, 30})
+            expectSame(bytes, options(CUS_WINDOW_DURATION, 100, stride), name);
+}
+
 TEST_P(EventFramesShards, Restart) {
     const Events events = some(3000, random);
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);

@@ -36,12 +36,14 @@ cusStatus cusEventReaderDecoder(cusEventReader *reader, cusEventDecoderOptions *
     CUSI_GUARDED("cusEventReaderDecoder", reader, NULL, startBytes(reader, options, state));
 }
 
+static const char reading[] = "cusEventReaderReadBytes";
+
 /* Returns how many of n bytes were read; -1: errno says why not. */
-static int64_t readShare(const cusEventReader *reader, uint64_t offset, size_t n, char *to, CusiProgress *progress) {
+static int64_t readShare(const EventSource *source, uint64_t offset, size_t n, char *to, CusiProgress *progress) {
     enum { PIECE = 1 << 22 };
     for (size_t at = 0; at < n;) {
         const size_t piece = n - at < PIECE ? n - at : PIECE;
-        const int64_t got = eventio_readAt(&reader->source, offset + at, to + at, piece);
+        const int64_t got = eventio_readAt(source, offset + at, to + at, piece);
         if (got < 0)
             return got;
         at += (size_t)got;
@@ -52,27 +54,22 @@ static int64_t readShare(const cusEventReader *reader, uint64_t offset, size_t n
 }
 
 /* A share for each thread: one copies 5 to 10 GB/s from the page cache, a fraction of what a GPU's bus takes. */
-static cusStatus readBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count) {
-    static const char function[] = "cusEventReaderReadBytes";
+cusStatus eventio_readBytesAt(const EventSource *source, uint64_t offset, size_t capacity, void *bytes, int most,
+                              size_t *count) {
     enum { SHARE = 1 << 20 };
-    CUSI_NOT_NULL(function, count);
-    *count = 0;
-    CUSI_REQUIRE(bytes || !capacity, CUS_ERROR_NULL, "%s: bytes is NULL and capacity %zu", function, capacity);
-    if (eventio_frameFormat(reader))
-        return eventio_readFrames(reader, capacity, bytes, count);
-    CUSI_REQUIRE(reader->next_byte, CUS_ERROR_VALUE, "%s: expected cusEventReaderDecoder before it", function);
-    const uint64_t left = reader->source.size > reader->next_byte ? reader->source.size - reader->next_byte : 0;
+    const uint64_t left = source->size > offset ? source->size - offset : 0;
     const size_t n = left < capacity ? (size_t)left : capacity;
-    const int threads = cusi_threadsFor(n, SHARE);
+    const int useful = cusi_threadsFor(n, SHARE), threads = useful < most ? useful : most;
     const size_t share = (n + (size_t)threads - 1) / (size_t)threads;
     size_t read = n;
     int error = 0;
+    *count = 0;
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)n);
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int i = 0; i < threads; ++i) {
         const size_t from = (size_t)i * share < n ? (size_t)i * share : n, size = share < n - from ? share : n - from;
-        const int64_t got = readShare(reader, reader->next_byte + from, size, (char *)bytes + from, progress);
+        const int64_t got = readShare(source, offset + from, size, (char *)bytes + from, progress);
         const int failed = got < 0 ? errno : 0;
 #pragma omp critical(cusi_read_bytes)
         {
@@ -81,11 +78,22 @@ static cusStatus readBytes(cusEventReader *reader, size_t capacity, void *bytes,
                 read = from + (size_t)got;
         }
     }
-    CUSI_REQUIRE(!error, CUS_ERROR_IO, "%s: the file cannot be read after byte %llu: %s", function,
-                 (unsigned long long)reader->next_byte, strerror(error));
+    CUSI_REQUIRE(!error, CUS_ERROR_IO, "%s: the file cannot be read after byte %llu: %s", reading,
+                 (unsigned long long)offset, strerror(error));
     CUS_TRY(cusi_proceed(progress));
-    reader->next_byte += read;
     *count = read;
+    return CUS_OK;
+}
+
+static cusStatus readBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count) {
+    CUSI_NOT_NULL(reading, count);
+    *count = 0;
+    CUSI_REQUIRE(bytes || !capacity, CUS_ERROR_NULL, "%s: bytes is NULL and capacity %zu", reading, capacity);
+    if (eventio_frameFormat(reader))
+        return eventio_readFrames(reader, capacity, bytes, count);
+    CUSI_REQUIRE(reader->next_byte, CUS_ERROR_VALUE, "%s: expected cusEventReaderDecoder before it", reading);
+    CUS_TRY(eventio_readBytesAt(&reader->source, reader->next_byte, capacity, bytes, cusi_maxThreads(), count));
+    reader->next_byte += *count;
     return CUS_OK;
 }
 

@@ -197,9 +197,9 @@ static cusStatus passMask(const cusEventReader *reader, uint64_t start, uint64_t
     return CUS_OK;
 }
 
-/* Where part number `part` of `parts` starts, in the file. */
-static cusStatus cut(const cusEventReader *reader, uint64_t part, uint64_t parts, uint64_t *at) {
-    const uint64_t start = eventio_wordsStart(reader)->offset, size = reader->source.size;
+/* Where part number `part` of `parts` starts, of what the file has from `start` on. */
+static cusStatus cut(const cusEventReader *reader, uint64_t start, uint64_t part, uint64_t parts, uint64_t *at) {
+    const uint64_t size = reader->source.size;
     const size_t unit = unitOf(reader->info.format);
     if (part == parts || size <= start) {
         *at = size;
@@ -244,13 +244,14 @@ static void scanBuffer(const cusEventReader *reader, Part *part, const uint8_t *
     part->wraps += times->wraps;
 }
 
-/* Part number `number` of `parts`; `buffer` has room for SCAN_BYTES. From any thread; a cancel leaves the part as far as it is. */
-static cusStatus scanBytes(const cusEventReader *reader, uint64_t number, uint64_t parts, uint8_t *buffer,
+/* Part number `number` of `parts` from `start` on; `buffer` has room for SCAN_BYTES. From any thread; a cancel leaves the part as far as
+ * it is. */
+static cusStatus scanBytes(const cusEventReader *reader, uint64_t start, uint64_t number, uint64_t parts, uint8_t *buffer,
                            CusiProgress *progress, Part *part) {
     const size_t unit = unitOf(reader->info.format);
     *part = (Part){.times = {.early_low = CUSI_UNSET, .low = CUSI_UNSET}, .rows = {.y = CUSI_UNSET}};
-    CUS_TRY(cut(reader, number, parts, &part->first));
-    CUS_TRY(cut(reader, number + 1, parts, &part->last));
+    CUS_TRY(cut(reader, start, number, parts, &part->first));
+    CUS_TRY(cut(reader, start, number + 1, parts, &part->last));
     for (uint64_t at = part->first; at < part->last;) {
         const uint64_t left = part->last - at;
         const int64_t got = eventio_readAt(&reader->source, at, buffer, left < SCAN_BYTES ? (size_t)left : SCAN_BYTES);
@@ -285,7 +286,8 @@ static cusStatus scan(cusEventReader *reader, uint64_t part, uint64_t parts, cus
     } else {
         CusiProgress *const progress = cusi_progress();
         cusi_part(progress, 1, (int64_t)(reader->source.size / parts));
-        CUS_TRY(scanBytes(reader, part, parts, (uint8_t *)reader->scratch.t, progress, &found));
+        CUS_TRY(scanBytes(reader, eventio_wordsStart(reader)->offset, part, parts, (uint8_t *)reader->scratch.t, progress,
+                          &found));
         CUS_TRY(cusi_proceed(progress));
     }
     memset(summary, 0, sizeof *summary);
@@ -298,15 +300,8 @@ cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t par
     CUSI_GUARDED("cusEventReaderScan", reader, NULL, CUSI_LONG("cusEventReaderScan", scan(reader, part, parts, summary)));
 }
 
-cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t parts, cusEventPart *summaries) {
-    if (hasIndex(reader)) {
-        Part found = {0};
-        CUS_TRY(reader->methods->countEvents(reader, &found.events));
-        memset(summaries, 0, (size_t)count * sizeof *summaries);
-        for (uint64_t k = 0; k < count; ++k)
-            memcpy(&summaries[k], &found, sizeof found);
-        return CUS_OK;
-    }
+cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *from, uint64_t first, uint64_t count,
+                            uint64_t parts, cusEventPart *summaries) {
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)((double)reader->source.size * (double)count / (double)parts));
     const int threads = cusi_threadsFor((size_t)count, 1);
@@ -318,17 +313,30 @@ cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t par
         Part found;
         if (cusi_isCancelled(progress))
             continue;
-        const cusStatus status =
-            scanBytes(reader, (uint64_t)k, parts, buffers + (size_t)cusi_threadNumber() * SCAN_BYTES, progress, &found);
+        const cusStatus status = scanBytes(reader, from->offset, first + (uint64_t)k, parts,
+                                           buffers + (size_t)cusi_threadNumber() * SCAN_BYTES, progress, &found);
         memset(&summaries[k], 0, sizeof summaries[k]);
         memcpy(&summaries[k], &found, sizeof found);
         if (status != CUS_OK)
-            __atomic_store_n(&failed, (uint64_t)k, __ATOMIC_RELAXED);
+            __atomic_store_n(&failed, first + (uint64_t)k, __ATOMIC_RELAXED);
     }
     free(buffers);
     CUSI_REQUIRE(failed == UINT64_MAX, CUS_ERROR_IO, "cusEventReaderScan: the file cannot be read in part %llu of %llu",
                  (unsigned long long)failed, (unsigned long long)parts);
     return cusi_proceed(progress);
+}
+
+cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t parts, cusEventPart *summaries) {
+    if (!hasIndex(reader)) {
+        const cusEventMark start = {.offset = eventio_wordsStart(reader)->offset};
+        return eventio_scanWords(reader, &start, 0, count, parts, summaries);
+    }
+    Part found = {0};
+    CUS_TRY(reader->methods->countEvents(reader, &found.events));
+    memset(summaries, 0, (size_t)count * sizeof *summaries);
+    for (uint64_t k = 0; k < count; ++k)
+        memcpy(&summaries[k], &found, sizeof found);
+    return CUS_OK;
 }
 
 /* ---- Joining ------------------------------------------------------------------------------------------------------- */
@@ -385,35 +393,45 @@ static void join(cusEventFormat format, cusEventDecoderState *state, const Part 
     state->offset = part->last;
 }
 
-cusStatus eventio_joinFirst(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count, uint64_t parts,
+cusStatus eventio_joinWords(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count,
                             cusEventMark *marks) {
-    const int indexed = hasIndex(reader);
-    cusEventDecoderState state = {0};
-    if (!indexed)
-        state = *eventio_wordsStart(reader);
+    cusEventDecoderState state;
+    eventio_stateAt(&marks[0], &state);
+    for (uint64_t k = 0; k < count; ++k) {
+        Part part;
+        memcpy(&part, &summaries[k], sizeof part);
+        CUSI_REQUIRE(part.first == state.offset && part.last >= part.first, CUS_ERROR_VALUE,
+                     "cusEventReaderMarks: summaries[%llu] starts at byte %llu, expected %llu", (unsigned long long)k,
+                     (unsigned long long)part.first, (unsigned long long)state.offset);
+        join(reader->info.format, &state, &part);
+        eventio_markOf(&state, &marks[k + 1]);
+    }
+    return CUS_OK;
+}
+
+/* Parts of a format with an index are of equal numbers of events. */
+static cusStatus joinEvents(const cusEventPart *summaries, uint64_t count, uint64_t parts, cusEventMark *marks) {
     Part part;
     memcpy(&part, &summaries[0], sizeof part);
     const uint64_t events = part.events;
     for (uint64_t k = 0; k <= count; ++k) {
-        if (indexed)
-            state.offset = state.index = eventio_share(events, k, parts);
-        memset(&marks[k], 0, sizeof marks[k]);
-        memcpy(&marks[k], &state, sizeof state);
-        if (k < count && indexed) {
-            memcpy(&part, &summaries[k], sizeof part);
-            CUSI_REQUIRE(part.events == events && events <= INT64_MAX, CUS_ERROR_VALUE,
-                         "cusEventReaderMarks: summaries[%llu] has %llu events, expected %llu", (unsigned long long)k,
-                         (unsigned long long)part.events, (unsigned long long)events);
-        }
-        if (k < count && !indexed) {
-            memcpy(&part, &summaries[k], sizeof part);
-            CUSI_REQUIRE(part.first == state.offset && part.last >= part.first, CUS_ERROR_VALUE,
-                         "cusEventReaderMarks: summaries[%llu] starts at byte %llu, expected %llu", (unsigned long long)k,
-                         (unsigned long long)part.first, (unsigned long long)state.offset);
-            join(reader->info.format, &state, &part);
-        }
+        marks[k] = (cusEventMark){.offset = eventio_share(events, k, parts), .index = eventio_share(events, k, parts)};
+        if (k == count)
+            break;
+        memcpy(&part, &summaries[k], sizeof part);
+        CUSI_REQUIRE(part.events == events && events <= INT64_MAX, CUS_ERROR_VALUE,
+                     "cusEventReaderMarks: summaries[%llu] has %llu events, expected %llu", (unsigned long long)k,
+                     (unsigned long long)part.events, (unsigned long long)events);
     }
     return CUS_OK;
+}
+
+cusStatus eventio_joinFirst(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count, uint64_t parts,
+                            cusEventMark *marks) {
+    if (hasIndex(reader))
+        return joinEvents(summaries, count, parts, marks);
+    eventio_markOf(eventio_wordsStart(reader), &marks[0]);
+    return eventio_joinWords(reader, summaries, count, marks);
 }
 
 cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *summaries, uint64_t parts,
@@ -430,7 +448,7 @@ cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *
 static cusStatus seekMark(cusEventReader *reader, const cusEventMark *mark) {
     static const char function[] = "cusEventReaderSeekMark";
     cusEventDecoderState state;
-    memcpy(&state, mark, sizeof state);
+    eventio_stateAt(mark, &state);
     CUSI_REQUIRE(state.offset >= eventio_wordsStart(reader)->offset && state.offset <= reader->source.size, CUS_ERROR_VALUE,
                  "%s: mark is at byte %llu, which is not in this recording", function, (unsigned long long)state.offset);
     CUSI_REQUIRE(eventio_wordsRestore(reader, &state) == CUS_OK, CUS_ERROR_VALUE, "%s: mark is not one of this recording",

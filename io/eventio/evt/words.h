@@ -4,6 +4,8 @@
 
 #include "eventio/recording.h"
 
+#include <string.h>
+
 /* Inspects the content and sets reader->info, methods and state. */
 cusStatus eventio_openWords(cusEventReader *reader);
 
@@ -37,5 +39,27 @@ cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t par
 /* cusEventReaderMarks() of these: marks[0] .. marks[count]. */
 cusStatus eventio_joinFirst(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count, uint64_t parts,
                             cusEventMark *marks);
+
+/* The same of words, from a mark on: parts first .. first + count - 1 of `parts`, into which what follows the mark is divided. */
+cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *from, uint64_t first, uint64_t count,
+                            uint64_t parts, cusEventPart *summaries);
+/* marks[0], where the first of the parts begins, is the caller's. */
+cusStatus eventio_joinWords(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count,
+                            cusEventMark *marks);
+
+/* A mark of words is a state of the decoder. */
+static inline void eventio_markOf(const cusEventDecoderState *state, cusEventMark *mark) {
+    memset(mark, 0, sizeof *mark);
+    memcpy(mark, state, sizeof *state);
+}
+static inline void eventio_stateAt(const cusEventMark *mark, cusEventDecoderState *state) {
+    memcpy(state, mark, sizeof *state);
+}
+
+/* ---- Bytes (evt/bytes.c) ------------------------------------------------------------------------------------------- */
+
+/* Reads up to `capacity` bytes of words from `offset` on, on up to so many threads; from any thread. *count: fewer only at the end. */
+cusStatus eventio_readBytesAt(const EventSource *source, uint64_t offset, size_t capacity, void *bytes, int threads,
+                              size_t *count);
 
 #endif

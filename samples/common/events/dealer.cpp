@@ -294,7 +294,7 @@ bool EventDealer::deliver() {
     for (cusEventWindow &w : job->windows)
         w = {w.first + job->start, w.last + job->start};
     const cusMat frames = part(job->frames, cols_, static_cast<int>(job->windows.size()) * rows_);
-    const cusFrameBatch batch = {&frames, 1, job->first, job->windows.size(), job->windows.data(), nullptr};
+    const cusFrameBatch batch = {&frames, 1, -1, job->first, job->windows.size(), job->windows.data(), nullptr};
     stopped_ = sink_(user_, &batch);
     if (stopped_ != CUS_OK)
         dealer_->stop();

@@ -1,0 +1,169 @@
+/* Several lanes: windows are dealt in jobs. A job begins with a batch, at a mark from which its first window can be decoded. Marks come from a scan
+ * of the recording's words, which is several times as fast as decoding. */
+#include "check.h"
+#include "eventframes/eventframes.h"
+#include "eventio/evt/words.h"
+#include "host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The marks from the next job's first one on. */
+typedef struct Marks {
+    const cusEventFrames *frames;
+    cusEventMark *mark;
+    size_t count, room;
+    cusEventPart *summaries;
+    uint64_t parts, scanned, at_once;
+} Marks;
+
+/* Scans the next parts, on all threads. *is_end: there are none. */
+static cusStatus scan(Marks *marks, int *is_end) {
+    const cusEventFrames *const f = marks->frames;
+    const uint64_t left = marks->parts - marks->scanned, n = left < marks->at_once ? left : marks->at_once;
+    *is_end = n == 0;
+    if (n == 0)
+        return CUS_OK;
+    if (marks->room < marks->count + n) {
+        const size_t room = 2 * (marks->count + n);
+        cusEventMark *const more = realloc(marks->mark, room * sizeof *more);
+        CUSI_REQUIRE(more, CUS_ERROR_NO_MEMORY, "cusEventFramesNext: no host memory");
+        marks->mark = more;
+        marks->room = room;
+    }
+    CUS_TRY(eventio_scanWords(f->reader, &f->whole.mark, marks->scanned, n, marks->parts, marks->summaries));
+    CUS_TRY(eventio_joinWords(f->reader, marks->summaries, n, &marks->mark[marks->count - 1]));
+    marks->count += n;
+    marks->scanned += n;
+    return CUS_OK;
+}
+
+/* How far the recording is before mark k, in events or microseconds: about, since all that is known of times is that none before the mark is later. */
+static uint64_t extentAt(const Marks *marks, size_t k) {
+    const cusEventFrames *const f = marks->frames;
+    if (f->options.windowing.unit == CUS_WINDOW_COUNT)
+        return marks->mark[k].index;
+    cusEventDecoderState state;
+    eventio_stateAt(&marks->mark[k], &state);
+    return state.time > f->whole.origin ? (uint64_t)state.time - (uint64_t)f->whole.origin : 0;
+}
+
+static uint64_t windowAt(const Marks *marks, size_t k) {
+    const Border border = {marks->mark[k].index, extentAt(marks, k)};
+    return eventframes_windowAt(&marks->frames->options.windowing, &border);
+}
+
+/* Chooses the window that ends the job of those from `first` on, 0: the recording does. *last: a mark behind its beginning. */
+static cusStatus chooseEnd(Marks *marks, uint64_t first, uint64_t *end, size_t *last) {
+    const cusEventFrames *const f = marks->frames;
+    for (*last = 1;; ++*last) {
+        int is_end = 0;
+        if (*last == marks->count)
+            CUS_TRY(scan(marks, &is_end));
+        *end = 0;
+        if (is_end)
+            return CUS_OK;
+        const uint64_t window = windowAt(marks, *last), passed = window > first ? window - first : 0;
+        *end = first + f->job_windows;
+        if (passed >= f->job_windows)
+            return CUS_OK;
+        *end = first + passed / f->batch_windows * f->batch_windows;
+        if (*end > first && marks->mark[*last].offset - marks->mark[0].offset >= eventframes_sizes.job)
+            return CUS_OK;
+    }
+}
+
+/* The last mark up to number `last` from which windows from `first` on can be decoded: none of their events is before it. */
+static cusStatus chooseMark(const Marks *marks, uint64_t first, size_t last, size_t *chosen) {
+    const cusWindowing *const w = &marks->frames->options.windowing;
+    for (size_t k = last; k > 0; --k) {
+        if (windowAt(marks, k) > first)
+            continue;
+        Border border;
+        CUS_TRY(eventframes_borderAt(marks->frames, &marks->mark[k], &border));
+        if (border.since == EVENTFRAMES_NO_EVENT || eventframes_windowAt(w, &border) > first)
+            continue;
+        *chosen = k;
+        return CUS_OK;
+    }
+    *chosen = 0;
+    return CUS_OK;
+}
+
+/* The first byte behind what windows up to `end` are likely to need. */
+static uint64_t chooseEnough(const Marks *marks, uint64_t end, size_t last) {
+    const cusWindowing *const w = &marks->frames->options.windowing;
+    const uint64_t needed = (end - 1) * eventframes_stride(w) + w->length;
+    while (last + 1 < marks->count && extentAt(marks, last) < needed)
+        ++last;
+    return marks->mark[last].offset;
+}
+
+static int deal(cusEventFrames *f, const Job *job) {
+    pthread_mutex_lock(&f->lock);
+    while (eventframes_isWanted(f) && f->dealt - f->turn == f->job_room)
+        pthread_cond_wait(&f->dealing, &f->lock);
+    const int is_wanted = eventframes_isWanted(f);
+    if (is_wanted)
+        f->jobs[f->dealt++ % f->job_room] = *job;
+    pthread_cond_broadcast(&f->dealing);
+    pthread_mutex_unlock(&f->lock);
+    return is_wanted;
+}
+
+static cusStatus dealAll(cusEventFrames *f, Marks *marks) {
+    for (Job job = f->whole;;) {
+        uint64_t end;
+        size_t last, next = 0;
+        CUS_TRY(chooseEnd(marks, job.first_window, &end, &last));
+        const int is_last = !end || (f->whole.end_window && end >= f->whole.end_window);
+        job.mark = marks->mark[0];
+        job.has_mark = 1;
+        eventio_stateAt(&job.mark, &job.state);
+        job.first_event = job.state.index;
+        job.end_window = f->whole.end_window;
+        job.until = f->whole.until;
+        job.border = job.enough = UINT64_MAX;
+        if (!is_last) {
+            CUS_TRY(chooseMark(marks, end, last, &next));
+            job.end_window = end;
+            job.until = marks->mark[next].index;
+            job.border = marks->mark[next].offset;
+            job.enough = chooseEnough(marks, end, last);
+        }
+        if (!deal(f, &job) || is_last)
+            return CUS_OK;
+        job.first_window = end;
+        marks->count -= next;
+        memmove(marks->mark, &marks->mark[next], marks->count * sizeof *marks->mark);
+    }
+}
+
+void *eventframes_deal(void *frames) {
+    cusEventFrames *const f = frames;
+    const uint64_t bytes = f->source.size - f->whole.mark.offset;
+    Marks marks = {.frames = f, .count = 1, .room = 1, .parts = bytes / eventframes_sizes.part + 1};
+    marks.at_once = 2 * (uint64_t)cusi_maxThreads();
+    marks.mark = malloc(sizeof *marks.mark);
+    marks.summaries = malloc((size_t)marks.at_once * sizeof *marks.summaries);
+    cusStatus status = CUS_ERROR_NO_MEMORY;
+    if (marks.mark && marks.summaries) {
+        marks.mark[0] = f->whole.mark;
+        status = dealAll(f, &marks);
+        status = status == CUS_OK ? CUS_OK : cusi_renamed("cusEventFramesNext", status);
+    } else {
+        status = cusi_fail(CUS_ERROR_NO_MEMORY, "cusEventFramesNext: no host memory");
+    }
+    free(marks.summaries);
+    free(marks.mark);
+    pthread_mutex_lock(&f->lock);
+    f->has_dealt = 1;
+    if (status != CUS_OK) { /* of the call that comes after the last job */
+        f->status = status;
+        strncpy(f->message, cusLastError(), sizeof f->message - 1);
+    }
+    pthread_cond_broadcast(&f->dealing);
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
