@@ -1,7 +1,6 @@
 // cusight-events: turns a recording of an event camera, or a video, into frames: pictures, videos, raw frames, HDF5.
 // `cusight-events info` prints what is in it, `convert` writes it in another format.
 #include "common/app.hpp"
-#include "common/events/dealer.hpp"
 #include "common/terminal/files.hpp"
 #include "common/many_devices.hpp"
 #include "common/terminal/options.hpp"
@@ -413,8 +412,6 @@ class Run {
     }
 
     uint64_t skipped() {
-        if (dealer_)
-            return dealer_->skipped();
         if (!frames_ && !pipeline_) // interrupted
             return 0;
         cusEventFramesCounts of_frames = {};
@@ -424,9 +421,7 @@ class Run {
     }
 
     // Whether nothing here needs the events themselves.
-    bool takesFrames() {
-        return source_.reader() && devices_.size() == 1 && !output_->paced() && settings_.events_file.empty();
-    }
+    bool takesFrames() { return source_.reader() && !output_->paced() && settings_.events_file.empty(); }
 
     void createPipeline() {
         const int rows = selection_.grid.height, cols = selection_.grid.width;
@@ -435,10 +430,7 @@ class Run {
         by_frames_ = takesFrames();
         if (!by_frames_ && settings_.shards > 1)
             chooseWindows();
-        if (devices_.size() > 1)
-            dealer_ = std::make_unique<sample::EventDealer>(devices_, rows, cols, kind_, options_,
-                                                            events::FrameOutput::receive, output_.get());
-        else if (by_frames_)
+        if (by_frames_)
             openFrames();
         else
             check(cusEventPipelineCreate(&pipeline_, rows, cols, &kind_, 1, &options_, events::FrameOutput::receive,
@@ -480,6 +472,11 @@ class Run {
         options.batch_windows = options_.batch_windows;
         options.shard = settings_.shard - 1;
         options.shards = settings_.shards;
+        std::vector<int> indices;
+        for (const sample::Device &device : devices_)
+            indices.push_back(device.index);
+        options.device_count = static_cast<int>(devices_.size());
+        options.devices = options_.compute == CUS_DEVICE ? indices.data() : nullptr;
         selection_.choose(options);
         const cusStatus status =
             sample::longCalls([&] { return cusEventFramesOpenReader(&frames_, source_.reader(), &kind_, 1, &options); });
@@ -564,7 +561,7 @@ class Run {
                 output_->clock.add(pushed_, piece, source_.arrival());
                 saving_([&] { file_->write(piece); });
                 saveCameraTriggers();
-                status = pushing_([&] { return dealer_ ? dealer_->push(piece) : cusEventPipelinePush(pipeline_, &piece); });
+                status = pushing_([&] { return cusEventPipelinePush(pipeline_, &piece); });
                 first_time_ = pushed_ ? first_time_ : piece.t[0];
                 extent_ = static_cast<uint64_t>(piece.t[piece.count - 1] - first_time_) + 1;
                 pushed_ += piece.count;
@@ -575,7 +572,7 @@ class Run {
         status = status == CUS_OK ? quiet_ : status;
         saveCameraTriggers(); // those after the last event
         if (status == CUS_OK)
-            status = pushing_([this] { return dealer_ ? dealer_->flush() : cusEventPipelineFlush(pipeline_); });
+            status = pushing_([this] { return cusEventPipelineFlush(pipeline_); });
         return status;
     }
 
@@ -647,13 +644,12 @@ class Run {
                            output_->frames() == 2 ? "frame" : "frames", settings_.common.output.c_str());
     }
 
-    // A pipeline calls the output during a push; several devices work meanwhile. With cusEventFrames it is
+    // A pipeline calls the output during a push. With cusEventFrames it is
     // the wait for frames, beside which it reads and decodes.
     void reportStages() const {
         const double within = by_frames_ ? 0 : output_->receivingSeconds();
-        const double computing = dealer_ ? dealer_->computingSeconds() : pushing_.seconds - within;
         sample::figureStages({{"decode", decoding_.seconds},
-                              {devices_.front().space == CUS_DEVICE ? "queue" : "compute", computing},
+                              {devices_.front().space == CUS_DEVICE ? "queue" : "compute", pushing_.seconds - within},
                               {"draw", output_->drawingSeconds()},
                               {"write", output_->writingSeconds() + saving_.seconds}},
                              overall_, static_cast<double>(output_->frames()));
@@ -669,11 +665,10 @@ class Run {
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
     std::unique_ptr<events::TriggerFile> triggers_;
-    bool by_frames_ = false;                      // on one device: a recording by
-    cusEventFrames *frames_ = nullptr;            // this, other events by
-    cusEventPipeline *pipeline_ = nullptr;        // this
-    std::unique_ptr<sample::EventDealer> dealer_; // on several
-    uint64_t pushed_ = 0, extent_ = 0;            // events, and microseconds if they have been seen
+    bool by_frames_ = false;               // a recording by
+    cusEventFrames *frames_ = nullptr;     // this, other events by
+    cusEventPipeline *pipeline_ = nullptr; // this, on the first device
+    uint64_t pushed_ = 0, extent_ = 0;     // events, and microseconds if they have been seen
     int64_t first_time_ = 0;
     cusStatus quiet_ = CUS_OK;    // of advance()
     cusEventCounts decoded_ = {}; // by the pipeline
@@ -700,8 +695,7 @@ int run(int argc, char **argv) {
     if (events::isMadeAlready(s))
         return sample::OK;
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
-    // A pipeline uploads directly from pinned memory; several devices get copies.
-    const bool pinned = devices.size() == 1 && devices.front().space == CUS_DEVICE;
+    const bool pinned = devices.front().space == CUS_DEVICE; // from which a pipeline uploads directly
     const std::unique_ptr<EventSource> source = events::openEvents(s, pinned);
     Selection selection(*source, s);
     chooseLength(s, *source, selection);

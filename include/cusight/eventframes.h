@@ -73,7 +73,7 @@ typedef struct cusEventFrames cusEventFrames;
  * the shards of equal numbers of events or of equal time; each then decodes the recording once to count them and again up to its part's
  * end. Damage is reported by the first shard whose windows end there; those of later shards are not part of the whole then.
  * Several devices make the same frames, and give the same errors, as one. Each has two threads, and room for 256 MiB of frames instead of
- * three batches (128 MiB if `deliver` is CUS_HOST; at least three batches). Another thread scans the words ahead, on all threads of the
+ * three batches, or more (128 MiB if `deliver` is CUS_HOST, 48 if all is). Another thread scans the words ahead, on all threads of the
  * host, for places where some batches begin, which go to whichever device is free. Only EVT2, EVT2.1, EVT3, EVT4 and DAT have
  * such places, without a filter, from, to and CUS_BAD_EVENTS_SKIP, from their first event or a shard's on; the first device makes all
  * frames of other recordings, and of those of less than 2 MiB a device.

@@ -86,8 +86,7 @@ static void keepDamage(Piece *piece, cusStatus status) {
 /* Several lanes: the bytes from `at` to before `end`, as many as there is room for. */
 static void readBytesAt(const cusEventFrames *f, Piece *piece, uint64_t at, uint64_t end) {
     const size_t room = (size_t)piece->bytes.cols, wanted = end - at < room ? (size_t)(end - at) : room;
-    const cusStatus status =
-        eventio_readBytesAt(&f->source, at, wanted, piece->bytes.data, f->reading_threads, &piece->count);
+    const cusStatus status = eventio_readBytesAt(&f->source, at, wanted, piece->bytes.data, f->lane_threads, &piece->count);
     piece->after = at + piece->count;
     piece->last = piece->count < wanted || piece->after == f->source.size;
     keepDamage(piece, status);

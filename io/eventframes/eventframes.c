@@ -109,7 +109,7 @@ static cusStatus requireMark(cusEventFrames *f, int *is_there) {
 static cusStatus createPipeline(Lane *lane, const cusRepresentation *representations, int count,
                                 const cusEventDecoderOptions *decoder) {
     static const char function[] = "cusEventFramesOpen";
-    enum { DEVICE_FRAMES = 256 << 20, HOST_FRAMES = 128 << 20 };
+    enum { TO_DEVICE = 256 << 20, TO_HOST = 128 << 20, OF_HOST = 48 << 20 }; /* bytes of frames */
     cusEventFrames *const f = lane->frames;
     const cusEventFramesOptions *const o = &f->options;
     const cusEventPipelineOptions options = {.windowing = o->windowing,
@@ -128,7 +128,7 @@ static cusStatus createPipeline(Lane *lane, const cusRepresentation *representat
     CUSI_REQUIRE(is_given || f->info.width, CUS_ERROR_SIZE,
                  "%s: rows and cols are 0, expected the size of the frames, since the recording does not have the sensor's",
                  function);
-    const size_t room = f->lane_count == 1 ? 0 : o->deliver == CUS_DEVICE ? DEVICE_FRAMES : HOST_FRAMES;
+    const size_t room = f->lane_count == 1 ? 0 : !is_device ? OF_HOST : o->deliver == CUS_DEVICE ? TO_DEVICE : TO_HOST;
     cusStatus status =
         eventsCreatePipeline(&lane->pipeline, is_given ? o->rows : f->info.height, is_given ? o->cols : f->info.width,
                              representations, count, &options, room, eventframes_offer, lane);
@@ -215,7 +215,7 @@ static cusStatus createLanes(cusEventFrames *f, const int *devices, int count, c
         CUS_TRY(requireMark(f, &has_mark));
     f->lane_count = !has_mark ? 1 : parts < (uint64_t)count ? (int)parts : count;
     f->job_room = f->lane_count > 1 ? 3 * (uint64_t)f->lane_count : 1;
-    f->reading_threads = cusi_maxThreads() / f->lane_count + 1;
+    f->lane_threads = cusi_maxThreads() / f->lane_count + 1;
     f->lanes = calloc((size_t)f->lane_count, sizeof *f->lanes);
     f->jobs = calloc((size_t)f->job_room, sizeof *f->jobs);
     f->lane_count = f->lanes ? f->lane_count : 0;

@@ -1,6 +1,6 @@
 /* Frames of a recording, or of a shard of it (shard.c). A lane is a device with two threads: one reads ahead (ahead.c), the other makes
- * frames of what that has read (lane.c). One lane makes all windows. Several lanes get jobs, each some windows, from a thread that scans the recording
- * for the places where they begin (jobs.c). The caller takes the batches of all lanes in the order of their windows (eventframes.c). */
+ * frames of what that has read (lane.c). One lane makes all windows. Several get jobs, each of some windows, from a thread that scans
+ * the recording for the places where they begin (jobs.c). The caller takes all batches in the order of their windows (eventframes.c). */
 #ifndef CUSI_EVENTFRAMES_H
 #define CUSI_EVENTFRAMES_H
 
@@ -17,8 +17,8 @@ enum {
     EVENTFRAMES_LANES = 64
 };
 
-/* Bytes: of a piece of the recording, of a part that is scanned, of those that a job has at least unless its windows are enough, and of what is read at
- * once beyond a job. Tests make them smaller. */
+/* Bytes: of a piece of the recording; of a part that is scanned; that a job has at least, unless it has as many windows as there is room
+ * for; and that are read at once beyond a job. Tests make them smaller. */
 typedef struct EventFramesSizes {
     size_t piece, part, job, more;
 } EventFramesSizes;
@@ -38,7 +38,7 @@ typedef struct Job {
     uint64_t first_window, end_window; /* end_window 0: to the end */
     uint64_t first_event;              /* the number of the first that is read */
     int64_t origin;                    /* the time from which windows count, unless first_event is 0 */
-    /* It is one of several that have all windows: reading starts at `mark`, and goes at least to the first event after number `until`. */
+    /* It is one of several: reading starts at `mark`, and goes at least to the first event after number `until`. */
     int has_mark;
     cusEventMark mark;
     uint64_t until;
@@ -104,7 +104,7 @@ struct cusEventFrames {
     Job whole;   /* all windows */
     Lane *lanes;
     int lane_count;
-    int reading_threads; /* of a lane */
+    int lane_threads; /* of the host, for each lane */
     size_t batch_windows;
     uint64_t job_windows; /* at most */
     pthread_t dealer;

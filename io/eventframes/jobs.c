@@ -1,5 +1,5 @@
-/* Several lanes: windows are dealt in jobs. A job begins with a batch, at a mark from which its first window can be decoded. Marks come from a scan
- * of the recording's words, which is several times as fast as decoding. */
+/* Several lanes: windows are dealt in jobs. A job begins with a batch, at a mark from which its first window can be decoded. Marks come
+ * from a scan of the recording's words, which is several times as fast as decoding. */
 #include "check.h"
 #include "eventframes/eventframes.h"
 #include "eventio/evt/words.h"
@@ -38,7 +38,7 @@ static cusStatus scan(Marks *marks, int *is_end) {
     return CUS_OK;
 }
 
-/* How far the recording is before mark k, in events or microseconds: about, since all that is known of times is that none before the mark is later. */
+/* How far the recording is before mark k, in events or microseconds: about, since of times only a bound is known. */
 static uint64_t extentAt(const Marks *marks, size_t k) {
     const cusEventFrames *const f = marks->frames;
     if (f->options.windowing.unit == CUS_WINDOW_COUNT)

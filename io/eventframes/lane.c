@@ -1,12 +1,13 @@
 /* A lane's thread that makes frames, job by job, and offers them to the caller. */
 #include "check.h"
 #include "eventframes/eventframes.h"
+#include "host.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Leaves to the next job its windows, perhaps all of a batch by duration: they begin after the border. Before it they have not, unless times have stepped back,
- * which is damage; then this job has all windows. */
+/* Leaves to the next job its windows by duration, perhaps all of a batch: they begin after the border. Before it they have not, unless
+ * times have stepped back, which is damage; then this job has all windows. */
 static void cut(const Job *job, Offer *offer) {
     cusFrameBatch *const batch = &offer->batch;
     const size_t all = batch->count;
@@ -50,7 +51,8 @@ static void keep(Outcome *outcome, cusStatus status, const char *message) {
     (void)snprintf(outcome->message, sizeof outcome->message, "%s", message ? message : cusLastError());
 }
 
-/* Takes a piece that has been used, if it is one, and waits for the next of the job; of the next one if `is_new`. NULL: there is none, or it is not wanted any more. */
+/* Takes a piece that has been used, if there is one, and waits for the next one of the job, or of the next job if `is_new`. NULL: there is
+ * none, or it is not wanted any more. */
 static Piece *nextPiece(Lane *lane, int has_one, int is_new) {
     cusEventFrames *const f = lane->frames;
     Piece *piece = NULL;
@@ -186,6 +188,10 @@ void *eventframes_make(void *from) {
     Lane *const lane = from;
     if (lane->device >= 0)
         (void)cusDeviceSet(lane->device); /* a failure is the pipeline's, too */
+#ifdef _OPENMP
+    else if (lane->frames->lane_count > 1)
+        omp_set_num_threads(lane->frames->lane_threads);
+#endif
     lane->number = UINT64_MAX;
     for (Piece *piece = NULL; (piece = nextPiece(lane, piece != NULL, 1)) && makeFrames(lane, &piece);)
         ;

@@ -8,8 +8,7 @@
 typedef struct EventsPlace {
     uint64_t first_window, end_window, first_event;
     int64_t origin;
-    uint64_t
-        whole_end; /* Gaps of more than max_gap windows before this one are errors, 0: all, also where end_window comes first. */
+    uint64_t whole_end; /* of the recording: before it gaps are errors, also where end_window comes first. 0: no end */
 } EventsPlace;
 
 enum { EVENTS_MOST_BATCHES = 17 };

@@ -336,6 +336,51 @@ TEST_P(EventFramesLanes, ABatchIsTheCallersUntilTheNext) {
     }
 }
 
+// All GPUs: frames in the host's memory, and in that of each.
+TEST(MultiDeviceEventFrames, MakeTheFramesOfTheHost) {
+    int gpus = 0;
+    CUS_ASSERT_OK(cusDeviceCount(&gpus));
+    if (gpus < 2)
+        GTEST_SKIP() << gpus << " GPUs on this machine, and this test needs several";
+    std::mt19937_64 random = support::generator();
+    const Sizes pieces{{.piece = 64 << 10, .part = 16 << 10, .job = 64 << 10, .more = 16 << 10}};
+    const Events events = some(3000000, random);
+    const Bytes bytes = reference::evt3(events, EVT3);
+    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
+    for (const cusWindowUnit unit : {CUS_WINDOW_COUNT, CUS_WINDOW_DURATION})
+        for (const cusSpace deliver : {CUS_HOST, CUS_DEVICE}) {
+            cusEventFramesOptions o = cusEventFramesDefaults();
+            o.windowing.unit = unit, o.windowing.length = 20000;
+            o.rows = HEIGHT, o.cols = WIDTH, o.batch_windows = 2;
+            Collected expected, got;
+            Reader reader(bytes);
+            Frames host, all;
+            CUS_ASSERT_OK(cusEventFramesOpenReader(&host, reader.reader, &r, 1, &o));
+            CUS_ASSERT_OK(collect(host, expected, 2));
+            o.compute = CUS_DEVICE, o.deliver = deliver, o.device_count = CUS_ALL_DEVICES;
+            Reader again(bytes);
+            CUS_ASSERT_OK(cusEventFramesOpenReader(&all, again.reader, &r, 1, &o));
+            std::vector<int> from(size_t(gpus), 0);
+            for (;;) {
+                cusFrameBatch batch;
+                CUS_ASSERT_OK(cusEventFramesNext(all, &batch));
+                if (!batch.count)
+                    break;
+                ASSERT_EQ(batch.device >= 0, deliver == CUS_DEVICE);
+                if (batch.device >= 0) {
+                    ++from[size_t(batch.device)];
+                    CUS_ASSERT_OK(cusDeviceSet(batch.device));
+                }
+                ASSERT_EQ(Collected::sink(&got, &batch), CUS_OK);
+            }
+            CUS_ASSERT_OK(cusDeviceSet(0));
+            ASSERT_EQ(got.windows.size(), expected.windows.size());
+            EXPECT_TRUE(got.values == expected.values);
+            for (int device = 0; device < gpus && deliver == CUS_DEVICE; ++device)
+                EXPECT_GT(from[size_t(device)], 0) << "GPU " << device;
+        }
+}
+
 TEST_P(EventFramesLanes, Rejects) {
     const Bytes bytes = reference::dat(some(100, random), DAT);
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);

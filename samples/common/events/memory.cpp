@@ -90,10 +90,11 @@ double frameMemory(int rows, int cols, const cusRepresentation &r, size_t device
     (void)cusRepresentationType(&r, &type);
     const double pixels = static_cast<double>(rows) * cols, frame = pixels * static_cast<double>(cusTypeSize(type)),
                  batch = std::max(frame, static_cast<double>(16 << 20));
-    // A GPU's frames are there and on the host, three batches of each, and it has accumulators of 8 bytes a value.
+    // Several devices make some batches ahead. A GPU's frames are there and on the host, and it has accumulators of 8 bytes a value.
+    const double count = static_cast<double>(devices), ahead = devices > 1 ? on_gpu ? 128 << 20 : 48 << 20 : 0;
     if (on_gpu)
-        return static_cast<double>(devices) * (6 * batch + 8 * pixels * CUS_CHANNELS(type));
-    return (devices > 1 ? 3.0 * static_cast<double>(devices) : 1) * batch + threads() * pixels * accumulatorBytes(r);
+        return count * (2 * std::max(3 * batch, ahead) + 8 * pixels * CUS_CHANNELS(type));
+    return count * (std::max(batch, ahead) + threads() / count * pixels * accumulatorBytes(r));
 }
 
 } // namespace events
