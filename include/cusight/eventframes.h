@@ -29,7 +29,7 @@ typedef struct cusEventFramesOptions {
     int rows, cols;         /* of a frame, 1..65536; 0, 0 (default): the sensor's */
     cusSpace compute;       /* CUS_HOST (default) or CUS_DEVICE: the calling thread's current device */
     cusSpace deliver;       /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
-    size_t batch_windows;   /* windows of a batch, 1..4096; the last has what is left. 0 (default): 16 MiB of frames */
+    size_t batch_windows;   /* windows of a batch, 1..4096; the last has what is left. 0 (default): 16 MiB of frames, or less */
     /* Only windows first_window .. end_window - 1 are made, counted from the first event that is read. Default 0 */
     uint64_t first_window;
     uint64_t end_window; /* default 0: no end */

@@ -133,9 +133,11 @@ static cusStatus createPipeline(Lane *lane, const cusRepresentation *representat
         eventsCreatePipeline(&lane->pipeline, is_given ? o->rows : f->info.height, is_given ? o->cols : f->info.width,
                              representations, count, &options, room, eventframes_offer, lane);
     if (status == CUS_OK) {
-        const uint64_t batches = (uint64_t)eventsBatches(lane->pipeline, &f->batch_windows);
+        size_t windows;
+        const uint64_t batches = (uint64_t)eventsBatches(lane->pipeline, &windows);
         lane->spare = o->deliver == o->compute ? batches - 1 : 0;
-        f->job_windows = f->batch_windows * (batches > 1 ? batches - 1 : 1);
+        f->job_windows = windows * (batches > 1 ? batches - 1 : 1);
+        f->whole_windows = o->batch_windows ? windows : 1;
     }
     for (int k = 0; k < EVENTFRAMES_PIECES && status == CUS_OK; ++k)
         status = eventframes_createPiece(f, &lane->pieces[k], is_device);

@@ -17,8 +17,7 @@ enum {
     EVENTFRAMES_LANES = 64
 };
 
-/* Bytes: of a piece of the recording; of a part that is scanned; that a job has at least, unless it has as many windows as there is room
- * for; and that are read at once beyond a job. Tests make them smaller. */
+/* Bytes: of a piece of the recording; of a part that is scanned; that a job of a long recording has at least, unless there is no room for so many windows; and that are read at once beyond a job. Tests make them smaller. */
 typedef struct EventFramesSizes {
     size_t piece, part, job, more;
 } EventFramesSizes;
@@ -104,9 +103,8 @@ struct cusEventFrames {
     Job whole;   /* all windows */
     Lane *lanes;
     int lane_count;
-    int lane_threads; /* of the host, for each lane */
-    size_t batch_windows;
-    uint64_t job_windows; /* at most */
+    int lane_threads;                    /* of the host, for each lane */
+    uint64_t job_windows, whole_windows; /* of a job at most, and those that belong together */
     pthread_t dealer;
     int deals; /* it has been started */
 

@@ -1,5 +1,5 @@
-/* Several lanes: windows are dealt in jobs. A job begins with a batch, at a mark from which its first window can be decoded. Marks come
- * from a scan of the recording's words, which is several times as fast as decoding. */
+/* Several lanes: windows are dealt in jobs. A job has whole batches if the caller has chosen their length. It begins at a mark from
+ * which its first window can be decoded. Marks come from a scan of the recording's words, several times as fast as decoding. */
 #include "check.h"
 #include "eventframes/eventframes.h"
 #include "eventio/evt/words.h"
@@ -15,6 +15,7 @@ typedef struct Marks {
     size_t count, room;
     cusEventPart *summaries;
     uint64_t parts, scanned, at_once;
+    uint64_t job_bytes; /* at least, but for windows that leave no room */
 } Marks;
 
 /* Scans the next parts, on all threads. *is_end: there are none. */
@@ -67,8 +68,8 @@ static cusStatus chooseEnd(Marks *marks, uint64_t first, uint64_t *end, size_t *
         *end = first + f->job_windows;
         if (passed >= f->job_windows)
             return CUS_OK;
-        *end = first + passed / f->batch_windows * f->batch_windows;
-        if (*end > first && marks->mark[*last].offset - marks->mark[0].offset >= eventframes_sizes.job)
+        *end = first + passed / f->whole_windows * f->whole_windows;
+        if (*end > first && marks->mark[*last].offset - marks->mark[0].offset >= marks->job_bytes)
             return CUS_OK;
     }
 }
@@ -143,6 +144,8 @@ void *eventframes_deal(void *frames) {
     cusEventFrames *const f = frames;
     const uint64_t bytes = f->source.size - f->whole.mark.offset;
     Marks marks = {.frames = f, .count = 1, .room = 1, .parts = bytes / eventframes_sizes.part + 1};
+    marks.job_bytes = bytes / (4 * (uint64_t)f->lane_count); /* Near the end all have something to do. */
+    marks.job_bytes = marks.job_bytes < eventframes_sizes.job ? marks.job_bytes : eventframes_sizes.job;
     marks.at_once = 2 * (uint64_t)cusi_maxThreads();
     marks.mark = malloc(sizeof *marks.mark);
     marks.summaries = malloc((size_t)marks.at_once * sizeof *marks.summaries);
