@@ -76,7 +76,7 @@ typedef struct cusEventFrames cusEventFrames;
  * three batches, or more (128 MiB if `deliver` is CUS_HOST, 48 if all is). Another thread scans the words ahead, on all threads of the
  * host, for places where some batches begin, which go to whichever device is free. Only EVT2, EVT2.1, EVT3, EVT4 and DAT have
  * such places, without a filter, from, to and CUS_BAD_EVENTS_SKIP, from their first event or a shard's on; the first device makes all
- * frames of other recordings, and of those of less than 2 MiB a device.
+ * frames of other recordings, and of those of less than 1 MiB a device.
  * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; VALUE: shard, devices; SIZE: the recording does not have the
  * sensor's size, and neither do the options. */
 CUS_API cusStatus cusEventFramesOpen(cusEventFrames **frames, const char *path, const cusEventReaderOptions *reader,

@@ -7,7 +7,7 @@
 
 enum { PIECE_EVENTS = 1 << 18 };
 
-EventFramesSizes eventframes_sizes = {.piece = 32 << 20, .part = 2 << 20, .job = 64 << 20, .more = 2 << 20};
+EventFramesSizes eventframes_sizes = {.piece = 32 << 20, .part = 1 << 20, .job = 64 << 20, .more = 2 << 20};
 
 static const int column_types[4] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
 

@@ -1,4 +1,5 @@
 // cusight_scale: makes recordings of any length, and measures several GPUs at once. perf/scale runs it.
+#include "frames.hpp"
 #include "generate.hpp"
 #include "memory.hpp"
 
@@ -17,7 +18,9 @@ const char *const HELP =
     "cusight_scale generate FILE [--format evt2|evt3|dat|text|m3ed] [--events N] [--rate EVENTS_PER_SECOND]\n"
     "    writes a recording of 1280 x 720 pixels; the same options give the same file\n"
     "cusight_scale memory [--events N] [--representation NAME] [--devices N] [--passes N] [--cpu]\n"
-    "    frames of 200000 events from page-locked memory, on each GPU alone and on 2, 4, 8 ... at once; prints JSON\n";
+    "    frames of 200000 events from page-locked memory, on each GPU alone and on 2, 4, 8 ... at once; prints JSON\n"
+    "cusight_scale frames FILE [--length EVENTS] [--devices N] [--lanes N] [--passes N] [--shard I --shards N] [--cpu]\n"
+    "    histograms of a recording by one cusEventFrames on 1, 2, 4, 8 ... GPUs, each N times; I from 1; prints JSON\n";
 
 // Options and their values; a flag has the value "".
 std::map<std::string, std::string> optionsOf(int argc, char **argv, int first) {
@@ -77,6 +80,19 @@ void run(int argc, char **argv) {
         o.cpu = options.erase("--cpu") > 0;
         requireEmpty(options);
         scale::measureMemory(o);
+    } else if (command == "frames" && argc > 2) {
+        auto options = optionsOf(argc, argv, 3);
+        scale::FrameOptions o;
+        o.path = argv[2];
+        o.length = static_cast<uint64_t>(take(options, "--length", 1e6));
+        o.devices = static_cast<int>(take(options, "--devices", 0));
+        o.lanes = static_cast<int>(take(options, "--lanes", 1));
+        o.passes = static_cast<int>(take(options, "--passes", 7));
+        o.shard = static_cast<uint64_t>(take(options, "--shard", 1)) - 1;
+        o.shards = static_cast<uint64_t>(take(options, "--shards", 1));
+        o.cpu = options.erase("--cpu") > 0;
+        requireEmpty(options);
+        scale::measureFrames(o);
     } else {
         std::fputs(HELP, stdout);
     }
