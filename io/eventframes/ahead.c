@@ -127,9 +127,11 @@ static Piece *freePiece(Lane *lane, uint64_t number) {
     Piece *const piece = &lane->pieces[lane->filled % EVENTFRAMES_PIECES];
     const int is_needed = eventframes_isWanted(f) && !is_done;
     pthread_mutex_unlock(&f->lock);
+    if (!is_needed) /* It may still be in use. */
+        return NULL;
     piece->job = number;
     piece->at_border = piece->is_end = piece->last = 0;
-    return is_needed ? piece : NULL;
+    return piece;
 }
 
 /* Gives the piece to the lane's other thread. bytes: how many of its bytes no other piece has. */

@@ -40,8 +40,8 @@ struct cusEventPipeline {
     cusStream up, compute, down;
     Slot slots[EVENTS_SLOTS];
     Batch *batches;
-    int slot_count, current;  /* current: slot in use */
-    int batch_count, filling; /* filling: batch in use */
+    int slot_count, current;  /* number of slots; slot in use */
+    int batch_count, filling; /* number of batches; batch in use */
     int device;               /* -1: the host */
     int with_times, stopped;  /* stopped: by the sink */
     size_t capacity, batch;
@@ -55,7 +55,7 @@ struct cusEventPipeline {
     /* The recording */
     uint64_t pushed;   /* number of the next event */
     uint64_t next;     /* the next window to make */
-    uint64_t gaps_end; /* gaps before this window are errors, 0: all */
+    uint64_t gaps_end; /* gaps before this window are errors; 0: all */
     size_t held;       /* events in the current slot's staging: the last ones pushed */
     int64_t origin, newest;
     int64_t advanced; /* time during cusEventPipelineAdvance; otherwise INT64_MIN */

@@ -5,6 +5,10 @@
 
 #include "cusight/eventframes.h"
 
+extern "C" {
+#include "eventframes/eventframes.h"
+}
+
 using namespace faults;
 using eventio_test::Folder;
 
@@ -58,12 +62,17 @@ void walkFrames(const std::string &name, const Recording &recording) {
     cusEventFilterOptions filter = cusEventFilterDefaults();
     filter.width = filter.height = 64;
     filter.activity = 100;
-    for (int how = 0; how < 4; ++how) {
+    const EventFramesSizes sizes = eventframes_sizes;
+    for (int how = 0; how < 5; ++how) {
         const bool filtered = how & 1;
         options.rows = options.cols = 64;
         options.filter = filtered ? &filter : nullptr;
         options.shards = how & 2, options.shard = options.shards / 2;
-        const std::string which = (filtered ? ", filtered" : "") + std::string(options.shards ? ", a shard" : "");
+        options.device_count = how == 4 ? 2 : 0;
+        if (how == 4)
+            eventframes_sizes = {4096, 1024, 8192, 1024};
+        const std::string which = (filtered ? ", filtered" : "") + std::string(options.shards ? ", a shard" : "") +
+                                  (how == 4 ? ", two lanes" : "");
         walk("cusEventFramesOpen, OpenReader, Next, Restart, " + name + which, [&](Trial &t) {
             std::vector<uint8_t> bytes;
             const auto all = [&] {
@@ -95,6 +104,7 @@ void walkFrames(const std::string &name, const Recording &recording) {
             t.result(bytes);
         });
     }
+    eventframes_sizes = sizes;
 }
 
 void walkReader(const std::string &name, const Recording &recording, int64_t time) {
