@@ -19,6 +19,11 @@ def add_test(name, command, properties):
     return f"{line}\nset_tests_properties([=[{name}]=] PROPERTIES {values})\n"
 
 
+def is_set(value):
+    """Whether a property of a test says anything; some versions of ctest list those that were set to nothing or FALSE."""
+    return any(value) if isinstance(value, list) else value not in (False, None, "", "FALSE", 0)
+
+
 def ended(text):
     """{test: "OK", "FAILED" or "SKIPPED"} of what GoogleTest printed."""
     return {name: result for result, name in RESULT.findall(text)}
@@ -43,11 +48,11 @@ def run(command, folder, at_once, seconds, environment):
     """Runs what a ctest command selects, `at_once` tests or processes of many tests at a time, for at most so many seconds:
     ([junit.Test], what ctest printed). Tests of which ctest knows something (to run alone, a lock, a variable) have a process each."""
     selected = listed(command)
-    properties = {test["name"]: [(p["name"], p["value"]) for p in test["properties"]] for test in selected}
+    properties = {test["name"]: [(p["name"], p["value"]) for p in test["properties"] if is_set(p["value"])] for test in selected}
     words = {test["name"]: test["command"] for test in selected if "command" in test}
     plain = {}
     for name, call in words.items():
-        if len(call) > 1 and call[1] == f"--gtest_filter={name}" and not ALONE & {key for key, _ in properties[name]}:
+        if f"--gtest_filter={name}" in call and not ALONE & {key for key, _ in properties[name]}:
             plain.setdefault(call[0], []).append(name)
     folder.mkdir(parents=True, exist_ok=True)
     lines, shares = [], {}
@@ -63,6 +68,7 @@ def run(command, folder, at_once, seconds, environment):
     together = {name for names in shares.values() for name in names}
     lines += [add_test(name, call, properties[name]) for name, call in words.items() if name not in together]
     (folder / "CTestTestfile.cmake").write_text("".join(lines), encoding="utf-8")
+    print(f"{len(words)} tests in {len(lines)} processes", flush=True)
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
     end = datetime.now() + timedelta(seconds=seconds)

@@ -87,6 +87,8 @@ class EventFramesLanes : public FramesTest {
 
     static void expectSame(const Bytes &bytes, const cusEventFramesOptions &o, const std::string &name,
                            cusEventReaderOptions reading = cusEventReaderDefaults()) {
+        if (isLeftOut(o))
+            return;
         const Result one = run(bytes, o, 0, reading);
         for (const int lanes : {1, 2, 3, 4}) {
             if (support::fewer() > 1 && lanes != 3)
@@ -109,7 +111,7 @@ class EventFramesLanes : public FramesTest {
         }
         for (size_t k = 0; k < all.size(); ++k) {
             all[k].windowing.keep_incomplete = k % 3 != 0;
-            all[k].max_events = 16384; // little memory, since it is reserved thousands of times
+            all[k].max_events = 16384;    // little memory, since it is reserved thousands of times
             all[k].batch_windows = k % 5; // 0: as many as there are
             all[k].deliver = k % 2 ? space() : CUS_HOST;
         }
@@ -265,7 +267,7 @@ TEST_P(EventFramesLanes, ManyPieces) {
                 cusEventFramesOptions o = options(unit, unit == CUS_WINDOW_COUNT ? length : 4 * length);
                 o.batch_windows = 2, o.max_events = 1 << 18;
                 expectSame(good, o, name);
-                const size_t step = (good.size() / 8) / support::fewer() | 1;
+                const size_t step = good.size() / (support::fewer() > 1 ? 3 : 8) | 1;
                 for (size_t at = 70000; at < good.size(); at += length == 5000 ? step : good.size()) {
                     Bytes bytes = good;
                     std::fill_n(bytes.begin() + std::ptrdiff_t(at), 8, uint8_t(0xff));

@@ -29,6 +29,8 @@ class EventFramesShards : public FramesTest {
 
     static void expectSame(const Bytes &bytes, const cusEventFramesOptions &o, const std::string &name,
                            cusEventReaderOptions reading = cusEventReaderDefaults()) {
+        if (isLeftOut(o))
+            return;
         reading.width = WIDTH, reading.height = HEIGHT;
         Collected whole;
         const cusStatus status = join(bytes, o, 0, reading, whole);

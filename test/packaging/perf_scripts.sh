@@ -203,6 +203,7 @@ found, _ = outcomes(["A.Leaks"])
 assert found == {"A.Leaks": "passed", "tests 0": "failed"}, found
 found, _ = outcomes(["A.Slow", "B.B", "B.C"], ["B.C"], 3)
 assert found["A.Slow"] == "failed" and "not begun" in found.values(), found
+assert [together.is_set(v) for v in (True, ["lock"], 1, False, [], [""], 0, "FALSE")] == [True] * 3 + [False] * 5
 assert junit.count(together.tests_of("", ["a"])) == {"passed": 0, "failed": 0, "skipped": 0, "not begun": 1}
 END
 
