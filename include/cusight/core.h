@@ -251,8 +251,8 @@ CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
 
 /* ---- Device memory --------------------------------------------------------------------------------------------------- */
 
-/* Replaces CUDA as the source of device memory: by RMM's or PyTorch's pool, for example (docs/memory-and-streams.md shows both). The
- * functions are called from any thread, several at a time. They must not throw or call this library. */
+/* Replaces CUDA as the source of device memory: by RMM's or PyTorch's pool, for example (docs/memory-and-streams.md shows
+ * both). The functions are called from any thread, several at a time. They must not throw or call this library. */
 typedef struct cusDeviceAllocator {
     /* Returns `bytes` (at least 1) of memory of `device`, the calling thread's current device, aligned to 256 bytes, for
      * work queued in `stream` from now on. NULL if there is none: the call that needs it fails with NO_MEMORY. */
@@ -267,11 +267,11 @@ typedef struct cusDeviceAllocator {
 /* From now on the library takes all device memory, in every thread, from `allocator`, which is copied; NULL: from CUDA
  * again. Each block returns to where it came from. Objects allocate memory only when they are created (a cusPoseMatcher
  * also when it first transforms a pose), so an object or matrix keeps the allocator it was created with: the allocator
- * must outlive them. Matrices and objects may be used in any stream: they are allocated in the default stream, which is waited for, and given back there after a wait for the
- * device. Calls without an object that need a workspace (cusIntegral, cusStereo...) allocate in their stream without
- * waiting; while that is being captured into a graph, CUDA's memory is used. Page-locked host memory, and the little
- * that CUDA and cuFFT keep for themselves, are not affected. Errors: NULL (one of the functions), NO_CUDA (a build
- * without CUDA). */
+ * must outlive them. Matrices and objects may be used in any stream: they are allocated in the default stream, which is
+ * waited for, and given back there after a wait for the device. Calls without an object that need a workspace
+ * (cusIntegral, cusStereo...) allocate in their stream without waiting; while that is being captured into a graph, CUDA's
+ * memory is used. Page-locked host memory, and the little that CUDA and cuFFT keep for themselves, are not affected.
+ * Errors: NULL (one of the functions), NO_CUDA (a build without CUDA). */
 CUS_API cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator);
 
 /* ---- Errors in one line ---------------------------------------------------------------------------------------------- */

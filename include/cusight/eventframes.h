@@ -1,5 +1,5 @@
-/* Frames of a whole recording: open, next, close. The library reads ahead on threads of its own, decodes where that is fastest, and makes
- * the frames of cusight/events.h, batch by batch, in memory that does not grow with the recording.
+/* Frames of a whole recording: open, next, close. The library reads ahead on threads of its own, decodes where that is fastest,
+ * and makes the frames of cusight/events.h, batch by batch, in memory that does not grow with the recording.
  *
  *   cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
  *   cusEventFrames *frames;
@@ -29,7 +29,8 @@ typedef struct cusEventFramesOptions {
     int rows, cols;         /* of a frame, 1..65536; 0, 0 (default): the sensor's */
     cusSpace compute;       /* CUS_HOST (default) or CUS_DEVICE: the calling thread's current device */
     cusSpace deliver;       /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
-    size_t batch_windows;   /* windows of a batch, 1..4096; the last has what is left. 0 (default): 16 MiB of frames, or less */
+    /* Windows of a batch, 1..4096; the last has what is left. 0 (default): 16 MiB of frames, or less */
+    size_t batch_windows;
     /* Only windows first_window .. end_window - 1 are made, counted from the first event that is read. Default 0 */
     uint64_t first_window;
     uint64_t end_window; /* default 0: no end */
@@ -39,15 +40,16 @@ typedef struct cusEventFramesOptions {
     const cusEventFilterOptions *filter;
     size_t max_events; /* as for cusEventPipelineOptions, default 0 */
     uint64_t max_gap;  /* likewise, default 0 */
-    /* Only the windows of shard number `shard`, 0 .. shards - 1, of `shards` (up to 2^20) about equal parts of the recording. All shards one
-     * after the other are the windows of the whole, whoever makes them; a shard may have none. Default 0, 0: all windows. Not with
-     * first_window and end_window */
+    /* Only the windows of shard number `shard`, 0 .. shards - 1, of `shards` (up to 2^20) about equal parts of the recording. All
+     * shards one after the other are the windows of the whole, whoever makes them; a shard may have none. Default 0, 0: all windows.
+     * Not with first_window and end_window */
     uint64_t shard;
     uint64_t shards; /* see shard */
-    /* With compute CUS_DEVICE: `device_count` devices make frames side by side. NULL (default): devices 0 .. device_count - 1; read by
-     * Open only. A device may be there several times */
+    /* The `device_count` devices that make frames side by side, of which some may be equal; read by Open only. NULL (default):
+     * devices 0 .. device_count - 1. Only with compute CUS_DEVICE */
     const int *devices;
-    /* 0 (default): the calling thread's device; CUS_ALL_DEVICES, without `devices`; up to 64. With compute CUS_HOST: so many threads decode */
+    /* How many devices, up to 64; with compute CUS_HOST, how many threads decode. 0 (default): the calling thread's device alone;
+     * CUS_ALL_DEVICES: all there are, without `devices` */
     int device_count;
     uint64_t reserved[4]; /* 0: for later options */
 } cusEventFramesOptions;
@@ -63,20 +65,21 @@ CUS_API cusStatus cusEventFramesLauncherShard(uint64_t *shard, uint64_t *shards)
 /* The frames of one recording. */
 typedef struct cusEventFrames cusEventFrames;
 
-/* Opens the recording at `path` (`reader`: how to read it; NULL: defaults) for frames in `count` (1..8) representations. Reading starts at
- * once, on two threads. options NULL: defaults. All memory is allocated here: that of a cusEventPipeline and three pieces of the recording.
- * A piece has up to 32 MiB if the pipeline decodes the recording's bytes: EVT2, EVT2.1, EVT3, EVT4 and DAT without a filter, from and to, and on a
- * device also HDF5 that a cusEventDecoder can decode. Otherwise it has 2^18 events.
- * With shards, Open finds where the shard begins. Its windows are those that begin in its part of the bytes (of HDF5 and packets: of the
- * events), and it decodes nothing before that part, but scans all words up to the part's end, on all threads (cusEventReaderScan): N
- * shards together N / 2 times the recording. Only with a filter, from, to or CUS_BAD_EVENTS_SKIP, where events have no fixed numbers, are
- * the shards of equal numbers of events or of equal time; each then decodes the recording once to count them and again up to its part's
- * end. Damage is reported by the first shard whose windows end there; those of later shards are not part of the whole then.
- * Several devices make the same frames, and give the same errors, as one. Each has two threads, and room for 256 MiB of frames instead of
- * three batches, or more (128 MiB if `deliver` is CUS_HOST, 48 if all is). Another thread scans the words ahead, on all threads of the
- * host, for places where some batches begin, which go to whichever device is free. Only EVT2, EVT2.1, EVT3, EVT4 and DAT have
- * such places, without a filter, from, to and CUS_BAD_EVENTS_SKIP, from their first event or a shard's on; the first device makes all
- * frames of other recordings, and of those of less than 1 MiB a device.
+/* Opens the recording at `path` (`reader`: how to read it; NULL: defaults) for frames in `count` (1..8) representations. Reading
+ * starts at once, on two threads. options NULL: defaults. All memory is allocated here: that of a cusEventPipeline and three pieces
+ * of the recording. A piece has up to 32 MiB if the pipeline decodes the recording's bytes: EVT2, EVT2.1, EVT3, EVT4 and DAT without
+ * a filter, from and to, and on a device also HDF5 that a cusEventDecoder can decode. Otherwise it has 2^18 events.
+ * With shards, Open finds where the shard begins. Its windows are those that begin in its part of the bytes (of HDF5 and packets: of
+ * the events), and it decodes nothing before that part, but scans all words up to the part's end, on all threads
+ * (cusEventReaderScan): N shards together N / 2 times the recording. Only with a filter, from, to or CUS_BAD_EVENTS_SKIP, where
+ * events have no fixed numbers, are the shards of equal numbers of events or of equal time; each then decodes the recording once to
+ * count them and again up to its part's end. Damage is reported by the first shard whose windows end there; those of later shards
+ * are not part of the whole then.
+ * Several devices make the same frames, and give the same errors, as one. Each has two threads, and room for 256 MiB of frames
+ * instead of three batches, or more (128 MiB if `deliver` is CUS_HOST, 48 if compute is, too). Another thread scans the words ahead,
+ * on all threads of the host, for places where some batches begin, which go to whichever device is free. Only EVT2, EVT2.1, EVT3,
+ * EVT4 and DAT have such places, without a filter, from, to and CUS_BAD_EVENTS_SKIP, from their first event or a shard's on; the
+ * first device makes all frames of other recordings, and of those of less than 1 MiB a device.
  * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; VALUE: shard, devices; SIZE: the recording does not have the
  * sensor's size, and neither do the options. */
 CUS_API cusStatus cusEventFramesOpen(cusEventFrames **frames, const char *path, const cusEventReaderOptions *reader,
@@ -87,10 +90,10 @@ CUS_API cusStatus cusEventFramesOpenReader(cusEventFrames **frames, cusEventRead
                                            const cusRepresentation *representations, int count,
                                            const cusEventFramesOptions *options);
 
-/* Waits for the next batch, in window order; batch->count 0: there are no more. A batch is valid until the next call for the same object;
- * frames on a device, batch->device, are ready in the order of batch->stream, where the library waits for work that the caller has
- * queued there before it uses their memory again; frames of later batches may be queued before it. One call at a time may use an object (else BUSY), from any thread; different objects, two on one device too,
- * are independent.
+/* Waits for the next batch, in window order; batch->count 0: there are no more. A batch is valid until the next call for the same
+ * object; frames on a device, batch->device, are ready in the order of batch->stream, where the library waits for work that the
+ * caller has queued there before it uses their memory again; frames of later batches may be queued before it. One call at a time may
+ * use an object (else BUSY), from any thread; different objects, two on one device too, are independent.
  * If the recording is damaged, all windows that are complete before the damage come first; then this and every further call returns
  * the error. Errors: NULL, BUSY; those of cusEventReaderRead, cusEventPipelinePush and ...PushBytes; CANCELLED; VALUE: called in a child
  * process, where fork() leaves the object without its threads. */
