@@ -644,8 +644,7 @@ class Run {
                            output_->frames() == 2 ? "frame" : "frames", settings_.common.output.c_str());
     }
 
-    // A pipeline calls the output during a push. With cusEventFrames it is
-    // the wait for frames, beside which it reads and decodes.
+    // A pipeline calls the output during a push. With cusEventFrames it is the wait for frames, beside which it reads and decodes.
     void reportStages() const {
         const double within = by_frames_ ? 0 : output_->receivingSeconds();
         sample::figureStages({{"decode", decoding_.seconds},

@@ -81,6 +81,9 @@ void faulty__ZdlPvm(void *p, size_t) {
 void faulty__ZdlPv(void *p) {
     faulty__ZdlPvm(p, 0);
 }
+void faulty__ZdlPvRKSt9nothrow_t(void *p, const std::nothrow_t &) {
+    faulty__ZdlPvm(p, 0);
+}
 
 // ---- Files
 
