@@ -380,7 +380,7 @@ const Symbol symbols[] = {SYMBOL("cufftCreate", create, create),     SYMBOL("cuf
                           SYMBOL("cufftMakePlanMany64", many, many), SYMBOL("cufftSetAutoAllocation", automatic, automatic),
                           SYMBOL("cufftSetWorkArea", area, area),    SYMBOL("cufftSetStream", setStream, stream),
                           SYMBOL("cufftExecR2C", r2c, r2c),          SYMBOL("cufftExecC2R", c2r, c2r),
-                          SYMBOL("cufftExecD2Z", d2z, d2z),        SYMBOL("cufftExecZ2D", z2d, z2d)};
+                          SYMBOL("cufftExecD2Z", d2z, d2z),          SYMBOL("cufftExecZ2D", z2d, z2d)};
 
 } // namespace
 

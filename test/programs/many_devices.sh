@@ -97,7 +97,7 @@ expect 2 "template 0 is 64 x 48, larger than the frames, 32 x 24" match syntheti
 [ ! -e none.mp4 ] || fail "none.mp4 was written"
 
 # Which lists are accepted, and by whom.
-for list in cpu:0 cpu:65 cuda:0, cuda:all,1; do
+for list in cpu:0 cpu:65 "cuda:0," cuda:all,1; do
     expect 2 "--device is '$list', expected auto, cpu, cpu:N, cuda, cuda:n, cuda:n,m or cuda:all" heatmap synthetic:64x48@3 --device $list
 done
 expect 2 "--device is 'cuda:all', expected auto, cpu, cuda or cuda:n" diffstream demo synthetic:64x48@3 --device cuda:all
