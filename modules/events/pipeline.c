@@ -80,6 +80,7 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
     s->batch = s->options.batch_windows ? s->options.batch_windows : ((size_t)16 << 20) / frame_bytes;
     s->batch = s->batch < 1 ? 1 : s->batch > 4096 ? 4096 : s->batch;
     s->batch = s->batch < most ? s->batch : most;
+    assert(s->batch > 0);
     s->planned = malloc(s->batch * sizeof *s->planned);
     s->spans = malloc(s->batch * sizeof *s->spans);
     CUSI_REQUIRE(s->planned && s->spans, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");

@@ -38,9 +38,9 @@ void measure(const FrameOptions &o, int devices, bool is_first) {
     options.windowing.length = o.length;
     options.compute = options.deliver = o.cpu ? CUS_HOST : CUS_DEVICE;
     options.shard = o.shard, options.shards = o.shards;
-    std::vector<int> list;
-    for (int k = 0; k < devices * o.lanes; ++k)
-        list.push_back(k % devices);
+    std::vector<int> list(static_cast<size_t>(devices * o.lanes));
+    for (size_t k = 0; k < list.size(); ++k)
+        list[k] = static_cast<int>(k) % devices;
     options.devices = o.cpu ? nullptr : list.data();
     options.device_count = devices * o.lanes;
     const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
