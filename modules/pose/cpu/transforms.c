@@ -200,8 +200,9 @@ static inline uint64_t rounded(double v) {
 CUSI_MULTIVERSION
 static void rowCosts(cusMatchMethod method, const Pose *p, double *const *sums, size_t at, int cols,
                      double *restrict costs) {
-    const double *const c = sums[0] + at, *const s2 = sums[1] ? sums[1] + at : NULL,
-                        *const s1 = sums[2] ? sums[2] + at : NULL;
+    /* a plane that the method lacks is not read */
+    const double *const c = sums[0] + at, *const s2 = (sums[1] ? sums[1] : sums[0]) + at,
+                        *const s1 = (sums[2] ? sums[2] : sums[0]) + at;
     const uint64_t n = (uint64_t)p->n, t1 = (uint64_t)p->t1, flat = n * (uint64_t)p->t2 - t1 * t1;
     if (method == CUS_MATCH_SQDIFF)
         for (int x = 0; x < cols; ++x)
