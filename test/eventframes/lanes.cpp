@@ -101,14 +101,9 @@ class EventFramesLanes : public FramesTest {
         }
     }
 
-    // By number and by time: disjoint, overlapping, with gaps, longer than a job, and more windows than events.
+    // Disjoint, overlapping, with gaps, longer than a job, and more windows than events.
     std::vector<cusEventFramesOptions> windowings() const {
-        std::vector<cusEventFramesOptions> all;
-        for (const auto &[length, stride] :
-             {std::pair<uint64_t, uint64_t>{150, 0}, {300, 110}, {40, 130}, {2500, 700}, {5, 0}}) {
-            all.push_back(options(CUS_WINDOW_COUNT, length, stride));
-            all.push_back(options(CUS_WINDOW_DURATION, 4 * length, 4 * stride)); // four microseconds an event
-        }
+        std::vector<cusEventFramesOptions> all = byNumberAndTime({{150, 0}, {300, 110}, {40, 130}, {2500, 700}, {5, 0}});
         for (size_t k = 0; k < all.size(); ++k) {
             all[k].windowing.keep_incomplete = k % 3 != 0;
             all[k].max_events = 16384;    // little memory, since it is reserved thousands of times
@@ -191,11 +186,8 @@ TEST_P(EventFramesLanes, FewEvents) {
     }
 }
 
-// A third of the events at the first time, a third at the last, so that jobs lie between equal times.
 TEST_P(EventFramesLanes, EqualTimes) {
-    Events events = some(3000, random);
-    for (size_t i = 0; i < events.size(); ++i)
-        events.t[i] = i < 1000 ? events.t[0] : i < 2000 ? events.t[i] : events.t[2000];
+    const Events events = ofEqualTimes(random);
     for (const auto &[name, bytes] : files(events))
         for (const auto &[length, stride] : {std::pair<uint64_t, uint64_t>{1, 30}, {400, 0}, {20000, 500}}) {
             cusEventFramesOptions o = options(CUS_WINDOW_DURATION, length, stride);

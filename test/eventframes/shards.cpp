@@ -50,13 +50,9 @@ class EventFramesShards : public FramesTest {
         }
     }
 
-    // By number and by time: disjoint, overlapping, with gaps, longer than a part, and more windows than events.
+    // Disjoint, overlapping, with gaps, longer than a part, and more windows than events.
     std::vector<cusEventFramesOptions> windowings() const {
-        std::vector<cusEventFramesOptions> all;
-        for (const auto &[length, stride] : {std::pair<uint64_t, uint64_t>{300, 0}, {300, 110}, {90, 400}, {2500, 700}}) {
-            all.push_back(options(CUS_WINDOW_COUNT, length, stride));
-            all.push_back(options(CUS_WINDOW_DURATION, 4 * length, 4 * stride)); // four microseconds an event
-        }
+        std::vector<cusEventFramesOptions> all = byNumberAndTime({{300, 0}, {300, 110}, {90, 400}, {2500, 700}});
         for (size_t k = 0; k < all.size(); k += 3)
             all[k].windowing.keep_incomplete = 0;
         return all;
@@ -72,11 +68,8 @@ TEST_P(EventFramesShards, AreTheWholeInEveryFormat) {
             expectSame(bytes, o, name);
 }
 
-// A third of the events at the first time, a third at the last, so that borders lie between equal times.
 TEST_P(EventFramesShards, EqualTimes) {
-    Events events = some(3000, random);
-    for (size_t i = 0; i < events.size(); ++i)
-        events.t[i] = i < 1000 ? events.t[0] : i < 2000 ? events.t[i] : events.t[2000];
+    const Events events = ofEqualTimes(random);
     for (const auto &[name, bytes] : files(events))
         for (const auto &[length, stride] : {std::pair<uint64_t, uint64_t>{1, 30}, {400, 0}, {20000, 500}})
             expectSame(bytes, options(CUS_WINDOW_DURATION, length, stride), name);

@@ -35,10 +35,28 @@ class FramesTest : public support::SpaceTest {
         o.cols = WIDTH;
         return o;
     }
+    // By number and by time, of events that are four microseconds apart.
+    std::vector<cusEventFramesOptions>
+    byNumberAndTime(std::initializer_list<std::pair<uint64_t, uint64_t>> lengths_and_strides) const {
+        std::vector<cusEventFramesOptions> all;
+        for (const auto &[length, stride] : lengths_and_strides) {
+            all.push_back(options(CUS_WINDOW_COUNT, length, stride));
+            all.push_back(options(CUS_WINDOW_DURATION, 4 * length, 4 * stride));
+        }
+        return all;
+    }
 };
 
 inline Events some(size_t n, std::mt19937_64 &random) {
     return randomEvents(n, random, 1000, 2000, WIDTH, HEIGHT);
+}
+
+// A third of 3000 events at the first time, a third at the last, so that borders lie between equal times.
+inline Events ofEqualTimes(std::mt19937_64 &random) {
+    Events events = some(3000, random);
+    for (size_t i = 0; i < events.size(); ++i)
+        events.t[i] = i < 1000 ? events.t[0] : i < 2000 ? events.t[i] : events.t[2000];
+    return events;
 }
 
 // All batches to the end, or to an error, which is returned. Each but the last has `batch` windows, if that is not 0.
