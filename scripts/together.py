@@ -29,6 +29,14 @@ def ended(text):
     return {name: result for result, name in RESULT.findall(text)}
 
 
+def program_of(call, name):
+    """The GoogleTest program that a test's command runs for this test alone, or None. CMake 4.4 starts it by a script."""
+    if f"--gtest_filter={name}" in call:
+        return call[0]
+    by_script = [word.partition("=")[2] for word in call if word.startswith("TEST_EXECUTABLE=")]
+    return by_script[0] if by_script and f"TEST_FILTER={name}" in call else None
+
+
 def listed(command):
     """The tests that a ctest command selects, as ctest describes them."""
     shown = subprocess.run([*command, "--show-only=json-v1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
@@ -52,8 +60,9 @@ def run(command, folder, at_once, seconds, environment):
     words = {test["name"]: test["command"] for test in selected if "command" in test}
     plain = {}
     for name, call in words.items():
-        if f"--gtest_filter={name}" in call and not ALONE & {key for key, _ in properties[name]}:
-            plain.setdefault(call[0], []).append(name)
+        program = program_of(call, name)
+        if program and not ALONE & {key for key, _ in properties[name]}:
+            plain.setdefault(program, []).append(name)
     folder.mkdir(parents=True, exist_ok=True)
     lines, shares = [], {}
     for program, names in plain.items():

@@ -203,6 +203,8 @@ found, _ = outcomes(["A.Leaks"])
 assert found == {"A.Leaks": "passed", "tests 0": "failed"}, found
 found, _ = outcomes(["A.Slow", "B.B", "B.C"], ["B.C"], 3)
 assert found["A.Slow"] == "failed" and "not begun" in found.values(), found
+by_script = ["cmake", "-D", "TEST_EXECUTABLE=/b/tests", "-D", "TEST_FILTER=A.b/cuda", "-P", "LaunchTest.cmake"]
+assert together.program_of(by_script, "A.b/cuda") == "/b/tests" and together.program_of(by_script, "A.b") is None
 assert [together.is_set(v) for v in (True, ["lock"], 1, False, [], [""], 0, "FALSE")] == [True] * 3 + [False] * 5
 assert junit.count(together.tests_of("", ["a"])) == {"passed": 0, "failed": 0, "skipped": 0, "not begun": 1}
 END
