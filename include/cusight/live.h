@@ -60,7 +60,7 @@ typedef struct cusWireHeader {
 } cusWireHeader;
 
 /* CRC-32C (Castagnoli). crc: 0, or the result for the preceding bytes. Uses the processor's
- * instruction (SSE4.2, ARMv8 CRC32) where there is one. */
+ * instruction (SSE4.2, ARMv8 CRC32) where there is one, and of 4 MiB or more all threads. */
 CUS_API uint32_t cusCrc32c(uint32_t crc, const void *data, size_t bytes);
 
 /* Writes the header of a payload (NULL if payload_bytes is 0), including the checksum of both. header->crc is ignored.

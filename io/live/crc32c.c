@@ -2,6 +2,7 @@
 #include "live/crc32c.h"
 
 #include "cusight/live.h"
+#include "host.h"
 
 #include <string.h>
 
@@ -93,9 +94,53 @@ LiveCrc32c *live_crc32cInstruction(void) {
 
 #endif
 
+/* ---- Many bytes, on all threads ------------------------------------------------------------------------------------ */
+
+/* The product of two polynomials modulo that of the CRC; bit 31 is x^0. */
+static uint32_t multiply(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+    for (; a; a <<= 1) {
+        product ^= a >> 31 ? b : 0;
+        b = b >> 1 ^ (b & 1 ? 0x82f63b78 : 0);
+    }
+    return product;
+}
+
+/* x^(8 bytes), with which a remainder is multiplied to go past so many bytes. */
+static uint32_t past(size_t bytes) {
+    uint32_t power = 1u << 31;
+    for (uint32_t square = 1u << 23; bytes; bytes >>= 1, square = multiply(square, square))
+        power = bytes & 1 ? multiply(power, square) : power;
+    return power;
+}
+
+enum { BLOCK = 1 << 20, MOST_BLOCKS = 64, LEAST_BLOCKS = 4 };
+
+/* Up to MOST_BLOCKS whole blocks: their remainders are taken side by side, each from 0, and put together. */
+static uint32_t ofBlocks(LiveCrc32c *way, uint32_t remainder, const uint8_t *data, int blocks, int threads) {
+    uint32_t of_block[MOST_BLOCKS];
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int k = 0; k < blocks; ++k)
+        of_block[k] = way(0, data + (size_t)k * BLOCK, BLOCK);
+    const uint32_t past_block = past(BLOCK);
+    for (int k = 0; k < blocks; ++k)
+        remainder = multiply(past_block, remainder) ^ of_block[k];
+    return remainder;
+}
+
 uint32_t cusCrc32c(uint32_t crc, const void *data, size_t bytes) {
     if (!data)
         return crc;
-    LiveCrc32c *way = live_crc32cInstruction();
-    return ~(way ? way : live_crc32cTables)(~crc, data, bytes);
+    LiveCrc32c *const by_instruction = live_crc32cInstruction(), *const way =
+                                                                     by_instruction ? by_instruction : live_crc32cTables;
+    const uint8_t *at = data;
+    uint32_t remainder = ~crc;
+    const int threads = cusi_threadsFor(bytes, BLOCK);
+    while (threads > 1 && bytes >= (size_t)LEAST_BLOCKS * BLOCK) {
+        const int blocks = bytes / BLOCK < MOST_BLOCKS ? (int)(bytes / BLOCK) : MOST_BLOCKS;
+        remainder = ofBlocks(way, remainder, at, blocks, threads);
+        at += (size_t)blocks * BLOCK;
+        bytes -= (size_t)blocks * BLOCK;
+    }
+    return ~way(remainder, at, bytes);
 }

@@ -215,14 +215,16 @@ void FrameOutput::take(const cusFrameBatch &batch) {
     first_event_ = frames_ ? first_event_ : batch.windows[0].first;
     const cusMat &m = batch.frames[0];
     const size_t row = static_cast<size_t>(m.cols) * cusTypeSize(m.type);
-    for (size_t y = 0; (settings_.checksum || raw_ || plain_) && y < static_cast<size_t>(m.rows); ++y) {
-        const char *bytes = static_cast<const char *>(m.data) + y * m.step;
+    const bool is_whole = m.step == row;
+    const size_t lines = is_whole ? 1 : static_cast<size_t>(m.rows), bytes = is_whole ? m.rows * row : row;
+    for (size_t y = 0; y < lines; ++y) {
+        const char *at = static_cast<const char *>(m.data) + y * m.step;
         if (settings_.checksum)
-            crc_ = cusCrc32c(crc_, bytes, row);
+            crc_ = cusCrc32c(crc_, at, bytes);
         if (raw_)
-            raw_->write(bytes, row);
+            raw_->write(at, bytes);
         if (plain_)
-            plain_->write(bytes, row);
+            plain_->write(at, bytes);
     }
     if (hdf5_)
         checkOutput(cusFrameWriterWrite(hdf5_, &m));

@@ -1,6 +1,9 @@
+#include "cusight/live.h"
 #include "live/crc32c.h"
 #include "reference/live.hpp"
 #include "../support.hpp"
+
+#include <cstring>
 
 namespace {
 
@@ -37,4 +40,19 @@ TEST(LiveCrc32c, InstructionEqualsTheReference) {
     if (!way)
         GTEST_SKIP() << "this processor has no instruction for CRC-32C";
     expectReference(way);
+}
+
+// Blocks that threads take, of any number, and the rest: what one after the other gives.
+TEST(LiveCrc32c, ManyBytesOnAllThreads) {
+    std::mt19937_64 random(support::seed());
+    std::vector<uint8_t> data(size_t{150} << 20); // more blocks than are put together at once
+    for (size_t i = 0; i < data.size(); i += 8) {
+        const uint64_t eight = random();
+        std::memcpy(&data[i], &eight, 8);
+    }
+    LiveCrc32c *const instruction = live_crc32cInstruction(), *const way = instruction ? instruction : live_crc32cTables;
+    for (const size_t bytes :
+         {size_t{3} << 20, (size_t{4} << 20) - 1, size_t{4} << 20, (size_t{17} << 20) + 5, data.size() - 3})
+        for (const uint32_t crc : {0u, 0x12345678u})
+            EXPECT_EQ(cusCrc32c(crc, data.data() + 3, bytes), ~way(~crc, data.data() + 3, bytes)) << bytes;
 }
