@@ -77,7 +77,8 @@ typedef struct cusEventFrames cusEventFrames;
  * are not part of the whole then.
  * Several devices make the same frames, and give the same errors, as one. Each has two threads, and room for 256 MiB of frames
  * instead of three batches, or more (128 MiB if `deliver` is CUS_HOST, 48 if compute is, too). Another thread scans the words ahead,
- * on all threads of the host, for places where some batches begin, which go to whichever device is free. Only EVT2, EVT2.1, EVT3,
+ * on all threads of the host, for places where some batches begin, which go to whichever device is free (and are kept for later passes, a
+ * kilobyte for 64 MiB of the recording). Only EVT2, EVT2.1, EVT3,
  * EVT4 and DAT have such places, without a filter, from, to and CUS_BAD_EVENTS_SKIP, from their first event or a shard's on; the
  * first device makes all frames of other recordings, and of those of less than 1 MiB a device.
  * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; VALUE: shard, devices; SIZE: the recording does not have the
@@ -100,6 +101,7 @@ CUS_API cusStatus cusEventFramesOpenReader(cusEventFrames **frames, cusEventRead
 CUS_API cusStatus cusEventFramesNext(cusEventFrames *frames, cusFrameBatch *batch);
 
 /* Begins again with the first window, in the memory that is there; an end, damage and other errors are forgotten, counts start at 0.
+ * Several devices do not scan again after a pass that went to its end. cusEventReaderOptions.pin_file spares reading, too.
  * Errors: NULL, BUSY, CANCELLED, those of cusEventReaderOpen; VALUE in a child process. */
 CUS_API cusStatus cusEventFramesRestart(cusEventFrames *frames);
 

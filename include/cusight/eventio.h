@@ -79,7 +79,11 @@ typedef struct cusEventReaderOptions {
                                 0: 2^26 (the default). Larger ones: CUS_ERROR_CAPACITY, as are BAG, MCAP and AEDAT4 that
                                 decompress to more than 1100 times their size and max_chunk */
     int plugins;             /* reserved: 0 */
-    uint64_t reserved[8];    /* 0: for later options */
+    /* 1: the file is mapped and pinned until the reader is closed, so that cusEventFrames of a GPU read it straight from the page
+     * cache: for several passes, since pinning takes as long as reading. Its bytes count in max_memory. EVT2, EVT2.1, EVT3, EVT4 and
+     * DAT, from a file; a GPU is needed. Default 0 */
+    int pin_file;
+    uint64_t reserved[8]; /* 0: for later options */
 } cusEventReaderOptions;
 
 /* The defaults named above. */
@@ -110,6 +114,7 @@ typedef struct cusEventReader cusEventReader;
  *   (soft or external link, external storage, virtual dataset), which is never opened;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
+ *   UNSUPPORTED: pin_file without CUDA, of memory or another format;
  *   UNSUPPORTED: a dataset with more than one compression; another HDF5 filter than deflate, LZF, Blosc, LZ4, zstd, ECF,
  *   shuffle and fletcher32 (the message names it, and h5repack, which replaces it); an encoding that is known but not
  *   supported (AEDAT before 4.0, big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed

@@ -15,7 +15,7 @@ cusStatus eventframes_createPiece(const cusEventFrames *f, Piece *piece, int pin
     cusStatus (*const create)(cusMat *, int, int, int) = pinned ? cusMatCreatePinned : NULL;
     const uint64_t size = f->reader->source.size; /* a short recording is one piece */
     const int bytes = (int)(size < eventframes_sizes.piece ? size + 1 : eventframes_sizes.piece);
-    for (int k = 0; k < (f->decodes ? 1 : 4); ++k) {
+    for (int k = 0; k < (f->pinned ? 0 : f->decodes ? 1 : 4); ++k) {
         cusMat *mat = f->decodes ? &piece->bytes : &piece->column[k];
         const int cols = f->decodes ? bytes : PIECE_EVENTS, type = f->decodes ? CUS_8UC1 : column_types[k];
         const cusStatus status = create ? create(mat, 1, cols, type) : cusMatCreate(mat, 1, cols, type, CUS_HOST);
@@ -66,9 +66,29 @@ cusStatus eventframes_readEvents(cusEventFrames *f, Piece *piece) {
     return status;
 }
 
+/* How many bytes a piece has room for. Of what is pinned a push may have many, so that copies and decoding overlap. */
+static size_t roomOf(const cusEventFrames *f, const Piece *piece) {
+    return f->pinned ? 32 * eventframes_sizes.piece : (size_t)piece->bytes.cols;
+}
+
+/* The next bytes, up to `wanted`, of what is pinned: as many as the file still has. */
+static cusStatus takePinned(const cusEventFrames *f, Piece *piece, uint64_t at, size_t wanted) {
+    const uint64_t size = eventio_sizeNow(&f->source), there = size > at ? size - at : 0;
+    piece->from = f->pinned + at;
+    piece->count = there < wanted ? (size_t)there : wanted;
+    return piece->count < wanted ? eventio_checkSize(&f->source, "cusEventFramesNext") : CUS_OK;
+}
+
 static cusStatus readBytes(cusEventFrames *f, Piece *piece) {
-    const size_t capacity = (size_t)piece->bytes.cols;
-    const cusStatus status = cusEventReaderReadBytes(f->reader, capacity, piece->bytes.data, &piece->count);
+    const size_t capacity = roomOf(f, piece);
+    cusStatus status;
+    piece->from = piece->bytes.data;
+    if (f->pinned) {
+        status = takePinned(f, piece, f->reader->next_byte, capacity);
+        f->reader->next_byte += piece->count;
+    } else {
+        status = cusEventReaderReadBytes(f->reader, capacity, piece->bytes.data, &piece->count);
+    }
     piece->last = piece->count < capacity;
     return status;
 }
@@ -85,8 +105,11 @@ static void keepDamage(Piece *piece, cusStatus status) {
 
 /* Several lanes: the bytes from `at` to before `end`, as many as there is room for. */
 static void readBytesAt(const cusEventFrames *f, Piece *piece, uint64_t at, uint64_t end) {
-    const size_t room = (size_t)piece->bytes.cols, wanted = end - at < room ? (size_t)(end - at) : room;
-    const cusStatus status = eventio_readBytesAt(&f->source, at, wanted, piece->bytes.data, f->lane_threads, &piece->count);
+    const size_t most = roomOf(f, piece), wanted = end - at < most ? (size_t)(end - at) : most;
+    piece->from = f->pinned ? f->pinned + at : piece->bytes.data;
+    const cusStatus status =
+        f->pinned ? takePinned(f, piece, at, wanted)
+                  : eventio_readBytesAt(&f->source, at, wanted, piece->bytes.data, f->lane_threads, &piece->count);
     piece->after = at + piece->count;
     piece->last = piece->count < wanted || piece->after == f->source.size;
     keepDamage(piece, status);

@@ -89,6 +89,7 @@ static cusStatus chooseWay(cusEventFrames *f, cusEventDecoderOptions *decoder) {
     Job *const job = &f->whole;
     cusStatus status = job->has_mark ? cusEventReaderSeekMark(f->reader, &job->mark) : CUS_OK;
     f->decodes = status == CUS_OK && decodes(f, decoder, &job->state);
+    f->pinned = f->decodes && f->options.compute == CUS_DEVICE ? f->source.pinned : NULL;
     if (f->decodes && job->has_mark)
         job->first_event = job->state.index;
     return status == CUS_OK && !f->decodes ? eventframes_seek(f) : status;
@@ -251,6 +252,7 @@ static void destroyLanes(cusEventFrames *f) {
         (void)cusDeviceSet(before);
     free(f->lanes);
     free(f->jobs);
+    free(f->known);
 }
 
 /* ---- Open and close ------------------------------------------------------------------------------------------------ */

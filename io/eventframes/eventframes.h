@@ -52,6 +52,7 @@ typedef struct Job {
 typedef struct Piece {
     uint64_t job; /* its number */
     cusMat bytes;
+    const void *from; /* what of the recording it has: in `bytes`, or pinned */
     cusMat column[4]; /* x, y, p, t instead */
     size_t count;     /* bytes, or events */
     int last;         /* in the recording */
@@ -99,8 +100,9 @@ struct cusEventFrames {
     cusEventInfo info;
     cusEventFilter *filter; /* with these options, or NULL: */
     cusEventFilterOptions filter_options;
-    int decodes; /* the pipeline does; pieces are bytes */
-    Job whole;   /* all windows */
+    int decodes;           /* the pipeline does; pieces are bytes */
+    const uint8_t *pinned; /* which it takes from here, or NULL */
+    Job whole;             /* all windows */
     Lane *lanes;
     int lane_count;
     int lane_threads;                    /* of the host, for each lane */
@@ -112,6 +114,10 @@ struct cusEventFrames {
     pthread_cond_t changed, dealing; /* what the caller waits for; what the dealer and lanes without a job do */
     Job *jobs;                       /* number n is jobs[n % job_room] */
     uint64_t job_room;
+    /* The dealer's: all jobs of the first pass that went to the end. */
+    Job *known;
+    uint64_t known_count, known_room;
+    int knows_all;
     uint64_t dealt, claimed, turn; /* jobs so far; whose batches are next */
     int has_dealt;                 /* There are no more. */
     Lane *in_use;                  /* whose batch the caller has, or NULL */

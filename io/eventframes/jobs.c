@@ -14,6 +14,7 @@ typedef struct Marks {
     cusEventMark *mark;
     size_t count, room;
     cusEventPart *summaries;
+    void *buffers;
     uint64_t parts, scanned, at_once;
     uint64_t job_bytes; /* at least, but for windows that leave no room */
 } Marks;
@@ -32,7 +33,8 @@ static cusStatus scan(Marks *marks, int *is_end) {
         marks->mark = more;
         marks->room = room;
     }
-    CUS_TRY(eventio_scanWords(f->reader, &f->whole.mark, marks->scanned, n, marks->parts, marks->summaries));
+    CUS_TRY(
+        eventio_scanWords(f->reader, &f->whole.mark, marks->scanned, n, marks->parts, marks->buffers, marks->summaries));
     CUS_TRY(eventio_joinWords(f->reader, marks->summaries, n, &marks->mark[marks->count - 1]));
     marks->count += n;
     marks->scanned += n;
@@ -100,6 +102,19 @@ static uint64_t chooseEnough(const Marks *marks, uint64_t end, size_t last) {
     return marks->mark[last].offset;
 }
 
+/* Keeps the job for later passes, which need no scan then; without memory they have one. */
+static void keep(cusEventFrames *f, const Job *job) {
+    if (f->known_count == f->known_room) {
+        const uint64_t room = 2 * f->known_room + 64;
+        Job *const more = realloc(f->known, (size_t)room * sizeof *more);
+        if (!more)
+            return;
+        f->known = more;
+        f->known_room = room;
+    }
+    f->known[f->known_count++] = *job;
+}
+
 static int deal(cusEventFrames *f, const Job *job) {
     pthread_mutex_lock(&f->lock);
     while (eventframes_isWanted(f) && f->dealt - f->turn == f->job_room)
@@ -113,6 +128,8 @@ static int deal(cusEventFrames *f, const Job *job) {
 }
 
 static cusStatus dealAll(cusEventFrames *f, Marks *marks) {
+    uint64_t count = 0;
+    f->known_count = 0;
     for (Job job = f->whole;;) {
         uint64_t end;
         size_t last, next = 0;
@@ -132,33 +149,52 @@ static cusStatus dealAll(cusEventFrames *f, Marks *marks) {
             job.border = marks->mark[next].offset;
             job.enough = chooseEnough(marks, end, last);
         }
-        if (!deal(f, &job) || is_last)
+        keep(f, &job);
+        if (!deal(f, &job))
             return CUS_OK;
+        ++count;
+        if (is_last) {
+            f->knows_all = f->known_count == count;
+            return CUS_OK;
+        }
         job.first_window = end;
         marks->count -= next;
         memmove(marks->mark, &marks->mark[next], marks->count * sizeof *marks->mark);
     }
 }
 
-void *eventframes_deal(void *frames) {
-    cusEventFrames *const f = frames;
+/* Jobs of what is scanned. */
+static cusStatus scanAndDeal(cusEventFrames *f) {
     const uint64_t bytes = f->source.size - f->whole.mark.offset;
     Marks marks = {.frames = f, .count = 1, .room = 1, .parts = bytes / eventframes_sizes.part + 1};
     marks.job_bytes = bytes / (4 * (uint64_t)f->lane_count); /* Near the end all have something to do. */
     marks.job_bytes = marks.job_bytes < eventframes_sizes.job ? marks.job_bytes : eventframes_sizes.job;
-    marks.at_once = 2 * (uint64_t)cusi_maxThreads();
+    marks.at_once = 4 * (uint64_t)cusi_maxThreads();
     marks.mark = malloc(sizeof *marks.mark);
     marks.summaries = malloc((size_t)marks.at_once * sizeof *marks.summaries);
-    cusStatus status = CUS_ERROR_NO_MEMORY;
-    if (marks.mark && marks.summaries) {
+    marks.buffers = eventio_createScanBuffers();
+    cusStatus status;
+    if (marks.mark && marks.summaries && marks.buffers) {
         marks.mark[0] = f->whole.mark;
         status = dealAll(f, &marks);
         status = status == CUS_OK ? CUS_OK : cusi_renamed("cusEventFramesNext", status);
     } else {
         status = cusi_fail(CUS_ERROR_NO_MEMORY, "cusEventFramesNext: no host memory");
     }
+    free(marks.buffers);
     free(marks.summaries);
     free(marks.mark);
+    return status;
+}
+
+void *eventframes_deal(void *frames) {
+    cusEventFrames *const f = frames;
+    cusStatus status = CUS_OK;
+    if (f->knows_all)
+        for (uint64_t k = 0; k < f->known_count && deal(f, &f->known[k]); ++k)
+            ;
+    else
+        status = scanAndDeal(f);
     pthread_mutex_lock(&f->lock);
     f->has_dealt = 1;
     if (status != CUS_OK) { /* of the call that comes after the last job */

@@ -80,8 +80,11 @@ static Piece *nextPiece(Lane *lane, int has_one, int is_new) {
 }
 
 static cusStatus push(const cusEventFrames *f, cusEventPipeline *pipeline, const Piece *piece) {
-    if (f->decodes)
-        return cusEventPipelinePushBytes(pipeline, piece->bytes.data, piece->count);
+    if (f->decodes) {
+        CUS_TRY(cusEventPipelinePushBytes(pipeline, piece->from, piece->count));
+        const uint64_t end = f->pinned ? (uint64_t)((const uint8_t *)piece->from - f->pinned) + piece->count : 0;
+        return end > eventio_sizeNow(&f->source) ? eventio_checkSize(&f->source, "cusEventFramesNext") : CUS_OK;
+    }
     const cusEventArrays events = {piece->column[0].data, piece->column[1].data, piece->column[2].data,
                                    piece->column[3].data, piece->count,          CUS_HOST};
     return cusEventPipelinePush(pipeline, &events);

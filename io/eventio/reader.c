@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------- */
 
@@ -20,6 +19,20 @@ static cusStatus allocateScratch(CusiEvents *scratch) {
     CUSI_REQUIRE(scratch->x && scratch->y && scratch->p && scratch->t, CUS_ERROR_NO_MEMORY,
                  "cusEventReaderOpen: out of host memory");
     return CUS_OK;
+}
+
+static cusStatus pinFile(cusEventReader *reader) {
+    static const char function[] = "cusEventReaderOpen";
+    const EventSource *const source = &reader->source;
+    CUSI_REQUIRE(source->fd >= 0, CUS_ERROR_UNSUPPORTED, "%s: pin_file is 1, expected 0 for a recording in memory",
+                 function);
+    CUSI_REQUIRE(eventio_isWords(reader), CUS_ERROR_UNSUPPORTED,
+                 "%s: pin_file is 1 and the file is %s, expected EVT2, EVT2.1, EVT3, EVT4 or DAT", function,
+                 cusEventFormatName(reader->info.format));
+    CUSI_REQUIRE(source->size <= reader->options.max_memory, CUS_ERROR_CAPACITY,
+                 "%s: pin_file is 1 and the file has %llu bytes, expected at most max_memory, %zu", function,
+                 (unsigned long long)source->size, reader->options.max_memory);
+    return eventio_pin(&reader->source, function);
 }
 
 /* Detects the format of the open source. */
@@ -37,7 +50,7 @@ static cusStatus openReader(cusEventReader *reader) {
         reader->info.width = reader->options.width;
         reader->info.height = reader->options.height;
     }
-    return CUS_OK;
+    return reader->options.pin_file ? pinFile(reader) : CUS_OK;
 }
 
 /* Reads a file if path is not NULL, otherwise memory. */
@@ -51,7 +64,7 @@ static cusStatus createReader(cusEventReader **reader, const char *path, const v
     cusEventReader *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
     made->options = chosen;
-    made->source = (EventSource){-1, data, size};
+    made->source = (EventSource){.fd = -1, .memory = data, .size = size};
     cusStatus status = path ? eventio_openSource(&made->source, path, O_RDONLY, "cusEventReaderOpen") : CUS_OK;
     if (status == CUS_OK)
         status = openReader(made);
@@ -85,8 +98,7 @@ void cusEventReaderClose(cusEventReader *reader) {
         return;
     if (reader->methods)
         reader->methods->close(reader);
-    if (reader->source.fd >= 0)
-        close(reader->source.fd);
+    eventio_closeSource(&reader->source);
     free(reader->scratch.x);
     free(reader->scratch.y);
     free(reader->scratch.p);
@@ -140,8 +152,10 @@ static cusStatus readValid(cusEventReader *reader, size_t n, CusiEvents out, siz
         *got += kept;
         if (status != CUS_OK)
             return status == CUS_ERROR_CANCELLED ? status : keepFailure(&reader->failure, status);
-        if (!count)
-            break;
+        if (!count) {
+            status = eventio_checkSize(&reader->source, "cusEventReaderRead");
+            return status == CUS_OK ? CUS_OK : keepFailure(&reader->failure, status);
+        }
     }
     return CUS_OK;
 }
@@ -194,7 +208,8 @@ static cusStatus readTriggers(cusEventReader *reader, size_t capacity, cusEventT
         *count = 0;
         return status;
     }
-    return status == CUS_OK ? CUS_OK : keepFailure(failure, status);
+    const cusStatus checked = status == CUS_OK && *count < capacity ? eventio_checkSize(&reader->source, function) : status;
+    return checked == CUS_OK ? CUS_OK : keepFailure(failure, checked);
 }
 
 cusStatus cusEventReaderReadTriggers(cusEventReader *reader, size_t capacity, cusEventTrigger *triggers, size_t *count) {

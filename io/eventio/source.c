@@ -1,10 +1,12 @@
 /* The bytes of a recording: a regular file or memory. */
 #include "eventio/source.h"
 #include "check.h"
+#include "device.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +22,43 @@ cusStatus eventio_openSource(EventSource *source, const char *path, int access, 
     CUSI_REQUIRE(fstat(source->fd, &about) == 0, CUS_ERROR_IO, "%s: %s: %s", function, path, strerror(errno));
     CUSI_REQUIRE(S_ISREG(about.st_mode), CUS_ERROR_IO, "%s: %s is %s, expected a regular file", function, path,
                  kindOfFile(about.st_mode));
-    source->size = (uint64_t)about.st_size;
+    source->size = source->opened = (uint64_t)about.st_size;
+    return CUS_OK;
+}
+
+cusStatus eventio_pin(EventSource *source, const char *function) {
+    void *const mapped = mmap(NULL, (size_t)source->size, PROT_READ, MAP_SHARED, source->fd, 0);
+    CUSI_REQUIRE(mapped != MAP_FAILED, CUS_ERROR_IO, "%s: the file cannot be mapped: %s", function, strerror(errno));
+    (void)madvise(mapped, (size_t)source->size,
+                  MADV_HUGEPAGE); /* pinned four times as fast, where the file system has them */
+    const cusStatus status = cusi_pin(function, mapped, (size_t)source->size);
+    if (status == CUS_OK)
+        source->pinned = mapped;
+    else
+        (void)munmap(mapped, (size_t)source->size);
+    return status;
+}
+
+void eventio_closeSource(EventSource *source) {
+    if (source->pinned) {
+        cusi_unpin(source->pinned);
+        (void)munmap((void *)(uintptr_t)source->pinned, (size_t)source->opened);
+    }
+    if (source->fd >= 0)
+        close(source->fd);
+}
+
+uint64_t eventio_sizeNow(const EventSource *source) {
+    struct stat about;
+    const int is_shorter = source->fd >= 0 && fstat(source->fd, &about) == 0 && (uint64_t)about.st_size < source->opened;
+    return is_shorter ? (uint64_t)about.st_size : source->size;
+}
+
+cusStatus eventio_checkSize(const EventSource *source, const char *function) {
+    const uint64_t size = eventio_sizeNow(source);
+    CUSI_REQUIRE(size >= source->opened, CUS_ERROR_TRUNCATED,
+                 "%s: the file has %llu bytes, and had %llu when it was opened: it has become shorter", function,
+                 (unsigned long long)size, (unsigned long long)source->opened);
     return CUS_OK;
 }
 

@@ -11,11 +11,27 @@ typedef struct EventSource {
     int fd;                /* -1: memory */
     const uint8_t *memory; /* NULL: file */
     uint64_t size;
+    uint64_t opened; /* size when it was opened, of a file */
+    const uint8_t *
+        pinned; /* its bytes, for copies to a GPU alone: they may be gone from the file, which stops a program that reads them.
+                              NULL: they are not pinned */
 } EventSource;
 
-/* Opens a regular file, O_RDONLY or O_RDWR, for an entry point that messages name. The caller closes source->fd, also after an
- * error, unless it is -1. */
+/* Opens a regular file, O_RDONLY or O_RDWR, for an entry point that messages name. The caller closes it, also after an
+ * error. */
 cusStatus eventio_openSource(EventSource *source, const char *path, int access, const char *function);
+
+/* How many of its bytes the source has now. */
+uint64_t eventio_sizeNow(const EventSource *source);
+
+/* Maps the file and pins it. */
+cusStatus eventio_pin(EventSource *source, const char *function);
+
+/* Closes the file. */
+void eventio_closeSource(EventSource *source);
+
+/* Fails with TRUNCATED if the file has become shorter since it was opened: what reads as its end is not. */
+cusStatus eventio_checkSize(const EventSource *source, const char *function);
 
 /* Returns the number of bytes read: fewer than n only at the end; -1 if the file cannot be read (see errno). */
 int64_t eventio_readAt(const EventSource *source, uint64_t offset, void *buffer, size_t n);

@@ -27,6 +27,8 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
                  "cusEventReaderOpen: threads is %d, expected 0..1024", options->threads);
     CUSI_REQUIRE(options->max_memory == 0 || options->max_memory >= LEAST_MEMORY, CUS_ERROR_VALUE,
                  "cusEventReaderOpen: max_memory is %zu, expected 0 or %d or more", options->max_memory, LEAST_MEMORY);
+    CUSI_REQUIRE(options->pin_file == 0 || options->pin_file == 1, CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: pin_file is %d, expected 0 or 1", options->pin_file);
     CUSI_REQUIRE(options->max_chunk <= UINT32_MAX, CUS_ERROR_VALUE, "cusEventReaderOpen: max_chunk is %zu, expected 0..%lu",
                  options->max_chunk, (unsigned long)UINT32_MAX);
     CUSI_REQUIRE(options->plugins == 0, CUS_ERROR_VALUE,

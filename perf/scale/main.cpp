@@ -19,7 +19,8 @@ const char *const HELP =
     "    writes a recording of 1280 x 720 pixels; the same options give the same file\n"
     "cusight_scale memory [--events N] [--representation NAME] [--devices N] [--passes N] [--cpu]\n"
     "    frames of 200000 events from page-locked memory, on each GPU alone and on 2, 4, 8 ... at once; prints JSON\n"
-    "cusight_scale frames FILE [--length EVENTS] [--devices N] [--lanes N] [--passes N] [--shard I --shards N] [--cpu]\n"
+    "cusight_scale frames FILE [--length EVENTS] [--devices N] [--lanes N] [--passes N] [--shard I --shards N] [--cpu] "
+    "[--pin]\n"
     "    histograms of a recording by one cusEventFrames on 1, 2, 4, 8 ... GPUs, each N times; I from 1; prints JSON\n";
 
 // Options and their values; a flag has the value "".
@@ -27,7 +28,7 @@ std::map<std::string, std::string> optionsOf(int argc, char **argv, int first) {
     std::map<std::string, std::string> options;
     for (int i = first; i < argc; ++i) {
         const std::string name = argv[i];
-        const bool is_flag = name == "--cpu";
+        const bool is_flag = name == "--cpu" || name == "--pin";
         if (name.compare(0, 2, "--") != 0 || (!is_flag && i + 1 == argc))
             throw std::runtime_error(name + " is not an option or lacks its value");
         options[name] = is_flag ? "" : argv[++i];
@@ -91,6 +92,7 @@ void run(int argc, char **argv) {
         o.shard = static_cast<uint64_t>(take(options, "--shard", 1)) - 1;
         o.shards = static_cast<uint64_t>(take(options, "--shards", 1));
         o.cpu = options.erase("--cpu") > 0;
+        o.pin = options.erase("--pin") > 0;
         requireEmpty(options);
         scale::measureFrames(o);
     } else {

@@ -112,6 +112,7 @@ class OpenOptions(SizelessOptions, total=False):
     shape: Sequence[int] | None
     width: int
     height: int
+    pin_file: bool
 
 
 def _extent(what: str, t: NDArray[numpy.int64]) -> str:
@@ -300,7 +301,7 @@ class Recording(Closeable):
     ) -> Frames[list[Numbers]]: ...
     @overload
     def frames(
-        self, *, representation: Representations = ..., device: Device = ..., framework: str | None = ...,
+        self, *, representation: Representations = ..., device: Device | Sequence[Device] = ..., framework: str | None = ...,
         **options: Unpack[FramesOptions],
     ) -> Frames[Any]: ...
     def frames(
@@ -311,7 +312,7 @@ class Recording(Closeable):
         bins: int | None = None,
         batch: int = 16,
         shape: Sequence[int] | None = None,
-        device: Device = "cpu",
+        device: Device | Sequence[Device] = "cpu",
         framework: str | None = None,
         first_window: int = 0,
         end_window: int = 0,
@@ -324,7 +325,9 @@ class Recording(Closeable):
         windows, representation, bins: as `stack_events`.
         batch: windows per batch; the last one may be shorter.
         shape: (rows, cols) of the frames; by default the sensor's.
-        device: "cpu", "cuda" or "cuda:N": where frames are made, and stay.
+        device: "cpu", "cuda" or "cuda:N": where frames are made, and stay. A list of GPUs: batches are made on all of them side by side,
+            and each stays on its own; all in the order of their windows, the same as of one GPU. EVT2, EVT2.1, EVT3, EVT4 and DAT from the
+            beginning; the first makes all of other recordings.
         framework: "numpy", "torch" or "cupy"; by default NumPy on the CPU, else the one that is imported.
         first_window, end_window: only these windows; 0: no end.
         max_events: largest number of events in a window by duration; 0: 4 Mi.
@@ -348,7 +351,7 @@ class Recording(Closeable):
             "windows": windowing("Recording.frames", windows),
             "first_window": first_window,
             "end_window": end_window,
-            "device": device_text("Recording.frames", device),
+            "device": _devices_text(device),
             "framework": framework,
             "max_events": max_events,
             "max_gap": max_gap,
@@ -373,6 +376,16 @@ class Recording(Closeable):
         return Recording, (source, self._options)
 
 
+def _devices_text(device: Device | Sequence[Device]) -> str:
+    """One device, or several GPUs with commas."""
+    if not isinstance(device, (list, tuple)):
+        return device_text("Recording.frames", device)
+    texts = [device_text("Recording.frames", one) for one in device]
+    if not texts or (len(texts) > 1 and "cpu" in texts):
+        raise invalid("Recording.frames", "device", device, "cpu, or one or more of cuda and cuda:N")
+    return ",".join(texts)
+
+
 def _reader_numbers(
     shape: Sequence[int] | None,
     width: int,
@@ -383,6 +396,7 @@ def _reader_numbers(
     threads: int,
     max_memory: int,
     max_chunk: int,
+    pin_file: bool = False,
 ) -> tuple[Any, ...]:
     number = choice("events.open", "format", format, _FORMATS)
     width, height = integer("events.open", "width", width), integer("events.open", "height", height)
@@ -395,7 +409,7 @@ def _reader_numbers(
     if camera is not None and not isinstance(camera, str):
         raise wrong_type("events.open", "camera", camera, "left or right")
     threads = integer("events.open", "threads", threads)
-    return width, height, camera, number, bool(skip_bad), threads, max_memory, max_chunk
+    return width, height, camera, number, bool(skip_bad), threads, max_memory, max_chunk, bool(pin_file)
 
 
 def open(
@@ -410,6 +424,7 @@ def open(
     threads: int = 0,
     max_memory: int = 0,
     max_chunk: int = 0,
+    pin_file: bool = False,
 ) -> Recording:
     """Opens a recording: HDF5 (M3ED, DSEC, Metavision, MVSEC, e2vid), Prophesee EVT 2.0, 2.1, 3.0, 4.0 and DAT, AEDAT4, ROS bags, MCAP, or text. The format is detected from the content.
 
@@ -422,6 +437,8 @@ def open(
     threads: for decompression; 0: as many as OpenMP uses.
     max_memory, max_chunk: bytes that the reader, and one decompressed chunk or packet, may take; 0: 2^30 and 2^26. What needs more raises
         ValueError (status CAPACITY).
+    pin_file: map the file and pin it, so that a GPU copies it straight from the page cache in each pass: for several passes of `frames`,
+        since pinning takes as long as reading. EVT2, EVT2.1, EVT3, EVT4 and DAT; its bytes count in max_memory.
 
     Raises FileNotFoundError, OSError, ValueError (malformed, of another format), EOFError (ends early), NotImplementedError (a
     compression or filter that this build does not decode).
@@ -436,6 +453,7 @@ def open(
         "threads": threads,
         "max_memory": max_memory,
         "max_chunk": max_chunk,
+        "pin_file": pin_file,
     }
     return Recording(source, options)
 

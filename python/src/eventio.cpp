@@ -13,7 +13,7 @@
 namespace cuspy {
 
 static Reader *openReader(nb::handle source, int width, int height, const std::optional<std::string> &camera, int format,
-                          bool skip_bad, int threads, size_t max_memory, size_t max_chunk) {
+                          bool skip_bad, int threads, size_t max_memory, size_t max_chunk, bool pin_file) {
     cusEventReaderOptions options = cusEventReaderDefaults();
     options.width = width;
     options.height = height;
@@ -23,6 +23,7 @@ static Reader *openReader(nb::handle source, int width, int height, const std::o
     options.threads = threads;
     options.max_memory = max_memory;
     options.max_chunk = max_chunk;
+    options.pin_file = pin_file;
     Call call("events.open");
     cusEventReader *reader = nullptr;
     if (nb::isinstance<nb::str>(source)) {
@@ -375,7 +376,8 @@ void addEventio(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
     nb::class_<Reader>(module, "EventReader")
         .def(nb::new_(&openReader), nb::arg("source"), nb::arg("width"), nb::arg("height"), none("camera"),
-             nb::arg("format"), nb::arg("skip_bad"), nb::arg("threads"), nb::arg("max_memory"), nb::arg("max_chunk"))
+             nb::arg("format"), nb::arg("skip_bad"), nb::arg("threads"), nb::arg("max_memory"), nb::arg("max_chunk"),
+             nb::arg("pin_file"))
         .def("close", [](Reader &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Reader &self) { return self.handle.closed(); })
         .def("info", &info)

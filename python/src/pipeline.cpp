@@ -171,13 +171,29 @@ static int clear(PyObject *self) {
 
 // ---- Frames of a recording -----------------------------------------------------------------------------------------------
 
-// `reader`: nothing else may use it.
+// The GPUs of "cuda:0,cuda:1"; none for one device.
+static std::vector<int> devicesOf(const char *name, const std::string &text) {
+    std::vector<int> devices;
+    for (size_t at = 0, end = 0; end != std::string::npos && text.find(',') != std::string::npos; at = end + 1) {
+        end = text.find(',', at);
+        const Device device = parseDevice(name, text.substr(at, end - at).c_str());
+        int current = 0;
+        if (device.index < 0)
+            check(cusDeviceGet(&current));
+        devices.push_back(device.index < 0 ? current : device.index);
+    }
+    return devices;
+}
+
+// `reader`: nothing else may use it. device: one, or several GPUs with commas.
 static Frames *openFrames(nb::object reader, int rows, int cols, const nb::list &list, const nb::tuple &windowing,
                           uint64_t first_window, uint64_t end_window, const char *device, nb::handle framework,
                           size_t max_events, size_t batch_windows, uint64_t max_gap, uint64_t shard, uint64_t shards) {
     static constexpr char name[] = "Recording.frames";
+    const std::string text = device, first = text.substr(0, text.find(','));
+    const std::vector<int> devices = devicesOf(name, text);
     Call call(name);
-    call.assume(parseDevice(name, device), Framework::NumPy);
+    call.assume(parseDevice(name, first.c_str()), Framework::NumPy);
     Representations representations = representationsOf(call, list);
     cusEventFramesOptions options = cusEventFramesDefaults();
     options.windowing = windowingOf(windowing);
@@ -191,13 +207,15 @@ static Frames *openFrames(nb::object reader, int rows, int cols, const nb::list 
     options.max_gap = max_gap;
     options.shard = shard;
     options.shards = shards;
+    options.devices = devices.empty() ? nullptr : devices.data();
+    options.device_count = static_cast<int>(devices.size());
     cusEventFrames *frames = nullptr;
     const Use<cusEventReader> use(nb::cast<Reader *>(reader)->handle);
     call.run(
         [&] { return cusEventFramesOpenReader(&frames, use, representations.data(), representations.count(), &options); });
     return new Frames{std::move(reader),
                       std::move(representations),
-                      {frameworkFor(device, framework), call.device(), rows, cols},
+                      {frameworkFor(first.c_str(), framework), call.device(), rows, cols},
                       {name, frames, cusEventFramesClose}};
 }
 
@@ -211,8 +229,11 @@ static nb::object next(Frames &self) {
     checkSignals();
     if (!batch.count)
         return nb::none();
+    Delivery to = self.to;
+    if (batch.device >= 0)
+        to.device.index = batch.device;
     Call copying("Recording.frames");
-    return nb::make_tuple(batch.first, bytesOf(batch.windows, batch.count), copiesOf(copying, batch, self.to));
+    return nb::make_tuple(batch.first, bytesOf(batch.windows, batch.count), copiesOf(copying, batch, to));
 }
 
 static nb::tuple countsOfFrames(Frames &self) {

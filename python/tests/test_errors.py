@@ -173,6 +173,8 @@ CASES = [
     (lambda: cusight.events.open(None), TypeError, "TYPE", "source is None, expected a path"),
     (lambda: cusight.events.open(b"x", width="wide"), TypeError, "TYPE", "width is 'wide', expected an integer"),
     (lambda: cusight.events.open(b"x", max_memory=-1), ValueError, "VALUE", "max_memory is -1"),
+    (lambda: cusight.events.open(b"1 2 3 1\n", shape=(9, 9)).frames(device=[]), ValueError, "VALUE", "device is [], expected cpu, or one or more"),
+    (lambda: cusight.events.open(b"1 2 3 1\n", shape=(9, 9)).frames(device=["cpu", "cuda"]), ValueError, "VALUE", "expected cpu, or one or more of cuda"),
     (lambda: cusight.events.open(b"x", camera=3), TypeError, "TYPE", "camera is 3, expected left or right"),
     (lambda: cusight.events.EventGenerator((20, 30)).push(IMAGE, "now"), TypeError, "TYPE", "time is 'now'"),
     (lambda: cusight.events.EventGenerator((20, 30)).run(IMAGE, np.zeros(1, int)), ValueError, "VALUE", "expected uint8 of (1..4096, 20, 30)"),

@@ -271,6 +271,117 @@ TEST_P(EventFramesLanes, ManyPieces) {
     }
 }
 
+// The windows before the new end, then TRUNCATED; read from the file, and by a GPU also from where it is pinned.
+TEST_P(EventFramesLanes, FilesThatBecomeShorter) {
+    const Sizes pieces{{.piece = 16 << 10, .part = 4 << 10, .job = 16 << 10, .more = 4 << 10}};
+    const Events events = some(100000, random);
+    const Folder at;
+    const std::string path = at / "recording";
+    const cusRepresentation r[] = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
+    for (const auto &[name, whole] : std::map<std::string, Bytes>{{"evt2", reference::evt2(events, EVT2)},
+                                                                  {"evt3", reference::evt3(events, EVT3)},
+                                                                  {"text", reference::csv(events)}})
+        for (const int lanes : {0, 3})
+            for (const int pin : {0, int(space() == CUS_DEVICE && name != "text")}) {
+                SCOPED_TRACE(name + ", lanes " + std::to_string(lanes) + (pin ? ", pinned" : ""));
+                save(path, whole);
+                cusEventReaderOptions reading = cusEventReaderDefaults();
+                reading.width = WIDTH, reading.height = HEIGHT, reading.pin_file = pin;
+                Reader reader(path, reading);
+                ASSERT_EQ(reader.opened, CUS_OK) << cusLastError();
+                cusEventFramesOptions o = options(CUS_WINDOW_COUNT, 500);
+                o.batch_windows = 2;
+                const cusEventFramesOptions chosen = onLanes(o, lanes);
+                Frames frames;
+                CUS_ASSERT_OK(cusEventFramesOpenReader(&frames, reader.reader, r, 2, &chosen));
+                Result one, cut;
+                finish(frames, 2, one);
+                ASSERT_EQ(one.status, CUS_OK) << one.message;
+                ASSERT_EQ(one.frames.windows.size(), events.size() / 500);
+                const off_t size = off_t(whole.size() / 2 & ~size_t{7});
+                ASSERT_EQ(truncate(path.c_str(), size), 0);
+                CUS_ASSERT_OK(cusEventFramesRestart(frames));
+                finish(frames, 2, cut);
+                EXPECT_EQ(cut.status, CUS_ERROR_TRUNCATED) << cut.message;
+                EXPECT_NE(cut.message.find("cusEventFramesNext: the file has " + std::to_string(size)), std::string::npos)
+                    << cut.message;
+                const Bytes half(whole.begin(), whole.begin() + size);
+                reading.pin_file = 0;
+                Reader rest(half, reading);
+                cusStatus ignored;                                           // the half may end within an event
+                const size_t there = rest.all(70000, &ignored).size() / 500; // windows that are whole; then one that is not
+                ASSERT_GT(there, 80u);
+                ASSERT_GE(cut.frames.windows.size(), there);
+                ASSERT_LE(cut.frames.windows.size(), there + 1);
+                for (size_t k = 0; k < cut.frames.values.size(); ++k) {
+                    const auto &all = one.frames.values[k];
+                    const auto end = all.begin() + std::ptrdiff_t(all.size() / one.frames.windows.size() * there);
+                    ASSERT_TRUE(std::equal(all.begin(), end, cut.frames.values[k].begin()));
+                }
+            }
+}
+
+// By a GPU, from where the file is pinned: the same frames of any windowing, again and again.
+TEST_P(EventFramesLanes, PinnedFile) {
+    if (space() == CUS_HOST)
+        GTEST_SKIP() << "pinned for a GPU";
+    const Sizes pieces{{.piece = 64 << 10, .part = 16 << 10, .job = 64 << 10, .more = 16 << 10}};
+    const Events events = some(400000, random);
+    const Folder at;
+    const std::string path = at / "recording";
+    const Bytes whole = reference::evt3(events, EVT3);
+    save(path, whole);
+    cusEventReaderOptions reading = cusEventReaderDefaults();
+    reading.width = WIDTH, reading.height = HEIGHT, reading.pin_file = 1;
+    Reader reader(path, reading);
+    ASSERT_EQ(reader.opened, CUS_OK) << cusLastError();
+    const cusRepresentation r[] = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
+    for (const cusWindowUnit unit : {CUS_WINDOW_COUNT, CUS_WINDOW_DURATION})
+        for (const int lanes : {0, 3}) {
+            const cusEventFramesOptions o = options(unit, 20000);
+            const Result one = run(whole, o, 0);
+            CUS_ASSERT_OK(cusEventReaderSeekIndex(reader.reader, 0));
+            const cusEventFramesOptions chosen = onLanes(o, lanes);
+            Frames frames;
+            CUS_ASSERT_OK(cusEventFramesOpenReader(&frames, reader.reader, r, 2, &chosen));
+            for (int pass = 0; pass < 2; ++pass) {
+                if (pass)
+                    CUS_ASSERT_OK(cusEventFramesRestart(frames));
+                Result again;
+                finish(frames, 0, again);
+                expectEqual(again, one);
+            }
+        }
+}
+
+// What cannot be pinned, and what may be too much.
+TEST_P(EventFramesLanes, PinningIsRefused) {
+    const Events events = some(3000, random);
+    const Folder at;
+    const std::string path = at / "recording";
+    cusEventReaderOptions reading = cusEventReaderDefaults();
+    reading.pin_file = 1;
+    cusEventReader *reader = nullptr;
+    const Bytes bytes = reference::evt2(events, EVT2);
+    CUS_REJECTS(cusEventReaderOpenMemory(&reader, bytes.data(), bytes.size(), &reading), UNSUPPORTED,
+                "cusEventReaderOpen: pin_file is 1, expected 0 for a recording in memory");
+    save(path, reference::csv(events));
+    CUS_REJECTS(cusEventReaderOpen(&reader, path.c_str(), &reading), UNSUPPORTED,
+                "cusEventReaderOpen: pin_file is 1 and the file is text, expected EVT2, EVT2.1, EVT3, EVT4 or DAT");
+    save(path, bytes);
+    ASSERT_EQ(truncate(path.c_str(), off_t{1} << 27), 0); // words of zeros, which are events
+    reading.max_memory = 1 << 26;
+    CUS_REJECTS(cusEventReaderOpen(&reader, path.c_str(), &reading), CAPACITY,
+                "pin_file is 1 and the file has 134217728 bytes, expected at most max_memory, 67108864");
+    if (space() == CUS_DEVICE)
+        return;
+    save(path, bytes);
+    if (cusEventReaderOpen(&reader, path.c_str(), &reading) == CUS_OK) // there is a GPU
+        cusEventReaderClose(reader);
+    else
+        EXPECT_NE(std::string(cusLastError()).find("cusEventReaderOpen: "), std::string::npos) << cusLastError();
+}
+
 // From the first window again, at any time.
 TEST_P(EventFramesLanes, RestartAndClose) {
     const Events events = some(20000, random);

@@ -40,6 +40,52 @@ TEST(EventErrors, TruncatedWords) {
     }
 }
 
+// What is read before is the recording's; the end is not.
+TEST(EventErrors, FilesThatBecomeShorter) {
+    auto random = support::generator();
+    const Events events = randomEvents(200000, random); // several buffers of the reader
+    const Folder at;
+    const std::string path = at / "recording";
+    for (const auto &[name, whole] : files(events)) {
+        SCOPED_TRACE(name);
+        save(path, whole);
+        const bool is_words = name.substr(0, 3) == "evt" || name == "dat";
+        Reader reader(path), bytes(path);
+        ASSERT_EQ(reader.opened, CUS_OK) << cusLastError();
+        cusEventDecoderOptions options;
+        cusEventDecoderState state;
+        if (is_words)
+            CUS_ASSERT_OK(cusEventReaderDecoder(bytes.reader, &options, &state));
+        const uint64_t size = whole.size() * 3 / 4 & ~uint64_t{15}, left = size - (is_words ? state.offset : 0);
+        ASSERT_EQ(truncate(path.c_str(), off_t(size)), 0);
+        cusStatus status = CUS_OK;
+        const Events got = reader.all(70000, &status);
+        ASSERT_TRUE(got == events.part(0, got.size()));
+        if (name.substr(0, 4) != "m3ed") {
+            ASSERT_GT(got.size(), events.size() / 4);
+            if (is_words)
+                ASSERT_LT(got.size(), events.size());
+        }
+        ASSERT_EQ(status, CUS_ERROR_TRUNCATED) << cusLastError();
+        (void)reader.read(10, &status);
+        ASSERT_EQ(status, CUS_ERROR_TRUNCATED) << cusLastError();
+        if (!is_words)
+            continue;
+        std::vector<uint8_t> to(whole.size());
+        size_t count = 0;
+        ASSERT_EQ(cusEventReaderReadBytes(bytes.reader, to.size(), to.data(), &count), CUS_ERROR_TRUNCATED);
+        ASSERT_EQ(count, left);
+        ASSERT_EQ(0, std::memcmp(to.data(), whole.data() + state.offset, left));
+        const std::string message = "the file has " + std::to_string(size) + " bytes, and had " +
+                                    std::to_string(whole.size()) + " when it was opened: it has become shorter";
+        ASSERT_NE(std::string(cusLastError()).find(message), std::string::npos) << cusLastError();
+        if (name == "dat")
+            continue;
+        std::vector<cusEventTrigger> triggers(10);
+        ASSERT_EQ(cusEventReaderReadTriggers(bytes.reader, 10, triggers.data(), &count), CUS_ERROR_TRUNCATED);
+    }
+}
+
 TEST(EventErrors, BadEventsStopOrAreSkipped) {
     auto random = support::generator();
     Events events = randomEvents(3000, random, 1000, 5000);
@@ -215,6 +261,7 @@ TEST(EventErrors, Arguments) {
     CUS_REJECTS(changed([](auto &o) { o.bad_events = cusBadEvents(2); }), VALUE, "bad_events is 2");
     CUS_REJECTS(changed([](auto &o) { o.max_memory = 1000; }), VALUE, "max_memory is 1000, expected 0 or 67108864");
     CUS_REJECTS(changed([](auto &o) { o.max_chunk = size_t(1) << 32; }), VALUE, "max_chunk is 4294967296, expected 0..");
+    CUS_REJECTS(changed([](auto &o) { o.pin_file = 2; }), VALUE, "pin_file is 2, expected 0 or 1");
     CUS_REJECTS(changed([](auto &o) { o.plugins = 1; }), VALUE,
                 "plugins is 1, expected 0: HDF5 filters are no longer decoded by plugins; `h5repack");
     cusEventReaderOptions options = cusEventReaderDefaults();

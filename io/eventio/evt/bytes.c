@@ -82,7 +82,7 @@ cusStatus eventio_readBytesAt(const EventSource *source, uint64_t offset, size_t
                  (unsigned long long)offset, strerror(error));
     CUS_TRY(cusi_proceed(progress));
     *count = read;
-    return CUS_OK;
+    return read < n ? eventio_checkSize(source, reading) : CUS_OK;
 }
 
 static cusStatus readBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count) {
@@ -92,9 +92,10 @@ static cusStatus readBytes(cusEventReader *reader, size_t capacity, void *bytes,
     if (eventio_frameFormat(reader))
         return eventio_readFrames(reader, capacity, bytes, count);
     CUSI_REQUIRE(reader->next_byte, CUS_ERROR_VALUE, "%s: expected cusEventReaderDecoder before it", reading);
-    CUS_TRY(eventio_readBytesAt(&reader->source, reader->next_byte, capacity, bytes, cusi_maxThreads(), count));
+    const cusStatus status =
+        eventio_readBytesAt(&reader->source, reader->next_byte, capacity, bytes, cusi_maxThreads(), count);
     reader->next_byte += *count;
-    return CUS_OK;
+    return status;
 }
 
 cusStatus cusEventReaderReadBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count) {

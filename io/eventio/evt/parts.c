@@ -300,13 +300,15 @@ cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t par
     CUSI_GUARDED("cusEventReaderScan", reader, NULL, CUSI_LONG("cusEventReaderScan", scan(reader, part, parts, summary)));
 }
 
+void *eventio_createScanBuffers(void) {
+    return malloc((size_t)cusi_maxThreads() * SCAN_BYTES);
+}
+
 cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *from, uint64_t first, uint64_t count,
-                            uint64_t parts, cusEventPart *summaries) {
+                            uint64_t parts, void *buffers, cusEventPart *summaries) {
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)((double)reader->source.size * (double)count / (double)parts));
     const int threads = cusi_threadsFor((size_t)count, 1);
-    uint8_t *const buffers = malloc((size_t)threads * SCAN_BYTES);
-    CUSI_REQUIRE(buffers, CUS_ERROR_NO_MEMORY, "cusEventReaderScan: no host memory");
     uint64_t failed = UINT64_MAX;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (int64_t k = 0; k < (int64_t)count; ++k) {
@@ -314,13 +316,12 @@ cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *fr
         if (cusi_isCancelled(progress))
             continue;
         const cusStatus status = scanBytes(reader, from->offset, first + (uint64_t)k, parts,
-                                           buffers + (size_t)cusi_threadNumber() * SCAN_BYTES, progress, &found);
+                                           (uint8_t *)buffers + (size_t)cusi_threadNumber() * SCAN_BYTES, progress, &found);
         memset(&summaries[k], 0, sizeof summaries[k]);
         memcpy(&summaries[k], &found, sizeof found);
         if (status != CUS_OK)
             __atomic_store_n(&failed, first + (uint64_t)k, __ATOMIC_RELAXED);
     }
-    free(buffers);
     CUSI_REQUIRE(failed == UINT64_MAX, CUS_ERROR_IO, "cusEventReaderScan: the file cannot be read in part %llu of %llu",
                  (unsigned long long)failed, (unsigned long long)parts);
     return cusi_proceed(progress);
@@ -329,7 +330,11 @@ cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *fr
 cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t parts, cusEventPart *summaries) {
     if (!hasIndex(reader)) {
         const cusEventMark start = {.offset = eventio_wordsStart(reader)->offset};
-        return eventio_scanWords(reader, &start, 0, count, parts, summaries);
+        void *const buffers = eventio_createScanBuffers();
+        CUSI_REQUIRE(buffers, CUS_ERROR_NO_MEMORY, "cusEventReaderScan: no host memory");
+        const cusStatus status = eventio_scanWords(reader, &start, 0, count, parts, buffers, summaries);
+        free(buffers);
+        return status;
     }
     Part found = {0};
     CUS_TRY(reader->methods->countEvents(reader, &found.events));

@@ -56,10 +56,8 @@ static cusStatus refill(cusEventReader *reader, WordReader *words) {
     const int64_t got = eventio_readAt(&reader->source, offset, words->buffer + kept, BUFFER_BYTES - kept);
     CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderRead: the file cannot be read at byte %llu",
                  (unsigned long long)offset);
-    if (got == 0)
-        reader->source.size = offset; /* the file has become shorter since it was opened */
     words->filled += (size_t)got;
-    return CUS_OK;
+    return got ? CUS_OK : eventio_checkSize(&reader->source, "cusEventReaderRead");
 }
 
 static void addCounts(cusEventReader *reader, WordReader *words, const cusEventCounts *counts) {
