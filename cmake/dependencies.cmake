@@ -5,7 +5,6 @@ set(CUSIGHT_LEAST_LIBAVFORMAT 58.76) # FFmpeg 4.4
 set(CUSIGHT_LEAST_HDF5 1.10.5)
 set(CUSIGHT_LEAST_ZSTD 1.4.0)
 set(CUSIGHT_LEAST_OPENSSL 1.1.1)
-set(CUSIGHT_LEAST_MPI 3.1)
 set(CUSIGHT_LEAST_GTEST 1.10)
 set(CUSIGHT_WITHOUT_PICTURES "of the programs only cusight-info and cusight-events, without windows, pictures, videos and cameras")
 

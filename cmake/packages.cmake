@@ -1,6 +1,6 @@
-# Packages: `cpack` in the build folder writes libcusight0.3, libcusight-dev, cusight-tools and cusight-mpi as .deb files, `cpack --config
-# CPackSourceConfig.cmake` the sources as .tar.gz. Configure with CMAKE_INSTALL_PREFIX=/usr, as the preset `package` does, so that
-# libraries go where Debian has them.
+# Packages: `cpack` in the build folder writes libcusight0.3, libcusight-dev, cusight-tools and cusight-mpi, which is empty, as .deb files,
+# `cpack --config CPackSourceConfig.cmake` the sources as .tar.gz. Configure with CMAKE_INSTALL_PREFIX=/usr, as the preset `package` does,
+# so that libraries go where Debian has them.
 set(version ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_PACKAGE_NAME cusight)
 set(CPACK_PACKAGE_VENDOR "The cusight authors")
@@ -11,10 +11,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL runtime development)
 if(TARGET cusight_samples)
-    list(APPEND CPACK_COMPONENTS_ALL tools)
-endif()
-if(TARGET cusight-events-mpi)
-    list(APPEND CPACK_COMPONENTS_ALL mpi)
+    list(APPEND CPACK_COMPONENTS_ALL tools mpi)
 endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -33,8 +30,11 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME cusight-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION graphics)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "Programs: heatmaps, template matching, contour maps, event cameras, live video.")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME cusight-mpi)
-set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
-set(CPACK_COMPONENT_MPI_DESCRIPTION "Program for MPI: frames from recordings of event cameras, with many processes.")
+set(CPACK_DEBIAN_MPI_PACKAGE_SECTION oldlibs) # it had cusight-events-mpi: an upgrade brings what replaces that
+set(CPACK_DEBIAN_MPI_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "cusight-tools (>= ${PROJECT_VERSION})")
+string(CONCAT CPACK_COMPONENT_MPI_DESCRIPTION "transitional package for cusight-tools\n" # packages_finish.cmake makes this the summary
+    "cusight-events --shard and merge, in cusight-tools, replace\ncusight-events-mpi. This package is empty and can be removed.")
 
 if(CMAKE_INSTALL_LIBDIR MATCHES "/.") # with the name of the architecture
     set(CPACK_DEBIAN_RUNTIME_PACKAGE_MULTIARCH same)
@@ -46,7 +46,6 @@ endif()
 # NVIDIA's installer) is left to the user.
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_MPI_PACKAGE_SHLIBDEPS ON)
 find_program(CUSIGHT_DPKG_QUERY dpkg-query)
 mark_as_advanced(CUSIGHT_DPKG_QUERY)
 function(cusight_packages_of result) # FILE...
@@ -79,11 +78,10 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libcusight${version} (= ${PROJECT_
 if(packages)
     string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", ${packages}")
 endif()
-set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin) # mpirun
 if(CUSIGHT_HAVE_CUDA) # opened when it is first needed, so that dpkg-shlibdeps does not see it
     file(REAL_PATH "${CUDA_cufft_LIBRARY}" file)
     cusight_packages_of(packages ${file})
-    foreach(component RUNTIME TOOLS MPI)
+    foreach(component RUNTIME TOOLS)
         list(APPEND CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS ${packages})
         list(JOIN CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS ", " CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS)
     endforeach()
@@ -103,7 +101,6 @@ if(CUSIGHT_HAVE_CUDA)
 endif()
 set(CPACK_CUSIGHT_CONTAINS_RUNTIME ${compiled})
 list(APPEND compiled "cusight=${PROJECT_VERSION}")
-set(CPACK_CUSIGHT_CONTAINS_MPI ${compiled})
 if(CUSIGHT_HAVE_WEB) # Beast in the programs; the decoder that the page loads, with its C library
     file(STRINGS ${CUSIGHT_BEAST_INCLUDE_DIR}/boost/version.hpp boost REGEX "define BOOST_LIB_VERSION \"")
     string(REGEX REPLACE ".*\"(.*)\".*" "\\1" boost "${boost}")

@@ -1,11 +1,14 @@
-# Run by cpack on its packages: takes out the scripts by which CPack calls ldconfig. packaging/debian/triggers does that, as Debian's
-# policy wants it.
+# Run by cpack on its packages: takes out the scripts by which CPack calls ldconfig, since packaging/debian/triggers does that, as Debian's
+# policy wants it; and lets a transitional package say so in its summary, of which CPack has one for all packages.
 foreach(package IN LISTS CPACK_PACKAGE_FILES)
     if(package MATCHES "\\.deb$")
         set(folder ${CPACK_TEMPORARY_DIRECTORY}/unpacked)
         file(REMOVE_RECURSE ${folder})
         execute_process(COMMAND dpkg-deb --raw-extract ${package} ${folder} COMMAND_ERROR_IS_FATAL ANY)
         file(REMOVE ${folder}/DEBIAN/postinst ${folder}/DEBIAN/postrm)
+        file(READ ${folder}/DEBIAN/control control)
+        string(REGEX REPLACE "\nDescription: [^\n]*\n (transitional package )" "\nDescription: \\1" control "${control}")
+        file(WRITE ${folder}/DEBIAN/control "${control}")
         execute_process(COMMAND dpkg-deb --root-owner-group --build ${folder} ${package} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
         file(REMOVE_RECURSE ${folder})
     endif()

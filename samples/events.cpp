@@ -35,7 +35,6 @@ using events::check;
 using events::EventSource;
 using events::Selection;
 using events::Settings;
-using events::windowCount;
 using sample::Stop;
 
 // ---- The command line --------------------------------------------------------------------------------------------------

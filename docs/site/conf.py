@@ -44,7 +44,7 @@ c_id_attributes = ["CUS_API"]
 cpp_id_attributes = ["CUS_API"]
 
 # The Python package is read without its compiled module: its docstrings are in the Python files.
-autodoc_mock_imports = ["cusight._core", "numpy", "cupy", "jax", "ray", "mpi4py"]
+autodoc_mock_imports = ["cusight._core", "numpy", "cupy", "jax", "ray"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"undoc-members": True}

@@ -1,6 +1,6 @@
-"""Measures one recording on many workers: frames from page-locked memory on 1 .. N GPUs, and from files with 1 .. 32 ranks of
-cusight-events-mpi. Writes one JSON file, and with --table prints its rows as tables. Without a GPU, --cpu tries it at a small
-size: python3 perf/scale --build build --cpu --events 20e6 --ranks 1,2
+"""Measures one recording on many workers: frames from page-locked memory on 1 .. N GPUs, and from files with 1 .. 16 shards of
+cusight-events. Writes one JSON file, and with --table prints its rows as tables. Without a GPU, --cpu tries it at a small
+size: python3 perf/scale --build build --cpu --events 20e6 --shards 1,2
 
 The program builds what it needs in --build if that folder is not configured yet:
     python3 perf/scale --build build-scale --configure -DCUSIGHT_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGETS = ["cusight_scale", "cusight-events-mpi"]
+TARGETS = ["cusight_scale", "cusight-events"]
 
 
 def say(text):
@@ -34,8 +34,7 @@ def run(command, **options):
 def build(folder, configure):
     if not (folder / "CMakeCache.txt").exists():
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-        run(["cmake", "-S", ROOT, "-B", folder, *generator, "-DCUSIGHT_OPENCV=OFF", "-DCUSIGHT_TESTS=OFF", "-DCUSIGHT_MPI=ON",
-             *configure])
+        run(["cmake", "-S", ROOT, "-B", folder, *generator, "-DCUSIGHT_OPENCV=OFF", "-DCUSIGHT_TESTS=OFF", *configure])
     run(["cmake", "--build", folder, "--parallel", processors(), "--target", *TARGETS])
 
 
@@ -67,34 +66,35 @@ def processors():
     return count
 
 
-def mpirun(ranks):
-    # Ranks are not bound, since each uses several threads; with yield, a rank that waits leaves its processor to the others.
-    words = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", ranks]
-    return words + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
-
-
-def figures(text):
-    return dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
-
-
-def measure_file(options, path, form, ranks, devices, output):
-    """One row: `output` None means that frames are only summed up."""
-    environment = dict(os.environ, CUDA_VISIBLE_DEVICES=",".join(str(k) for k in range(devices)))
-    if options.cpu:
-        environment.pop("CUDA_VISIBLE_DEVICES")
-    environment["OMP_NUM_THREADS"] = str(max(1, processors() // ranks))
-    command = [*mpirun(ranks), options.build / "bin/cusight-events-mpi", path, "--device", "cpu" if options.cpu else "cuda",
-               "--representation", options.representation]
-    command += ["--output", output, "--compression", "none"] if output else ["--checksum"]
+def measure_file(options, path, form, shards, devices, output):
+    """One row: all shards at once, each a process, on the devices in turn. `output` None means that frames are only summed up."""
+    environment = dict(os.environ, OMP_NUM_THREADS=str(max(1, processors() // shards)))
+    program = options.build / "bin/cusight-events"
+    parts = [options.scratch / f"part-{k}.h5" for k in range(shards)] if output else []
     start = time.monotonic()
-    told = figures(run(command, env=environment, timeout=options.time_limit))
-    wall = time.monotonic() - start
-    row = {"format": form, "ranks": ranks, "devices": devices, "output": "HDF5" if output else "checksum",
-           "events": int(told["events"]), "frames": int(told["frames"].split()[0]), "seconds": float(told["seconds"]),
-           "scan_s": float(told["scan"].split()[0]), "frames_s": float(told["making frames"].split()[0]),
-           "store_s": float(told["storing"].split()[0]), "wall_s": round(wall, 3), "checksum": told.get("checksum")}
-    say(f"{form}, {ranks} ranks, {devices} devices: {row['seconds']:.2f} s, with start and end {wall:.2f} s")
-    return row
+    processes = []
+    for k in range(shards):
+        command = [program, path, "--headless", "--json", "--shard", f"{k + 1}/{shards}", "--representation", options.representation,
+                   "--device", "cpu" if options.cpu else f"cuda:{k % devices}"]
+        command += ["--output", parts[k], "--compression", "none"] if output else ["--checksum"]
+        processes.append(subprocess.Popen([str(word) for word in command], env=environment, text=True, stdout=subprocess.PIPE))
+    try:
+        told = [json.loads(process.communicate(timeout=options.time_limit)[0]) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    if failed := [each["error"] for each in told if each["exit_code"]]:
+        sys.exit(f"perf/scale: {form}: {failed[0]}")
+    shards_s = time.monotonic() - start
+    if output:
+        run([program, "merge", *parts, "--output", output])
+    seconds = time.monotonic() - start
+    for part in parts:
+        part.unlink()
+    say(f"{form}, {shards} shards, {devices} devices: {shards_s:.2f} s" + (f", with merging {seconds:.2f} s" if output else ""))
+    return {"format": form, "shards": shards, "devices": devices, "output": "HDF5" if output else "checksum",
+            "events": sum(each["events"] for each in told), "frames": sum(each["frames"] for each in told),
+            "seconds": round(seconds, 3), "shards_s": round(shards_s, 3), "merge_s": round(seconds - shards_s, 3)}
 
 
 def measure_files(options, devices):
@@ -107,22 +107,22 @@ def measure_files(options, devices):
         size = path.stat().st_size
         say(f"{form}: {events:.3g} events, {size / 1e9:.2f} GB, written in {time.monotonic() - start:.1f} s")
         counts = sorted({1, devices})
-        for ranks in options.ranks:
+        for shards in options.shards:
             for count in counts:
-                if count > ranks:
+                if count > shards:
                     continue
-                if count < devices and ranks > 8:
+                if count < devices and shards > 8:
                     continue  # one device is limited long before
-                rows.append({**measure_file(options, path, form, ranks, count, None), "bytes": size})
+                rows.append({**measure_file(options, path, form, shards, count, None), "bytes": size})
         best = min((row for row in rows if row["format"] == form), key=lambda row: row["seconds"])
         output = options.scratch / "frames.h5"
         if options.with_output:
-            rows.append({**measure_file(options, path, form, best["ranks"], best["devices"], output), "bytes": size})
+            rows.append({**measure_file(options, path, form, best["shards"], best["devices"], output), "bytes": size})
             output.unlink()
         path.unlink()
-        sums = {row["checksum"] for row in rows if row["format"] == form and row["checksum"]}
+        sums = {(row["events"], row["frames"]) for row in rows if row["format"] == form}
         if len(sums) != 1:
-            sys.exit(f"perf/scale: {form}: different frames from different numbers of ranks: {sums}")
+            sys.exit(f"perf/scale: {form}: other events and frames by other numbers of shards: {sums}")
     return rows
 
 
@@ -154,12 +154,12 @@ def table(result):
     for row in result["memory"]["rows"]:
         names = ", ".join(str(d) for d in row["devices"])
         lines.append(f"| {len(row['devices'])} ({names}) | {row['events'] / row['median_s'] / 1e6:.0f} | {row['speedup']:.2f} |")
-    lines += ["", "| From a file | ranks | GPUs | output | scan, s | frames, s | store, s | million events/s |",
-              "|---|---:|---:|---|---:|---:|---:|---:|"]
-    for row in result["files"]:
-        lines.append(f"| {row['format']}, {row['bytes'] / 1e9:.1f} GB | {row['ranks']} | {row['devices']} | {row['output']} | "
-                     f"{row['scan_s']:.2f} | {row['frames_s']:.2f} | {row['store_s']:.2f} | "
-                     f"{row['events'] / row['seconds'] / 1e6:.0f} |")
+    if "files" in result:
+        lines += ["", "| From a file | shards | GPUs | output | shards, s | merge, s | million events/s |",
+                  "|---|---:|---:|---|---:|---:|---:|"]
+    for row in result.get("files", []):
+        lines.append(f"| {row['format']}, {row['bytes'] / 1e9:.1f} GB | {row['shards']} | {row['devices']} | {row['output']} | "
+                     f"{row['shards_s']:.2f} | {row['merge_s']:.2f} | {row['events'] / row['seconds'] / 1e6:.0f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -171,7 +171,7 @@ def parse():
     parser.add_argument("--events", type=float, default=1e9, help="events in memory (default 1e9)")
     parser.add_argument("--file-events", type=float, help="events in each file (default: as --events)")
     parser.add_argument("--formats", default="evt2,m3ed", help="of files: evt2, evt3, dat, text, m3ed (default evt2,m3ed)")
-    parser.add_argument("--ranks", default="1,2,4,8,16,32", help="numbers of ranks (default 1,2,4,8,16,32)")
+    parser.add_argument("--shards", default="1,2,4,8,16", help="numbers of shards (default 1,2,4,8,16)")
     parser.add_argument("--passes", type=int, default=15, help="passes over memory (default 15)")
     parser.add_argument("--representation", default="histogram")
     parser.add_argument("--scratch", type=Path, help="folder for recordings, of 10 bytes an event (default: a temporary one)")
@@ -182,7 +182,7 @@ def parse():
     parser.add_argument("--table", type=Path, metavar="RESULT", help="print the table of a result file, and measure nothing")
     options = parser.parse_args()
     options.formats = [form for form in options.formats.split(",") if form]
-    options.ranks = [int(count) for count in options.ranks.split(",")]
+    options.shards = [int(count) for count in options.shards.split(",")]
     options.file_events = options.file_events or options.events
     return options
 

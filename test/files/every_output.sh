@@ -33,7 +33,6 @@ declare -A calls=(
     [events --triggers]="INPUT.txt --triggers VALUE.csv"
     [events convert OUTPUT]="INPUT.txt VALUE.raw"
     [events merge --output]="INPUT.raw --output VALUE.raw"
-    [events-mpi --output]="INPUT.txt --events-per-frame 1000 --output VALUE.raw"
     [heatmap --output]="INPUT.avi --output VALUE.avi"
     [heatmap --report]="INPUT.avi --report VALUE.json"
     [heatmap --clips]="INPUT.avi --min-frames 3 --clips VALUE"
@@ -110,7 +109,7 @@ accepted() {
 declare -A common=(
     [belt -]="--device cpu --headless" [contour -]="--device cpu --headless" [heatmap -]="--device cpu --headless"
     [match -]="--device cpu --headless" [events -]="--device cpu --headless" [diffstream demo]="--device cpu --headless"
-    [diffstream send]="--device cpu" [diffstream view]="--headless" [events-mpi -]="--device cpu"
+    [diffstream send]="--device cpu" [diffstream view]="--headless"
 )
 # made_up FOLDER...: what the program has written there is refused where it would replace a file, an input even with --overwrite.
 made_up() { # VALUE FILES...

@@ -46,9 +46,5 @@ if [ -s whole.h5 ]; then
     grep -q "array 17, then merge 17: frames.h5" out.txt || fail "submit-array says: $(cat out.txt)"
     cmp whole.h5 frames.h5 || fail "submit-array: another file"
     [ ! -e frames.h5.parts ] || fail "submit-array: parts are left"
-    if [ -x "$bin/cusight-events-mpi" ]; then # one rank; the last --device counts
-        bash "$scripts/mpi.sbatch" r.txt mpi.h5 --events-per-frame 1100 --device cpu >log.txt 2>&1 || fail "mpi.sbatch: $(cat log.txt)"
-        cmp whole.h5 mpi.h5 || fail "mpi.sbatch: another file"
-    fi
 fi
 exit $failed

@@ -15,6 +15,14 @@ program() { # FILE: a script from stdin
     chmod +x "$1"
 }
 
+# An option that is gone; caches of earlier versions hold AUTO.
+! configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_MPI=ON || fail "CUSIGHT_MPI=ON is taken"
+says 1 "CUSIGHT_MPI is ON, but cusight-events --shard auto and merge replace cusight-events-mpi, as docs/cluster.md says \(From cusight-events-mpi\)"
+grep -qx "## From cusight-events-mpi" "$source/docs/cluster.md" || fail "docs/cluster.md does not say how to move from cusight-events-mpi"
+for value in AUTO OFF; do
+    configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_MPI=$value || fail "CUSIGHT_MPI=$value is refused"
+done
+
 # An nvcc that refuses every host compiler: no CUDA backend, one line; an error where CUDA is demanded.
 program "$work/nvcc" <<'END'
 #!/bin/sh

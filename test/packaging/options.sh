@@ -8,7 +8,7 @@ skip() {
     exit 77
 }
 [ -z "$(option CUSIGHT_SANITIZE)" ] || skip "Python cannot load a library built with a sanitizer"
-for file in libcusight.so bin/cusight-{belt,contour,diffstream,events,events-mpi,heatmap,info,match}; do
+for file in libcusight.so bin/cusight-{belt,contour,diffstream,events,heatmap,info,match}; do
     [ -e "$build/$file" ] || skip "no $file in this build"
 done
 python3 -c 'import sys; sys.path.append("/usr/lib/python3/dist-packages"); import clang.cindex' 2>/dev/null || skip "needs python3-clang"

@@ -14,8 +14,7 @@ logged cpack.log cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
 mapfile -t packages < <(find "$work/packages" -maxdepth 1 -name '*.deb' | sort)
 names=$(for package in "${packages[@]}"; do dpkg-deb -f "$package" Package; done | sort | paste -sd ' ')
 expected="libcusight-dev libcusight0.3"
-[ ! -x "$build/bin/cusight-heatmap" ] || expected="cusight-tools $expected"
-[ ! -x "$build/bin/cusight-events-mpi" ] || expected="cusight-mpi $expected"
+[ ! -x "$build/bin/cusight-heatmap" ] || expected="cusight-mpi cusight-tools $expected"
 [ "$names" = "$expected" ] || die "the packages are $names, expected $expected"
 field() { dpkg-deb -f "$work/packages/$1"_*.deb "$2"; }
 [[ $(field libcusight0.3 Depends) == *libc6* ]] || die "libcusight0.3 depends on $(field libcusight0.3 Depends)"
@@ -27,8 +26,10 @@ for path in $(sed -n '/^foreach(cusight_needed \//,/)/p' "$build/cusight-config.
     [[ ", $(field libcusight-dev Depends)," == *", $package,"* ]] || die "libcusight-dev does not depend on $package, which has $path"
 done
 if [[ $names == *cusight-mpi* ]]; then
-    [[ $(field cusight-mpi Recommends) == *openmpi-bin* ]] || die "cusight-mpi recommends $(field cusight-mpi Recommends)"
-    [[ $(field cusight-mpi Depends) != *opencv* ]] || die "cusight-mpi depends on OpenCV: $(field cusight-mpi Depends)"
+    [ "$(field cusight-mpi Depends)" = "cusight-tools (>= $(field cusight-tools Version))" ] || die "cusight-mpi depends on $(field cusight-mpi Depends)"
+    [ "$(field cusight-mpi Section) $(field cusight-mpi Architecture)" = "oldlibs all" ] || die "cusight-mpi: $(dpkg-deb -f "$work"/packages/cusight-mpi_*.deb)"
+    [[ $(field cusight-mpi Description) == "transitional package for cusight-tools"* ]] || die "cusight-mpi is a $(field cusight-mpi Description)"
+    ! dpkg-deb -c "$work"/packages/cusight-mpi_*.deb | grep '^[^d]' | grep -v ' ./usr/share/doc/cusight-mpi/' || die "cusight-mpi is not empty"
 fi
 
 if command -v lintian >/dev/null; then
@@ -70,7 +71,7 @@ mapfile -t sboms < <(find "$root/usr/share/doc" -name sbom.spdx.json | sort)
 for i in "${!sboms[@]}"; do
     case ${sboms[i]} in
     *-tools/*) sboms[i]+==cusight,libc.so,libopencv_core ;;
-    *-mpi/*) sboms[i]+==cusight,libc.so ;;
+    *-mpi/*) sboms[i]+==cusight-mpi ;;
     *-dev/*) sboms[i]+==libcusight-dev ;;
     *) sboms[i]+==libcusight,libc.so,libm.so ;;
     esac
@@ -90,9 +91,7 @@ if [ -x "$root/usr/bin/cusight-heatmap" ]; then
         said=$("$program" --version) || die "$program --version ended with $?"
         [[ $said == "$(basename "$program") $(field cusight-tools Version)"* ]] || die "$program --version says: $said"
         name=$(basename "$program")
-        files="man/man1/$name.1* bash-completion/completions/$name zsh/*/_$name"
-        [ "$name" != cusight-events-mpi ] || files="man/man1/$name.1*"
-        for file in $files; do
+        for file in "man/man1/$name.1*" "bash-completion/completions/$name" "zsh/*/_$name"; do
             [ -n "$(compgen -G "$root/usr/share/$file")" ] || die "usr/share/$file is not installed: $(files)"
         done
     done

@@ -317,3 +317,24 @@ for device in "Some GPU" "$cpu"; do
     fi
     grep -qF "$wanted" "$work/log" || die "$(cat "$work/log")"
 done
+
+# Many devices and shards, at a small size: whole rows, and the table of the chapter.
+if [ ! -x "$build/perf/cusight_scale" ] || [ ! -x "$bin/cusight-events" ]; then
+    echo "skipped: perf/scale, since cusight_scale or cusight-events was not built"
+    exit
+fi
+scale() { python3 "$source/perf/scale" "$@"; }
+scale --build "$build" --no-build --cpu --events 2e6 --passes 1 --shards 1,2 --formats evt3 --output "$work/scale.json" >"$work/table" 2>"$work/log" ||
+    die "perf/scale: $(cat "$work/log")"
+python3 - "$work/scale.json" <<'END' || die "perf/scale: $(cat "$work/scale.json")"
+import json, sys
+result = json.load(open(sys.argv[1]))
+assert [row["devices"] for row in result["memory"]["rows"]] == [[0], [1], [0, 1]]
+assert [(row["shards"], row["output"]) for row in result["files"]][:2] == [(1, "checksum"), (2, "checksum")]
+assert len(result["files"]) == 3 and all(row["events"] == 2000000 and row["frames"] == 10 for row in result["files"])
+END
+[ "$(grep -c '^|' "$work/table")" = 10 ] || die "perf/scale: $(cat "$work/table")"
+for result in "$source"/perf/results/scale/*.json; do
+    scale --table "$result" >"$work/table"
+    [ "$(grep -c '^|' "$work/table")" -ge 5 ] || die "perf/scale --table $result: $(cat "$work/table")"
+done

@@ -11,7 +11,7 @@ for language in C CXX; do
 done
 export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
 logged configure.log cmake -S "$source" -B build -G "$(option CMAKE_GENERATOR)" -DCMAKE_BUILD_TYPE=Release -DCUSIGHT_WERROR=AUTO \
-    -DCUSIGHT_OPENCV=OFF -DCUSIGHT_CUDA=OFF -DCUSIGHT_MPI=OFF -DCUSIGHT_TESTS=OFF -DCUSIGHT_PERF=OFF "${launchers[@]}"
+    -DCUSIGHT_OPENCV=OFF -DCUSIGHT_CUDA=OFF -DCUSIGHT_TESTS=OFF -DCUSIGHT_PERF=OFF "${launchers[@]}"
 logged build.log cmake --build build --target cusight_programs -j 2
 built=$(cd build/bin && echo *)
 [ "$built" = "cusight-events cusight-info" ] || die "built $built, expected cusight-events and cusight-info"

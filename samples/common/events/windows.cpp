@@ -3,6 +3,7 @@
 #include "common/values.hpp"
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 
 namespace events {
@@ -24,11 +25,6 @@ cusRepresentation representation(const FrameSettings &s) {
     if (s.channels)
         r.channels = s.channels;
     return r;
-}
-
-uint64_t windowCount(uint64_t extent, const cusWindowing &w) {
-    const uint64_t whole = extent >= w.length ? (extent - w.length) / w.stride + 1 : 0;
-    return whole + (w.keep_incomplete && whole * w.stride < extent);
 }
 
 std::string lengthOption(const FrameSettings &s) {

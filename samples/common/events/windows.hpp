@@ -1,9 +1,8 @@
-// Which frames to make of a recording: shared by the programs for one process and for many. Needs no OpenCV.
+// Which frames to make of a recording, as the command line says. Needs no OpenCV.
 #pragma once
 
 #include "cusight/events.h"
 
-#include <cstdint>
 #include <string>
 
 namespace events {
@@ -21,9 +20,6 @@ struct FrameSettings {
 // The stride is never 0.
 cusWindowing windowing(const FrameSettings &settings);
 cusRepresentation representation(const FrameSettings &settings);
-
-// The number of windows in `extent` events or microseconds.
-uint64_t windowCount(uint64_t extent, const cusWindowing &windowing);
 
 // "--events-per-frame is 5000", for messages.
 std::string lengthOption(const FrameSettings &settings);
