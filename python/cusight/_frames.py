@@ -26,6 +26,7 @@ class FramesOptions(TypedDict, total=False):
     max_events: int
     max_gap: int
     shard: tuple[int, int] | Literal["auto"] | None
+    pin_file: bool
 
 
 class Frames(Generic[FramesT]):
@@ -44,6 +45,7 @@ class Frames(Generic[FramesT]):
         cut: Windowing = arguments["windows"]
         self._rest: tuple[Any, ...] = (cut._numbers(), first, end, arguments["device"], arguments["framework"], most, batch, gap, shard, shards)
         self.windows = self._count_windows()
+        self._pinned: Any = None  # after an iteration to the end: the next one reads what is pinned
 
     def _count_windows(self) -> int | None:
         """How many windows there are, or None."""
@@ -79,14 +81,20 @@ class Frames(Generic[FramesT]):
         """The batches as FrameBatch: frames with the indices of their windows and events."""
         import numpy
 
-        reader = self._recording._reader_at(self._start)
-        frames = _core.EventFrames(reader, *self._size, self._numbers, *self._rest)
+        pins: bool = self._arguments["pin_file"]
+        frames, self._pinned = self._pinned, None
+        if frames:
+            frames.restart()
+        else:
+            reader = self._recording._reader_at(self._start, pins)
+            frames = _core.EventFrames(reader, *self._size, self._numbers, *self._rest)
+        made: Any = ()
         stacked = 0  # events, once in each window
         failure: Error | None = None
         try:
             while failure is None:
                 try:
-                    made: Any = frames.next()
+                    made = frames.next()
                 except Error as error:
                     failure = error
                     break
@@ -105,7 +113,10 @@ class Frames(Generic[FramesT]):
             if failure:
                 raise failure
         finally:
-            frames.close()
+            if pins and made is None:
+                self._pinned = frames
+            else:
+                frames.close()
 
 
 def shard_of(function: str, shard: Any) -> tuple[int, int]:

@@ -112,7 +112,6 @@ class OpenOptions(SizelessOptions, total=False):
     shape: Sequence[int] | None
     width: int
     height: int
-    pin_file: bool
 
 
 def _extent(what: str, t: NDArray[numpy.int64]) -> str:
@@ -319,6 +318,7 @@ class Recording(Closeable):
         max_events: int = 0,
         max_gap: int = 0,
         shard: tuple[int, int] | Literal["auto"] | None = None,
+        pin_file: bool = False,
     ) -> Frames[Any]:
         """Frames of the recording from the place last sought (or the beginning), in batches.
 
@@ -335,6 +335,8 @@ class Recording(Closeable):
         shard: (I, N): only the windows of the I-th of N about equal parts, I from 0, which is read from its own place. The N shards one
             after the other are the windows of the whole recording, whoever makes them. "auto": which one is this process's, as Slurm (job
             arrays, srun) or MPI says. Not after `seek`.
+        pin_file: map the file and pin it while the result lives, so that GPUs copy it straight from the page cache: for iterating several
+            times, since pinning takes as long as reading. EVT2, EVT2.1, EVT3, EVT4 and DAT; the file counts in max_memory.
 
         EVT2, EVT2.1, EVT3, EVT4 and DAT from the beginning are decoded where frames are made, from the file's bytes, and so is HDF5 if
         frames are made on a GPU and its chunks are compressed by ECF (Metavision) or LZF (M3ED). If the recording is
@@ -356,6 +358,7 @@ class Recording(Closeable):
             "max_events": max_events,
             "max_gap": max_gap,
             "shard": shard,
+            "pin_file": bool(pin_file),
         }
         return Frames(self, size, batch, arguments)
 
@@ -364,10 +367,11 @@ class Recording(Closeable):
             raise TypeError("the number of events is known only after reading all of the recording")
         return self.count
 
-    def _reader_at(self, index: int) -> Any:
+    def _reader_at(self, index: int, pin_file: bool = False) -> Any:
         """Another reader of the same, at event `index`."""
         self._core.info()  # raises if the recording is closed
-        reader = _core.EventReader(self._source, *_reader_numbers(**self._options))
+        numbers = (*_reader_numbers(**self._options), pin_file)
+        reader = _core.EventReader(self._source, *numbers)
         reader.seek_index(index)
         return reader
 
@@ -396,7 +400,6 @@ def _reader_numbers(
     threads: int,
     max_memory: int,
     max_chunk: int,
-    pin_file: bool = False,
 ) -> tuple[Any, ...]:
     number = choice("events.open", "format", format, _FORMATS)
     width, height = integer("events.open", "width", width), integer("events.open", "height", height)
@@ -409,7 +412,7 @@ def _reader_numbers(
     if camera is not None and not isinstance(camera, str):
         raise wrong_type("events.open", "camera", camera, "left or right")
     threads = integer("events.open", "threads", threads)
-    return width, height, camera, number, bool(skip_bad), threads, max_memory, max_chunk, bool(pin_file)
+    return width, height, camera, number, bool(skip_bad), threads, max_memory, max_chunk
 
 
 def open(
@@ -424,7 +427,6 @@ def open(
     threads: int = 0,
     max_memory: int = 0,
     max_chunk: int = 0,
-    pin_file: bool = False,
 ) -> Recording:
     """Opens a recording: HDF5 (M3ED, DSEC, Metavision, MVSEC, e2vid), Prophesee EVT 2.0, 2.1, 3.0, 4.0 and DAT, AEDAT4, ROS bags, MCAP, or text. The format is detected from the content.
 
@@ -437,8 +439,6 @@ def open(
     threads: for decompression; 0: as many as OpenMP uses.
     max_memory, max_chunk: bytes that the reader, and one decompressed chunk or packet, may take; 0: 2^30 and 2^26. What needs more raises
         ValueError (status CAPACITY).
-    pin_file: map the file and pin it, so that a GPU copies it straight from the page cache in each pass: for several passes of `frames`,
-        since pinning takes as long as reading. EVT2, EVT2.1, EVT3, EVT4 and DAT; its bytes count in max_memory.
 
     Raises FileNotFoundError, OSError, ValueError (malformed, of another format), EOFError (ends early), NotImplementedError (a
     compression or filter that this build does not decode).
@@ -453,7 +453,6 @@ def open(
         "threads": threads,
         "max_memory": max_memory,
         "max_chunk": max_chunk,
-        "pin_file": pin_file,
     }
     return Recording(source, options)
 

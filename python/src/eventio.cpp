@@ -377,7 +377,7 @@ void addEventio(nb::module_ &module) {
     nb::class_<Reader>(module, "EventReader")
         .def(nb::new_(&openReader), nb::arg("source"), nb::arg("width"), nb::arg("height"), none("camera"),
              nb::arg("format"), nb::arg("skip_bad"), nb::arg("threads"), nb::arg("max_memory"), nb::arg("max_chunk"),
-             nb::arg("pin_file"))
+             nb::arg("pin_file") = false)
         .def("close", [](Reader &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Reader &self) { return self.handle.closed(); })
         .def("info", &info)

@@ -236,6 +236,13 @@ static nb::object next(Frames &self) {
     return nb::make_tuple(batch.first, bytesOf(batch.windows, batch.count), copiesOf(copying, batch, to));
 }
 
+static void restart(Frames &self) {
+    const Use<cusEventFrames> frames(self.handle);
+    Call call("Recording.frames");
+    call.assume(self.to.device, Framework::NumPy);
+    call.run([&] { return cusEventFramesRestart(frames); });
+}
+
 static nb::tuple countsOfFrames(Frames &self) {
     const Use<cusEventFrames> frames(self.handle);
     cusEventFramesCounts counts = {};
@@ -269,6 +276,7 @@ void addPipeline(nb::module_ &module) {
              nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"), nb::arg("shard"), nb::arg("shards"))
         .def("close", [](Frames &self) { self.handle.close(); })
         .def("next", &next)
+        .def("restart", &restart)
         .def("counts", &countsOfFrames);
 }
 

@@ -422,19 +422,19 @@ def test_frames_in_a_framework(space, path, clean):
     assert np.array_equal(np.concatenate([space.get(b) for b in batches]), whole)
 
 
-def test_frames_of_several_devices(space, path, clean, tmp_path):
+def test_frames_of_several_devices(space, path, clean):
     devices = [space.device] * (3 if space.device == "cuda" else 1)
     whole = cusight.stack_events(*clean, SHAPE, windows=700)
     pins = space.device == "cuda" and str(path).endswith((".raw", ".dat"))
-    with cusight.events.open(path, pin_file=pins) as recording:
-        frames = recording.frames(windows=700, batch=4, device=devices, framework=space.framework)
-        for _ in range(2):
+    with cusight.events.open(path) as recording:
+        frames = recording.frames(windows=700, batch=4, device=devices, framework=space.framework, pin_file=pins)
+        for _ in range(3):
             assert np.array_equal(np.concatenate([space.get(b) for b in frames]), whole)
 
 
 def test_what_cannot_be_pinned(clean):
     with pytest.raises((NotImplementedError, cusight.Error), match="pin_file is 1, expected 0 for a recording in memory"):
-        cusight.events.open(text_of(clean), pin_file=True)
+        list(cusight.events.open(text_of(clean), shape=SHAPE).frames(pin_file=True))
 
 
 def test_all_that_is_left(path, clean):
