@@ -53,10 +53,9 @@ struct Group {
 // Set and read by the kernels. The lock is for writers of `best`, and the version odd while one writes.
 struct State {
     unsigned lock, version, strips, next_part, groups, next_slice;
-    int stop;                  // 1: the search is cancelled
-    PoseBest best, seen;       // seen: what was best before branch and bound
-    int given_up, left;        // poses: that bounds leave, and of these that screening leaves
-    unsigned long long excess; // loads of poses beyond the most of each, together
+    int stop;            // 1: the search is cancelled
+    PoseBest best, seen; // seen: what was best before branch and bound
+    int given_up, left;  // poses: that bounds leave, and of these that screening leaves
 };
 
 struct Field {
@@ -85,20 +84,19 @@ struct Field {
     int pose_count, levels;
     PoseLevel level[POSE_LEVELS];
     // [pose]: loads of memory that computing what bounds leave takes, about; a pose with more than the most is given up, to be
-    // transformed, once there is more than the most excess: the first transform of a frame costs those of some poses.
-    unsigned long long *loads, most_loads, most_excess;
+    // transformed.
+    unsigned long long *loads, most_loads;
     int *given_up; // such poses
 };
 
 // ---- Poses that are given up ------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ bool isGivenUp(const Field &f, int pose) {
-    return __ldcg(&f.loads[pose]) > f.most_loads && __ldcg(&f.state->excess) > f.most_excess;
+    return __ldcg(&f.loads[pose]) > f.most_loads;
 }
 // Whether a pose is given up with these loads.
 __device__ __forceinline__ bool isTooMuch(const Field &f, int pose, unsigned long long loads) {
-    return atomicAdd(&f.loads[pose], loads) + loads > f.most_loads &&
-           atomicAdd(&f.state->excess, loads) + loads > f.most_excess;
+    return atomicAdd(&f.loads[pose], loads) + loads > f.most_loads;
 }
 
 // ---- Block means ----------------------------------------------------------------------------------------------------

@@ -19,9 +19,8 @@ using namespace cusi::pose;
 namespace {
 
 constexpr size_t MIN_STRIPS = 1 << 20;
-constexpr double BOUND_SHARE = 0.125;               // of a pose's transforms, which bounds may take
+constexpr double BOUND_SHARE = 0.5;                 // of a pose's transforms, which bounds may take
 constexpr unsigned long long LEAST_LOADS = 1 << 20; // that bounds may take always: plans and launches take longer
-constexpr double EXCESS_POSES = 4;                  // as many poses' transforms bounds may take beyond that, together
 
 struct Matcher {
     cusIntegrator *integrator = nullptr;
@@ -172,12 +171,10 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
         most_pixels = std::max(most_pixels, static_cast<double>(host.poses[i].n));
     m.transforms.reset(new (std::nothrow) Transforms(f, most_pixels));
     CUSI_REQUIRE(m.transforms, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
-    f.most_loads = f.most_excess = ~0ull;
-    if (m.transforms->areExact()) {
-        const double loads = m.transforms->loadsOfPose();
-        f.most_loads = std::max(LEAST_LOADS, static_cast<unsigned long long>(BOUND_SHARE * loads));
-        f.most_excess = static_cast<unsigned long long>(EXCESS_POSES * loads);
-    }
+    if (m.transforms->areExact())
+        f.most_loads = std::max(LEAST_LOADS, static_cast<unsigned long long>(BOUND_SHARE * m.transforms->loadsOfPose()));
+    else
+        f.most_loads = ~0ull;
     m.strips = std::min(std::max(MIN_STRIPS, m.strips_of_pose), m.strips_of_pose * poses);
     return allocate(function, m, m.strips, &f.strips);
 }
@@ -337,9 +334,8 @@ cusStatus pose_cuda_bestByTransforms(cusPoseMatcher *matcher, const cusMat *fram
     CUSI_CUDA(function, cudaMemsetAsync(f.guesses, 0xff, poses * sizeof *f.guesses, stream)); // none: nothing is found yet
     CUS_TRY(launch(function, trialKernel, 1, THREADS, 0, stream, f));
     Field all = f; // of which all are given up
-    all.most_loads = all.most_excess = 0;
+    all.most_loads = 0;
     CUSI_CUDA(function, cudaMemsetAsync(f.loads, 0xff, poses * sizeof *f.loads, stream));
-    CUSI_CUDA(function, cudaMemsetAsync(&f.state->excess, 0xff, sizeof f.state->excess, stream));
     CUSI_CUDA(function, cudaMemsetAsync(&f.state->given_up, 0, sizeof f.state->given_up, stream));
     CUS_TRY(launch(function, givenUpKernel, divUp(poses, unsigned{THREADS}), THREADS, 0, stream, all));
     CUS_TRY(m.transforms->run(function, f, m.integrator, false, f.given_up, f.pose_count, stream));

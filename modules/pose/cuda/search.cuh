@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(THREADS) climbKernel(const __grid_constant__ F
 __global__ void __launch_bounds__(THREADS) testKernel(const __grid_constant__ Field f, bool is_first) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i == 0 && is_first)
-        f.state->seen = f.state->best, f.state->given_up = 0, f.state->excess = 0;
+        f.state->seen = f.state->best, f.state->given_up = 0;
     if (i == 0)
         f.state->strips = f.state->next_part = f.state->groups = f.state->next_slice = 0;
     if (i >= f.chunk_count || f.chunks[i].count == 0)
