@@ -57,16 +57,16 @@ endif()
 
 function(cusight_decoder glue output)
     set(root ${PROJECT_SOURCE_DIR})
-    set(sources ${root}/io/live/viewer.c ${root}/io/live/wire.c ${root}/io/live/crc32c.c ${root}/io/live/compress.c
+    set(sources ${root}/modules/live/viewer.c ${root}/modules/live/wire.c ${root}/modules/live/crc32c.c ${root}/modules/live/compress.c
         ${root}/modules/framediff/framediff.c ${root}/modules/framediff/cpu/heatmap.c)
     foreach(part check status mat guard device_none device_memory)
         list(APPEND sources ${root}/src/${part}.c)
     endforeach()
-    file(GLOB headers ${root}/include/cusight/*.h ${root}/src/*.h ${root}/io/live/*.h ${root}/modules/framediff/*.h)
+    file(GLOB headers ${root}/include/cusight/*.h ${root}/src/*.h ${root}/modules/live/*.h ${root}/modules/framediff/*.h)
     # __EMSCRIPTEN__ is how zstd's one file is told that there are no threads. The warnings are those of size_t with 32 bits.
     add_custom_command(OUTPUT ${output}
         COMMAND ${CUSIGHT_WASM_COMMAND} -ffile-prefix-map=${root}=. -w -D_GNU_SOURCE -DCUSI_WITH_ZSTD=1 -D__EMSCRIPTEN__ -I${root}/include -I${root}/src -I${root}/modules
-            -I${root}/io -I${CUSIGHT_ZSTD_SOURCE} ${glue} ${sources} ${CUSIGHT_ZSTD_SOURCE}/zstd.c -o ${output}
+            -I${CUSIGHT_ZSTD_SOURCE} ${glue} ${sources} ${CUSIGHT_ZSTD_SOURCE}/zstd.c -o ${output}
         DEPENDS ${glue} ${sources} ${headers} ${CUSIGHT_ZSTD_SOURCE}/zstd.c
         COMMENT "The decoder for browsers" VERBATIM)
 endfunction()

@@ -49,7 +49,7 @@ std::string folderOf(const std::string &path) {
     return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-uint32_t hashed(const std::string &bytes) { // FNV-1a, as in the library (io/eventio/output.c)
+uint32_t hashed(const std::string &bytes) { // FNV-1a, as in the library (modules/eventio/output.c)
     uint32_t hash = 2166136261u;
     for (const char byte : bytes)
         hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619u;

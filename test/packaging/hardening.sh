@@ -60,7 +60,7 @@ if [ -z "$(option CUSIGHT_SANITIZE)" ]; then
 import json, os, shlex, subprocess, sys
 build, source, work = sys.argv[1:]
 entries, bad = json.load(open(os.path.join(build, "compile_commands.json"))), 0
-for name in ("src/status.c", "src/build_information.c", "apps/diffstream/log.cpp"):
+for name in ("src/status.c", "src/build_information.c", "samples/diffstream/log.cpp"):
     for entry in (e for e in entries if os.path.relpath(e["file"], source) == name):
         command, made = shlex.split(entry["command"]), os.path.join(work, "debug.o")
         command[command.index("-o") + 1] = made

@@ -8,7 +8,7 @@ python3 - "$build" "$source" <<'PYTHON'
 import concurrent.futures, json, os, shlex, shutil, subprocess, sys
 
 build, source = sys.argv[1:]
-folders = tuple(os.path.join(source, name) + os.sep for name in ("src", "modules", "io"))
+folders = tuple(os.path.join(source, name) + os.sep for name in ("src", "modules"))
 commands = []
 for entry in json.load(open(os.path.join(build, "compile_commands.json"))):
     path = os.path.join(entry["directory"], entry["file"])

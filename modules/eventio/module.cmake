@@ -1,4 +1,4 @@
-# HDF5 is read and written without libhdf5; libblosc (DSEC), zlib, zstd (io/live/module.cmake) and LZ4 decompress its chunks. All optional.
+# HDF5 is read and written without libhdf5; libblosc (DSEC), zlib, zstd (modules/live/module.cmake) and LZ4 decompress its chunks. All optional.
 if(CUSIGHT_BLOSC)
     find_path(BLOSC_INCLUDE_DIR blosc.h)
     find_library(BLOSC_LIBRARY blosc)
@@ -24,7 +24,7 @@ else()
     built_with("zlib" "no")
     cusight_without(zlib zlib1g-dev "HDF5 recordings that gzip compressed are neither read nor written")
 endif()
-# Chunks of HDF5 and packets of AEDAT4, ROS bags and MCAP are compressed by LZ4, bzip2 or zstd (io/live/module.cmake).
+# Chunks of HDF5 and packets of AEDAT4, ROS bags and MCAP are compressed by LZ4, bzip2 or zstd (modules/live/module.cmake).
 if(CUSIGHT_LZ4)
     find_path(LZ4_INCLUDE_DIR lz4frame.h)
     find_library(LZ4_LIBRARY lz4)
