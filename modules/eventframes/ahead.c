@@ -31,6 +31,31 @@ void eventframes_releasePiece(Piece *piece) {
         cusMatRelease(&piece->column[k]);
 }
 
+cusStatus eventframes_createFilter(cusEventFrames *f) {
+    cusEventFilterDestroy(f->filter);
+    f->filter = NULL;
+    return f->options.filter ? cusEventFilterCreate(&f->filter, &f->filter_options) : CUS_OK;
+}
+
+cusStatus eventframes_seek(cusEventFrames *f) {
+    const cusEventFramesOptions *o = &f->options;
+    const uint64_t stride = eventframes_stride(&o->windowing);
+    Job *const job = &f->whole;
+    if (job->has_mark) {
+        job->first_event = job->mark.index;
+        return cusEventReaderSeekMark(f->reader, &job->mark);
+    }
+    if (o->from != INT64_MIN)
+        return cusEventReaderSeekTime(f->reader, o->from, NULL);
+    const int is_numbered = o->shards < 2 && f->reader->options.bad_events != CUS_BAD_EVENTS_SKIP;
+    if (!o->filter && is_numbered && o->windowing.unit == CUS_WINDOW_COUNT && stride > 0 &&
+        o->first_window < (uint64_t)INT64_MAX / 2 / stride)
+        job->first_event = o->first_window * stride;
+    return f->reader->index == f->place + job->first_event
+               ? CUS_OK
+               : cusEventReaderSeekIndex(f->reader, (int64_t)(f->place + job->first_event));
+}
+
 /* The index of the first time at or after `time`. */
 static size_t lowerBound(const int64_t *t, size_t count, int64_t time) {
     size_t first = 0;

@@ -47,12 +47,6 @@ static cusStatus requireOwner(const cusEventFrames *f, const char *function) {
     return CUS_OK;
 }
 
-cusStatus eventframes_createFilter(cusEventFrames *f) {
-    cusEventFilterDestroy(f->filter);
-    f->filter = NULL;
-    return f->options.filter ? cusEventFilterCreate(&f->filter, &f->filter_options) : CUS_OK;
-}
-
 /* ---- Open and close ------------------------------------------------------------------------------------------------ */
 
 /* Whether a decoder takes the recording's bytes, from where the reader is: everywhere those of words; chunks only on a device, since
@@ -63,25 +57,6 @@ static int decodes(cusEventFrames *f, cusEventDecoderOptions *decoder, cusEventD
         return 0;
     const int chunks = decoder->format == CUS_EVENTS_METAVISION || decoder->format == CUS_EVENTS_HDF5;
     return f->reader->index == (chunks ? f->reader->mark : state->index) && (!chunks || f->options.compute == CUS_DEVICE);
-}
-
-cusStatus eventframes_seek(cusEventFrames *f) {
-    const cusEventFramesOptions *o = &f->options;
-    const uint64_t stride = eventframes_stride(&o->windowing);
-    Job *const job = &f->whole;
-    if (job->has_mark) {
-        job->first_event = job->mark.index;
-        return cusEventReaderSeekMark(f->reader, &job->mark);
-    }
-    if (o->from != INT64_MIN)
-        return cusEventReaderSeekTime(f->reader, o->from, NULL);
-    const int is_numbered = o->shards < 2 && f->reader->options.bad_events != CUS_BAD_EVENTS_SKIP;
-    if (!o->filter && is_numbered && o->windowing.unit == CUS_WINDOW_COUNT && stride > 0 &&
-        o->first_window < (uint64_t)INT64_MAX / 2 / stride)
-        job->first_event = o->first_window * stride;
-    return f->reader->index == f->place + job->first_event
-               ? CUS_OK
-               : cusEventReaderSeekIndex(f->reader, (int64_t)(f->place + job->first_event));
 }
 
 /* Moves the reader to where `whole` begins, and says how it is read. */
@@ -404,7 +379,7 @@ static Lane *ready(cusEventFrames *f) {
     while (!f->ended && f->turn < f->claimed) {
         const Job *const job = &f->jobs[f->turn % f->job_room];
         Lane *const lane = &f->lanes[job->lane];
-        const Offer *const offer = &lane->offers[lane->given % EVENTS_MOST_BATCHES];
+        const Offer *const offer = &lane->offers[lane->given % EVENTS_MAX_BATCHES];
         if (lane->offered > lane->given && offer->job == f->turn) {
             if (offer->batch.count)
                 return lane;
@@ -462,7 +437,7 @@ static cusStatus next(cusEventFrames *f, cusFrameBatch *batch) {
     const int cancelled = f->cancelled, ended = f->ended;
     if (lane && !cancelled) {
         f->in_use = lane;
-        *batch = lane->offers[lane->given++ % EVENTS_MOST_BATCHES].batch;
+        *batch = lane->offers[lane->given++ % EVENTS_MAX_BATCHES].batch;
         f->counts.windows += batch->count;
         f->counts.events = batch->windows[batch->count - 1].last;
     }

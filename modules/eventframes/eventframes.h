@@ -86,7 +86,7 @@ typedef struct Lane {
     Piece pieces[EVENTFRAMES_PIECES];
     uint64_t filled, taken; /* pieces so far: number n is pieces[n % EVENTFRAMES_PIECES] */
     int has_all;            /* There are no more pieces. */
-    Offer offers[EVENTS_MOST_BATCHES];
+    Offer offers[EVENTS_MAX_BATCHES];
     uint64_t offered, given, released; /* batches so far */
 } Lane;
 

@@ -21,7 +21,7 @@ static void cut(const Job *job, Offer *offer) {
 cusStatus eventframes_offer(void *to, const cusFrameBatch *batch) {
     Lane *const lane = to;
     cusEventFrames *const f = lane->frames;
-    Offer *const offer = &lane->offers[lane->offered % EVENTS_MOST_BATCHES];
+    Offer *const offer = &lane->offers[lane->offered % EVENTS_MAX_BATCHES];
     offer->job = lane->number;
     offer->batch = *batch;
     memcpy(offer->frames, batch->frames, (size_t)batch->representations * sizeof *batch->frames);

@@ -37,11 +37,11 @@ static void chooseWindows(cusEventFrames *f, const Border *begin, const Border *
 
 /* Where the shard and the next one begin: all before is scanned, in parts small enough for all threads. */
 static cusStatus findMarks(const cusEventFrames *f, cusEventMark *first, cusEventMark *begin, cusEventMark *end) {
-    enum { LEAST = 1 << 20, MOST = 4096 };
+    enum { MIN_BYTES = 1 << 20, MAX_PARTS = 4096 };
     const uint64_t shards = f->options.shards, wanted = f->options.shard + (f->options.shard + 1 < shards),
-                   small = f->reader->source.size / shards / LEAST + 1,
-                   busy = (4 * (uint64_t)cusi_maxThreads() + wanted - 1) / wanted, most = small < MOST ? small : MOST,
-                   each = busy < most ? busy : most, count = wanted * each;
+                   small = f->reader->source.size / shards / MIN_BYTES + 1,
+                   busy = (4 * (uint64_t)cusi_maxThreads() + wanted - 1) / wanted,
+                   most = small < MAX_PARTS ? small : MAX_PARTS, each = busy < most ? busy : most, count = wanted * each;
     cusEventPart *const summaries = malloc((size_t)count * sizeof *summaries);
     cusEventMark *const marks = malloc((size_t)(count + 1) * sizeof *marks);
     cusStatus status = summaries && marks ? CUS_OK : cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);

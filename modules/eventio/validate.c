@@ -6,7 +6,7 @@
 
 /* ---- Options and format -------------------------------------------------------------------------------------------- */
 
-enum { LEAST_MEMORY = 64 << 20 }; /* the least that the option max_memory takes */
+enum { MIN_MEMORY = 64 << 20 }; /* the least that the option max_memory takes */
 
 cusEventReaderOptions cusEventReaderDefaults(void) {
     return (cusEventReaderOptions){
@@ -25,8 +25,8 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
                  "cusEventReaderOpen: bad_events is %d, expected a cusBadEvents", (int)options->bad_events);
     CUSI_REQUIRE(options->threads >= 0 && options->threads <= 1024, CUS_ERROR_VALUE,
                  "cusEventReaderOpen: threads is %d, expected 0..1024", options->threads);
-    CUSI_REQUIRE(options->max_memory == 0 || options->max_memory >= LEAST_MEMORY, CUS_ERROR_VALUE,
-                 "cusEventReaderOpen: max_memory is %zu, expected 0 or %d or more", options->max_memory, LEAST_MEMORY);
+    CUSI_REQUIRE(options->max_memory == 0 || options->max_memory >= MIN_MEMORY, CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: max_memory is %zu, expected 0 or %d or more", options->max_memory, MIN_MEMORY);
     CUSI_REQUIRE(options->pin_file == 0 || options->pin_file == 1, CUS_ERROR_VALUE,
                  "cusEventReaderOpen: pin_file is %d, expected 0 or 1", options->pin_file);
     CUSI_REQUIRE(options->max_chunk <= UINT32_MAX, CUS_ERROR_VALUE, "cusEventReaderOpen: max_chunk is %zu, expected 0..%lu",

@@ -19,7 +19,6 @@ struct EventsBytes {
     cusMat pinned[BUFFERS], device[BUFFERS]; /* each 1 x piece_bytes */
     cusStreamEvent uploaded[BUFFERS];
     cusMat done;                      /* page-locked cusEventDecoded that the decoder writes */
-    cusMat bounds;                    /* page-locked windows, one more than a batch has */
     uint64_t *gap;                    /* device memory for events_cuda_findGap() */
     uint64_t last_events, last_bytes; /* of the last run, for likelyToFit() */
     int decoder_failed;               /* the decoder failed, which later calls must not report as the pipeline's failure */
@@ -37,7 +36,7 @@ static cusStatus createDevice(cusEventPipeline *s, struct EventsBytes *b) {
     memset(b->done.data, 0, sizeof(cusEventDecoded));
     if (!eventsByDuration(s))
         return CUS_OK;
-    CUS_TRY(cusMatCreatePinned(&b->bounds, 1, (int)((s->batch + 1) * sizeof(cusEventWindow)), CUS_8UC1));
+    CUS_TRY(cusMatCreatePinned(&s->bounds, 1, (int)((s->batch + 1) * sizeof(cusEventWindow)), CUS_8UC1));
     return cusi_deviceAllocate("cusEventPipelineCreate", sizeof *b->gap, (void **)&b->gap);
 }
 
@@ -75,7 +74,7 @@ void eventsBytesDestroy(cusEventPipeline *s) {
         cusStreamEventDestroy(b->uploaded[k]);
     }
     cusMatRelease(&b->done);
-    cusMatRelease(&b->bounds);
+    cusMatRelease(&s->bounds);
     if (b->gap)
         cusi_deviceFree(b->gap);
     free(b);
@@ -116,14 +115,6 @@ static cusStatus pushOnHost(cusEventPipeline *s, const char *function, const uin
 }
 
 /* ---- On the device ----------------------------------------------------------------------------------------------- */
-
-cusStatus eventsBytesBounds(cusEventPipeline *s, const int64_t *t, const cusEventWindow **bounds) {
-    const cusMat *list = &s->bytes->bounds;
-    *bounds = list->data;
-    return CUSI_BACKEND(
-        "cusEventPipelinePushBytes", CUS_DEVICE, CUS_OK,
-        events_cuda_bounds(t, s->held, s->origin, &s->options.windowing, s->next, s->batch + 1, list->data, s->compute));
-}
 
 /* Looks among the staged events from index `first` on for a step in time longer than max_gap allows. If there is one, sets
  * *failed, drops the events after it, and returns the times before and after it in s->newest and *after. */

@@ -1,4 +1,4 @@
-/* Declarations that pipeline.c and bytes.c share: a pipeline, its buffers, and how staged events become frames. */
+/* Declarations that pipeline.c, staging.c and bytes.c share: a pipeline, its buffers, and how staged events become frames. */
 #ifndef CUSI_EVENTS_PIPELINE_H
 #define CUSI_EVENTS_PIPELINE_H
 
@@ -51,6 +51,7 @@ struct cusEventPipeline {
     int resident;              /* events are decoded into the slots' device arrays, which serve as staging */
     int staged;                /* slot that holds the staged events */
     size_t begin;              /* index of the first staged event there */
+    cusMat bounds;             /* page-locked windows, one more than a batch has: of staged events, by duration */
 
     /* The recording */
     uint64_t pushed;   /* number of the next event */
@@ -69,11 +70,14 @@ static inline int eventsByDuration(const cusEventPipeline *s) {
     return s->options.windowing.unit == CUS_WINDOW_DURATION;
 }
 
-/* ---- pipeline.c ---------------------------------------------------------------------------------------------------- */
+/* ---- staging.c ----------------------------------------------------------------------------------------------------- */
 
 /* Queues the complete staged windows, with `final` also the incomplete one if the options ask for it, and drops staged
  * events that no later window needs. */
 cusStatus eventsSubmitStaged(cusEventPipeline *s, int final);
+
+/* Delivers all finished frames. */
+cusStatus eventsDrain(cusEventPipeline *s);
 
 /* Resident: makes room behind the staged events. Moves them to the start of another slot's arrays if events before them
  * have been used. */
@@ -99,7 +103,5 @@ cusStatus eventsBytesCreate(cusEventPipeline *s);
 void eventsBytesDestroy(cusEventPipeline *s);
 /* Ends the recording; fails if it ended within a word. */
 cusStatus eventsBytesFinish(cusEventPipeline *s);
-/* Finds where the next windows, one more than a batch has, begin and end among the staged events on the device. */
-cusStatus eventsBytesBounds(cusEventPipeline *s, const int64_t *t, const cusEventWindow **bounds);
 
 #endif

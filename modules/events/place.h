@@ -11,9 +11,9 @@ typedef struct EventsPlace {
     uint64_t whole_end; /* of the recording: before it gaps are errors, also where end_window comes first. 0: no end */
 } EventsPlace;
 
-enum { EVENTS_MOST_BATCHES = 17 };
+enum { EVENTS_MAX_BATCHES = 17 };
 
-/* cusEventPipelineCreate with room for about so many bytes of frames, in up to EVENTS_MOST_BATCHES batches; 0: as many as it needs itself.
+/* cusEventPipelineCreate with room for about so many bytes of frames, in up to EVENTS_MAX_BATCHES batches; 0: as many as it needs itself.
  * Where `deliver` is `compute`, the sink may return while the caller still uses the batch, and up to eventsBatches() - 2 before it. */
 cusStatus eventsCreatePipeline(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,
                                int count, const cusEventPipelineOptions *options, size_t room, cusFrameSink sink,

@@ -1,7 +1,6 @@
 /* Triggers of RAW files: a second decoder goes through the file and delivers no events. */
 #include "eventio/evt/triggers.h"
 #include "check.h"
-#include "eventio/evt/words.h"
 #include "eventio/validate.h"
 
 #include <stdint.h>
@@ -22,18 +21,18 @@ void eventio_closeTriggers(TriggerReader *triggers) {
     free(triggers);
 }
 
-static cusStatus openTriggers(const cusEventReader *reader, TriggerReader **triggers) {
-    TriggerReader *made = calloc(1, sizeof *made);
-    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusEventReaderReadTriggers: out of host memory");
-    const cusEventDecoderState *start = eventio_wordsStart(reader);
-    made->at = start->offset;
-    cusStatus status = eventio_createDecoder(reader, "cusEventReaderReadTriggers", &made->decoder);
-    if (status == CUS_OK)
-        status = cusEventDecoderSetState(made->decoder, start);
+cusStatus eventio_openTriggers(cusEventDecoder *decoder, const cusEventDecoderState *start, TriggerReader **triggers) {
+    static const char function[] = "cusEventReaderReadTriggers";
+    TriggerReader *const made = calloc(1, sizeof *made);
+    const cusStatus status =
+        made ? cusEventDecoderSetState(decoder, start) : cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     if (status != CUS_OK) {
-        eventio_closeTriggers(made);
+        cusEventDecoderDestroy(decoder);
+        free(made);
         return status;
     }
+    made->decoder = decoder;
+    made->at = start->offset;
     *triggers = made;
     return CUS_OK;
 }
@@ -62,16 +61,14 @@ static cusStatus decodePiece(const cusEventReader *reader, TriggerReader *trigge
     return CUS_OK;
 }
 
-cusStatus eventio_readTriggers(const cusEventReader *reader, TriggerReader **triggers, size_t n, cusEventTrigger *out,
+cusStatus eventio_readTriggers(const cusEventReader *reader, TriggerReader *triggers, size_t n, cusEventTrigger *out,
                                size_t *count) {
     *count = 0;
-    if (!*triggers)
-        CUS_TRY(openTriggers(reader, triggers));
     CusiProgress *const progress = cusi_progress();
-    cusi_part(progress, 1, (int64_t)(reader->source.size - (*triggers)->at));
+    cusi_part(progress, 1, (int64_t)(reader->source.size - triggers->at));
     for (int is_end = 0; *count < n && !is_end;) {
         size_t got = 0;
-        const cusStatus status = decodePiece(reader, *triggers, n - *count, out + *count, &got, &is_end);
+        const cusStatus status = decodePiece(reader, triggers, n - *count, out + *count, &got, &is_end);
         *count += got;
         CUS_TRY(status);
         cusi_step(progress, PIECE);

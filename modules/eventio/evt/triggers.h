@@ -4,11 +4,14 @@
 
 #include "eventio/recording.h"
 
-/* A place among the triggers of a recording; NULL: before the first. */
+/* A place among the triggers of a recording. */
 typedef struct TriggerReader TriggerReader;
 
+/* Begins at `start`. Takes the decoder, also if it fails. */
+cusStatus eventio_openTriggers(cusEventDecoder *decoder, const cusEventDecoderState *start, TriggerReader **triggers);
+
 /* Reads the next triggers, up to n. Fewer only at the end or before an error, which is returned with them. */
-cusStatus eventio_readTriggers(const cusEventReader *reader, TriggerReader **triggers, size_t n, cusEventTrigger *out,
+cusStatus eventio_readTriggers(const cusEventReader *reader, TriggerReader *triggers, size_t n, cusEventTrigger *out,
                                size_t *count);
 
 /* Safe on NULL. */

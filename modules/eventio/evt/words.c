@@ -217,11 +217,29 @@ static void closeWords(cusEventReader *reader) {
     }
 }
 
+/* Creates a decoder for the open recording, which delivers bad events like good ones. `function` is for messages. */
+static cusStatus createDecoder(const cusEventReader *reader, const char *function, cusEventDecoder **decoder) {
+    const WordReader *words = reader->state;
+    cusEventDecoderOptions options = cusEventDecoderDefaults();
+    options.format = reader->info.format;
+    options.legacy = words->legacy;
+    options.bad_events = reader->options.bad_events;
+    options.unchecked = 1;
+    const cusStatus status = cusEventDecoderCreate(decoder, &options);
+    return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
+}
+
 static cusStatus readTriggers(cusEventReader *reader, size_t n, cusEventTrigger *out, size_t *count) {
     WordReader *words = reader->state;
     *count = 0;
-    const int has_triggers = words->decoder && reader->info.format != CUS_EVENTS_DAT;
-    return has_triggers ? eventio_readTriggers(reader, &words->triggers, n, out, count) : CUS_OK;
+    if (!words->decoder || reader->info.format == CUS_EVENTS_DAT)
+        return CUS_OK;
+    if (!words->triggers) {
+        cusEventDecoder *decoder;
+        CUS_TRY(createDecoder(reader, "cusEventReaderReadTriggers", &decoder));
+        CUS_TRY(eventio_openTriggers(decoder, eventio_wordsStart(reader), &words->triggers));
+    }
+    return eventio_readTriggers(reader, words->triggers, n, out, count);
 }
 
 static void rewindTriggers(cusEventReader *reader) {
@@ -248,17 +266,6 @@ static cusStatus findFirstTime(cusEventReader *reader, WordReader *words) {
     return restore(words, &words->checkpoints[0]);
 }
 
-cusStatus eventio_createDecoder(const cusEventReader *reader, const char *function, cusEventDecoder **decoder) {
-    const WordReader *words = reader->state;
-    cusEventDecoderOptions options = cusEventDecoderDefaults();
-    options.format = reader->info.format;
-    options.legacy = words->legacy;
-    options.bad_events = reader->options.bad_events;
-    options.unchecked = 1;
-    const cusStatus status = cusEventDecoderCreate(decoder, &options);
-    return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
-}
-
 cusStatus eventio_openWords(cusEventReader *reader) {
     WordReader *words = calloc(1, sizeof *words);
     CUSI_REQUIRE(words, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
@@ -276,7 +283,7 @@ cusStatus eventio_openWords(cusEventReader *reader) {
     words->state = header.start;
     reader->info.start = header.start.offset;
     if (reader->info.format != CUS_EVENTS_TEXT)
-        CUS_TRY(eventio_createDecoder(reader, "cusEventReaderOpen", &words->decoder));
+        CUS_TRY(createDecoder(reader, "cusEventReaderOpen", &words->decoder));
     CUS_TRY(addCheckpoint(words));
     CUS_TRY(restore(words, &words->checkpoints[0]));
     words->place = words->checkpoints[0];

@@ -21,9 +21,6 @@ const cusEventDecoderState *eventio_wordsPlace(const cusEventReader *reader);
 /* EVT2.1: the byte of a word at which its upper half starts. */
 size_t eventio_wordsUpperHalf(const cusEventReader *reader);
 
-/* Creates a decoder for the open recording, which delivers bad events like good ones. `function` is for messages. */
-cusStatus eventio_createDecoder(const cusEventReader *reader, const char *function, cusEventDecoder **decoder);
-
 /* Continues from the given state. Errors: VALUE (not a state of this recording). */
 cusStatus eventio_wordsRestore(cusEventReader *reader, const cusEventDecoderState *state);
 

@@ -151,7 +151,7 @@ static cusStatus findEcf(Hdf5Reader *h, Chunk *chunk) {
 }
 
 static cusStatus findColumns(Hdf5Reader *h, Chunk *chunk) {
-    enum { MOST_RATIO = 88 }; /* LZF makes at most so many bytes of one */
+    enum { MAX_RATIO = 88 }; /* LZF makes at most so many bytes of one */
     const Hdf5Number *p = &h->table[EVENTIO_P].field[0].number, *t = &h->table[EVENTIO_T].field[0].number;
     put32(chunk->header, (uint32_t)h->table[0].chunk);
     put32(chunk->header + 4, (t->size == 4 ? CUSI_COLUMNS_SHORT_T : 0u) | (t->is_signed ? CUSI_COLUMNS_SIGNED_T : 0u) |
@@ -164,7 +164,7 @@ static cusStatus findColumns(Hdf5Reader *h, Chunk *chunk) {
         CUS_TRY(findPart(h, column, chunk, &job));
         const uint32_t size = chunk->part[k].size;
         const int plain = job.skipped_filters & 1; /* HDF5 leaves a filter out that would not make the chunk smaller */
-        if (plain ? size != eventio_chunkBytes(column) : size < eventio_chunkBytes(column) / MOST_RATIO)
+        if (plain ? size != eventio_chunkBytes(column) : size < eventio_chunkBytes(column) / MAX_RATIO)
             return damaged(column, job.chunk);
         put32(chunk->header + 16 + 4 * k, plain ? size | CUSI_COLUMNS_PLAIN : size);
         chunk->size += size;

@@ -190,8 +190,8 @@ static Table *newTable(Hdf5Reader *h, const char *name) {
 }
 
 /* What programs call the columns; those of M3ED and DSEC first. */
-enum { MOST_NAMES = 4 };
-typedef const char *ColumnNames[EVENTIO_COLUMNS][MOST_NAMES];
+enum { MAX_NAMES = 4 };
+typedef const char *ColumnNames[EVENTIO_COLUMNS][MAX_NAMES];
 static const ColumnNames column_names = {
     {"x", "xs"}, {"y", "ys"}, {"p", "ps", "pol", "polarity"}, {"t", "ts", "time", "timestamp"}};
 static const ColumnNames trigger_names = {{"id"}, {NULL}, {"p"}, {"t"}}; /* no y */
@@ -200,7 +200,7 @@ cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, int
     Hdf5Kind kind = HDF5_MISSING;
     uint64_t address = 0;
     const char *name = column_names[which][0];
-    for (int i = 0; i < MOST_NAMES && column_names[which][i] && kind != HDF5_DATASET; ++i) {
+    for (int i = 0; i < MAX_NAMES && column_names[which][i] && kind != HDF5_DATASET; ++i) {
         name = column_names[which][i];
         CUS_TRY(eventio_findObject(h, group, name, &kind, &address));
         CUSI_REQUIRE(kind != HDF5_ELSEWHERE, CUS_ERROR_FORMAT,
@@ -243,7 +243,7 @@ static cusStatus addCompound(Hdf5Reader *h, Table *t, const ColumnNames *all) {
         const Hdf5Member *member = NULL;
         if (!names[0])
             continue;
-        for (int i = 0; i < MOST_NAMES && names[i] && !member; ++i)
+        for (int i = 0; i < MAX_NAMES && names[i] && !member; ++i)
             member = findMember(type, names[i]);
         CUSI_REQUIRE(member, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has no member %s", t->name, names[0]);
         CUS_TRY(checkNumber(t->name, &member->number));
@@ -307,11 +307,11 @@ static cusStatus readSmall(Hdf5Reader *h, const Hdf5Dataset *set, const char *na
 }
 
 cusStatus eventio_readNumbers(Hdf5Reader *h, uint64_t group, const char *name, int n, int64_t *values, int *found) {
-    enum { MOST = 2 };
+    enum { MAX_ELEMENTS = 2 };
     Hdf5Kind kind;
     uint64_t address;
     Hdf5Dataset set;
-    uint8_t bytes[8 * MOST];
+    uint8_t bytes[8 * MAX_ELEMENTS];
     *found = 0;
     CUS_TRY(eventio_findObject(h, group, name, &kind, &address));
     CUSI_REQUIRE(kind != HDF5_ELSEWHERE, CUS_ERROR_FORMAT,
@@ -323,7 +323,7 @@ cusStatus eventio_readNumbers(Hdf5Reader *h, uint64_t group, const char *name, i
                  "cusEventReaderOpen: dataset %s is stored in chunks, expected contiguous or compact", name);
     const Hdf5Number *number = &set.type.number;
     const uint64_t elements = set.is_null ? 0 : set.rank == 0 ? 1 : set.rank == 1 ? set.shape[0] : UINT64_MAX;
-    CUSI_REQUIRE(n <= MOST && elements == (uint64_t)n && number->class == HDF5_INTEGER && number->is_plain,
+    CUSI_REQUIRE(n <= MAX_ELEMENTS && elements == (uint64_t)n && number->class == HDF5_INTEGER && number->is_plain,
                  CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has another type or size, expected %d integer%s", name,
                  n, n == 1 ? "" : "s");
     CUS_TRY(readSmall(h, &set, name, elements, bytes));

@@ -1,7 +1,6 @@
 /* Recordings made of packets: AEDAT4, and the messages of ROS bags and MCAP. The stages:
- *   reader.c    the methods of the formats: read, seek, find a time; checkpoints
+ *   reader.c    the methods of the formats: read, seek, find a time, list triggers; checkpoints
  *   layouts.c   the events of one message, by their layout in memory
- *   triggers.c  the list of triggers, from a second pass
  *   window.c    bytes of the file, and decompressed blocks, within the reader's memory
  *   codec.c     LZ4, zstd, bzip2
  * aedat4/ and ros/ find the messages in their files (PacketFormat). */
@@ -109,13 +108,6 @@ cusStatus eventio_describeEvt3(const PacketReader *packets, cusStatus status);
 int eventio_isMessageDone(const PacketReader *packets);
 /* Delivers the next events of the message, up to n. */
 cusStatus eventio_deliverMessage(cusEventReader *reader, PacketReader *packets, size_t n, CusiEvents out, size_t *count);
-
-/* ---- triggers.c ------------------------------------------------------------------------------------------------------- */
-
-cusStatus eventio_readPacketTriggers(cusEventReader *reader, size_t n, cusEventTrigger *out, size_t *count);
-void eventio_rewindPacketTriggers(cusEventReader *reader);
-/* Frees a reader; safe on NULL. */
-void eventio_closePacketReader(PacketReader *packets);
 
 /* ---- window.c --------------------------------------------------------------------------------------------------------- */
 

@@ -87,21 +87,24 @@ static cusStatus readChannel(PacketReader *p, uint64_t at, Contents c) {
 }
 
 static cusStatus readChunk(cusEventReader *reader, PacketReader *p, uint64_t at, Record *r) {
-    enum { LEAST = PREFIX + CHUNK_FIELDS + 4 };
+    enum { MIN_BYTES = PREFIX + CHUNK_FIELDS + 4 };
     const uint8_t *bytes;
-    if (r->size < LEAST + 8)
+    if (r->size < MIN_BYTES + 8)
         return eventio_rosDamaged(p, at, "a chunk");
-    CUS_TRY(eventio_rosView(reader, p, at, LEAST, &bytes));
+    CUS_TRY(eventio_rosView(reader, p, at, MIN_BYTES, &bytes));
     const uint64_t unpacked = load64(bytes + PREFIX + 16);
     const uint32_t checksum = cusi_load32(bytes + PREFIX + 24), n = cusi_load32(bytes + PREFIX + CHUNK_FIELDS);
-    if (n > MAX_COMPRESSION || r->size < LEAST + 8 + (uint64_t)n)
+    if (n > MAX_COMPRESSION || r->size < MIN_BYTES + 8 + (uint64_t)n)
         return eventio_rosDamaged(p, at, "a chunk with the name of its compression");
-    CUS_TRY(eventio_rosView(reader, p, at, LEAST + 8 + (uint64_t)n, &bytes));
-    const RosText compression = {(const char *)bytes + LEAST, n};
-    *r = (Record){
-        .kind = RECORD_CHUNK, .size = r->size, .body = LEAST + 8 + (uint64_t)n, .unpacked = unpacked, .checksum = checksum};
+    CUS_TRY(eventio_rosView(reader, p, at, MIN_BYTES + 8 + (uint64_t)n, &bytes));
+    const RosText compression = {(const char *)bytes + MIN_BYTES, n};
+    *r = (Record){.kind = RECORD_CHUNK,
+                  .size = r->size,
+                  .body = MIN_BYTES + 8 + (uint64_t)n,
+                  .unpacked = unpacked,
+                  .checksum = checksum};
     r->rest = r->size - r->body;
-    if (load64(bytes + LEAST + n) != r->rest)
+    if (load64(bytes + MIN_BYTES + n) != r->rest)
         return eventio_rosDamaged(p, at, "a chunk that its records fill");
     r->codec = eventio_rosEquals(compression, "lz4")    ? CODEC_LZ4
                : eventio_rosEquals(compression, "zstd") ? CODEC_ZSTD

@@ -1,7 +1,7 @@
 /* Messages of ROS in bags (ROS 1) and MCAP (ROS 2). Both files are records one after the other, some of them chunks: records that are
  * compressed together.
- *   walk.c      from record to record, into chunks and out, to the next message of the chosen topic
- *   topics.c    the topics with events, and which of them is read
+ *   walk.c      from record to record, into chunks and out, to the next message of the topic, which it chooses at first
+ *   topics.c    the topics with events
  *   messages.c  dvs_msgs/EventArray and event_camera_msgs/EventPacket, in the serialization of ROS 1 and in CDR
  *   bag.c, mcap.c   one record */
 #ifndef CUSI_EVENTIO_ROS_ROS_H
@@ -85,9 +85,6 @@ cusStatus eventio_copyRos(const PacketReader *from, PacketReader *to);
 /* n bytes at `at` of the file, or of the chunk if reading is within one. */
 cusStatus eventio_rosView(cusEventReader *reader, PacketReader *packets, uint64_t at, uint64_t n, const uint8_t **bytes);
 
-/* FORMAT: the record at `at` is damaged. */
-cusStatus eventio_rosDamaged(const PacketReader *packets, uint64_t at, const char *expected);
-
 /* ---- topics.c --------------------------------------------------------------------------------------------------------- */
 
 /* A name in a file. */
@@ -116,8 +113,8 @@ const RosTopic *eventio_findTopic(const PacketReader *packets, uint64_t at, uint
 int eventio_isRead(const Ros *ros, const RosTopic *topic);
 int eventio_isBeside(const Ros *ros, const RosTopic *topic);
 
-/* Chooses the first topic that is wanted and has events; without events, the first one. */
-cusStatus eventio_chooseTopic(cusEventReader *reader, PacketReader *packets);
+/* FORMAT: the record at `at` is damaged. */
+cusStatus eventio_rosDamaged(const PacketReader *packets, uint64_t at, const char *expected);
 
 /* ---- messages.c ------------------------------------------------------------------------------------------------------- */
 

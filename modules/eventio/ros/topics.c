@@ -1,9 +1,19 @@
-/* The topics with events, and which of them is read. */
+/* The topics with events. */
 #include "check.h"
 #include "eventio/ros/ros.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+cusStatus eventio_rosDamaged(const PacketReader *p, uint64_t at, const char *expected) {
+    if (p->chunk_size)
+        return cusi_fail(
+            CUS_ERROR_FORMAT,
+            "cusEventReaderRead: a damaged record at byte %llu of the chunk that ends at byte %llu, expected %s",
+            (unsigned long long)at, (unsigned long long)p->place.offset, expected);
+    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: byte %llu: a damaged record, expected %s",
+                     (unsigned long long)at, expected);
+}
 
 int eventio_rosType(RosText type, uint8_t *is_packet) {
     static const struct {
@@ -80,40 +90,4 @@ int eventio_isBeside(const Ros *ros, const RosTopic *topic) {
     const size_t folder = end ? (size_t)(end - ros->chosen) + 1 : 0;
     return topic->is_packet && folder && strncmp(topic->name, ros->chosen, folder) == 0 &&
            !strchr(topic->name + folder, '/');
-}
-
-/* Longer topics are given without their first parts. */
-static void describeTopic(cusEventReader *reader, const char *name) {
-    const size_t n = strlen(name), room = sizeof reader->info.camera - 1;
-    const char *part = n > room ? strchr(name + n - room, '/') : name;
-    part = part ? part : name + n - room;
-    memcpy(reader->info.camera, part, strlen(part) + 1);
-}
-
-cusStatus eventio_chooseTopic(cusEventReader *reader, PacketReader *p) {
-    Ros *ros = p->state;
-    const PacketPlace start = p->place;
-    ros->wanted = reader->options.camera;
-    int found;
-    const cusStatus status = eventio_rosNext(reader, p, &found);
-    const RosTopic *topic = status == CUS_OK && found ? ros->last : NULL;
-    if (status == CUS_ERROR_IO || status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_UNSUPPORTED)
-        return status;
-    for (size_t k = 0; k < ros->topic_count && !topic; ++k)
-        topic = eventio_isRead(ros, &ros->topics[k]) ? &ros->topics[k] : NULL;
-    if (!topic)
-        CUS_TRY(status);
-    CUSI_REQUIRE(topic, CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: the file has no topic%s%s%s with messages of dvs_msgs/EventArray or "
-                 "event_camera_msgs/EventPacket",
-                 ros->wanted ? " \"" : "", ros->wanted ? ros->wanted : "", ros->wanted ? "\"" : "");
-    ros->wanted = NULL;
-    memcpy(ros->chosen, topic->name, sizeof ros->chosen);
-    describeTopic(reader, ros->chosen);
-    if (ros->width - 1 < 65536 && ros->height - 1 < 65536) {
-        reader->info.width = (int)ros->width;
-        reader->info.height = (int)ros->height;
-    }
-    p->checkpoint_count = p->skipped = 0;
-    return eventio_restorePlace(p, &start);
 }

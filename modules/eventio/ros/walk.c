@@ -8,16 +8,6 @@
 #include <zlib.h>
 #endif
 
-cusStatus eventio_rosDamaged(const PacketReader *p, uint64_t at, const char *expected) {
-    if (p->chunk_size)
-        return cusi_fail(
-            CUS_ERROR_FORMAT,
-            "cusEventReaderRead: a damaged record at byte %llu of the chunk that ends at byte %llu, expected %s",
-            (unsigned long long)at, (unsigned long long)p->place.offset, expected);
-    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: byte %llu: a damaged record, expected %s",
-                     (unsigned long long)at, expected);
-}
-
 cusStatus eventio_rosView(cusEventReader *reader, PacketReader *p, uint64_t at, uint64_t n, const uint8_t **bytes) {
     if (!p->chunk_size)
         return eventio_view(reader, p, at, n, bytes);
@@ -113,6 +103,43 @@ cusStatus eventio_rosNext(cusEventReader *reader, PacketReader *p, int *found) {
     }
 }
 
+/* Longer topics are given without their first parts. */
+static void describeTopic(cusEventReader *reader, const char *name) {
+    const size_t n = strlen(name), room = sizeof reader->info.camera - 1;
+    const char *part = n > room ? strchr(name + n - room, '/') : name;
+    part = part ? part : name + n - room;
+    memcpy(reader->info.camera, part, strlen(part) + 1);
+}
+
+/* Chooses the first topic that is wanted and has events; without events, the first one. */
+static cusStatus chooseTopic(cusEventReader *reader, PacketReader *p) {
+    Ros *ros = p->state;
+    const PacketPlace start = p->place;
+    ros->wanted = reader->options.camera;
+    int found;
+    const cusStatus status = eventio_rosNext(reader, p, &found);
+    const RosTopic *topic = status == CUS_OK && found ? ros->last : NULL;
+    if (status == CUS_ERROR_IO || status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_UNSUPPORTED)
+        return status;
+    for (size_t k = 0; k < ros->topic_count && !topic; ++k)
+        topic = eventio_isRead(ros, &ros->topics[k]) ? &ros->topics[k] : NULL;
+    if (!topic)
+        CUS_TRY(status);
+    CUSI_REQUIRE(topic, CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: the file has no topic%s%s%s with messages of dvs_msgs/EventArray or "
+                 "event_camera_msgs/EventPacket",
+                 ros->wanted ? " \"" : "", ros->wanted ? ros->wanted : "", ros->wanted ? "\"" : "");
+    ros->wanted = NULL;
+    memcpy(ros->chosen, topic->name, sizeof ros->chosen);
+    describeTopic(reader, ros->chosen);
+    if (ros->width - 1 < 65536 && ros->height - 1 < 65536) {
+        reader->info.width = (int)ros->width;
+        reader->info.height = (int)ros->height;
+    }
+    p->checkpoint_count = p->skipped = 0;
+    return eventio_restorePlace(p, &start);
+}
+
 cusStatus eventio_openRos(cusEventReader *reader, PacketReader *p, const RosFormat *format) {
     Ros *ros = calloc(1, sizeof *ros);
     CUSI_REQUIRE(ros, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
@@ -120,7 +147,7 @@ cusStatus eventio_openRos(cusEventReader *reader, PacketReader *p, const RosForm
     ros->format = format;
     CUS_TRY(eventio_createEvt3(reader, p));
     p->place.offset = format->start;
-    return eventio_chooseTopic(reader, p);
+    return chooseTopic(reader, p);
 }
 
 cusStatus eventio_copyRos(const PacketReader *from, PacketReader *to) {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { COMPACT = 0, CONTIGUOUS = 1, CHUNKED = 2, VIRTUAL = 3, MOST_DIMENSIONS = 32 };
+enum { COMPACT = 0, CONTIGUOUS = 1, CHUNKED = 2, VIRTUAL = 3, MAX_DIMENSIONS = 32 };
 
 /* A dataset being read. */
 typedef struct Reading {
@@ -25,7 +25,7 @@ static cusStatus readSpace(const Hdf5File *f, const Hdf5Message *m, Hdf5Dataset 
     const unsigned flags = (unsigned)eventio_takeNumber(&c, 1), kind = (unsigned)eventio_takeNumber(&c, 1);
     (void)eventio_take(&c, version == 1 ? 4 : 0);
     d->is_null = version == 2 && kind == NO_ELEMENTS;
-    c.failed = c.failed || version < 1 || version > 2 || d->rank > MOST_DIMENSIONS;
+    c.failed = c.failed || version < 1 || version > 2 || d->rank > MAX_DIMENSIONS;
     const uint64_t unlimited = UINT64_MAX >> (64 - 8 * f->length_size);
     for (unsigned i = 0; i < d->rank && !c.failed; ++i) {
         const uint64_t value = eventio_takeLength(&c);
