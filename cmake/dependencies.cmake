@@ -1,11 +1,11 @@
 # Optional libraries: the least version of each, which is checked, and what is missing without it, which is said once, by name. The
 # docs/build.md says which versions were tried.
-set(CUSIGHT_LEAST_OPENCV 4.5)
-set(CUSIGHT_LEAST_LIBAVFORMAT 58.76) # FFmpeg 4.4
-set(CUSIGHT_LEAST_HDF5 1.10.5)
-set(CUSIGHT_LEAST_ZSTD 1.4.0)
-set(CUSIGHT_LEAST_OPENSSL 1.1.1)
-set(CUSIGHT_LEAST_GTEST 1.10)
+set(CUSIGHT_MIN_OPENCV 4.5)
+set(CUSIGHT_MIN_LIBAVFORMAT 58.76) # FFmpeg 4.4
+set(CUSIGHT_MIN_HDF5 1.10.5)
+set(CUSIGHT_MIN_ZSTD 1.4.0)
+set(CUSIGHT_MIN_OPENSSL 1.1.1)
+set(CUSIGHT_MIN_GTEST 1.10)
 set(CUSIGHT_WITHOUT_PICTURES "of the programs only cusight-info and cusight-events, without windows, pictures, videos and cameras")
 
 # cusight_without(NAME PACKAGE COST): NAME was not found, or is older than its least version.

@@ -11,7 +11,7 @@ else()
     if(PkgConfig_FOUND)
         pkg_check_modules(LIBAV QUIET IMPORTED_TARGET libavformat libavcodec libavutil libswscale)
     endif()
-    if(NOT LIBAV_FOUND OR LIBAV_libavformat_VERSION VERSION_LESS ${CUSIGHT_LEAST_LIBAVFORMAT})
+    if(NOT LIBAV_FOUND OR LIBAV_libavformat_VERSION VERSION_LESS ${CUSIGHT_MIN_LIBAVFORMAT})
         set(pictures_missing libavformat)
         cusight_without(libavformat "pkg-config libavformat-dev libavcodec-dev libswscale-dev" "${CUSIGHT_WITHOUT_PICTURES}"
             ${LIBAV_libavformat_VERSION})

@@ -27,7 +27,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-constexpr size_t LARGEST_BLOCK = 1 << 18, MOST_GROWTH = 512;
+constexpr size_t LARGEST_BLOCK = 1 << 18, MAX_GROWTH = 512;
 
 uint64_t load(const Bytes &bytes, size_t at, size_t width) {
     uint64_t value = 0;
@@ -212,7 +212,7 @@ Bytes copy(const Bytes &file, size_t begin, size_t end) {
 
 void mutate(Bytes &bytes) {
     const size_t size = bytes.size();
-    bytes.resize(size + 1 + std::min(size, MOST_GROWTH));
+    bytes.resize(size + 1 + std::min(size, MAX_GROWTH));
     bytes.resize(LLVMFuzzerMutate(bytes.data(), size, bytes.size()));
 }
 

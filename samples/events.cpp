@@ -311,15 +311,16 @@ uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_
 // Frames that are only seen follow one another at --fps and have the events of a thirtieth of a second. A recording that would last
 // less than 5 s is slowed down to that, in steps shorter than its frames, which have at least a tenth of it.
 void chooseLength(Settings &s, const EventSource &source, Selection &selection) {
-    constexpr double LEAST = 5e6, FRAMES_OF_ALL = 10;
+    constexpr double MIN_EXTENT = 5e6, FRAMES_OF_ALL = 10;
     if (!s.choose_length || !events::FrameOutput::onlySeen(s))
         return;
     double speed = s.common.speed > 0 ? s.common.speed : 1, length = 1e6 / s.fps;
     if (source.info() && !source.arrival()) { // a video's frames, and those of a camera, are as fast as they are
-        const double extent = static_cast<double>(measureExtent(source, selection, false, static_cast<uint64_t>(LEAST)));
+        const double extent =
+            static_cast<double>(measureExtent(source, selection, false, static_cast<uint64_t>(MIN_EXTENT)));
         length = std::min(length, extent / FRAMES_OF_ALL);
-        if (s.choose_speed && extent < LEAST)
-            speed = (extent - length) / LEAST;
+        if (s.choose_speed && extent < MIN_EXTENT)
+            speed = (extent - length) / MIN_EXTENT;
     }
     s.stride = static_cast<int>(std::lround(std::clamp(1e6 * speed / s.fps, 1.0, 2e9)));
     s.us_per_frame = std::max(s.stride, static_cast<int>(std::lround(length)));

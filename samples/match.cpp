@@ -380,7 +380,7 @@ class Run {
         cv::Size size;
         std::shared_ptr<match::Finder> finder;
     };
-    static constexpr size_t MOST_SIZES = 8; // whose finders are kept
+    static constexpr size_t MAX_SIZES = 8; // whose finders are kept
 
     // Of a search that is interrupted, keeps the best so far.
     std::vector<Found> longFind(std::list<Sized> &finders, const sample::Device &device, const cv::Mat &frame) {
@@ -402,7 +402,7 @@ class Run {
         if (at == finders.end()) {
             if (!pictures_.empty() && !fits(frame.size()))
                 return {};
-            if (finders.size() == MOST_SIZES)
+            if (finders.size() == MAX_SIZES)
                 finders.pop_back();
             finders.push_front({frame.size(), makeFinder(device, frame.size())});
         } else {

@@ -84,9 +84,9 @@ cusStatus cusi_checkInput(const char *function, const char *argument, const cusM
 }
 
 cusStatus cusi_checkSides(const char *function, const char *argument, int rows, int cols) {
-    enum { MOST = 1 << 30 };
-    CUSI_REQUIRE(rows <= MOST && cols <= MOST, CUS_ERROR_SIZE, "%s: %s is %d x %d (rows x cols), expected at most %d each",
-                 function, argument, rows, cols, MOST);
+    enum { MAX_SIDE = 1 << 30 };
+    CUSI_REQUIRE(rows <= MAX_SIDE && cols <= MAX_SIDE, CUS_ERROR_SIZE,
+                 "%s: %s is %d x %d (rows x cols), expected at most %d each", function, argument, rows, cols, MAX_SIDE);
     return CUS_OK;
 }
 

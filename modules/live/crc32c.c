@@ -114,11 +114,11 @@ static uint32_t past(size_t bytes) {
     return power;
 }
 
-enum { BLOCK = 1 << 20, MOST_BLOCKS = 64, LEAST_BLOCKS = 4 };
+enum { BLOCK = 1 << 20, MAX_BLOCKS = 64, MIN_BLOCKS = 4 };
 
-/* Up to MOST_BLOCKS whole blocks: their remainders are taken side by side, each from 0, and put together. */
+/* Up to MAX_BLOCKS whole blocks: their remainders are taken side by side, each from 0, and put together. */
 static uint32_t ofBlocks(LiveCrc32c *way, uint32_t remainder, const uint8_t *data, int blocks, int threads) {
-    uint32_t of_block[MOST_BLOCKS];
+    uint32_t of_block[MAX_BLOCKS];
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int k = 0; k < blocks; ++k)
         of_block[k] = way(0, data + (size_t)k * BLOCK, BLOCK);
@@ -136,8 +136,8 @@ uint32_t cusCrc32c(uint32_t crc, const void *data, size_t bytes) {
     const uint8_t *at = data;
     uint32_t remainder = ~crc;
     const int threads = cusi_threadsFor(bytes, BLOCK);
-    while (threads > 1 && bytes >= (size_t)LEAST_BLOCKS * BLOCK) {
-        const int blocks = bytes / BLOCK < MOST_BLOCKS ? (int)(bytes / BLOCK) : MOST_BLOCKS;
+    while (threads > 1 && bytes >= (size_t)MIN_BLOCKS * BLOCK) {
+        const int blocks = bytes / BLOCK < MAX_BLOCKS ? (int)(bytes / BLOCK) : MAX_BLOCKS;
         remainder = ofBlocks(way, remainder, at, blocks, threads);
         at += (size_t)blocks * BLOCK;
         bytes -= (size_t)blocks * BLOCK;

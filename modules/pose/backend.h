@@ -92,9 +92,9 @@ cusStatus pose_cuda_search(cusPoseMatcher *matcher, const cusMat *frame, const P
                            cusStream stream);
 /* The best of all poses by transforms alone, as tests and measurements want it. */
 cusStatus pose_cuda_bestByTransforms(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *best, cusStream stream);
-/* Computes the values of `count` given positions of the frame that was searched last, 1..POSE_MOST_VALUES, grouped by pose: pose,
+/* Computes the values of `count` given positions of the frame that was searched last, 1..POSE_MAX_VALUES, grouped by pose: pose,
  * row and col are set, and the rest is filled. */
-enum { POSE_NEAR = 9, POSE_MOST_VALUES = POSE_NEAR * POSE_NEAR };
+enum { POSE_NEAR = 9, POSE_MAX_VALUES = POSE_NEAR * POSE_NEAR };
 cusStatus pose_host_values(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *values, int count);
 cusStatus pose_cuda_values(cusPoseMatcher *matcher, const cusMat *frame, PoseBest *values, int count, cusStream stream);
 /* pose.c: the same on the backend of the matcher. */

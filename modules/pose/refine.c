@@ -92,8 +92,8 @@ static int isPosition(const cusPoseMatcher *m, int pose, int row, int col) {
 
 /* The costs of the positions about those neighbors that moved. */
 static cusStatus fillCosts(cusPoseMatcher *m, const cusMat *frame, Neighbor *all, cusStream stream) {
-    PoseBest values[POSE_MOST_VALUES];
-    double *to[POSE_MOST_VALUES];
+    PoseBest values[POSE_MAX_VALUES];
+    double *to[POSE_MAX_VALUES];
     int count = 0;
     for (int i = 0; i < POSE_NEAR; ++i)
         for (int k = 0; all[i].pose >= 0 && all[i].moving && k < POSE_NEAR; ++k) {

@@ -62,7 +62,7 @@ nb::object deviceName(const Device &device);
 // The extents of an array or its strides, in place: each array of a call needs two.
 class Shape {
   public:
-    static constexpr size_t MOST = 8;
+    static constexpr size_t MAX_AXES = 8;
     Shape() = default;
     explicit Shape(size_t axes) : size_(axes) {}
     Shape(std::initializer_list<int64_t> values) : size_(values.size()) {
@@ -78,7 +78,7 @@ class Shape {
     bool operator==(const Shape &other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
   private:
-    int64_t values_[MOST] = {};
+    int64_t values_[MAX_AXES] = {};
     size_t size_ = 0;
 };
 

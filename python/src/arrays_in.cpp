@@ -75,9 +75,9 @@ static std::string contiguous(const Array &array) {
 }
 
 void Array::setAxes(int64_t axes) {
-    if (axes < 0 || axes > static_cast<int64_t>(Shape::MOST))
+    if (axes < 0 || axes > static_cast<int64_t>(Shape::MAX_AXES))
         fail(CUS_ERROR_SIZE, "%s: %s has %lld axes, expected at most %zu", function, argument, static_cast<long long>(axes),
-             Shape::MOST);
+             Shape::MAX_AXES);
     shape.resize(static_cast<size_t>(axes));
     strides.resize(static_cast<size_t>(axes));
 }

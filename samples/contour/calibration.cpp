@@ -21,10 +21,10 @@ using sample::text;
 
 namespace {
 
-constexpr size_t MOST_BYTES = size_t{1} << 20;
+constexpr size_t MAX_BYTES = size_t{1} << 20;
 
 Node readTree(const std::string &path) {
-    return parseTree(path, sample::readRegular(path, MOST_BYTES));
+    return parseTree(path, sample::readRegular(path, MAX_BYTES));
 }
 
 // The numbers of a part; empty if there is none. Throws unless all are finite and, if `count` is not 0, there are so many.
@@ -44,16 +44,16 @@ std::vector<double> numbersOf(const std::string &path, const std::string &owner,
 
 // A matrix under one of several names, as 64F; empty if the file has none.
 cv::Mat matrixOf(const std::string &path, const Node &file, std::initializer_list<const char *> names) {
-    constexpr int MOST = 16; // rows and columns
+    constexpr int MAX_SIDE = 16; // rows and columns
     for (const char *name : names) {
         const Node *const node = file.find(name);
         if (!node || !node->find("data"))
             continue;
         const double rows = numbersOf(path, name, *node, "rows", 1)[0], cols = numbersOf(path, name, *node, "cols", 1)[0];
         for (const double side : {rows, cols})
-            if (side < 1 || side > MOST || side != std::floor(side))
+            if (side < 1 || side > MAX_SIDE || side != std::floor(side))
                 throw Stop(sample::INPUT, text("%s: %s is %g x %g, expected 1 to %d rows and columns", path.c_str(), name,
-                                               rows, cols, MOST));
+                                               rows, cols, MAX_SIDE));
         const auto data = numbersOf(path, name, *node, "data", static_cast<size_t>(rows * cols));
         return cv::Mat(data, true).reshape(1, static_cast<int>(rows));
     }

@@ -215,21 +215,21 @@ void center(Warps &warps, cv::Size size) {
 } // namespace
 
 Rectification rectifyFromPoints(const cv::Mat &left, const cv::Mat &right) {
-    constexpr size_t LEAST = 30;
+    constexpr size_t MIN_PAIRS = 30;
     const Matches all = matchPoints(left, right);
     Matches good;
     cv::Mat inliers, f;
-    if (all.left.size() >= LEAST)
+    if (all.left.size() >= MIN_PAIRS)
         f = cv::findFundamentalMat(all.left, all.right, cv::FM_RANSAC, 1.0, 0.999, inliers);
     for (size_t i = 0; !f.empty() && i < all.left.size(); ++i)
         if (inliers.at<uchar>(static_cast<int>(i))) {
             good.left.push_back(all.left[i]);
             good.right.push_back(all.right[i]);
         }
-    if (good.left.size() < LEAST)
+    if (good.left.size() < MIN_PAIRS)
         throw Stop(sample::INPUT,
                    text("--rectify: %zu points match in both images, expected at least %zu. Are they a pair?",
-                        good.left.size(), LEAST));
+                        good.left.size(), MIN_PAIRS));
     f = cv::findFundamentalMat(good.left, good.right, cv::FM_8POINT);
     if (f.rows != 3)
         throw Stop(sample::INPUT, "--rectify: the matched points give no rectification; use --calibration");

@@ -209,11 +209,11 @@ inline std::vector<cusRepresentation> otherOptions(std::mt19937_64 &random) {
 // Calls with at most as many representations as a stacker takes.
 template<class Call>
 void forParts(const std::vector<cusRepresentation> &representations, Call call) {
-    constexpr size_t MOST = 8;
-    for (size_t first = 0; first < representations.size(); first += MOST)
+    constexpr size_t MAX_LISTED = 8;
+    for (size_t first = 0; first < representations.size(); first += MAX_LISTED)
         call(std::vector<cusRepresentation>(
             representations.begin() + static_cast<std::ptrdiff_t>(first),
-            representations.begin() + static_cast<std::ptrdiff_t>(std::min(first + MOST, representations.size()))));
+            representations.begin() + static_cast<std::ptrdiff_t>(std::min(first + MAX_LISTED, representations.size()))));
 }
 
 inline void checkPart(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,

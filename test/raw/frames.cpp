@@ -394,25 +394,25 @@ TEST_P(RawColumns, TimesAndPolarities) {
         const char *message;    // "": none
     };
     constexpr uint64_t LIMIT = uint64_t(1) << 62, MINUS = ~uint64_t(0);
-    constexpr int64_t MOST = int64_t(LIMIT - 1);
+    constexpr int64_t MAX_TIME = int64_t(LIMIT - 1);
     const char *const chunk = "bad";
     const Case cases[] = {
-        {0, 0, {0, LIMIT - 1}, {0, 1}, 2, {0, MOST}, ""},
+        {0, 0, {0, LIMIT - 1}, {0, 1}, 2, {0, MAX_TIME}, ""},
         {0, 0, {5, LIMIT}, {0, 1}, 2, {}, chunk},
         {0, 0, {5, LIMIT}, {0, 1}, 1, {5}, ""}, // a row behind
         {0, 0, {5, MINUS}, {0, 1}, 2, {}, chunk},
         {0, MINUS, {5, 6}, {0, 1}, 2, {4, 5}, ""},
         {0, MINUS, {0, 6}, {0, 1}, 2, {}, chunk},
         {0, MINUS, {5, LIMIT}, {0, 1}, 2, {}, chunk}, // stored below the limit, not only in the end
-        {0, MINUS - 1, {LIMIT - 1}, {1}, 1, {MOST - 2}, ""},
+        {0, MINUS - 1, {LIMIT - 1}, {1}, 1, {MAX_TIME - 2}, ""},
         {0, 1, {LIMIT - 1}, {1}, 1, {}, chunk},
-        {0, LIMIT - 1, {0}, {1}, 1, {MOST}, ""},
+        {0, LIMIT - 1, {0}, {1}, 1, {MAX_TIME}, ""},
         {0, LIMIT - 1, {1}, {1}, 1, {}, chunk},
         {0, uint64_t(1) << 63, {1}, {1}, 1, {}, chunk},
         {2, 5, {MINUS, 0}, {0, 1}, 2, {4, 5}, ""},
         {2, 5, {MINUS - 5, 0}, {0, 1}, 2, {}, chunk},
         {2, uint64_t(1) << 63, {uint64_t(1) << 63, (uint64_t(1) << 63) + 9}, {0, 1}, 2, {0, 9}, ""},
-        {2, MINUS, {LIMIT}, {1}, 1, {MOST}, ""},
+        {2, MINUS, {LIMIT}, {1}, 1, {MAX_TIME}, ""},
         {2, 0, {LIMIT}, {1}, 1, {}, chunk},
         {1, 0, {0, 0xffffffff}, {0, 1}, 2, {0, 0xffffffff}, ""},
         {1, 7, {0, 0xffffffff}, {0, 1}, 2, {7, 0x100000006}, ""},

@@ -48,8 +48,8 @@ cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat 
         cols *= rows; /* makes frames of any shape cost the same */
         rows = 1;
     }
-    const size_t parts = (cols + PART_PIXELS - 1) / PART_PIXELS; /* per row */
-#pragma omp parallel for schedule(static) num_threads(threads)
+    const size_t parts = (cols + PART_PIXELS - 1) / PART_PIXELS;   /* per row */
+#pragma omp parallel for schedule(dynamic, 4) num_threads(threads) /* static: all wait for a thread that does not run */
     for (int64_t part = 0; part < (int64_t)(rows * parts); ++part) {
         const size_t y = (size_t)part / parts, x = (size_t)part % parts * PART_PIXELS;
         const size_t n = cols - x < PART_PIXELS ? cols - x : PART_PIXELS;

@@ -10,11 +10,11 @@
 
 enum { ELEMENT = sizeof(double), SUMS = 3 };
 /* What threads take together, if each of them has poses of its own. */
-#define MOST_BYTES ((size_t)1 << 30)
+#define MAX_BYTES ((size_t)1 << 30)
 /* More points take too much memory, 64 bytes each, and time between two questions whether to go on. */
-#define MOST_POINTS ((size_t)1 << 26)
+#define MAX_POINTS ((size_t)1 << 26)
 /* Fewer are not worth a team. */
-#define LEAST_POINTS ((size_t)1 << 16)
+#define MIN_POINTS ((size_t)1 << 16)
 
 /* What a pose needs at a time. */
 typedef struct Place {
@@ -74,11 +74,11 @@ static int isExact(const cusPoseMatcher *m, double all) {
 PoseTransforms *pose_createTransforms(const cusPoseMatcher *m, int threads) {
     const int rows = match_fft_goodSize(m->rows), cols = match_fft_goodSize(m->cols);
     const size_t all = (size_t)rows * (size_t)cols;
-    PoseTransforms *const t = all <= MOST_POINTS && isExact(m, (double)all) ? calloc(1, sizeof *t) : NULL;
+    PoseTransforms *const t = all <= MAX_POINTS && isExact(m, (double)all) ? calloc(1, sizeof *t) : NULL;
     if (!t)
         return NULL;
-    const int few = pose_count(m) < 4 * threads && all >= LEAST_POINTS;
-    const int share = few || 6 * ELEMENT * all * (size_t)threads > MOST_BYTES;
+    const int few = pose_count(m) < 4 * threads && all >= MIN_POINTS;
+    const int share = few || 6 * ELEMENT * all * (size_t)threads > MAX_BYTES;
     *t = (PoseTransforms){.kernels = match_fft_kernels(ELEMENT, 0),
                           .rows = rows,
                           .cols = cols,

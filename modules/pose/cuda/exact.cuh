@@ -98,26 +98,26 @@ struct PixelSums {
 
 using Sums = unsigned long long[TOGETHER][3];
 
-// Adds rows first..first + SLICE - 1 of a pose at `count` places, at most MOST, to sums in shared memory. Windows are at most
+// Adds rows first..first + SLICE - 1 of a pose at `count` places, at most MAX_PLACES, to sums in shared memory. Windows are at most
 // 2^14 wide, so that a thread's sum is at most 2^11 * 255^2, and a warp's fits 32 bits.
-template<bool DIFFERS, int MOST>
+template<bool DIFFERS, int MAX_PLACES>
 __device__ void addSlice(const Field &f, const Pose &p, int first, const Place *at, int count, Sums &sums) {
     const int tid = static_cast<int>(threadIdx.x), last = min(first + SLICE, p.rows);
     const int64_t du = 2 * THREADS * p.transform.cosine, dv = 2 * THREADS * p.transform.sine;
-    PixelSums<DIFFERS> own[MOST];
+    PixelSums<DIFFERS> own[MAX_PLACES];
     for (int y = first; y < last; ++y) {
         RowSampler sample(f, p.transform, p.left + tid, p.top + y);
         for (int x = tid; x < p.cols; x += THREADS, sample.advance(du, dv)) {
             const int t = sample();
             if (t >= 0)
 #pragma unroll
-                for (int i = 0; i < MOST; ++i)
+                for (int i = 0; i < MAX_PLACES; ++i)
                     if (i < count)
                         own[i].add(f.frame[static_cast<size_t>(at[i].row + y) * f.frame_step + at[i].col + x], t);
         }
     }
 #pragma unroll
-    for (int i = 0; i < MOST; ++i)
+    for (int i = 0; i < MAX_PLACES; ++i)
         for (int k = 0; i < count && k < PixelSums<DIFFERS>::COUNT; ++k) {
             const unsigned of_warp = warpSum(own[i].v[k]);
             if (tid % 32 == 0)

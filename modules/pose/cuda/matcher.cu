@@ -19,8 +19,8 @@ using namespace cusi::pose;
 namespace {
 
 constexpr size_t MIN_STRIPS = 1 << 20;
-constexpr double BOUND_SHARE = 0.5;                 // of a pose's transforms, which bounds may take
-constexpr unsigned long long LEAST_LOADS = 1 << 20; // that bounds may take always: plans and launches take longer
+constexpr double BOUND_SHARE = 0.5;               // of a pose's transforms, which bounds may take
+constexpr unsigned long long MIN_LOADS = 1 << 20; // that bounds may take always: plans and launches take longer
 
 struct Matcher {
     cusIntegrator *integrator = nullptr;
@@ -164,7 +164,7 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     f.picks.poses = f.poses;
     f.picks.angles = angles;
     CUS_TRY(allocate(function, m, static_cast<size_t>(host.options.max_matches), &m.picks));
-    CUS_TRY(allocate(function, m, POSE_MOST_VALUES, &m.values));
+    CUS_TRY(allocate(function, m, POSE_MAX_VALUES, &m.values));
     f.picks.at = m.picks;
     double most_pixels = 0;
     for (size_t i = 0; i < poses; ++i)
@@ -172,7 +172,7 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     m.transforms.reset(new (std::nothrow) Transforms(f, most_pixels));
     CUSI_REQUIRE(m.transforms, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     if (m.transforms->areExact())
-        f.most_loads = std::max(LEAST_LOADS, static_cast<unsigned long long>(BOUND_SHARE * m.transforms->loadsOfPose()));
+        f.most_loads = std::max(MIN_LOADS, static_cast<unsigned long long>(BOUND_SHARE * m.transforms->loadsOfPose()));
     else
         f.most_loads = ~0ull;
     m.strips = std::min(std::max(MIN_STRIPS, m.strips_of_pose), m.strips_of_pose * poses);

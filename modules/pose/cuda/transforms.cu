@@ -16,7 +16,7 @@ namespace {
 
 constexpr int TEMPLATES = 2, MAX_BATCH = 64; // planes of a pose: its pixels and its mask
 constexpr size_t BATCH_BYTES = size_t{1} << 30;
-constexpr int LEAST_SCREENED = 16;    // poses: fewer are not worth what screening needs
+constexpr int MIN_SCREENED = 16;      // poses: fewer are not worth what screening needs
 constexpr double LOADS_OF_POINT = 10; // of a transform; measured on an H100
 constexpr double CUFFT_UNITS = 4;     // rounding of a transform in units of 2^-53, for each bit of its number of points
 
@@ -334,7 +334,7 @@ bool Transforms::create(const char *function, int count) {
             allocate(function, &planes_, batch * std::max<size_t>(TEMPLATES, sums) * points()) &&
             allocate(function, &spectra_, batch * TEMPLATES * spectrum()) &&
             allocate(function, &products_, batch * sums * spectrum()) && allocate(function, &frame_, 2 * spectrum());
-    if (is_created_ && screened_ > 0 && !screen_.exists && count >= LEAST_SCREENED && !createScreening(function)) {
+    if (is_created_ && screened_ > 0 && !screen_.exists && count >= MIN_SCREENED && !createScreening(function)) {
         if (screen_.exists)
             (void)cufftDestroy(screen_.handle);
         screen_ = {}, screened_ = 0;
@@ -429,7 +429,7 @@ cusStatus Transforms::run(const char *function, const Field &field, cusIntegrato
     if (!has_frame_)
         CUS_TRY(transformFrame(function, field, stream));
     int done = 0, left = 0;
-    if (screens && screen_.exists && count >= LEAST_SCREENED) {
+    if (screens && screen_.exists && count >= MIN_SCREENED) {
         if (!has_squares_) {
             cusMat frame = CUS_MAT_INIT;
             CUS_TRY(cusMatWrap(&frame, frame_rows_, frame_cols_, CUS_8UC1, CUS_DEVICE,

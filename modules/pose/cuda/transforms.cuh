@@ -26,7 +26,7 @@ class Transforms {
     Transforms &operator=(const Transforms &) = delete;
 
     // Whether rounding surely stays below one half, and the memory is not too much.
-    bool areExact() const { return error_ < 0.25 && points() <= MOST_POINTS; }
+    bool areExact() const { return error_ < 0.25 && points() <= MAX_POINTS; }
     // What a pose takes, in loads of the search (Field::loads).
     double loadsOfPose() const;
     // Allocates what is needed for so many poses, unless it is there. False if that fails, for want of memory or of cuFFT.
@@ -38,7 +38,7 @@ class Transforms {
                   int count, cudaStream_t stream);
 
   private:
-    static constexpr size_t MOST_POINTS = size_t{1} << 26;
+    static constexpr size_t MAX_POINTS = size_t{1} << 26;
 
     struct Plan {
         cufftHandle handle = 0;

@@ -492,10 +492,11 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
             __syncwarp();
             unsigned window = sumFirstColumns<V>(upper, lower, out_at, reach);
             const int in_phase = 8 * (in_at % 4), out_phase = 8 * (out_at % 4);
-            constexpr unsigned MOST = (1u << V::SHIFT_BITS) - 1;
+            constexpr unsigned MAX_SHIFT = (1u << V::SHIFT_BITS) - 1;
             const unsigned tie = V::REFINED ? (p.prefer_smaller ? SET_TIES - 1 - warp : warp)
                                             : (p.prefer_smaller ? STEREO_GROUP - 1 - shift : shift);
-            const unsigned wide_shift = p.first_shift + shift, wide_tie = p.prefer_smaller ? MOST - wide_shift : wide_shift;
+            const unsigned wide_shift = p.first_shift + shift,
+                           wide_tie = p.prefer_smaller ? MAX_SHIFT - wide_shift : wide_shift;
 #pragma unroll
             for (int g = 0; g < V::SEGMENT / 4; ++g) { // four columns enter the window and four leave it
                 unsigned in[PLANES][2], out[PLANES][2], mask[2] = {0, 0};
@@ -564,8 +565,8 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
                 for (int half = 0; half < 2; ++half) {
                     const unsigned narrow = half ? both >> 16 : both & 0xffffu, score = narrow / 32, tie = narrow % 32;
                     const unsigned shift = p.first_shift + (p.prefer_smaller ? STEREO_GROUP - 1 - tie : tie);
-                    constexpr unsigned MOST = (1u << V::SHIFT_BITS) - 1;
-                    key[half] = score ? score << V::SHIFT_BITS | (p.prefer_smaller ? MOST - shift : shift) : 0;
+                    constexpr unsigned MAX_SHIFT = (1u << V::SHIFT_BITS) - 1;
+                    key[half] = score ? score << V::SHIFT_BITS | (p.prefer_smaller ? MAX_SHIFT - shift : shift) : 0;
                 }
             }
 #pragma unroll

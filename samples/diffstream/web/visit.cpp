@@ -107,19 +107,19 @@ void makeToken(const std::string &file) {
 }
 
 std::string readToken(const std::string &file) {
-    constexpr size_t LEAST = 16, MOST = 128;
+    constexpr size_t MIN_LENGTH = 16, MAX_LENGTH = 128;
     makeToken(file);
-    const Secret secret("--web-token-file", file, MOST + 2);
+    const Secret secret("--web-token-file", file, MAX_LENGTH + 2);
     std::string token(secret.begin(), secret.end());
     while (!token.empty() && (token.back() == '\n' || token.back() == '\r'))
         token.pop_back();
     const bool plain =
         std::all_of(token.begin(), token.end(), [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
-    if (!plain || token.size() < LEAST || token.size() > MOST)
+    if (!plain || token.size() < MIN_LENGTH || token.size() > MAX_LENGTH)
         throw sample::Stop(sample::USAGE, "--web-token-file " + file +
                                               sample::text(": expected %zu to %zu letters, digits, - or _, as written by "
                                                            "`openssl rand -hex 32`",
-                                                           LEAST, MOST));
+                                                           MIN_LENGTH, MAX_LENGTH));
     return token;
 }
 

@@ -116,13 +116,13 @@ class Allowance {
     // The page will say that it has decoded these.
     void sent(size_t bytes) {
         unsaid_ += bytes;
-        left_ = std::min(left_ + unsaid_ / WebSocket::ACKNOWLEDGE, MOST);
+        left_ = std::min(left_ + unsaid_ / WebSocket::ACKNOWLEDGE, MAX_LEFT);
         unsaid_ %= WebSocket::ACKNOWLEDGE;
     }
     void nextFrame() { left_ = std::max(left_, WebSocket::MESSAGES); }
 
   private:
-    static constexpr size_t MOST = WebSocket::MESSAGES + WebSocket::WINDOW / WebSocket::ACKNOWLEDGE;
+    static constexpr size_t MAX_LEFT = WebSocket::MESSAGES + WebSocket::WINDOW / WebSocket::ACKNOWLEDGE;
     FrameCounter counter_;
     size_t left_ = WebSocket::MESSAGES, unsaid_ = 0;
 };
