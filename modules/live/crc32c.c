@@ -119,6 +119,7 @@ enum { BLOCK = 1 << 20, MAX_BLOCKS = 64, MIN_BLOCKS = 4 };
 /* Up to MAX_BLOCKS whole blocks: their remainders are taken side by side, each from 0, and put together. */
 static uint32_t ofBlocks(LiveCrc32c *way, uint32_t remainder, const uint8_t *data, int blocks, int threads) {
     uint32_t of_block[MAX_BLOCKS];
+    (void)threads; /* unused without OpenMP */
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int k = 0; k < blocks; ++k)
         of_block[k] = way(0, data + (size_t)k * BLOCK, BLOCK);

@@ -309,6 +309,7 @@ cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *fr
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)((double)reader->source.size * (double)count / (double)parts));
     const int threads = cusi_threadsFor((size_t)count, 1);
+    (void)threads; /* unused without OpenMP */
     uint64_t failed = UINT64_MAX;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (int64_t k = 0; k < (int64_t)count; ++k) {
