@@ -80,8 +80,8 @@ typedef struct cusEventReaderOptions {
                                 decompress to more than 1100 times their size and max_chunk */
     int plugins;             /* reserved: 0 */
     /* 1: the file is mapped and pinned until the reader is closed, so that cusEventFrames of a GPU read it straight from the page
-     * cache: for several passes, since pinning takes as long as reading. Its bytes count in max_memory. EVT2, EVT2.1, EVT3, EVT4 and
-     * DAT, from a file; a GPU is needed. Default 0 */
+     * cache: for several passes, since pinning takes as long as reading. max_memory must be at least its size. EVT2, EVT2.1, EVT3, EVT4
+     * and DAT, from a file; a GPU is needed. Default 0 */
     int pin_file;
     uint64_t reserved[8]; /* 0: for later options */
 } cusEventReaderOptions;
@@ -114,7 +114,7 @@ typedef struct cusEventReader cusEventReader;
  *   (soft or external link, external storage, virtual dataset), which is never opened;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
- *   UNSUPPORTED: pin_file without CUDA, of memory or another format;
+ *   UNSUPPORTED: pin_file of memory or another format; NO_CUDA, CUDA: pin_file where there is no GPU, or where it cannot pin;
  *   UNSUPPORTED: a dataset with more than one compression; another HDF5 filter than deflate, LZF, Blosc, LZ4, zstd, ECF,
  *   shuffle and fletcher32 (the message names it, and h5repack, which replaces it); an encoding that is known but not
  *   supported (AEDAT before 4.0, big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed
@@ -137,7 +137,7 @@ CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCou
  * the recording (0: no event is left) or with an error. Pass NULL for arrays that you do not need.
  * If the recording is damaged, the events before the damage are delivered together with the error: *count is valid then,
  * the message says where the damage is, and the next call returns the same error with *count 0.
- *   TRUNCATED: the file ends within an event or a chunk; FORMAT: malformed from here on; CAPACITY: max_memory; IO;
+ *   TRUNCATED: the file ends within an event or a chunk, or has become shorter since it was opened; FORMAT: malformed from here on; CAPACITY: max_memory; IO;
  *   NO_MEMORY.
  * After NULL or VALUE nothing has been read. Cost: HDF5: each chunk is fetched once, decompressed straight into the arrays
  * on all threads, and checked in one pass; a chunk that a call starts or ends within is decompressed once more. Other
@@ -169,10 +169,11 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
 CUS_API cusStatus cusEventReaderDecoder(cusEventReader *reader, cusEventDecoderOptions *options,
                                         cusEventDecoderState *state);
 
-/* Reads the next bytes of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end.
+/* Reads the next bytes of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end, or
+ * with an error.
  * Reading and seeking events change nothing here. HDF5: the chunks as they are in the file, in frames (cusight/raw.h).
- * Cost: one copy, on all threads from 1 MiB on. Errors: NULL; VALUE: cusEventReaderDecoder has not been called; IO; HDF5:
- * also TRUNCATED and FORMAT if the file or its index of chunks is damaged; UNSUPPORTED: a chunk behind damage in
+ * Cost: one copy, on all threads from 1 MiB on. Errors: NULL; VALUE: cusEventReaderDecoder has not been called; IO; TRUNCATED:
+ * the file has become shorter; HDF5: also TRUNCATED and FORMAT if the file or its index of chunks is damaged; UNSUPPORTED: a chunk behind damage in
  * METAVISION's index is not compressed. *count then has the bytes before that. */
 CUS_API cusStatus cusEventReaderReadBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count);
 

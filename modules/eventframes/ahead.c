@@ -93,7 +93,7 @@ cusStatus eventframes_readEvents(cusEventFrames *f, Piece *piece) {
 
 /* How many bytes a piece has room for. Of what is pinned a push may have many, so that copies and decoding overlap. */
 static size_t roomOf(const cusEventFrames *f, const Piece *piece) {
-    return f->pinned ? 32 * eventframes_sizes.piece : (size_t)piece->bytes.cols;
+    return f->pinned ? 8 * eventframes_sizes.piece : (size_t)piece->bytes.cols;
 }
 
 /* The next bytes, up to `wanted`, of what is pinned: as many as the file still has. */
@@ -101,7 +101,9 @@ static cusStatus takePinned(const cusEventFrames *f, Piece *piece, uint64_t at, 
     const uint64_t size = eventio_sizeNow(&f->source), there = size > at ? size - at : 0;
     piece->from = f->pinned + at;
     piece->count = there < wanted ? (size_t)there : wanted;
-    return piece->count < wanted ? eventio_checkSize(&f->source, "cusEventFramesNext") : CUS_OK;
+    return at + piece->count == f->source.size || piece->count == wanted
+               ? CUS_OK
+               : eventio_isShorter(&f->source, "cusEventFramesNext", at + piece->count);
 }
 
 static cusStatus readBytes(cusEventFrames *f, Piece *piece) {

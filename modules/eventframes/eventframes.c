@@ -463,6 +463,7 @@ static cusStatus restart(cusEventFrames *f) {
     stop(f);
     pthread_mutex_lock(&f->lock);
     const int cancelled = f->cancelled;
+    f->knows_all &= f->ended && f->status == CUS_OK; /* damage may be gone */
     pthread_mutex_unlock(&f->lock);
     CUSI_REQUIRE(!cancelled, CUS_ERROR_CANCELLED, "%s: cancelled by cusEventFramesCancel", function);
     cusStatus status = eventframes_createFilter(f);

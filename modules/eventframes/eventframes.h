@@ -110,14 +110,15 @@ struct cusEventFrames {
     pthread_t dealer;
     int deals; /* it has been started */
 
+    /* All jobs of a pass that went to its end. The dealer's, and cusEventFramesRestart's while there is none. */
+    Job *known;
+    uint64_t known_count, known_room;
+    int knows_all;
+
     pthread_mutex_t lock;            /* of all below */
     pthread_cond_t changed, dealing; /* what the caller waits for; what the dealer and lanes without a job do */
     Job *jobs;                       /* number n is jobs[n % job_room] */
     uint64_t job_room;
-    /* The dealer's: all jobs of the first pass that went to the end. */
-    Job *known;
-    uint64_t known_count, known_room;
-    int knows_all;
     uint64_t dealt, claimed, turn; /* jobs so far; whose batches are next */
     int has_dealt;                 /* There are no more. */
     Lane *in_use;                  /* whose batch the caller has, or NULL */

@@ -14,7 +14,7 @@ typedef struct Marks {
     cusEventMark *mark;
     size_t count, room;
     cusEventPart *summaries;
-    void *buffers;
+    ScanBuffers *buffers;
     uint64_t parts, scanned, at_once;
     uint64_t job_bytes; /* at least, but for windows that leave no room */
 } Marks;
@@ -102,9 +102,12 @@ static uint64_t chooseEnough(const Marks *marks, uint64_t end, size_t last) {
     return marks->mark[last].offset;
 }
 
-/* Keeps the job for later passes, which need no scan then; without memory they have one. */
+/* Keeps the job for later passes, which need no scan then; without memory, and of very many jobs, they have one. */
 static void keep(cusEventFrames *f, const Job *job) {
+    enum { MAX_KNOWN = 1 << 13 };
     if (f->known_count == f->known_room) {
+        if (f->known_room >= MAX_KNOWN)
+            return;
         const uint64_t room = 2 * f->known_room + 64;
         Job *const more = realloc(f->known, (size_t)room * sizeof *more);
         if (!more)

@@ -51,15 +51,18 @@ void eventio_closeSource(EventSource *source) {
 uint64_t eventio_sizeNow(const EventSource *source) {
     struct stat about;
     const int is_shorter = source->fd >= 0 && fstat(source->fd, &about) == 0 && (uint64_t)about.st_size < source->opened;
-    return is_shorter ? (uint64_t)about.st_size : source->size;
+    return is_shorter && (uint64_t)about.st_size < source->size ? (uint64_t)about.st_size : source->size;
+}
+
+cusStatus eventio_isShorter(const EventSource *source, const char *function, uint64_t end) {
+    return cusi_fail(CUS_ERROR_TRUNCATED,
+                     "%s: the file ends at byte %llu, and had %llu bytes when it was opened: it has become shorter",
+                     function, (unsigned long long)end, (unsigned long long)source->opened);
 }
 
 cusStatus eventio_checkSize(const EventSource *source, const char *function) {
     const uint64_t size = eventio_sizeNow(source);
-    CUSI_REQUIRE(size >= source->opened, CUS_ERROR_TRUNCATED,
-                 "%s: the file has %llu bytes, and had %llu when it was opened: it has become shorter", function,
-                 (unsigned long long)size, (unsigned long long)source->opened);
-    return CUS_OK;
+    return size < source->opened ? eventio_isShorter(source, function, size) : CUS_OK;
 }
 
 int64_t eventio_readAt(const EventSource *source, uint64_t offset, void *buffer, size_t n) {

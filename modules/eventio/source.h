@@ -30,7 +30,9 @@ cusStatus eventio_pin(EventSource *source, const char *function);
 /* Closes the file. */
 void eventio_closeSource(EventSource *source);
 
-/* Fails with TRUNCATED if the file has become shorter since it was opened: what reads as its end is not. */
+/* TRUNCATED: the file ends at byte `end`, before the size that it had. */
+cusStatus eventio_isShorter(const EventSource *source, const char *function, uint64_t end);
+/* Fails so if the file has become shorter since it was opened: what reads as its end is not. */
 cusStatus eventio_checkSize(const EventSource *source, const char *function);
 
 /* Returns the number of bytes read: fewer than n only at the end; -1 if the file cannot be read (see errno). */

@@ -94,7 +94,7 @@ def measure_file(options, path, form, shards, devices, output):
     say(f"{form}, {shards} shards, {devices} devices: {shards_s:.2f} s" + (f", with merging {seconds:.2f} s" if output else ""))
     return {"format": form, "shards": shards, "devices": devices, "output": "HDF5" if output else "checksum",
             "events": sum(each["events"] for each in told), "frames": sum(each["frames"] for each in told),
-            "seconds": round(seconds, 3), "shards_s": round(shards_s, 3), "merge_s": round(seconds - shards_s, 3)}
+            "checksums": [each.get("checksum") for each in told], "seconds": round(seconds, 3), "shards_s": round(shards_s, 3), "merge_s": round(seconds - shards_s, 3)}
 
 
 def measure_files(options, devices):
@@ -120,9 +120,15 @@ def measure_files(options, devices):
             rows.append({**measure_file(options, path, form, best["shards"], best["devices"], output), "bytes": size})
             output.unlink()
         path.unlink()
-        sums = {(row["events"], row["frames"]) for row in rows if row["format"] == form}
+        of_form = [row for row in rows if row["format"] == form]
+        sums = {(row["events"], row["frames"]) for row in of_form}
         if len(sums) != 1:
             sys.exit(f"perf/scale: {form}: other events and frames by other numbers of shards: {sums}")
+        frames = {(row["shards"], tuple(row.pop("checksums"))) for row in of_form if any(row["checksums"])}
+        if len(frames) != len({shards for shards, _ in frames}):
+            sys.exit(f"perf/scale: {form}: other frames by other devices: {frames}")
+        for row in of_form:
+            row.pop("checksums", None)
     return rows
 
 

@@ -45,7 +45,7 @@ class Frames(Generic[FramesT]):
         cut: Windowing = arguments["windows"]
         self._rest: tuple[Any, ...] = (cut._numbers(), first, end, arguments["device"], arguments["framework"], most, batch, gap, shard, shards)
         self.windows = self._count_windows()
-        self._pinned: Any = None  # after an iteration to the end: the next one reads what is pinned
+        self._pinned: Any = None  # between two iterations: the next one reads what is pinned
 
     def _count_windows(self) -> int | None:
         """How many windows there are, or None."""
@@ -57,6 +57,9 @@ class Frames(Generic[FramesT]):
         first_window: int = self._arguments["first_window"]
         end: int = self._arguments["end_window"]
         return max((min(count, end) if end else count) - first_window, 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pinned": None}
 
     def __repr__(self) -> str:
         count = "" if self.windows is None else f"{len(self):,} "
@@ -84,17 +87,17 @@ class Frames(Generic[FramesT]):
         pins: bool = self._arguments["pin_file"]
         frames, self._pinned = self._pinned, None
         if frames:
+            self._recording._core.info()  # raises if the recording is closed
             frames.restart()
         else:
             reader = self._recording._reader_at(self._start, pins)
             frames = _core.EventFrames(reader, *self._size, self._numbers, *self._rest)
-        made: Any = ()
         stacked = 0  # events, once in each window
         failure: Error | None = None
         try:
             while failure is None:
                 try:
-                    made = frames.next()
+                    made: Any = frames.next()
                 except Error as error:
                     failure = error
                     break
@@ -113,7 +116,7 @@ class Frames(Generic[FramesT]):
             if failure:
                 raise failure
         finally:
-            if pins and made is None:
+            if pins:
                 self._pinned = frames
             else:
                 frames.close()

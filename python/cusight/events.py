@@ -336,7 +336,7 @@ class Recording(Closeable):
             after the other are the windows of the whole recording, whoever makes them. "auto": which one is this process's, as Slurm (job
             arrays, srun) or MPI says. Not after `seek`.
         pin_file: map the file and pin it while the result lives, so that GPUs copy it straight from the page cache: for iterating several
-            times, since pinning takes as long as reading. EVT2, EVT2.1, EVT3, EVT4 and DAT; the file counts in max_memory.
+            times, since pinning takes as long as reading. EVT2, EVT2.1, EVT3, EVT4 and DAT; `open` needs a max_memory of at least its size.
 
         EVT2, EVT2.1, EVT3, EVT4 and DAT from the beginning are decoded where frames are made, from the file's bytes, and so is HDF5 if
         frames are made on a GPU and its chunks are compressed by ECF (Metavision) or LZF (M3ED). If the recording is

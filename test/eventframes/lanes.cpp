@@ -303,7 +303,8 @@ TEST_P(EventFramesLanes, FilesThatBecomeShorter) {
                 CUS_ASSERT_OK(cusEventFramesRestart(frames));
                 finish(frames, 2, cut);
                 EXPECT_EQ(cut.status, CUS_ERROR_TRUNCATED) << cut.message;
-                EXPECT_NE(cut.message.find("cusEventFramesNext: the file has " + std::to_string(size)), std::string::npos)
+                EXPECT_NE(cut.message.find("cusEventFramesNext: the file ends at byte " + std::to_string(size)),
+                          std::string::npos)
                     << cut.message;
                 const Bytes half(whole.begin(), whole.begin() + size);
                 reading.pin_file = 0;
@@ -379,7 +380,7 @@ TEST_P(EventFramesLanes, PinningIsRefused) {
     if (cusEventReaderOpen(&reader, path.c_str(), &reading) == CUS_OK) // there is a GPU
         cusEventReaderClose(reader);
     else
-        EXPECT_NE(std::string(cusLastError()).find("cusEventReaderOpen: "), std::string::npos) << cusLastError();
+        CUS_REJECTS(cusEventReaderOpen(&reader, path.c_str(), &reading), NO_CUDA, "cusEventReaderOpen: ");
 }
 
 // From the first window again, at any time.

@@ -76,8 +76,8 @@ TEST(EventErrors, FilesThatBecomeShorter) {
         ASSERT_EQ(cusEventReaderReadBytes(bytes.reader, to.size(), to.data(), &count), CUS_ERROR_TRUNCATED);
         ASSERT_EQ(count, left);
         ASSERT_EQ(0, std::memcmp(to.data(), whole.data() + state.offset, left));
-        const std::string message = "the file has " + std::to_string(size) + " bytes, and had " +
-                                    std::to_string(whole.size()) + " when it was opened: it has become shorter";
+        const std::string message = "the file ends at byte " + std::to_string(size) + ", and had " +
+                                    std::to_string(whole.size()) + " bytes when it was opened: it has become shorter";
         ASSERT_NE(std::string(cusLastError()).find(message), std::string::npos) << cusLastError();
         if (name == "dat")
             continue;

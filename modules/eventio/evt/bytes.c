@@ -82,7 +82,7 @@ cusStatus eventio_readBytesAt(const EventSource *source, uint64_t offset, size_t
                  (unsigned long long)offset, strerror(error));
     CUS_TRY(cusi_proceed(progress));
     *count = read;
-    return read < n ? eventio_checkSize(source, reading) : CUS_OK;
+    return read < n ? eventio_isShorter(source, reading, offset + read) : CUS_OK;
 }
 
 static cusStatus readBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count) {

@@ -300,15 +300,24 @@ cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t par
     CUSI_GUARDED("cusEventReaderScan", reader, NULL, CUSI_LONG("cusEventReaderScan", scan(reader, part, parts, summary)));
 }
 
-void *eventio_createScanBuffers(void) {
-    return malloc((size_t)cusi_maxThreads() * SCAN_BYTES);
+struct ScanBuffers {
+    int threads;
+    uint8_t bytes[];
+};
+
+ScanBuffers *eventio_createScanBuffers(void) {
+    const int threads = cusi_maxThreads();
+    ScanBuffers *const made = malloc(sizeof *made + (size_t)threads * SCAN_BYTES);
+    if (made)
+        made->threads = threads;
+    return made;
 }
 
 cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *from, uint64_t first, uint64_t count,
-                            uint64_t parts, void *buffers, cusEventPart *summaries) {
+                            uint64_t parts, ScanBuffers *buffers, cusEventPart *summaries) {
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)((double)reader->source.size * (double)count / (double)parts));
-    const int threads = cusi_threadsFor((size_t)count, 1);
+    const int useful = cusi_threadsFor((size_t)count, 1), threads = useful < buffers->threads ? useful : buffers->threads;
     (void)threads; /* unused without OpenMP */
     uint64_t failed = UINT64_MAX;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
@@ -317,7 +326,7 @@ cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *fr
         if (cusi_isCancelled(progress))
             continue;
         const cusStatus status = scanBytes(reader, from->offset, first + (uint64_t)k, parts,
-                                           (uint8_t *)buffers + (size_t)cusi_threadNumber() * SCAN_BYTES, progress, &found);
+                                           buffers->bytes + (size_t)cusi_threadNumber() * SCAN_BYTES, progress, &found);
         memset(&summaries[k], 0, sizeof summaries[k]);
         memcpy(&summaries[k], &found, sizeof found);
         if (status != CUS_OK)
@@ -331,7 +340,7 @@ cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *fr
 cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t parts, cusEventPart *summaries) {
     if (!hasIndex(reader)) {
         const cusEventMark start = {.offset = eventio_wordsStart(reader)->offset};
-        void *const buffers = eventio_createScanBuffers();
+        ScanBuffers *const buffers = eventio_createScanBuffers();
         CUSI_REQUIRE(buffers, CUS_ERROR_NO_MEMORY, "cusEventReaderScan: no host memory");
         const cusStatus status = eventio_scanWords(reader, &start, 0, count, parts, buffers, summaries);
         free(buffers);

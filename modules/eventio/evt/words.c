@@ -57,7 +57,7 @@ static cusStatus refill(cusEventReader *reader, WordReader *words) {
     CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderRead: the file cannot be read at byte %llu",
                  (unsigned long long)offset);
     words->filled += (size_t)got;
-    return got ? CUS_OK : eventio_checkSize(&reader->source, "cusEventReaderRead");
+    return got ? CUS_OK : eventio_isShorter(&reader->source, "cusEventReaderRead", offset);
 }
 
 static void addCounts(cusEventReader *reader, WordReader *words, const cusEventCounts *counts) {

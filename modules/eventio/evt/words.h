@@ -37,13 +37,14 @@ cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t par
 cusStatus eventio_joinFirst(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count, uint64_t parts,
                             cusEventMark *marks);
 
+typedef struct ScanBuffers ScanBuffers;
 /* What eventio_scanWords() needs, once for many calls: new memory for all threads costs more than a scan. The caller frees it; NULL: there
  * is no memory. */
-void *eventio_createScanBuffers(void);
+ScanBuffers *eventio_createScanBuffers(void);
 
 /* The same of words, from a mark on: parts first .. first + count - 1 of `parts`, into which what follows the mark is divided. */
 cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *from, uint64_t first, uint64_t count,
-                            uint64_t parts, void *buffers, cusEventPart *summaries);
+                            uint64_t parts, ScanBuffers *buffers, cusEventPart *summaries);
 /* marks[0], where the first of the parts begins, is the caller's. */
 cusStatus eventio_joinWords(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count,
                             cusEventMark *marks);

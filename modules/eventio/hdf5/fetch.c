@@ -93,7 +93,7 @@ static cusStatus allocateBuffers(Hdf5Reader *h, ChunkJob *job, int used, int *fu
 static cusStatus endsBefore(const Hdf5Reader *h, const Table *t, uint64_t event, uint64_t needed) {
     return cusi_fail(CUS_ERROR_TRUNCATED,
                      "cusEventReaderRead: the file ends at byte %llu, but %s of event %llu is stored up to byte %llu",
-                     (unsigned long long)h->file.source->size, t->name, (unsigned long long)event,
+                     (unsigned long long)eventio_sizeNow(h->file.source), t->name, (unsigned long long)event,
                      (unsigned long long)needed);
 }
 

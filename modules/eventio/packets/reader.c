@@ -1,4 +1,4 @@
-/* The methods of recordings made of packets: read, seek, find a time. A checkpoint is a place before a block; seeking starts from the
+/* The methods of recordings made of packets: read, seek, find a time, list triggers. A checkpoint is a place before a block; seeking starts from the
  * nearest one. */
 #include "check.h"
 #include "eventio/packets/packets.h"

@@ -51,7 +51,7 @@ cusStatus eventio_view(cusEventReader *reader, PacketReader *p, uint64_t offset,
                      (unsigned long long)offset);
         p->window_start = offset;
         p->window_size = (size_t)got;
-        if ((uint64_t)got < wanted) /* the file has become shorter since it was opened */
+        if ((uint64_t)got < wanted) /* the file has become shorter since it was opened, which its end says */
             reader->source.size = offset + (uint64_t)got;
         CUS_TRY(checkRange(reader, p, offset, n));
     }
