@@ -195,6 +195,18 @@ cudaError_t faulty_cudaFreeAsync(void *p, cudaStream_t stream) {
 cudaError_t faulty_cudaFreeHost(void *p) {
     return release("cudaFreeHost", PINNED_BLOCK, p, [=] { return cudaFreeHost(p); });
 }
+cudaError_t faulty_cudaHostRegister(void *p, size_t n, unsigned flags) {
+    const cudaError_t error = run(
+        "cudaHostRegister", PINNED_MEMORY, [] { return cudaSuccess; }, [=] { return cudaHostRegister(p, n, flags); });
+    if (error == cudaSuccess)
+        take(PINNED_BLOCK, handleOf(p));
+    return error;
+}
+cudaError_t faulty_cudaHostUnregister(void *p) {
+    give(PINNED_BLOCK, handleOf(p));
+    const cudaError_t error = simulating ? cudaSuccess : cudaHostUnregister(p);
+    return strikes(CUDA, "cudaHostUnregister") ? cudaErrorUnknown : error;
+}
 
 // Streams and events.
 cudaError_t faulty_cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {

@@ -87,6 +87,20 @@ void faulty__ZdlPvRKSt9nothrow_t(void *p, const std::nothrow_t &) {
 
 // ---- Files
 
+void *faulty_mmap(void *at, size_t n, int access, int flags, int fd, off_t from) {
+    if (strikes(OPEN, "mmap")) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    void *const p = ::mmap(at, n, access, flags, fd, from);
+    if (p != MAP_FAILED)
+        take(BLOCK, reinterpret_cast<uintptr_t>(p));
+    return p;
+}
+int faulty_munmap(void *p, size_t n) {
+    give(BLOCK, reinterpret_cast<uintptr_t>(p));
+    return ::munmap(p, n);
+}
 static int opened(int fd) {
     if (fd >= 0)
         take(FILE_DESCRIPTOR, static_cast<uintptr_t>(fd));

@@ -1,6 +1,8 @@
 // Stacked frames and live video under faults.
 #include "faults.hpp"
 
+#include "eventio/support.hpp"
+
 #include "cusight/cusight.h"
 #include "reference/frames.hpp"
 
@@ -352,6 +354,24 @@ TEST_P(FaultsWith, PipelineOfBytes) {
         }
         t.result(sink.bytes);
     });
+}
+
+// A file that is pinned for a GPU.
+TEST_P(FaultsWith, PinnedFile) {
+    if (space() == CUS_HOST)
+        GTEST_SKIP() << "pinned for a GPU";
+    const eventio_test::Folder folder;
+    const std::string path = folder / "r.raw";
+    std::string bytes = "% evt 2.0\n% geometry 64x48\n% end\n";
+    for (uint32_t i = 0; i < 3000; ++i) {
+        const uint32_t word = i % 10 == 0 ? 8u << 28 | i : (i & 1) << 28 | (i % 10) << 22 | (i * 7 % 64) << 11 | i % 48;
+        bytes.append(reinterpret_cast<const char *>(&word), sizeof word);
+    }
+    eventio_test::save(path, eventio_test::Bytes(bytes.begin(), bytes.end()));
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    options.pin_file = 1;
+    checkCreate<cusEventReaderClose>("cusEventReaderOpen, pinned",
+                                     [&](auto *reader) { return cusEventReaderOpen(reader, path.c_str(), &options); });
 }
 
 // ---- Live video
