@@ -77,10 +77,9 @@ typedef struct cusEventFrames cusEventFrames;
  * are not part of the whole then.
  * Several devices make the same frames, and give the same errors, as one. Each has two threads, and room for 256 MiB of frames
  * instead of three batches, or more (128 MiB if `deliver` is CUS_HOST, 48 if compute is, too). Another thread scans the words ahead,
- * on all threads of the host, for places where some batches begin, which go to whichever device is free (and are kept for later passes, in up to
- * 8 MiB). Only EVT2, EVT2.1, EVT3,
- * EVT4 and DAT have such places, without a filter, from, to and CUS_BAD_EVENTS_SKIP, from their first event or a shard's on; the
- * first device makes all frames of other recordings, and of those of less than 1 MiB a device.
+ * on all threads of the host, for places where some batches begin, which go to whichever device is free; later passes know the places
+ * (in up to 8 MiB). Only EVT2, EVT2.1, EVT3, EVT4 and DAT have such places, without a filter, from, to and CUS_BAD_EVENTS_SKIP, from
+ * their first event or a shard's on; the first device makes all frames of other recordings, and of those of less than 1 MiB a device.
  * Errors: those of cusEventReaderOpen and cusEventPipelineCreate; VALUE: shard, devices; SIZE: the recording does not have the
  * sensor's size, and neither do the options. */
 CUS_API cusStatus cusEventFramesOpen(cusEventFrames **frames, const char *path, const cusEventReaderOptions *reader,

@@ -137,8 +137,8 @@ CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCou
  * the recording (0: no event is left) or with an error. Pass NULL for arrays that you do not need.
  * If the recording is damaged, the events before the damage are delivered together with the error: *count is valid then,
  * the message says where the damage is, and the next call returns the same error with *count 0.
- *   TRUNCATED: the file ends within an event or a chunk, or has become shorter since it was opened; FORMAT: malformed from here on; CAPACITY: max_memory; IO;
- *   NO_MEMORY.
+ *   TRUNCATED: the file ends within an event or a chunk, or has become shorter since it was opened; FORMAT: malformed from
+ *   here on; CAPACITY: max_memory; IO; NO_MEMORY.
  * After NULL or VALUE nothing has been read. Cost: HDF5: each chunk is fetched once, decompressed straight into the arrays
  * on all threads, and checked in one pass; a chunk that a call starts or ends within is decompressed once more. Other
  * formats: one pass on one thread, which decompresses each packet or chunk once. */
@@ -172,9 +172,9 @@ CUS_API cusStatus cusEventReaderDecoder(cusEventReader *reader, cusEventDecoderO
 /* Reads the next bytes of the recording, up to `capacity`, and sets *count; it is less than capacity only at the end, or
  * with an error.
  * Reading and seeking events change nothing here. HDF5: the chunks as they are in the file, in frames (cusight/raw.h).
- * Cost: one copy, on all threads from 1 MiB on. Errors: NULL; VALUE: cusEventReaderDecoder has not been called; IO; TRUNCATED:
- * the file has become shorter; HDF5: also TRUNCATED and FORMAT if the file or its index of chunks is damaged; UNSUPPORTED: a chunk behind damage in
- * METAVISION's index is not compressed. *count then has the bytes before that. */
+ * Cost: one copy, on all threads from 1 MiB on. Errors: NULL; VALUE: cusEventReaderDecoder has not been called; IO;
+ * TRUNCATED: the file has become shorter; HDF5: also TRUNCATED and FORMAT if the file or its index of chunks is damaged;
+ * UNSUPPORTED: a chunk behind damage in METAVISION's index is not compressed. *count then has the bytes before that. */
 CUS_API cusStatus cusEventReaderReadBytes(cusEventReader *reader, size_t capacity, void *bytes, size_t *count);
 
 /* ---- Triggers -------------------------------------------------------------------------------------------------------- */
