@@ -21,8 +21,8 @@ cusStatus cusi_deviceFreeAsync(const char *function, void *data, cusStream strea
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data);
 void cusi_pinnedFree(void *data);
 /* Pins memory that is mapped for reading only, whole pages, for all devices; cusi_unpin takes it back before it is unmapped. */
-cusStatus cusi_pin(const char *function, const void *data, size_t bytes);
-void cusi_unpin(const void *data);
+cusStatus cusi_pin(const char *function, void *data, size_t bytes);
+void cusi_unpin(void *data);
 
 /* Queues a copy in `stream`, in any direction between host and device (CUDA infers it). */
 cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step,

@@ -177,17 +177,16 @@ void cusi_pinnedFree(void *data) {
         (void)cudaGetLastError();
 }
 
-cusStatus cusi_pin(const char *function, const void *data, size_t bytes) {
-    const cudaError_t error =
-        cudaHostRegister((void *)(uintptr_t)data, bytes, cudaHostRegisterReadOnly | cudaHostRegisterPortable);
+cusStatus cusi_pin(const char *function, void *data, size_t bytes) {
+    const cudaError_t error = cudaHostRegister(data, bytes, cudaHostRegisterReadOnly | cudaHostRegisterPortable);
     (void)cudaGetLastError(); /* not that of a later call */
     CUSI_REQUIRE(error != cudaErrorMemoryAllocation, CUS_ERROR_NO_MEMORY, "%s: %zu bytes of memory cannot be pinned",
                  function, bytes);
     return cusi_cudaStatus((int)error, function, "cudaHostRegister");
 }
 
-void cusi_unpin(const void *data) {
-    if (cudaHostUnregister((void *)(uintptr_t)data) != cudaSuccess)
+void cusi_unpin(void *data) {
+    if (cudaHostUnregister(data) != cudaSuccess)
         (void)cudaGetLastError();
 }
 

@@ -51,12 +51,12 @@ void cusi_pinnedFree(void *data) {
     (void)data;
 }
 
-cusStatus cusi_pin(const char *function, const void *data, size_t bytes) {
+cusStatus cusi_pin(const char *function, void *data, size_t bytes) {
     (void)data, (void)bytes;
     return none(function);
 }
 
-void cusi_unpin(const void *data) {
+void cusi_unpin(void *data) {
     (void)data;
 }
 

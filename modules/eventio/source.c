@@ -42,7 +42,7 @@ cusStatus eventio_pin(EventSource *source, const char *function) {
 void eventio_closeSource(EventSource *source) {
     if (source->pinned) {
         cusi_unpin(source->pinned);
-        (void)munmap((void *)(uintptr_t)source->pinned, (size_t)source->opened);
+        (void)munmap(source->pinned, (size_t)source->opened);
     }
     if (source->fd >= 0)
         close(source->fd);

@@ -12,9 +12,9 @@ typedef struct EventSource {
     const uint8_t *memory; /* NULL: file */
     uint64_t size;
     uint64_t opened; /* size when it was opened, of a file */
-    const uint8_t *
-        pinned; /* its bytes, for copies to a GPU alone: they may be gone from the file, which stops a program that reads them.
-                              NULL: they are not pinned */
+    /* Its bytes, for copies to a GPU alone: they may be gone from the file, which stops a program that reads them. NULL: they
+     * are not pinned. */
+    uint8_t *pinned;
 } EventSource;
 
 /* Opens a regular file, O_RDONLY or O_RDWR, for an entry point that messages name. The caller closes it, also after an

@@ -84,9 +84,10 @@ static size_t plan(cusEventPipeline *s, const View *view, int final) {
         return 0;
     uint64_t extent = view->start + view->count;
     if (eventsByDuration(s)) { /* an event with the newest time may still follow */
+        const int64_t *const times = view->array[3];
         int64_t newest = s->advanced;
         if (view->count > 0 && !advanced)
-            newest = s->resident ? s->newest : ((const int64_t *)view->array[3])[view->count - 1];
+            newest = s->resident || !times ? s->newest : times[view->count - 1];
         extent = (uint64_t)newest - (uint64_t)s->origin + (final ? 1 : 0);
     }
     uint64_t end = eventsWindowCount(&windowing, extent);

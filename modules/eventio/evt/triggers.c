@@ -22,17 +22,18 @@ void eventio_closeTriggers(TriggerReader *triggers) {
 }
 
 cusStatus eventio_openTriggers(cusEventDecoder *decoder, const cusEventDecoderState *start, TriggerReader **triggers) {
-    static const char function[] = "cusEventReaderReadTriggers";
     TriggerReader *const made = calloc(1, sizeof *made);
-    const cusStatus status =
-        made ? cusEventDecoderSetState(decoder, start) : cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
-    if (status != CUS_OK) {
+    if (!made) {
         cusEventDecoderDestroy(decoder);
-        free(made);
-        return status;
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "cusEventReaderReadTriggers: out of host memory");
     }
     made->decoder = decoder;
     made->at = start->offset;
+    const cusStatus status = cusEventDecoderSetState(decoder, start);
+    if (status != CUS_OK) {
+        eventio_closeTriggers(made);
+        return status;
+    }
     *triggers = made;
     return CUS_OK;
 }
