@@ -78,10 +78,10 @@ typedef struct MatchHost {
 } MatchHost;
 
 static inline Block match_block(const MatchModel *m, const MatchHost *host, int64_t i) {
-    Block block = {.y = (size_t)(i / host->across * host->block_rows), .x = (size_t)(i % host->across * host->block_cols)};
-    const size_t rows = (size_t)m->orows - block.y, cols = (size_t)m->ocols - block.x;
-    block.rows = rows < (size_t)host->block_rows ? rows : (size_t)host->block_rows;
-    block.cols = cols < (size_t)host->block_cols ? cols : (size_t)host->block_cols;
+    const size_t y = (size_t)(i / host->across * host->block_rows), x = (size_t)(i % host->across * host->block_cols);
+    const size_t rows = (size_t)m->orows - y, cols = (size_t)m->ocols - x;
+    const Block block = {y, x, rows < (size_t)host->block_rows ? rows : (size_t)host->block_rows,
+                         cols < (size_t)host->block_cols ? cols : (size_t)host->block_cols};
     return block;
 }
 
@@ -119,6 +119,13 @@ const double *match_dotRow(const MatchModel *m, const MatchHost *host, const Blo
 /* scores.c: computes scores and ranges of one block for all templates. scores: the score maps or NULL. */
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
                       const Block *block);
+
+/* match_range() of n positions, at most MATCH_PART, with the same bits. s1: a plane for each channel, `plane` apart; NULL
+ * with weights. The arrays of a part stay in the L1 cache. */
+enum { MATCH_PART = 64 };
+void match_findRanges(const MatchModel *m, const MatchTemplate *t, const double *shift, MatchError error,
+                      const double *correlation, const double *s1, size_t plane, const double *s2, size_t n, float *score,
+                      MatchRange *ranges);
 
 /* search.c: the first sets the results of template k to "no match", the second finds its matches from its ranges. */
 void match_clearMatches(const cusMatcher *matcher, int k);
