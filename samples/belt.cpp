@@ -8,6 +8,7 @@
 #include "common/video/sink.hpp"
 #include "common/stages.hpp"
 
+#include <nlohmann/json.hpp>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
 
@@ -114,14 +115,14 @@ void writeVideo(sample::Sink &sink, int frames, sample::OutputFile &truth) {
             return picture;
         });
         capsules += whole;
-        sample::reportFrame(sample::Json().add("frame", done).add("capsules", whole));
+        sample::reportFrame({{"frame", done}, {"capsules", whole}});
         more = writing([&] { return sink.write(image); });
         progress.update(++done);
     }
     writing([&] { sink.finish(); });
-    sample::figure("frames", sample::Json().add("frames", done), "%d", done);
+    sample::figure("frames", {{"frames", done}}, "%d", done);
     sample::figureStages({{"draw", drawing.seconds}, {"write", writing.seconds}}, progress.seconds(), done);
-    sample::figure("capsules", sample::Json().add("capsules", capsules), "%d whole ones in all frames", capsules);
+    sample::figure("capsules", {{"capsules", capsules}}, "%d whole ones in all frames", capsules);
 }
 
 int run(int argc, char **argv) {
@@ -151,7 +152,7 @@ int run(int argc, char **argv) {
     writeVideo(*sink, frames, truth);
     truth.commit();
     writeTemplate(folder);
-    sample::figure("output", "%s", sink->name().c_str());
+    sample::figureText("output", "%s", sink->name().c_str());
     sink->hold();
     return sample::OK;
 }

@@ -18,6 +18,7 @@
 #include "cusight/opencv.hpp"
 #include "cusight/stereo.h"
 
+#include <nlohmann/json.hpp>
 #include <opencv2/highgui.hpp>
 #include <opencv2/imgproc.hpp>
 
@@ -266,7 +267,7 @@ contour::Rectification chooseRectification(Settings &s, const cv::Mat &left, con
               ? contour::rectifyFromPoints(pair.left, pair.right)
               : contour::rectifyCalibrated(contour::readCalibration(s.calibration, s.extrinsics), pair.left.size(), s.unit);
     s.stereo.direction = how.direction;
-    sample::figure("rectified", sample::Json().add("rectified", how.summary), "%s", how.summary.c_str());
+    sample::figure("rectified", {{"rectified", how.summary}}, "%s", how.summary.c_str());
     return how;
 }
 
@@ -538,7 +539,7 @@ void chooseShifts(Settings &s, const contour::Rectification &how, const sample::
                      CUS_STEREO_MAX_SHIFTS, s.reduce * ((needed - 1) / CUS_STEREO_MAX_SHIFTS + 1));
     s.stereo.shifts = std::min(most, needed ? needed : s.stereo.shifts);
     s.stereo.subpixel_bits = fittingBits(s.subpixel_bits, s.stereo.shifts);
-    sample::figure("shifts tried", sample::Json().add("shifts_tried", s.stereo.shifts), "%d%s", s.stereo.shifts,
+    sample::figure("shifts tried", {{"shifts_tried", s.stereo.shifts}}, "%d%s", s.stereo.shifts,
                    s.shifts || !needed ? "" : ", found from the pair");
 }
 
@@ -577,14 +578,13 @@ void reportPair(const sample::Device &device, const Settings &s, const Pair &pai
     if (left < 1) {
         double low = 0, high = 0;
         cv::minMaxLoc(elevation, &low, &high, nullptr, nullptr, elevation > 0);
-        sample::figure("shifts", sample::Json().add("lowest_shift", low - 1).add("highest_shift", high - 1),
-                       "%s to %s pixels", sample::shortNumber(low - 1).c_str(), sample::shortNumber(high - 1).c_str());
+        sample::figure("shifts", {{"lowest_shift", low - 1}, {"highest_shift", high - 1}}, "%s to %s pixels",
+                       sample::shortNumber(low - 1).c_str(), sample::shortNumber(high - 1).c_str());
     }
-    sample::figure("holes", sample::Json().add("holes", holes).add("holes_left", left),
-                   "%.2f %% of the pixels, %.2f %% after filling", 100 * holes, 100 * left);
+    sample::figure("holes", {{"holes", holes}, {"holes_left", left}}, "%.2f %% of the pixels, %.2f %% after filling",
+                   100 * holes, 100 * left);
     const sample::Rows rows = sample::compareRows(pair.left, pair.right, s.stereo.shifts, s.stereo.direction);
-    sample::detail(
-        sample::Json().add("row_offset", rows.median).add("rectified", rows.rectified()).add("row_matches", rows.matches));
+    sample::detail({{"row_offset", rows.median}, {"rectified", rows.rectified()}, {"row_matches", rows.matches}});
     if (!rows.rectified())
         sample::note(
             "the pair does not look rectified: matching points lie %.1f rows apart (median of %d; %.0f %% of them on "
@@ -594,16 +594,14 @@ void reportPair(const sample::Device &device, const Settings &s, const Pair &pai
 
 // `size`: of one image when it is mapped.
 void figureInput(const Settings &s, const std::string &name, cv::Size size) {
-    sample::figure(
-        "input",
-        sample::Json().add("input", name).add("width", size.width).add("height", size.height).add("reduced", s.reduce),
-        "%s, %d x %d%s", name.c_str(), size.width, size.height,
-        s.reduce > 1 ? sample::text(" after --reduce %d", s.reduce).c_str() : "");
+    sample::figure("input", {{"input", name}, {"width", size.width}, {"height", size.height}, {"reduced", s.reduce}},
+                   "%s, %d x %d%s", name.c_str(), size.width, size.height,
+                   s.reduce > 1 ? sample::text(" after --reduce %d", s.reduce).c_str() : "");
 }
 
 void reportFiles(const Settings &s) {
     if (!s.elevation_file.empty())
-        sample::figure("elevation in", sample::Json().add("elevation_in", s.elevation_file),
+        sample::figure("elevation in", {{"elevation_in", s.elevation_file}},
                        "%s, 16 bits: 256 (1 + shift in pixels), 0 for a hole", s.elevation_file.c_str());
 }
 
@@ -624,7 +622,7 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
     playback.single = true;
     playback.live = playback.controls = window;
     const auto sink = sample::openSink(s.common, TITLE, "contour.png", shownSize(s, pair.left.size()), playback);
-    sample::figure("device", "%s", device.name.c_str());
+    sample::figureText("device", "%s", device.name.c_str());
     figureInput(s, left_source.name() + " and " + right_source->name(), pair.left.size());
     computing([&] {
         chooseShifts(s, how, device, pair, false);
@@ -650,7 +648,7 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
             clock.seconds() + left_source.openingSeconds(), 1);
     }
     reportFiles(s);
-    sample::figure("output", "%s", sink->name().c_str());
+    sample::figureText("output", "%s", sink->name().c_str());
     sink->hold();
 }
 
@@ -693,7 +691,7 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
     std::vector<Job *> jobs(memory.size());
     std::transform(memory.begin(), memory.end(), jobs.begin(), [](Job &job) { return &job; });
     sample::Progress progress("frames", s.frames ? s.frames : source.frames());
-    sample::figure("device", "%s", sample::deviceNames(devices).c_str());
+    sample::figureText("device", "%s", sample::deviceNames(devices).c_str());
     figureInput(s, source.name(), size);
     const cv::Mat &first = source.preview(0, 0).front();
     const cv::Mat left = first(cv::Rect({0, 0}, half)), right = first(cv::Rect({half.width, 0}, half));
@@ -716,11 +714,10 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
         if (frames == 0)
             reportPair(devices.front(), s, job.pair, job.result.elevation); // the first frame
         const Range range = rangeOf(job.result.elevation);
-        sample::reportFrame(sample::Json()
-                                .add("frame", frames)
-                                .add("seconds", job.seconds)
-                                .add("lowest_shift", range.low - 1)
-                                .add("highest_shift", range.high - 1));
+        sample::reportFrame({{"frame", frames},
+                             {"seconds", job.seconds},
+                             {"lowest_shift", range.low - 1},
+                             {"highest_shift", range.high - 1}});
         progress.update(++frames);
         const cv::Mat picture = drawing([&] { return shown(s, job.result); });
         return writing([&] { return sink->writeAt(picture, job.seconds); });
@@ -732,8 +729,8 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
         sink->finish();
     });
     const double seconds = progress.seconds(), n = static_cast<double>(frames);
-    sample::figure("frames", sample::Json().add("frames", frames), "%lld", frames);
-    sample::figure("rate", sample::Json().add("frames_per_second", n / seconds), "%.1f frames/s", n / seconds);
+    sample::figure("frames", {{"frames", frames}}, "%lld", frames);
+    sample::figure("rate", {{"frames_per_second", n / seconds}}, "%.1f frames/s", n / seconds);
     const double computing = std::accumulate(memory.begin(), memory.end(), 0.0,
                                              [](double sum, const Job &job) { return sum + job.computing.seconds; });
     sample::figureStages({{"decode", source.decodingSeconds()},
@@ -743,7 +740,7 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
                          seconds + source.openingSeconds(), n);
     if (frames > 0) {
         reportFiles(s);
-        sample::figure("output", "%s", sink->name().c_str());
+        sample::figureText("output", "%s", sink->name().c_str());
     }
     if (ended_early)
         std::rethrow_exception(ended_early);

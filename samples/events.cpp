@@ -19,6 +19,8 @@
 #include "cusight/eventframes.h"
 #include "cusight/events.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -583,39 +585,34 @@ class Run {
     }
 
     void report(uint64_t outside) const {
-        using sample::Json;
         using ull = unsigned long long;
-        sample::figure(
-            "input",
-            Json().add("input", source_.describe()).add("width", source_.sensor.width).add("height", source_.sensor.height),
-            "%s, %d x %d", source_.describe().c_str(), source_.sensor.width, source_.sensor.height);
-        sample::figure("device", "%s", sample::deviceNames(devices_).c_str());
+        sample::figure("input",
+                       {{"input", source_.describe()}, {"width", source_.sensor.width}, {"height", source_.sensor.height}},
+                       "%s, %d x %d", source_.describe().c_str(), source_.sensor.width, source_.sensor.height);
+        sample::figureText("device", "%s", sample::deviceNames(devices_).c_str());
         sample::figure("frames",
-                       Json()
-                           .add("frames", output_->frames())
-                           .add("representation", settings_.representation)
-                           .add("frame_width", selection_.grid.width)
-                           .add("frame_height", selection_.grid.height),
+                       {{"frames", output_->frames()},
+                        {"representation", settings_.representation},
+                        {"frame_width", selection_.grid.width},
+                        {"frame_height", selection_.grid.height}},
                        "%llu of %s, %d x %d", static_cast<ull>(output_->frames()), settings_.representation.c_str(),
                        selection_.grid.width, selection_.grid.height);
         const uint64_t events = settings_.shards > 1 ? output_->covered() : pushed_;
-        sample::figure("events", Json().add("events", events), "%llu", static_cast<ull>(events));
+        sample::figure("events", {{"events", events}}, "%llu", static_cast<ull>(events));
         if (settings_.chosen_speed > 0 && output_->frames())
-            sample::figure("frame length",
-                           Json()
-                               .add("us_per_frame", settings_.us_per_frame)
-                               .add("stride", settings_.stride)
-                               .add("speed", settings_.chosen_speed),
-                           "%d us, one every %d us, shown at %.3g times the speed of the recording", settings_.us_per_frame,
-                           settings_.stride, settings_.chosen_speed);
+            sample::figure(
+                "frame length",
+                {{"us_per_frame", settings_.us_per_frame}, {"stride", settings_.stride}, {"speed", settings_.chosen_speed}},
+                "%d us, one every %d us, shown at %.3g times the speed of the recording", settings_.us_per_frame,
+                settings_.stride, settings_.chosen_speed);
         reportIncomplete();
         if (outside)
-            sample::figure("outside the frame", Json().add("outside", outside), "%llu", static_cast<ull>(outside));
+            sample::figure("outside the frame", {{"outside", outside}}, "%llu", static_cast<ull>(outside));
         events::warnOutside(outside, output_->events() - std::min(outside, output_->events()));
         if (source_.info())
             source_.reportOutside(decoded_);
         const double rate = static_cast<double>(pushed_) / std::max(seconds_, 1e-9);
-        sample::figure("rate", Json().add("events_per_second", rate), "%.2f million events/s", 1e-6 * rate);
+        sample::figure("rate", {{"events_per_second", rate}}, "%.2f million events/s", 1e-6 * rate);
         reportStages();
         output_->report();
         triggers_->report();
@@ -623,23 +620,22 @@ class Run {
 
     // Whether the last frame is not full, and what is in no frame.
     void reportIncomplete() const {
-        using sample::Json;
         const cusEventWindow &last = output_->last();
         const cusWindowing &w = options_.windowing;
         if (!output_->frames() || settings_.shards > 1 || output_->closed())
             return;
         if (w.unit == CUS_WINDOW_COUNT && last.last - last.first < w.length)
-            sample::figure("incomplete", Json().add("incomplete", true), "the last frame has %llu events, %s",
+            sample::figure("incomplete", {{"incomplete", true}}, "the last frame has %llu events, %s",
                            static_cast<unsigned long long>(last.last - last.first),
                            events::lengthOption(settings_).c_str());
         else if (w.unit == CUS_WINDOW_DURATION && output_->frames() == 1 && extent_ && extent_ < w.length)
-            sample::figure("incomplete", Json().add("incomplete", true), "the frame has %llu us of events, %s",
+            sample::figure("incomplete", {{"incomplete", true}}, "the frame has %llu us of events, %s",
                            static_cast<unsigned long long>(extent_), events::lengthOption(settings_).c_str());
         if (pushed_ > last.last)
-            sample::figure("left out", Json().add("left_out", pushed_ - last.last), "%llu events after the last full frame",
+            sample::figure("left out", {{"left_out", pushed_ - last.last}}, "%llu events after the last full frame",
                            static_cast<unsigned long long>(pushed_ - last.last));
         if (output_->frames() > 1 && output_->onlyLast())
-            sample::figure("not shown", Json().add("not_shown", output_->frames() - 1), "%llu %s before that in %s",
+            sample::figure("not shown", {{"not_shown", output_->frames() - 1}}, "%llu %s before that in %s",
                            static_cast<unsigned long long>(output_->frames() - 1),
                            output_->frames() == 2 ? "frame" : "frames", settings_.common.output.c_str());
     }

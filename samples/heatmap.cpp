@@ -24,6 +24,8 @@
 #include "cusight/framediff.h"
 #include "cusight/opencv.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <cmath>
@@ -376,7 +378,7 @@ class Pipeline {
             share_max_ = std::max(share_max_, share);
             if (watch_)
                 watch_->add(cusight::toMat(slot->input), slot->seconds);
-            sample::reportFrame(sample::Json().add("frame", frames_).add("seconds", slot->seconds).add("changed", share));
+            sample::reportFrame({{"frame", frames_}, {"seconds", slot->seconds}, {"changed", share}});
             const bool more = writing_([&] { return sink_->writeAt(cusight::toMat(slot->output), slot->seconds); });
             progress.update(++frames_, sample::text("%.2f %% changed", 100 * share));
             if (!more)
@@ -386,12 +388,12 @@ class Pipeline {
 
     void report() const {
         sample::figureInput(source_);
-        sample::figure("device", "%s", sample::deviceNames(devices_).c_str());
-        sample::figure("view", "%s", settings_.view.c_str());
+        sample::figureText("device", "%s", sample::deviceNames(devices_).c_str());
+        sample::figureText("view", "%s", settings_.view.c_str());
         if (settings_.view != "noise")
             sample::figure(
-                "full scale", sample::Json().add("palette", settings_.palette).add("full_scale", settings_.full_scale),
-                "%d%s", settings_.full_scale,
+                "full scale", {{"palette", settings_.palette}, {"full_scale", settings_.full_scale}}, "%d%s",
+                settings_.full_scale,
                 settings_.previewed ? sample::text(", chosen from the first %zu frames", settings_.previewed).c_str() : "");
         if (!frames_)
             return;
@@ -402,15 +404,15 @@ class Pipeline {
         double computing = 0; // of the slowest device
         for (const sample::Stopwatch &each : computing_)
             computing = std::max(computing, each.seconds);
-        sample::figure("frames", sample::Json().add("frames", frames_), "%lld", frames_);
-        sample::figure("rate", sample::Json().add("frames_per_second", n / seconds_), "%.1f frames/s", n / seconds_);
+        sample::figure("frames", {{"frames", frames_}}, "%lld", frames_);
+        sample::figure("rate", {{"frames_per_second", n / seconds_}}, "%.1f frames/s", n / seconds_);
         sample::figureStages({{"decode", source_.decodingSeconds()},
                               {devices_.front().space == CUS_DEVICE ? "queue" : "compute", computing},
                               {"write", writing_.seconds}},
                              seconds_ + source_.openingSeconds(), n);
-        sample::figure("changed", sample::Json().add("changed_mean", share_sum_ / n).add("changed_max", share_max_),
+        sample::figure("changed", {{"changed_mean", share_sum_ / n}, {"changed_max", share_max_}},
                        "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n, 100 * share_max_);
-        sample::figure("output", "%s", sink_->name().c_str());
+        sample::figureText("output", "%s", sink_->name().c_str());
     }
 
     const Settings &settings_;

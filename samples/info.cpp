@@ -6,6 +6,8 @@
 #include <opencv2/core.hpp>
 #endif
 
+#include <nlohmann/json.hpp>
+
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -15,8 +17,6 @@
 #include <sys/utsname.h>
 
 namespace {
-
-using sample::Json;
 
 // What follows `name` and the separators after it, in the first line that begins with it; "" if there is none.
 std::string lineOf(const std::string &file, const std::string &name) {
@@ -35,14 +35,13 @@ void reportSystem() {
     std::string system = lineOf("/etc/os-release", "PRETTY_NAME");
     if (system.empty())
         system = kernel.sysname;
-    sample::figure("system", Json().add("system", system).add("kernel", kernel.release).add("machine", kernel.machine),
+    sample::figure("system", {{"system", system}, {"kernel", kernel.release}, {"machine", kernel.machine}},
                    "%s, Linux %s, %s", system.c_str(), kernel.release, kernel.machine);
     std::string processor = lineOf("/proc/cpuinfo", "model name");
     if (processor.empty())
         processor = "unknown";
     const unsigned threads = std::thread::hardware_concurrency();
-    sample::figure("cpu", Json().add("cpu", processor).add("threads", threads), "%s, %u threads", processor.c_str(),
-                   threads);
+    sample::figure("cpu", {{"cpu", processor}, {"threads", threads}}, "%s, %u threads", processor.c_str(), threads);
 }
 
 std::string cudaVersion(int version) {
@@ -54,17 +53,17 @@ void reportGpus() {
     if (cusDeviceCount(&count) != CUS_OK)
         sample::note("%s", cusLastError());
     const std::string driver = lineOf("/proc/driver/nvidia/version", "NVRM version");
-    sample::figure("driver", "%s", driver.empty() ? "none" : driver.c_str());
+    sample::figureText("driver", "%s", driver.empty() ? "none" : driver.c_str());
     if (count == 0)
-        sample::figure("gpu", "none that can be used");
+        sample::figureText("gpu", "none that can be used");
     for (int i = 0; i < count; ++i) {
         cusDeviceInfo gpu = {};
         if (cusDeviceQuery(i, &gpu) != CUS_OK)
             throw sample::Stop(sample::DEVICE, sample::lastMessage());
         const std::string name = sample::text("gpu %d", i);
-        sample::figure(name.c_str(), "%s, compute capability %d.%d, %.0f GiB, driver for CUDA %s, runtime of CUDA %s",
-                       gpu.name, gpu.major, gpu.minor, static_cast<double>(gpu.memory_total) / (1 << 30),
-                       cudaVersion(gpu.driver_version).c_str(), cudaVersion(gpu.runtime_version).c_str());
+        sample::figureText(name.c_str(), "%s, compute capability %d.%d, %.0f GiB, driver for CUDA %s, runtime of CUDA %s",
+                           gpu.name, gpu.major, gpu.minor, static_cast<double>(gpu.memory_total) / (1 << 30),
+                           cudaVersion(gpu.driver_version).c_str(), cudaVersion(gpu.runtime_version).c_str());
     }
 }
 
@@ -73,14 +72,14 @@ void reportLibrary() {
     std::istringstream lines(cusBuildInformation());
     std::string line;
     std::getline(lines, line);
-    sample::figure("cusight", "%s", cusVersion());
+    sample::figureText("cusight", "%s", cusVersion());
     while (std::getline(lines, line)) {
         const size_t name = line.find_first_not_of(' '), colon = line.find(':');
         const size_t value = line.find_first_not_of(' ', colon + 1);
-        sample::figure(line.substr(name, colon - name).c_str(), "%s", line.substr(value).c_str());
+        sample::figureText(line.substr(name, colon - name).c_str(), "%s", line.substr(value).c_str());
     }
 #ifdef CUSIGHT_SAMPLES_OPENCV
-    sample::figure("OpenCV", "%s", cv::getVersionString().c_str());
+    sample::figureText("OpenCV", "%s", cv::getVersionString().c_str());
 #endif
 }
 
@@ -89,7 +88,7 @@ void reportEnvironment() {
     for (const char *name :
          {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING"})
         if (const char *value = std::getenv(name))
-            sample::figure(name, "%s", value);
+            sample::figureText(name, "%s", value);
 }
 
 int run(int argc, char **argv) {

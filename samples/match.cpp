@@ -19,6 +19,7 @@
 #include "cusight/match.h"
 #include "cusight/opencv.hpp"
 
+#include <nlohmann/json.hpp>
 #include <opencv2/highgui.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
@@ -296,10 +297,7 @@ class Run {
         };
         const std::exception_ptr ended_early = dealer.process(jobs, fill, [&](Job &job) {
             drawn_.clear();
-            sample::Json json;
-            json.add("frame", frames_).add("seconds", job.seconds);
-            if (!pictures_.empty())
-                json.add("picture", nameOf(frames_));
+            sample::Json json = named({{"frame", frames_}, {"seconds", job.seconds}}, frames_);
             if (job.found.empty())
                 sample::note("%s is smaller than a template, so nothing is found in it", nameOf(frames_).c_str());
             const long long before = matches_;
@@ -335,15 +333,14 @@ class Run {
     void report() const {
         sample::Json sizes;
         for (const sample::Masked &t : templates_) {
-            sample::Json size;
-            size.add("width", t.picture.cols).add("height", t.picture.rows);
+            sample::Json size = {{"width", t.picture.cols}, {"height", t.picture.rows}};
             if (!t.mask.empty())
-                size.add("counted", countedOf(t));
-            sizes.append("templates", size);
+                size["counted"] = countedOf(t);
+            sizes["templates"].push_back(size);
         }
-        sizes.add("method", settings_.method);
+        sizes["method"] = settings_.method;
         if (settings_.limit)
-            sizes.add("limit", *settings_.limit);
+            sizes["limit"] = *settings_.limit;
         for (size_t i = 0; i < templates_.size(); ++i)
             sample::figure("template", i ? sample::Json() : sizes, "%d x %d%s, method %s%s", templates_[i].picture.cols,
                            templates_[i].picture.rows, maskOf(templates_[i]).c_str(), settings_.method.c_str(),
@@ -351,27 +348,25 @@ class Run {
         if (settings_.poses.any())
             reportPoses();
         const double rate = static_cast<double>(frames_) / seconds_;
-        sample::figure("frames", sample::Json().add("frames", frames_).add("frames_per_second", rate),
-                       "%lld, %.1f frames/s", frames_, rate);
+        sample::figure("frames", {{"frames", frames_}, {"frames_per_second", rate}}, "%lld, %.1f frames/s", frames_, rate);
         sample::figureStages(
             {{"decode", decoding_}, {"compute", computing_}, {"draw", drawing_.seconds}, {"write", writing_.seconds}},
             seconds_ + opening_, static_cast<double>(frames_));
-        sample::figure("matches", sample::Json().add("matches", matches_), "%lld", matches_);
+        sample::figure("matches", {{"matches", matches_}}, "%lld", matches_);
         if (!pictures_.empty())
-            sample::figure("pictures without a match", sample::Json().add("pictures_without_match", without_),
-                           "%lld of %lld", without_, frames_);
+            sample::figure("pictures without a match", {{"pictures_without_match", without_}}, "%lld of %lld", without_,
+                           frames_);
         if (matches_)
-            sample::figure("first match",
-                           sample::Json().add("first_match", named(asJson(first_template_, 0, first_), first_frame_)),
+            sample::figure("first match", {{"first_match", named(asJson(first_template_, 0, first_), first_frame_)}},
                            "%s, %s%s", placeOf(first_).c_str(), method_.text(first_.score).c_str(),
                            pictures_.empty() ? "" : (", in " + nameOf(first_frame_)).c_str());
         if (so_far_)
-            sample::figure("interrupted", sample::Json().add("best_so_far", asJson(so_far_->first, 0, so_far_->second)),
+            sample::figure("interrupted", {{"best_so_far", asJson(so_far_->first, 0, so_far_->second)}},
                            "in a frame whose best so far is %s at %s", method_.text(so_far_->second.score).c_str(),
                            placeOf(so_far_->second).c_str());
         reportMissing();
         if (settings_.inspect)
-            sample::figure("filled", sample::Json().add("filled", filled_), "%lld of %lld", filled_, matches_);
+            sample::figure("filled", {{"filled", filled_}}, "%lld of %lld", filled_, matches_);
     }
 
   private:
@@ -432,7 +427,9 @@ class Run {
     // The picture of this frame; "" in a video.
     std::string nameOf(long long frame) const { return pictures_.empty() ? "" : pictures_[static_cast<size_t>(frame)]; }
     sample::Json named(sample::Json json, long long frame) const {
-        return pictures_.empty() ? json : json.add("picture", nameOf(frame));
+        if (!pictures_.empty())
+            json["picture"] = nameOf(frame);
+        return json;
     }
 
     static double countedOf(const sample::Masked &t) {
@@ -453,8 +450,8 @@ class Run {
     void reportPoses() const {
         const int angles = settings_.poses.angles ? match::countOf(*settings_.poses.angles) : 1,
                   scales = settings_.poses.scales ? match::countOf(*settings_.poses.scales) : 1;
-        sample::figure("poses", sample::Json().add("angles", angles).add("scales", scales), "%d angle%s, %d scale%s",
-                       angles, angles > 1 ? "s" : "", scales, scales > 1 ? "s" : "");
+        sample::figure("poses", {{"angles", angles}, {"scales", scales}}, "%d angle%s, %d scale%s", angles,
+                       angles > 1 ? "s" : "", scales, scales > 1 ? "s" : "");
     }
 
     static std::string placeOf(const Hit &m) {
@@ -464,17 +461,16 @@ class Run {
     }
 
     sample::Json asJson(size_t index, size_t rank, const Hit &m) const {
-        sample::Json json;
-        json.add("template", index).add("rank", rank);
         if (m.pose)
-            return json.add("x", m.pose->x)
-                .add("y", m.pose->y)
-                .add("angle", m.pose->angle)
-                .add("scale", m.pose->scale)
-                .add("score", m.score);
-        json.add("x", m.x + static_cast<double>(m.dx)).add("y", m.y + static_cast<double>(m.dy)).add("score", m.score);
+            return {{"template", index},      {"rank", rank},           {"x", m.pose->x},  {"y", m.pose->y},
+                    {"angle", m.pose->angle}, {"scale", m.pose->scale}, {"score", m.score}};
+        sample::Json json = {{"template", index},
+                             {"rank", rank},
+                             {"x", m.x + static_cast<double>(m.dx)},
+                             {"y", m.y + static_cast<double>(m.dy)},
+                             {"score", m.score}};
         if (settings_.inspect)
-            json.add("pixels", m.pixels).add("filled", m.filled != 0);
+            json.update({{"pixels", m.pixels}, {"filled", m.filled != 0}});
         return json;
     }
 
@@ -492,13 +488,15 @@ class Run {
             const std::string of = templates_.size() > 1 ? sample::text("of template %zu ", t) : "";
             if (!counts_[t] && !best_[t] && settings_.limit &&
                 frames_ > 0) { // a video of poses, whose best is not looked for
-                json.append("no_match", sample::Json().add("template", t));
+                json["no_match"].push_back({{"template", t}});
                 lines.push_back(of + method_.beyond(*settings_.limit));
             }
             if (counts_[t] || !best_[t])
                 continue;
             const Hit &m = best_[t]->match;
-            json.append("no_match", named(asJson(t, 0, m).add("frame", best_[t]->frame), best_[t]->frame));
+            sample::Json best = asJson(t, 0, m);
+            best["frame"] = best_[t]->frame;
+            json["no_match"].push_back(named(best, best_[t]->frame));
             const std::string where = !pictures_.empty() ? " of " + nameOf(best_[t]->frame)
                                       : still_           ? ""
                                                          : sample::text(" of frame %lld", best_[t]->frame);
@@ -538,7 +536,7 @@ class Run {
         drawn_.push_back(
             {box, shape, label, empty ? RED : GREEN, empty ? cv::Scalar(80, 80, 255) : cv::Scalar(90, 255, 90)});
         ++counts_[index];
-        json.append("matches", asJson(index, rank, m));
+        json["matches"].push_back(asJson(index, rank, m));
         file_.write(frames_, index, rank, m, nameOf(frames_));
         if (matches_++ == 0) {
             first_ = m;
@@ -759,10 +757,10 @@ int run(int argc, char **argv) {
     matching.process(frame, devices, *source, *sink);
 
     sample::figureInput(*source);
-    sample::figure("device", "%s", sample::deviceNames(devices).c_str());
+    sample::figureText("device", "%s", sample::deviceNames(devices).c_str());
     matching.report();
     if (matching.frames() > 0)
-        sample::figure("output", "%s", sink->name().c_str());
+        sample::figureText("output", "%s", sink->name().c_str());
     sink->hold();
     return s.fail_without_match && !matching.any() ? sample::FAILED : sample::OK;
 }

@@ -3,6 +3,8 @@
 #include "common/app.hpp"
 #include "common/terminal/report.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace sample {
 
 void figureStages(const std::vector<Stage> &stages, double overall, double frames, const std::string &whose) {
@@ -14,15 +16,15 @@ void figureStages(const std::vector<Stage> &stages, double overall, double frame
         if (stage.seconds <= 0)
             continue;
         const double ms = 1e3 * stage.seconds / frames;
-        times.add(stage.name, ms);
+        times[stage.name] = ms;
         line += text("%s%s %.2f ms", line.empty() ? "" : ", ", stage.name, ms);
     }
     if (overall > 0) {
-        times.add("overall", 1e3 * overall / frames);
+        times["overall"] = 1e3 * overall / frames;
         line += text("; %.2f ms per frame overall", 1e3 * overall / frames);
     }
     figure(whose.empty() ? "stages" : (whose + " stages").c_str(),
-           Json().add(whose.empty() ? "stages_ms" : (whose + "_stages_ms").c_str(), times), "%s", line.c_str());
+           {{whose.empty() ? "stages_ms" : (whose + "_stages_ms").c_str(), times}}, "%s", line.c_str());
 }
 
 } // namespace sample

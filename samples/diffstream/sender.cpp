@@ -12,6 +12,8 @@
 
 #include "cusight/opencv.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -256,22 +258,18 @@ class Transmission {
 
     void report(double seconds) {
         const double n = frameCount();
-        using sample::Json;
         const double changed = static_cast<double>(stats_.changed) / n / frameBytes(),
                      bytes = static_cast<double>(stats_.bytes) / n;
         const double fps = rate_ > 0 ? rate_ : source_->fps();
-        sample::figure("source",
-                       Json().add("source", name_).add("width", size_.width).add("height", size_.height).add("fps", fps),
+        sample::figure("source", {{"source", name_}, {"width", size_.width}, {"height", size_.height}, {"fps", fps}},
                        "%s, %d x %d, %.3f frames/s", name_.c_str(), size_.width, size_.height, fps);
-        sample::figure("device", "%s", device_.name.c_str());
-        sample::figure("frames sent",
-                       Json()
-                           .add("frames_sent", stats_.frames.load())
-                           .add("sent_per_second", n / seconds)
-                           .add("dropped", captured_.dropped()),
-                       "%lld, %.1f a second, %lld dropped", stats_.frames.load(), n / seconds, captured_.dropped());
+        sample::figureText("device", "%s", device_.name.c_str());
+        sample::figure(
+            "frames sent",
+            {{"frames_sent", stats_.frames.load()}, {"sent_per_second", n / seconds}, {"dropped", captured_.dropped()}},
+            "%lld, %.1f a second, %lld dropped", stats_.frames.load(), n / seconds, captured_.dropped());
         sample::figure("bytes a frame",
-                       Json().add("sent_bytes_per_frame", bytes).add("frame_bytes", frameBytes()).add("changed", changed),
+                       {{"sent_bytes_per_frame", bytes}, {"frame_bytes", frameBytes()}, {"changed", changed}},
                        "%.0f of %.0f, %.3f %% of the bytes changed", bytes, frameBytes(), 100 * changed);
         sample::figureStages(
             {{"capture", stats_.capture}, {"difference", stats_.encode}, {"pack", stats_.pack}, {"send", stats_.send}},

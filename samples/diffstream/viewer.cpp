@@ -9,6 +9,7 @@
 #include "cusight/opencv.hpp"
 #include "cusight/live.h"
 
+#include <nlohmann/json.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
@@ -245,11 +246,10 @@ class Session {
                             cusCrc32c(0, f.data, f.total() * f.elemSize()));
             digests_->publish();
         }
-        sample::reportFrame(sample::Json()
-                                .add("sequence", info.sequence)
-                                .add("key_frame", info.is_key_frame != 0)
-                                .add("changed", 1e-2 * share(info))
-                                .add("bytes", info.message_bytes));
+        sample::reportFrame({{"sequence", info.sequence},
+                             {"key_frame", info.is_key_frame != 0},
+                             {"changed", 1e-2 * share(info)},
+                             {"bytes", info.message_bytes}});
         if (sink_ && !writing_([this] { return sink_->writeAt(displayed(), seconds_); }))
             closed_ = true;
         if (s_.progress && stderrAccepts())
@@ -258,24 +258,21 @@ class Session {
     }
 
     void reportReceived(double seconds) const {
-        using sample::Json;
         const double bytes = static_cast<double>(received_) / static_cast<double>(std::max<long long>(frames_, 1));
         sample::figure("frames received",
-                       Json()
-                           .add("frames_received", frames_)
-                           .add("received_per_second", static_cast<double>(frames_) / seconds)
-                           .add("last_sequence", sequence_),
+                       {{"frames_received", frames_},
+                        {"received_per_second", static_cast<double>(frames_) / seconds},
+                        {"last_sequence", sequence_}},
                        "%lld, %.1f a second, the last is number %llu", frames_, static_cast<double>(frames_) / seconds,
                        static_cast<unsigned long long>(sequence_));
         sample::figure("left out",
-                       Json()
-                           .add("left_out", skipped_)
-                           .add("key_frames", key_frames_)
-                           .add("connections", connections_)
-                           .add("base_missing", base_missing_),
+                       {{"left_out", skipped_},
+                        {"key_frames", key_frames_},
+                        {"connections", connections_},
+                        {"base_missing", base_missing_}},
                        "%lld coalesced or lost, %lld key frames, %lld connections, %lld without their base", skipped_,
                        key_frames_, connections_, base_missing_);
-        sample::figure("bytes received", Json().add("bytes_received", received_).add("received_bytes_per_frame", bytes),
+        sample::figure("bytes received", {{"bytes_received", received_}, {"received_bytes_per_frame", bytes}},
                        "%lld, %.0f a frame", received_, bytes);
     }
 
@@ -296,7 +293,7 @@ class Session {
         sample::figureStages({{"decode", decoding_.seconds}, {"write", writing_.seconds}}, progress_.seconds(),
                              static_cast<double>(frames_), s_.beside_sender ? "viewer" : "");
         if (sink_) {
-            sample::figure("output", "%s", sink_->name().c_str());
+            sample::figureText("output", "%s", sink_->name().c_str());
             sink_->hold();
         }
     }

@@ -7,13 +7,14 @@
 #include "common/terminal/files.hpp"
 #include "common/terminal/progress.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 namespace events {
 
-using sample::Json;
 using sample::Stop;
 
 namespace {
@@ -33,7 +34,7 @@ class Triggers {
         if (all_)
             writeUpTo(INT64_MAX);
         if (written_ || left_out_)
-            sample::figure("triggers", sample::Json().add("triggers", written_).add("triggers_left_out", left_out_),
+            sample::figure("triggers", {{"triggers", written_}, {"triggers_left_out", left_out_}},
                            left_out_ ? "%lld, and %lld that the format cannot store" : "%lld", written_, left_out_);
     }
 
@@ -88,15 +89,15 @@ void convert(const Settings &s, const ConvertSettings &how) {
         throw Stop(sample::INPUT, source->problem() + "; there is no event before that");
     if (!events && !selection.whole())
         throw Stop(sample::INPUT, "no event: " + selection.whyEmpty(false));
-    sample::figure("input", Json().add("input", source->describe()), "%s", source->describe().c_str());
-    sample::figure("events", Json().add("events", events), "%lld", events);
+    sample::figure("input", {{"input", source->describe()}}, "%s", source->describe().c_str());
+    sample::figure("events", {{"events", events}}, "%lld", events);
     triggers.finish();
     if (source->info())
         source->reportOutside({});
     file.finish();
     const double rate = static_cast<double>(events) / std::max(seconds, 1e-9);
-    sample::figure("rate", Json().add("events_per_second", rate), "%.2f million events/s", 1e-6 * rate);
-    sample::figure("events in", Json().add("events_in", how.output).add("format", cusEventFormatName(format)), "%s, %s",
+    sample::figure("rate", {{"events_per_second", rate}}, "%.2f million events/s", 1e-6 * rate);
+    sample::figure("events in", {{"events_in", how.output}, {"format", cusEventFormatName(format)}}, "%s, %s",
                    how.output.c_str(), cusEventFormatName(format));
     if (!source->problem().empty())
         throw Stop(sample::INPUT, source->problem());

@@ -5,6 +5,8 @@
 #include "common/app.hpp"
 #include "common/terminal/progress.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -91,25 +93,25 @@ class Statistics {
 
     void reportSensor() const {
         if (sensor_.width)
-            sample::figure("sensor", Json().add("width", sensor_.width).add("height", sensor_.height), "%d x %d",
-                           sensor_.width, sensor_.height);
+            sample::figure("sensor", {{"width", sensor_.width}, {"height", sensor_.height}}, "%d x %d", sensor_.width,
+                           sensor_.height);
         else
-            sample::figure("sensor", Json().add("largest_x", right_).add("largest_y", bottom_),
-                           "not given; events reach x %u, y %u", right_, bottom_);
+            sample::figure("sensor", {{"largest_x", right_}, {"largest_y", bottom_}}, "not given; events reach x %u, y %u",
+                           right_, bottom_);
     }
 
     void reportEvents() const {
-        sample::figure("events", Json().add("events", events_), "%llu", static_cast<ull>(events_));
+        sample::figure("events", {{"events", events_}}, "%llu", static_cast<ull>(events_));
         if (!events_)
             return;
         const double seconds = 1e-6 * static_cast<double>(last_ - first_);
-        sample::figure("time", Json().add("first_time", first_).add("last_time", last_).add("seconds", seconds),
+        sample::figure("time", {{"first_time", first_}, {"last_time", last_}, {"seconds", seconds}},
                        "%lld .. %lld us, %.6f s", static_cast<long long>(first_), static_cast<long long>(last_), seconds);
         if (seconds > 0)
-            sample::figure("rate", Json().add("events_per_second", static_cast<double>(events_) / seconds),
-                           "%.4f million events/s", 1e-6 * static_cast<double>(events_) / seconds);
+            sample::figure("rate", {{"events_per_second", static_cast<double>(events_) / seconds}}, "%.4f million events/s",
+                           1e-6 * static_cast<double>(events_) / seconds);
         const double positive = static_cast<double>(positive_) / static_cast<double>(events_);
-        sample::figure("positive", Json().add("positive", positive), "%.2f %%", 100 * positive);
+        sample::figure("positive", {{"positive", positive}}, "%.2f %%", 100 * positive);
         reportPixels();
     }
 
@@ -117,12 +119,12 @@ class Statistics {
     // A hot pixel fires at least 20 times as often as the median of the pixels that fire at all.
     void reportPixels() const {
         if (!pixels_.problem().empty()) {
-            sample::figure("active pixels", "%s", pixels_.problem().c_str());
+            sample::figureText("active pixels", "%s", pixels_.problem().c_str());
             return;
         }
         using Pixel = PixelCounts::Pixel;
         std::vector<Pixel> active = pixels_.active();
-        sample::figure("active pixels", Json().add("active_pixels", active.size()), "%zu", active.size());
+        sample::figure("active pixels", {{"active_pixels", active.size()}}, "%zu", active.size());
         const auto middle = active.begin() + static_cast<std::ptrdiff_t>(active.size() / 2);
         std::nth_element(active.begin(), middle, active.end(),
                          [](const Pixel &a, const Pixel &b) { return a.events < b.events; });
@@ -134,9 +136,9 @@ class Statistics {
             return std::make_tuple(b.events, a.y, a.x) < std::make_tuple(a.events, b.y, b.x);
         });
         std::string hottest;
-        Json json = Json().add("median_events_per_pixel", median).add("hot_pixels", hot.size());
+        Json json = {{"median_events_per_pixel", median}, {"hot_pixels", hot.size()}};
         for (size_t i = 0; i < std::min<size_t>(hot.size(), 5); ++i) {
-            json.append("hottest", Json().add("x", hot[i].x).add("y", hot[i].y).add("events", hot[i].events));
+            json["hottest"].push_back({{"x", hot[i].x}, {"y", hot[i].y}, {"events", hot[i].events}});
             hottest += sample::text("%s(%zu, %zu) %u", i ? ", " : ": ", hot[i].x, hot[i].y, hot[i].events);
         }
         sample::figure("hot pixels", json, "%zu with at least 20 times the median of %u%s", hot.size(), median,
@@ -159,18 +161,16 @@ void countTriggers(EventSource &source, cusEventCounts &c) {
 
 void reportCounts(const cusEventCounts &c) {
     if (c.triggers_rising + c.triggers_falling)
-        sample::figure("triggers",
-                       Json().add("triggers_rising", c.triggers_rising).add("triggers_falling", c.triggers_falling),
+        sample::figure("triggers", {{"triggers_rising", c.triggers_rising}, {"triggers_falling", c.triggers_falling}},
                        "%llu (%llu rising, %llu falling)", static_cast<ull>(c.triggers_rising) + c.triggers_falling,
                        static_cast<ull>(c.triggers_rising), static_cast<ull>(c.triggers_falling));
     if (c.bad_coordinates + c.bad_polarity + c.bad_time + c.bad_words + c.untimed)
         sample::figure("skipped",
-                       Json()
-                           .add("outside_sensor", c.bad_coordinates)
-                           .add("bad_polarity", c.bad_polarity)
-                           .add("back_in_time", c.bad_time)
-                           .add("undefined", c.bad_words)
-                           .add("untimed", c.untimed),
+                       {{"outside_sensor", c.bad_coordinates},
+                        {"bad_polarity", c.bad_polarity},
+                        {"back_in_time", c.bad_time},
+                        {"undefined", c.bad_words},
+                        {"untimed", c.untimed}},
                        "%llu outside the sensor, %llu bad polarities, %llu back in time, %llu undefined, %llu before the "
                        "first time word",
                        static_cast<ull>(c.bad_coordinates), static_cast<ull>(c.bad_polarity), static_cast<ull>(c.bad_time),
@@ -192,10 +192,10 @@ void printInfo(const Settings &s) {
     }
     progress.finish();
 
-    sample::figure("input", "%s", source->describe().c_str());
+    sample::figureText("input", "%s", source->describe().c_str());
     statistics.reportSensor();
     if (source->info() && source->info()->camera[0])
-        sample::figure("camera", "%s", source->info()->camera);
+        sample::figureText("camera", "%s", source->info()->camera);
     statistics.reportEvents();
     if (source->info()) {
         cusEventCounts counts = source->counts();

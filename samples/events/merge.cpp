@@ -8,6 +8,8 @@
 #include "cusight/eventio.h"
 #include "cusight/live.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -250,8 +252,8 @@ void merge(MergeSettings &s) {
     progress.finish();
     if (sample::interrupted())
         return;
-    sample::figure("shards", sample::Json().add("shards", s.inputs.size()), "%zu", s.inputs.size());
-    sample::figure("frames in", "%s", s.output.c_str());
+    sample::figure("shards", {{"shards", s.inputs.size()}}, "%zu", s.inputs.size());
+    sample::figureText("frames in", "%s", s.output.c_str());
     if (!problem.empty())
         throw Stop(sample::INPUT, problem);
 }

@@ -7,6 +7,8 @@
 
 #include "cusight/live.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -117,11 +119,9 @@ void Latency::report() const {
     if (!count_)
         return;
     const double median = quantile(0.5), high = quantile(0.99);
-    sample::figure(
-        "latency",
-        sample::Json().add("latency_ms", sample::Json().add("median", median).add("p99", high).add("largest", largest_)),
-        "median %.3f ms, 99 %% below %.3f ms, largest %.3f ms, from the arrival of a frame's last byte", median, high,
-        largest_);
+    sample::figure("latency", {{"latency_ms", {{"median", median}, {"p99", high}, {"largest", largest_}}}},
+                   "median %.3f ms, 99 %% below %.3f ms, largest %.3f ms, from the arrival of a frame's last byte", median,
+                   high, largest_);
 }
 
 // ---- PlainFrames -------------------------------------------------------------------------------------------------------
@@ -231,10 +231,8 @@ void FrameOutput::take(const cusFrameBatch &batch) {
     for (size_t i = 0; i < batch.count; ++i) {
         last_ = batch.windows[i];
         events_ += last_.last - last_.first;
-        sample::reportFrame(sample::Json()
-                                .add("frame", frames_ + i)
-                                .add("first_event", batch.windows[i].first)
-                                .add("last_event", batch.windows[i].last));
+        sample::reportFrame(
+            {{"frame", frames_ + i}, {"first_event", batch.windows[i].first}, {"last_event", batch.windows[i].last}});
     }
     if (raw_ && raw_->inPlace()) // whoever reads them gets them now
         raw_->flush();
@@ -284,7 +282,7 @@ bool isMadeAlready(const Settings &s) {
         label.shards != s.shards || label.run != shardRun(s.run) || fingerprint(s.input).empty() || label.is_damaged ||
         s.checksum || !s.events_file.empty() || !s.triggers_file.empty())
         return false;
-    sample::figure("frames in", sample::Json().add("frames_in", s.common.output), "%s, which is this shard already",
+    sample::figure("frames in", {{"frames_in", s.common.output}}, "%s, which is this shard already",
                    s.common.output.c_str());
     return true;
 }
@@ -312,14 +310,13 @@ void FrameOutput::report() const {
     const std::string name = sample::isStandard(settings_.common.output) ? "stdout" : settings_.common.output;
     latency_.report();
     if (settings_.checksum)
-        sample::figure("checksum", "%08x", crc_);
+        sample::figureText("checksum", "%08x", crc_);
     if (pictures_)
-        sample::figure("output", "%s", pictures_->name().c_str());
+        sample::figureText("output", "%s", pictures_->name().c_str());
     if (raw_output_ || isHdf5(name))
-        sample::figure("frames in", sample::Json().add("frames_in", name), "%s", name.c_str());
+        sample::figure("frames in", {{"frames_in", name}}, "%s", name.c_str());
     if (!settings_.events_file.empty())
-        sample::figure("events in", sample::Json().add("events_in", settings_.events_file), "%s",
-                       settings_.events_file.c_str());
+        sample::figure("events in", {{"events_in", settings_.events_file}}, "%s", settings_.events_file.c_str());
 }
 
 // ---- TriggerFile -------------------------------------------------------------------------------------------------------
@@ -346,7 +343,7 @@ void TriggerFile::finish() {
 
 void TriggerFile::report() const {
     if (file_)
-        sample::figure("triggers", sample::Json().add("triggers", count_).add("triggers_in", path_), "%llu in %s",
+        sample::figure("triggers", {{"triggers", count_}, {"triggers_in", path_}}, "%llu in %s",
                        static_cast<unsigned long long>(count_), path_.c_str());
 }
 

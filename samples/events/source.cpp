@@ -9,6 +9,8 @@
 #include "common/standard_input.hpp"
 #include "events/pictures/video.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -31,7 +33,7 @@ void warnOutside(uint64_t outside, uint64_t inside) {
                      "WIDTHxHEIGHT",
                      static_cast<unsigned long long>(outside), static_cast<unsigned long long>(outside) + inside);
     sample::note("warning: %s", warning.c_str());
-    sample::detail(sample::Json().add("warning", warning));
+    sample::detail({{"warning", warning}});
 }
 
 void EventSource::reportOutside(const cusEventCounts &decoded) const {
@@ -39,8 +41,7 @@ void EventSource::reportOutside(const cusEventCounts &decoded) const {
     const uint64_t outside = std::max<uint64_t>(read.bad_coordinates, decoded.bad_coordinates);
     if (!outside)
         return;
-    sample::figure("outside the sensor", sample::Json().add("outside_sensor", outside), "%llu",
-                   static_cast<unsigned long long>(outside));
+    sample::figure("outside the sensor", {{"outside_sensor", outside}}, "%llu", static_cast<unsigned long long>(outside));
     warnOutside(outside, std::max<uint64_t>(read.events, decoded.events));
 }
 

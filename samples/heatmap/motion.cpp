@@ -13,6 +13,7 @@
 #include "cusight/algorithms.hpp"
 #include "cusight/opencv.hpp"
 
+#include <nlohmann/json.hpp>
 #include <opencv2/imgcodecs.hpp>
 
 #include <algorithm>
@@ -359,10 +360,12 @@ void reportInput(const Watched &w) {
     if (!w.error.empty())
         words += "; failed: " + w.error;
     sample::figure(w.name.c_str(), sample::Json(), "%s", words.c_str());
-    sample::Json json;
-    json.add("input", w.name).add("frames", w.frames).add("things", w.things.size());
-    json.add("sudden_changes", w.sudden.size()).add("clips", w.clips.size()).add("error", w.error);
-    sample::reportFrame(json);
+    sample::reportFrame({{"input", w.name},
+                         {"frames", w.frames},
+                         {"things", w.things.size()},
+                         {"sudden_changes", w.sudden.size()},
+                         {"clips", w.clips.size()},
+                         {"error", w.error}});
 }
 
 // The inputs of a run, with what has been found in them, and where that is written.
@@ -397,7 +400,7 @@ class Findings {
             failed += !watched.error.empty();
             things += watched.things.size();
         }
-        sample::figure("things", sample::Json().add("inputs", inputs.size()).add("failed", failed).add("things", things),
+        sample::figure("things", {{"inputs", inputs.size()}, {"failed", failed}, {"things", things}},
                        "%zu moving things in %zu input%s, %zu of which failed", things, inputs.size(),
                        inputs.size() == 1 ? "" : "s", failed);
         for (const Watched &watched : inputs)
@@ -435,8 +438,8 @@ int findMotion(const MotionSettings &s, const sample::Input &input, const sample
     found.write();
     for (const Watched &watched : found.inputs)
         seen += watched.frames;
-    sample::figure("device", "%s", device.name.c_str());
-    sample::detail(sample::Json().add("frames", seen));
+    sample::figureText("device", "%s", device.name.c_str());
+    sample::detail({{"frames", seen}});
     sample::figureStages(
         {{"decode", times.decoding}, {"compute", times.computing.seconds}, {"write", times.writing.seconds}},
         overall.seconds, static_cast<double>(seen));

@@ -4,6 +4,7 @@
 #include "common/terminal/report.hpp"
 #include "common/video/legend.hpp"
 
+#include <nlohmann/json.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
@@ -73,37 +74,54 @@ static double meanStrength(const Thing &thing) {
 }
 
 static sample::Json boxJson(const Seen &s) {
-    return sample::Json()
-        .add("t", s.seconds)
-        .add("x", s.box.x)
-        .add("y", s.box.y)
-        .add("width", s.box.width)
-        .add("height", s.box.height)
-        .add("center_x", pixels(s.box.center_x))
-        .add("center_y", pixels(s.box.center_y))
-        .add("area", s.box.area)
-        .add("strength", s.box.strength / 256.0);
+    return {{"t", s.seconds},
+            {"x", s.box.x},
+            {"y", s.box.y},
+            {"width", s.box.width},
+            {"height", s.box.height},
+            {"center_x", pixels(s.box.center_x)},
+            {"center_y", pixels(s.box.center_y)},
+            {"area", s.box.area},
+            {"strength", s.box.strength / 256.0}};
 }
 
 static sample::Json inputJson(const Watched &input) {
-    sample::Json json;
-    json.add("input", input.name).add("width", input.size.width).add("height", input.size.height).add("fps", input.fps);
-    json.add("frames", input.frames);
+    sample::Json json = {{"input", input.name},
+                         {"width", input.size.width},
+                         {"height", input.size.height},
+                         {"fps", input.fps},
+                         {"frames", input.frames}};
     if (!input.error.empty())
-        json.add("error", input.error);
+        json["error"] = input.error;
     for (const double t : input.sudden)
-        json.append("sudden_changes", sample::Json().add("t", t));
+        json["sudden_changes"].push_back({{"t", t}});
     for (const std::string &clip : input.clips)
-        json.append("clips", sample::Json().add("file", clip));
-    for (const Thing &thing : input.things) {
-        sample::Json each;
-        each.add("id", thing.id).add("start", thing.seen.front().seconds).add("end", thing.seen.back().seconds);
-        each.add("frames", thing.seen.size()).add("strength", meanStrength(thing));
-        for (const Seen &s : thing.seen)
-            each.append("boxes", boxJson(s));
-        json.append("things", each);
-    }
+        json["clips"].push_back({{"file", clip}});
     return json;
+}
+
+static sample::Json thingJson(const Thing &thing) {
+    sample::Json json = {{"id", thing.id},
+                         {"start", thing.seen.front().seconds},
+                         {"end", thing.seen.back().seconds},
+                         {"frames", thing.seen.size()},
+                         {"strength", meanStrength(thing)}};
+    for (const Seen &s : thing.seen)
+        json["boxes"].push_back(boxJson(s));
+    return json;
+}
+
+// An input's things are many after hours, so each is written before the next is made.
+static void writeObject(sample::OutputFile &file, const Watched &input) {
+    std::string members = sample::dump(inputJson(input));
+    members.pop_back(); // }
+    file.print("%s", members.c_str());
+    const char *separator = ",\"things\":[";
+    for (const Thing &thing : input.things) {
+        file.print("%s%s", separator, sample::dump(thingJson(thing)).c_str());
+        separator = ",";
+    }
+    file.print("%s", input.things.empty() ? "}" : "]}");
 }
 
 static void writeRows(sample::OutputFile &file, const Watched &input) {
@@ -117,10 +135,11 @@ static void writeRows(sample::OutputFile &file, const Watched &input) {
 
 void writeReport(sample::OutputFile &file, const std::vector<Watched> &inputs) {
     if (sample::ending(file.path()) == ".json") {
-        sample::Json json;
-        for (const Watched &input : inputs)
-            json.append("inputs", inputJson(input));
-        file.print("%s\n", json.text().c_str());
+        for (size_t i = 0; i < inputs.size(); ++i) {
+            file.print(i ? "," : "{\"inputs\":[");
+            writeObject(file, inputs[i]);
+        }
+        file.print("]}\n");
     } else {
         file.print("input,id,t,x,y,width,height,center_x,center_y,area,strength\n");
         for (const Watched &input : inputs)

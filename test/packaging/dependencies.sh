@@ -110,6 +110,8 @@ configure -DCUSIGHT_CUDA=OFF "-DZSTD_INCLUDE_DIR=$work/old" || fail "an old zstd
 says 1 "Without zstd 1.4.0 or later \(is needed, found 1.3.8; Debian: libzstd-dev\): live video is CUS_ERROR_UNSUPPORTED"
 configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_ZSTD=OFF || fail "without zstd"
 says 0 "Without zstd"
+! configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_SAMPLES=ON -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON || fail "programs without nlohmann_json"
+says 1 "Programs and fuzzers need nlohmann_json 3.9 or later \(Debian: nlohmann-json3-dev\)"
 if [ -x "$build/bin/cusight-heatmap" ]; then # the programs' libraries are there: FFmpeg's, found by pkg-config, are too old, or missing
     for name in libavformat libavcodec libavutil libswscale; do printf 'Name: %s\nDescription: old\nVersion: 58.29.100\n' $name >"$work/old/$name.pc"; done
     PKG_CONFIG_LIBDIR=$work/old configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON || fail "an old libavformat ends CMake"

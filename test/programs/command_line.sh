@@ -22,7 +22,7 @@ expect 0 "Build type: "
 for name in cusight Compiler Processor OpenCV system cpu driver; do
     grep -q "^$name: ." said || fail "cusight-info says no $name: $(cat said)"
 done
-expect 0 '"build_type": "' --json
+expect 0 '"build_type":"' --json
 program=$bin/cusight-heatmap
 expect 0 "Exit codes" -h
 expect 2 "INPUT is required"

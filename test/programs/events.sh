@@ -298,7 +298,7 @@ for how in "--checksum" "info" "convert"; do
     *) set -- plain.txt --headless --device cpu --checksum ;;
     esac
     "$program" "$@" --sensor-size 640x64 --skip-bad --json >out.txt 2>err.txt || fail "$how swapped: $(cat err.txt)"
-    grep -q "warning: more than half of the events lie outside" err.txt && grep -q '"warning": "more than half' out.txt ||
+    grep -q "warning: more than half of the events lie outside" err.txt && grep -q '"warning":"more than half' out.txt ||
         fail "$how does not warn: $(cat err.txt out.txt)"
     "$program" "$@" --sensor-size 64x640 --skip-bad --json >out.txt 2>err.txt || fail "$how: $(cat err.txt)"
     grep -q "warning" err.txt out.txt && fail "$how warns without a reason: $(cat err.txt out.txt)"

@@ -45,7 +45,7 @@ odd=$(printf 'no\033[2J\177\nsuch.raw')
 escaped='no\x1b[2J\x7f\x0asuch.raw'
 shown='\x1b[2J\x1b]0;pwn\x07\xc2\x9bevil\x9b'
 says 0 "camera: $shown" "$program" info escape.raw
-says 0 '"camera": "\u001b[2J\u001b]0;pwn\u0007\u00c2\u009bevil\u009b"' "$program" info escape.raw --json
+says 0 '"camera":"\u001b[2J\u001b]0;pwn\u0007\u009bevil\ufffd"' "$program" info escape.raw --json
 says 3 "$escaped" "$program" "$odd" --checksum --headless
 says 3 "$escaped" "$program" info "$odd" --json
 says 0 "frames in: zoë, 日本.raw" "$program" small.txt --headless --events-per-frame 2 --output "zoë, 日本.raw"

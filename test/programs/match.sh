@@ -146,7 +146,7 @@ png("clear.png", pw, ph, part, lambda c, r: 127)
 END
 cp scene.ppm shots/a.ppm
 shots() { says "$1" "$2" "$bin/cusight-match" "${@:3}" --device cpu --headless; } # CODE TEXT ARGUMENT...
-shots 0 '"pictures_without_match": 2' shots --template part.ppm --output found/ --save-matches shots.csv --json-frames
+shots 0 '"pictures_without_match":2' shots --template part.ppm --output found/ --save-matches shots.csv --json-frames
 grep -qx "d.ppm is smaller than a template, so nothing is found in it" said || fail "too small a picture is not named: $(cat said)"
 [ "$(ls found | paste -sd '|')" = "=e.png|a.png|b, left.png|c.png|d.png" ] || fail "outputs are called $(ls found)"
 python3 - <<'END' || fail "the pictures' names: $(cat shots.csv said)"
@@ -214,9 +214,9 @@ interrupt() {
 interrupt TERM 1
 for wait in 3 10 30; do # until there is a best so far
     interrupt INT $wait
-    ! grep -q '"best_so_far": {"template": 0' said || break
+    ! grep -q '"best_so_far":{"template":0' said || break
 done
-grep -q '"best_so_far": {"template": 0' said || fail "the best so far is not named: $(cat said)"
+grep -q '"best_so_far":{"template":0' said || fail "the best so far is not named: $(cat said)"
 
 echo "-- what cannot be"
 for angles in 5:1:2 5:9 400 0:9:0 0:9:-1 a: 0:9:1:2 nan; do

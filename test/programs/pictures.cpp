@@ -9,6 +9,7 @@
 #include "common/output.hpp"
 #include "common/video/rectified.hpp"
 
+#include <nlohmann/json.hpp>
 #include <opencv2/imgproc.hpp>
 
 namespace {
@@ -16,15 +17,16 @@ namespace {
 // ---- Reports -----------------------------------------------------------------------------------------------------------
 
 TEST(SampleReport, Json) {
-    sample::Json json;
-    json.add("text", "a \"b\"\n\\").add("yes", true).add("n", -7).add("big", 18446744073709551615ull).add("x", 0.125);
-    json.add("none", std::nan("")).add("inner", sample::Json().add("k", 1));
-    json.append("list", sample::Json().add("i", 0)).append("list", sample::Json().add("i", 1));
-    json.add("after", 1).merge(sample::Json()).merge(sample::Json().add("merged", 2));
-    EXPECT_EQ(json.text(),
-              R"({"text": "a \"b\"\u000a\\", "yes": true, "n": -7, "big": 18446744073709551615, "x": 0.125, "none": null, )"
-              R"("inner": {"k": 1}, "list": [{"i": 0}, {"i": 1}], "after": 1, "merged": 2})");
-    EXPECT_EQ(sample::Json().text(), "{}");
+    sample::Json json = {{"text", "a \"b\"\n\\"}, {"yes", true}, {"n", -7}, {"big", 18446744073709551615ull}, {"x", 0.125}};
+    json["none"] = std::nan("");
+    json["inner"] = {{"k", 1}};
+    json["list"].push_back({{"i", 0}});
+    json["list"].push_back({{"i", 1}});
+    json.update({{"after", 1}, {"merged", 2}});
+    EXPECT_EQ(sample::dump(json),
+              R"({"text":"a \"b\"\n\\","yes":true,"n":-7,"big":18446744073709551615,"x":0.125,"none":null,)"
+              R"("inner":{"k":1},"list":[{"i":0},{"i":1}],"after":1,"merged":2})");
+    EXPECT_EQ(sample::dump({{"name", "zo\xc3\xab \x9b\x7f\033"}}), R"({"name":"zo\u00eb \ufffd\u007f\u001b"})");
 }
 
 TEST(SampleReport, ShortNumbers) {
@@ -54,24 +56,24 @@ std::string printed(const std::function<void()> &work) {
 TEST(SampleReport, LinesOrOneObjectOrNothing) {
     const auto run = [] {
         sample::startReport("program");
-        sample::reportFrame(sample::Json().add("frame", 0));
-        sample::figure("frames", sample::Json().add("frames", 5), "%d of them", 5);
-        sample::figure("device", "%s", "CPU");
-        sample::detail(sample::Json().add("detail", 1));
+        sample::reportFrame({{"frame", 0}});
+        sample::figure("frames", {{"frames", 5}}, "%d of them", 5);
+        sample::figureText("device", "%s", "CPU");
+        sample::detail({{"detail", 1}});
         sample::finishReport(3, "it \"broke\"");
     };
     EXPECT_EQ(printed(run), "frames: 5 of them\ndevice: CPU\n");
-    const std::string version = std::string("\"version\": \"") + cusVersion() + "\"";
+    const std::string version = std::string("\"version\":\"") + cusVersion() + "\"";
     const std::string object =
-        "{\"program\": \"program\", " + version +
-        ", \"frames\": 5, \"device\": \"CPU\", \"detail\": 1, \"exit_code\": 3, \"error\": \"it \\\"broke\\\"\"}\n";
+        "{\"program\":\"program\"," + version +
+        ",\"frames\":5,\"device\":\"CPU\",\"detail\":1,\"exit_code\":3,\"error\":\"it \\\"broke\\\"\"}\n";
     {
         const Reporting reporting({false, true, false, false});
         EXPECT_EQ(printed(run), object);
     }
     {
         const Reporting reporting({true, false, true, false}); // --quiet does not silence what was asked for
-        EXPECT_EQ(printed(run), "{\"frame\": 0}\n" + object);
+        EXPECT_EQ(printed(run), "{\"frame\":0}\n" + object);
     }
     const Reporting reporting({true, false, false, false});
     EXPECT_EQ(printed(run), "");

@@ -13,7 +13,7 @@ times() {
     if command -v ffprobe >/dev/null; then
         ffprobe -v error -select_streams v -show_entries packet=pts_time -of csv=p=0 "$1" | tr -d , | sort -n
     else
-        "$bin/cusight-heatmap" "$1" --device cpu --headless --json-frames --output times.png | sed -n 's/.*"seconds": \([0-9.e-]*\),.*/\1/p'
+        "$bin/cusight-heatmap" "$1" --device cpu --headless --json-frames --output times.png | sed -n 's/.*"seconds":\([0-9.e-]*\),.*/\1/p'
     fi | awk 'NR == 1 { first = $1 } { printf "%s%.2f", (NR > 1 ? " " : ""), $1 - first }'
 }
 expect_times() { [ "$(times "$1")" = "$2" ] || fail "$1 has the times $(times "$1"), expected $2"; }

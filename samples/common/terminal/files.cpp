@@ -3,6 +3,8 @@
 #include "common/output.hpp"
 #include "common/terminal/report.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
@@ -413,10 +415,10 @@ void Files::report() {
         struct stat about;
         if (::lstat(file.first.c_str(), &about) != 0)
             continue; // it was needed until the end of the run only
-        Json each = Json().add("file", file.first);
+        Json each = {{"file", file.first}};
         if (file.count > 1)
-            each.add("last", file.last).add("count", file.count);
-        json.append("files", each);
+            each.update({{"last", file.last}, {"count", file.count}});
+        json["files"].push_back(each);
         const std::string name = file.count > 1 ? file.first + " to " + file.last : file.first;
         if (!wasNamed(name))
             unnamed += (unnamed.empty() ? "" : ", ") + name;

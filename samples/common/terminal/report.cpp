@@ -2,10 +2,10 @@
 
 #include "common/app.hpp"
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include <cctype>
 #include <cerrno>
-#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -15,23 +15,15 @@ namespace sample {
 
 namespace {
 
-std::string quoted(const std::string &value) {
-    std::string out = "\"";
-    for (size_t at = 0; at < value.size();) {
-        const size_t bytes = characterBytes(&value[at]);
-        if (value[at] == '"' || value[at] == '\\')
-            out += '\\';
-        out += bytes ? value.substr(at, bytes) : text("\\u%04x", static_cast<unsigned char>(value[at]));
-        at += std::max<size_t>(bytes, 1);
-    }
-    return out + '"';
-}
-
 std::mutex mutex; // guards the run and the streams: programs report from several threads
 
 Json &run() {
     static Json object;
     return object;
+}
+void addToRun(const Json &members) {
+    if (!members.is_null())
+        run().update(members);
 }
 bool started = false;
 std::string printed; // the results so far, between spaces
@@ -49,7 +41,7 @@ void print(const char *name, const Json &members, const std::string &value) {
     const std::lock_guard<std::mutex> lock(mutex);
     const Reporting &how = currentReporting();
     if (how.any_json())
-        run().merge(members);
+        addToRun(members);
     else if (!how.quiet)
         line(printable(std::string(name) + ": " + value));
     printed += " " + value + " ";
@@ -57,55 +49,8 @@ void print(const char *name, const Json &members, const std::string &value) {
 
 } // namespace
 
-// ---- Json --------------------------------------------------------------------------------------------------------------
-
-Json &Json::raw(const char *key, const std::string &value) {
-    members_ += (members_.empty() ? "" : ", ") + quoted(key) + ": " + value;
-    array_.clear();
-    return *this;
-}
-
-Json &Json::add(const char *key, const std::string &value) {
-    return raw(key, quoted(value));
-}
-
-Json &Json::add(const char *key, bool value) {
-    return raw(key, value ? "true" : "false");
-}
-
-Json &Json::add(const char *key, double value) {
-    return raw(key, std::isfinite(value) ? sample::text("%.12g", value) : "null");
-}
-
-Json &Json::add(const char *key, long long value) {
-    return raw(key, std::to_string(value));
-}
-
-Json &Json::add(const char *key, unsigned long long value) {
-    return raw(key, std::to_string(value));
-}
-
-Json &Json::add(const char *key, const Json &value) {
-    return raw(key, value.text());
-}
-
-Json &Json::append(const char *key, const Json &value) {
-    if (array_ == key) {
-        members_.pop_back();
-        members_ += ", " + value.text() + "]";
-    } else {
-        raw(key, "[" + value.text() + "]");
-        array_ = key;
-    }
-    return *this;
-}
-
-Json &Json::merge(const Json &other) {
-    if (!other.members_.empty()) {
-        members_ += (members_.empty() ? "" : ", ") + other.members_;
-        array_.clear();
-    }
-    return *this;
+std::string dump(const Json &json) {
+    return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 // ---- The run -----------------------------------------------------------------------------------------------------------
@@ -117,7 +62,7 @@ Reporting &currentReporting() {
 
 void startReport(const std::string &program) {
     started = true;
-    run() = Json().add("program", program).add("version", CUSIGHT_SAMPLES_VERSION);
+    run() = {{"program", program}, {"version", CUSIGHT_SAMPLES_VERSION}};
 }
 
 void figure(const char *name, const Json &members, const char *format, ...) {
@@ -128,7 +73,7 @@ void figure(const char *name, const Json &members, const char *format, ...) {
     print(name, members, value);
 }
 
-void figure(const char *name, const char *format, ...) {
+void figureText(const char *name, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     const std::string value = formatted(format, arguments);
@@ -137,12 +82,12 @@ void figure(const char *name, const char *format, ...) {
     for (char &c : key)
         c = std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
                                                         : '_';
-    print(name, Json().add(key.c_str(), value), value);
+    print(name, {{key, value}}, value);
 }
 
 void detail(const Json &members) {
     const std::lock_guard<std::mutex> lock(mutex);
-    run().merge(members);
+    addToRun(members);
 }
 
 bool wasNamed(const std::string &name) {
@@ -156,7 +101,7 @@ void reportFrame(const Json &frame) {
     if (!currentReporting().json_frames)
         return;
     const std::lock_guard<std::mutex> lock(mutex);
-    line(frame.text());
+    line(dump(frame));
 }
 
 void note(const char *format, ...) {
@@ -173,10 +118,10 @@ void finishReport(int exit_code, const std::string &error) {
     if (!started || !currentReporting().any_json())
         return;
     started = false;
-    run().add("exit_code", exit_code);
+    run()["exit_code"] = exit_code;
     if (!error.empty())
-        run().add("error", error);
-    line(run().text());
+        run()["error"] = error;
+    line(dump(run()));
 }
 
 void flushStdout() {

@@ -1,40 +1,21 @@
 // Prints the results of a run as "name: value" lines or as JSON, and notes on stderr.
 //
-//   sample::figure("frames", sample::Json().add("frames", n).add("rate", rate), "%lld, %.1f frames/s", n, rate);
+//   sample::figure("frames", {{"frames", n}, {"rate", rate}}, "%lld, %.1f frames/s", n, rate);
 //
 // prints "frames: 250, 41.3 frames/s", or with --json adds the members "frames" and "rate" to the run's object. Results go to stdout,
 // or to stderr if stdout carries an output ("-").
 #pragma once
 
+#include <nlohmann/json_fwd.hpp> // files that print results include json.hpp
+
 #include <string>
 
 namespace sample {
 
-// A JSON object; members stay in their order.
-class Json {
-  public:
-    Json &add(const char *key, const std::string &value);
-    Json &add(const char *key, const char *value) { return add(key, std::string(value)); }
-    Json &add(const char *key, bool value);
-    Json &add(const char *key, double value); // null if it is not finite
-    Json &add(const char *key, int value) { return add(key, static_cast<long long>(value)); }
-    Json &add(const char *key, long value) { return add(key, static_cast<long long>(value)); }
-    Json &add(const char *key, long long value);
-    Json &add(const char *key, unsigned value) { return add(key, static_cast<unsigned long long>(value)); }
-    Json &add(const char *key, unsigned long value) { return add(key, static_cast<unsigned long long>(value)); }
-    Json &add(const char *key, unsigned long long value);
-    Json &add(const char *key, const Json &value);
-    // Appends to the array `key`, which must be the last member.
-    Json &append(const char *key, const Json &value);
-    // The members of another object.
-    Json &merge(const Json &other);
+using Json = nlohmann::ordered_json;
 
-    std::string text() const { return "{" + members_ + "}"; }
-
-  private:
-    Json &raw(const char *key, const std::string &value);
-    std::string members_, array_; // array_: the key of the array at the end, if that is the last member
-};
+// One line of ASCII: control characters, names in other scripts and what is no UTF-8 reach the terminal as \u escapes.
+std::string dump(const Json &json);
 
 // The options --quiet, --json and --json-frames.
 struct Reporting {
@@ -47,10 +28,10 @@ Reporting &currentReporting();
 // Begins the run's object; called by parse().
 void startReport(const std::string &program);
 
-// Prints one result of the run. Throws Stop(OUTPUT).
+// Prints one result of the run; `members` is an object, or null for none. Throws Stop(OUTPUT).
 void figure(const char *name, const Json &members, const char *format, ...) __attribute__((format(printf, 3, 4)));
 // The same for results without a JSON form of their own: a member "name" with the text, "frames_in" for "frames in".
-void figure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void figureText(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // A result that only --json shows.
 void detail(const Json &members);
 

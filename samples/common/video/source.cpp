@@ -9,6 +9,7 @@
 
 #include "cusight/eventio.h"
 
+#include <nlohmann/json.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
@@ -610,7 +611,7 @@ Playback playbackOf(const Source &source) {
 
 void figureInput(const Source &source) {
     const cv::Size size = source.size();
-    figure("input", Json().add("input", source.name()).add("width", size.width).add("height", size.height), "%s, %d x %d",
+    figure("input", {{"input", source.name()}, {"width", size.width}, {"height", size.height}}, "%s, %d x %d",
            source.name().c_str(), size.width, size.height);
 }
 
