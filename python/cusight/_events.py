@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Sequence, TypedDict, Un
 
 from . import _core
 from ._columns import TimeUnit, four_columns, split, unit_number
-from ._errors import LONG, Shown, choice, device_text, integer, integers, invalid, real, spelled, warn, wrong_type
-from ._objects import Closeable
+from ._errors import LONG, Shown, choice, device_text, integer, integers, invalid, spelled, warn, wrong_type
+from ._objects import Closeable, Options, filled
 from ._types import (
     ArrayLike,
     Column,
@@ -38,27 +38,13 @@ ByteKind = Literal["histogram", "mdes", "mdes_count", "mdes-count", "tencode", "
 FloatKind = Literal["voxel_grid", "voxel-grid", "time_surface", "time-surface", "event_cube", "event-cube"]
 SignedKind = Literal["event_diff", "event-diff", "mdes_diff", "mdes-diff"]
 Kind = Union[ByteKind, FloatKind, SignedKind]
-_KINDS = {
-    "histogram": 0,
-    "mdes": 1,
-    "mdes_count": 2,
-    "tencode": 3,
-    "stacked_histogram": 4,
-    "voxel_grid": 5,
-    "time_surface": 6,
-    "event_diff": 7,
-    "event_cube": 8,
-    "mdes_diff": 9,
-}
-_DEPTHS = {"uint8": 0, "int8": 1, "float32": 5}
+_KINDS = _core.Representation.words["kind"]
 _NORMALIZATIONS = {"population": 1, "sample": 2}
-_SURFACES = {"exponential": 0, "time": 1, "linear": 2}
-_UNITS = {"count": 0, "duration": 1}
 _MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 @dataclass(frozen=True)
-class Windowing:
+class Windowing(Options):
     """How a recording is divided into windows. Window i covers [i * stride, i * stride + length).
 
     length: number of events, or microseconds from the first event if `unit` is "duration".
@@ -73,15 +59,15 @@ class Windowing:
     unit: Literal["count", "duration"] = "count"
     keep_incomplete: bool = True
 
-    def _numbers(self) -> tuple[int, int, int, int]:
-        unit = choice("Windowing", "unit", self.unit, _UNITS)
+    def _made(self) -> Any:
+        made = filled(_core.Windowing(), {"unit": self.unit})
         for name, value, least in (("length", self.length, 1), ("stride", self.stride, 0)):
             if not hasattr(value, "__int__") or isinstance(value, str):
                 expected = "a number of events, or of microseconds with unit='duration'; windows='10ms' is both"
                 raise wrong_type("Windowing", name, value, expected)
             if not least <= int(value) < 1 << 63:
                 raise invalid("Windowing", name, value, f"at least {least}")
-        return unit, int(self.length), int(self.stride), int(bool(self.keep_incomplete))
+        return filled(made, {}, length=int(self.length), stride=int(self.stride), keep_incomplete=bool(self.keep_incomplete))
 
     def _text(self) -> str:
         return f"{self.length} {'events' if self.unit == 'count' else 'us'}"
@@ -91,7 +77,7 @@ Windows = Union[Integer, str, Windowing]
 FramesT = TypeVar("FramesT", default=Any)  # frames in one representation, or a list of them
 
 
-_recent_windows: dict[Any, tuple[int, int, int, int]] = {}  # of recent arguments, for calls that take microseconds
+_recent_windows: dict[Any, Any] = {}  # of recent arguments, for calls that take microseconds
 _recent_kinds: dict[Any, Any] = {}
 _RECENT = 64
 
@@ -125,7 +111,7 @@ def windowing(function: str, windows: object) -> Windowing:
 
 
 @dataclass(frozen=True)
-class Representation:
+class Representation(Options):
     """What a frame shows; formulas and sources are in docs/events.md. None: the default of the kind.
 
     kind: "histogram" (uint8, 2 channels), "mdes" (`channels`), "mdes_count" (uint8, `channels`), "tencode" (uint8, 3), "stacked_histogram"
@@ -166,25 +152,14 @@ class Representation:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", spelled(self.kind, _KINDS) or self.kind)
 
-    def _numbers(self) -> tuple[Any, ...]:
-        kind = choice("Representation", "kind", self.kind, _KINDS)
-
-        def whole(name: str) -> int:
-            return integer("Representation", name, getattr(self, name))
-
-        channels = _core.representation_defaults(kind)[1] if self.channels is None else whole("channels")
-        depth = choice("Representation", "depth", self.depth, _DEPTHS)
-        normalize = (
-            choice("Representation", "normalize", self.normalize, _NORMALIZATIONS)
-            if isinstance(self.normalize, str)
-            else whole("normalize")
-        )
-        surface = choice("Representation", "surface", self.surface, _SURFACES)
-        return (
-            *(kind, channels, depth, whole("swap_channels"), whole("cutoff"), normalize, real("Representation", "tau", self.tau)),
-            *(surface, whole("window_times"), whole("lower"), whole("upper"), whole("clip_each_event")),
-            *(real("Representation", "scale", self.scale), real("Representation", "clip", self.clip), self._checked_map()),
-        )
+    def _made(self) -> Any:
+        """The library's, and the map."""
+        made = _core.Representation(self.kind)
+        channels = made.channels if self.channels is None else self.channels
+        normalize: Any = self.normalize
+        if isinstance(normalize, str):
+            normalize = choice("Representation", "normalize", normalize, _NORMALIZATIONS)
+        return filled(made, self.__dict__, channels=channels, normalize=normalize), self._checked_map()
 
     def _checked_map(self) -> Any:
         if self.map is None:
@@ -202,35 +177,39 @@ Representations = Union[Kind, Representation, SeveralKinds]
 
 
 
-def representations(function: str, given: Any, bins: int | None) -> tuple[list[tuple[Any, ...]], bool]:
-    """The numbers of each representation, and whether a list was given."""
+def representations(function: str, given: Any, bins: int | None) -> tuple[list[tuple[Any, Any]], bool]:
+    """The options of each representation with its map, and whether a list was given."""
     if bins is None and type(given) is str:
-        known: tuple[list[tuple[Any, ...]], bool] = _recent_kinds.get(given) or _remember(
-            _recent_kinds, given, ([Representation(given)._numbers()], False)  # type: ignore[arg-type]
+        known: tuple[list[tuple[Any, Any]], bool] = _recent_kinds.get(given) or _remember(
+            _recent_kinds, given, ([Representation(given)._options()], False)  # type: ignore[arg-type]
         )
         return known
     many = isinstance(given, (list, tuple))
-    numbers = []
+    options = []
     for one in given if many else [given]:
         if isinstance(one, str):
             key = (one, bins)
             made = _recent_kinds.get(key) if bins is None or type(bins) is int else None
             if made is None:
-                made = _remember(_recent_kinds, key, Representation(one, bins)._numbers())  # type: ignore[arg-type]
-            numbers.append(made)
+                made = _remember(_recent_kinds, key, Representation(one, bins)._options())  # type: ignore[arg-type]
+            options.append(made)
         elif isinstance(one, Representation):
-            numbers.append(one._numbers())
+            options.append(one._options())
         else:
             raise invalid(function, "representation", one, "a name, a Representation or a list of them")
-    if not numbers:
+    if not options:
         raise invalid(function, "representation", given, "at least one")
-    return numbers, many
+    return options, many
+
+
+def kinds_of(given: Any, bins: int | None) -> list[Representation]:
+    many = given if isinstance(given, (list, tuple)) else [given]
+    return [one if isinstance(one, Representation) else Representation(one, bins) for one in many]
 
 
 def kinds_text(given: Any) -> str:
     """The names of representations, for people."""
-    many = given if isinstance(given, (list, tuple)) else [given]
-    return ", ".join(one.kind if isinstance(one, Representation) else spelled(one, _KINDS) or str(one) for one in many)
+    return ", ".join(one.kind for one in kinds_of(given, None))
 
 
 def frame_size(function: str, shape: Sequence[int]) -> tuple[int, int]:
@@ -251,10 +230,10 @@ def grid_size(function: str, name: str, shape: Sequence[int]) -> tuple[int, int]
 def _windows_argument(function: str, windows: Any) -> Any:
     if type(windows) is int or type(windows) is str:
         known = _recent_windows.get(windows)
-        return known or _remember(_recent_windows, windows, windowing(function, windows)._numbers())
+        return known or _remember(_recent_windows, windows, windowing(function, windows)._options())
     if isinstance(windows, (list, tuple)) or len(getattr(windows, "shape", ())) > 0:
         return window_rows(function, "windows", windows)
-    return windowing(function, windows)._numbers()
+    return windowing(function, windows)._options()
 
 
 def window_rows(function: str, argument: str, rows: Any) -> Any:
@@ -292,13 +271,13 @@ def event_windows(
     """
     import numpy
 
-    numbers = windowing("event_windows", windows)._numbers()
+    cut = windowing("event_windows", windows)
     if hasattr(t, "t") or hasattr(t, "frames"):
         raise wrong_type("event_windows", "t", t, "times: of events, events.t")
-    if t is None and (count is None or numbers[0] == 1):
+    if t is None and (count is None or cut.unit == "duration"):
         raise invalid("event_windows", "t", t, "times, or count= with windows by count")
     events = integer("event_windows", "count", 0 if count is None else count, 0, LONG)
-    raw = _core.event_windows(t, events, numbers, unit_number("event_windows", time_unit), stream)
+    raw = _core.event_windows(t, events, cut._options(), unit_number("event_windows", time_unit), stream)
     return numpy.frombuffer(raw, numpy.uint64).reshape(-1, 2)
 
 

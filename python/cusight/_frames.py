@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Iterator, Literal, Sequence, Typ
 from . import _core
 from ._errors import LONG, Error, choice, integer, integers, invalid, warn
 from ._events import FramesT, Windowing, Windows, kinds_text, representations, warn_outside
+from ._objects import filled
 from ._pipeline import FrameBatch, ReaderCounts
 from ._types import Integer
 
@@ -29,6 +30,13 @@ class FramesOptions(TypedDict, total=False):
     pin_file: bool
 
 
+class HostFrames(FramesOptions, total=False):
+    """The same of frames that are NumPy's."""
+
+    device: Literal["cpu"]
+    framework: Literal["numpy"] | None
+
+
 class Frames(Generic[FramesT]):
     """Batches of frames of a Recording. Each iteration starts again at the same place, and reads for itself: several may run at the same
     time. The length is the number of batches, where the recording knows it."""
@@ -36,16 +44,21 @@ class Frames(Generic[FramesT]):
     def __init__(self, recording: Recording, size: tuple[int, int], batch: int, arguments: dict[str, Any]) -> None:
         self._recording, self._size, self._batch, self._arguments = recording, size, batch, arguments
         self._start = recording._start
-        self._numbers, self._many = representations("Recording.frames", arguments["representation"], arguments["bins"])
-        names = ("first_window", "end_window", "max_events", "max_gap")
-        first, end, most, gap = (integer("Recording.frames", name, arguments[name], 0, LONG) for name in names)
-        if arguments["framework"] is not None:
-            choice("Recording.frames", "framework", arguments["framework"], {"numpy": 0, "torch": 1, "cupy": 2})
-        shard, shards = shard_of("Recording.frames", arguments["shard"])
-        cut: Windowing = arguments["windows"]
-        self._rest: tuple[Any, ...] = (cut._numbers(), first, end, arguments["device"], arguments["framework"], most, batch, gap, shard, shards)
+        self._opened()  # raises what is wrong with the arguments
+        self._many = isinstance(arguments["representation"], (list, tuple))
         self.windows = self._count_windows()
         self._pinned: Any = None  # between two iterations: the next one reads what is pinned
+
+    def _opened(self) -> tuple[Any, ...]:
+        """What the module takes beside the reader."""
+        name, given = "Recording.frames", self._arguments
+        kinds, _ = representations(name, given["representation"], given["bins"])
+        if given["framework"] is not None:
+            choice(name, "framework", given["framework"], {"numpy": 0, "torch": 1, "cupy": 2})
+        rows, cols = self._size
+        shard, shards = shard_of(name, given["shard"])
+        options = filled(_core.FramesOptions(), {**given, **locals()}, batch_windows=self._batch)
+        return kinds, given["windows"]._options(), options, given["device"], given["framework"]
 
     def _count_windows(self) -> int | None:
         """How many windows there are, or None."""
@@ -91,7 +104,7 @@ class Frames(Generic[FramesT]):
             frames.restart()
         else:
             reader = self._recording._reader_at(self._start, pins)
-            frames = _core.EventFrames(reader, *self._size, self._numbers, *self._rest)
+            frames = _core.EventFrames(reader, *self._opened())
         stacked = 0  # events, once in each window
         failure: Error | None = None
         try:

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, Generic, Literal, Sequence, TypedDict, overload
 
 from . import _core
-from ._errors import Shown, choice, device_text, integer, integers, invalid, real, spelled, wrong_type
+from ._errors import Shown, device_text, integer, integers, invalid, real, spelled, wrong_type
 from ._images import hsv_triple
-from ._objects import Closeable, record_type
+from ._objects import Closeable, filled, record_type
 from ._types import ArrayLike, Colors, Device, Other, Stream, Tensor, TensorT, TypeVar
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ Method = Literal[
 ]
 Algorithm = Literal["auto", "direct", "fft"]
 
-_METHODS = {"sqdiff": 0, "sqdiff-normed": 1, "ccorr": 2, "ccorr-normed": 3, "ccoeff": 4, "ccoeff-normed": 5}
-_ALGORITHMS = {"auto": 0, "direct": 1, "fft": 2}
+_METHODS = _core.MatcherOptions.words["method"]
+_ALGORITHMS = _core.MatcherOptions.words["algorithm"]
 _FIELDS = [
     ("x", "<i4"),
     ("y", "<i4"),
@@ -149,21 +149,16 @@ class Matcher(Closeable, Generic[FoundT]):
         if not items:
             raise invalid("Matcher", "templates", templates, "an array or a list with at least one")
         size = frame_shape_of("Matcher", shape)
-        limit = math.nan if score_limit is None else real("Matcher", "score_limit", score_limit)
+        limit = math.nan if score_limit is None else score_limit
+        options = filled(_core.MatcherOptions(), locals(), score_limit=limit, subpixel=bool(subpixel))
         self._count = self._batch if self._batch > 1 else len(items)
         self._about = f"{len(items)} template{'s' * (len(items) > 1)} in {size[0]} x {size[1]} pixels, {spelled(method, _METHODS)}"
         self._core = _core.Matcher(
             [moved("Matcher", "templates", item, device) for item in items],
             size[0],
             size[1],
-            choice("Matcher", "method", method, _METHODS),
-            choice("Matcher", "algorithm", algorithm, _ALGORITHMS),
+            options,
             moved("Matcher", "mask", mask, device),
-            integer("Matcher", "max_matches", max_matches),
-            integer("Matcher", "min_distance", min_distance),
-            limit,
-            bool(subpixel),
-            self._batch,
             stream,
         )
 
@@ -183,7 +178,7 @@ class Matcher(Closeable, Generic[FoundT]):
     def algorithm(self) -> str:
         """The algorithm taken: "direct" or "fft", which floats always take, and masks on the CPU."""
         number = self._core.algorithm
-        return next(name for name, value in _ALGORITHMS.items() if value == number)
+        return str(next(name for name, value in _ALGORITHMS.items() if value == number))
 
     def __call__(self, frame: ArrayLike | Sequence[ArrayLike], *, stream: Stream | None = None) -> FoundT:
         """Matches one frame and returns the matches, best first: a structured NumPy array with the fields x, y, score, dx, dy,

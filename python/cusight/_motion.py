@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Sequence, ove
 from . import _core
 from ._errors import Shown, device_text, integer, invalid, microseconds
 from ._framediff import frame_shape
-from ._objects import Closeable
+from ._objects import Closeable, filled
 from ._types import ArrayLike, Device, Integer, Other, Stream, Tensor
 
 if TYPE_CHECKING:
@@ -98,22 +98,8 @@ class MotionDetector(Closeable):
         name = "MotionDetector"
         size = frame_shape(name, shape)
         self.cameras = integer(name, "cameras", cameras)
-        numbers = {
-            "shift": shift,
-            "learn_us": learn_us,
-            "threshold": threshold,
-            "noise_factor": noise_factor,
-            "erode": erode,
-            "dilate": dilate,
-            "min_area": min_area,
-            "max_boxes": max_boxes,
-            "merge": merge,
-            "sudden_percent": sudden_percent,
-            "warmup": warmup,
-            "track_gap": track_gap,
-        }
-        values = tuple((microseconds if key == "learn_us" else integer)(name, key, value) for key, value in numbers.items())
-        self._core = _core.MotionDetector(self.cameras, *size, values, device_text(name, device))
+        options = filled(_core.MotionOptions(), locals(), learn_us=microseconds(name, "learn_us", learn_us))
+        self._core = _core.MotionDetector(self.cameras, *size, options, device_text(name, device))
         self._about = f"{self.cameras} of {' x '.join(str(int(n)) for n in shape)}, {device}"
 
     @overload

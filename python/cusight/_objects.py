@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Mapping, TypeVar
 
 if TYPE_CHECKING:
     import numpy
@@ -18,6 +18,30 @@ def record_type(*fields: tuple[str, str]) -> numpy.dtype[Any]:
     import numpy
 
     return numpy.dtype(list(fields))
+
+
+def filled(options: Any, values: Mapping[str, Any], **others: Any) -> Any:
+    """The library's options, with those of these values that are its fields, by name. Raises as `integer`, `real` and `choice`."""
+    for name, value in {**values, **others}.items():
+        if isinstance(getattr(type(options), name, None), property):
+            setattr(options, name, value)
+    return options
+
+
+class Options:
+    """A data class of options, whose object of the library is made once, at its first use, and not pickled."""
+
+    _made: Any  # makes it
+
+    def _options(self) -> Any:
+        made = self.__dict__.get("_cached")
+        if made is None:
+            made = self._made()
+            object.__setattr__(self, "_cached", made)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_cached"}
 
 
 class Closeable:

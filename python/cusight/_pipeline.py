@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, Literal, Sequence, Typ
 
 from . import _core
 from ._columns import TimeUnit, four_columns, unit_number
-from ._errors import LONG, choice, device_text, integer, wrong_type
+from ._errors import choice, device_text, wrong_type
 from ._events import FramesT, Representation, Representations, Windows, frame_size, kinds_text, representations, warn_outside, windowing
-from ._objects import Closeable
-from ._types import Column, Device, EventsLike, Integer
+from ._objects import Closeable, filled
+from ._types import Column, Device, EventsLike
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -77,6 +77,14 @@ class PipelineOptions(TypedDict, total=False):
     max_gap: int
 
 
+class HostPipeline(PipelineOptions, total=False):
+    """The same of a pipeline whose frames are NumPy's."""
+
+    device: Literal["cpu"]
+    deliver: Literal["cpu"] | None
+    framework: Literal["numpy"] | None
+
+
 class EventPipeline(Closeable):
     """Makes frames of a recording of any length that is pushed in pieces, in fixed memory.
 
@@ -96,63 +104,23 @@ class EventPipeline(Closeable):
 
     @overload
     def __init__(
-        self,
-        shape: Sequence[int],
-        representation: ByteKind,
-        sink: Callable[[FrameBatch[U8]], object],
-        *,
-        device: Literal["cpu"] = ...,
-        deliver: Literal["cpu"] | None = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[PipelineOptions],
+        self, shape: Sequence[int], representation: ByteKind, sink: Callable[[FrameBatch[U8]], object], **options: Unpack[HostPipeline]
     ) -> None: ...
     @overload
     def __init__(
-        self,
-        shape: Sequence[int],
-        representation: FloatKind,
-        sink: Callable[[FrameBatch[F32]], object],
-        *,
-        device: Literal["cpu"] = ...,
-        deliver: Literal["cpu"] | None = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[PipelineOptions],
+        self, shape: Sequence[int], representation: FloatKind, sink: Callable[[FrameBatch[F32]], object], **options: Unpack[HostPipeline]
     ) -> None: ...
     @overload
     def __init__(
-        self,
-        shape: Sequence[int],
-        representation: SignedKind,
-        sink: Callable[[FrameBatch[I8]], object],
-        *,
-        device: Literal["cpu"] = ...,
-        deliver: Literal["cpu"] | None = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[PipelineOptions],
+        self, shape: Sequence[int], representation: SignedKind, sink: Callable[[FrameBatch[I8]], object], **options: Unpack[HostPipeline]
     ) -> None: ...
     @overload
     def __init__(
-        self,
-        shape: Sequence[int],
-        representation: Representation,
-        sink: Callable[[FrameBatch[Numbers]], object],
-        *,
-        device: Literal["cpu"] = ...,
-        deliver: Literal["cpu"] | None = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[PipelineOptions],
+        self, shape: Sequence[int], representation: Representation, sink: Callable[[FrameBatch[Numbers]], object], **options: Unpack[HostPipeline]
     ) -> None: ...
     @overload
     def __init__(
-        self,
-        shape: Sequence[int],
-        representation: SeveralKinds,
-        sink: Callable[[FrameBatch[list[Numbers]]], object],
-        *,
-        device: Literal["cpu"] = ...,
-        deliver: Literal["cpu"] | None = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[PipelineOptions],
+        self, shape: Sequence[int], representation: SeveralKinds, sink: Callable[[FrameBatch[list[Numbers]]], object], **options: Unpack[HostPipeline]
     ) -> None: ...
     @overload
     def __init__(
@@ -187,16 +155,7 @@ class EventPipeline(Closeable):
         if not callable(sink):
             raise wrong_type("EventPipeline", "sink", sink, "a function of a FrameBatch")
         place = device_text("EventPipeline", device)
-        counts = {
-            "first_window": first_window,
-            "end_window": end_window,
-            "max_events": max_events,
-            "batch_windows": batch_windows,
-            "max_gap": max_gap,
-        }
-        for name, value in counts.items():
-            integer("EventPipeline", name, value, 0, LONG)
-
+        options = filled(_core.PipelineOptions(), locals())
         if framework is not None:
             choice("EventPipeline", "framework", framework, {"numpy": 0, "torch": 1, "cupy": 2})
         self._stacked = 0  # events, once in each window
@@ -216,15 +175,11 @@ class EventPipeline(Closeable):
             cols,
             numbers,
             receive,
-            cut._numbers(),
-            first_window,
-            end_window,
+            cut._options(),
+            options,
             place,
             place if deliver is None else device_text("EventPipeline", deliver),
             framework,
-            max_events,
-            batch_windows,
-            max_gap,
         )
 
     def push(

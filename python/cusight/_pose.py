@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, Iterable, Literal, Sequence, Union
 
 from . import _core
-from ._errors import Shown, choice, integer, invalid, real, spelled, wrong_type
+from ._errors import Shown, integer, invalid, spelled, wrong_type
 from ._match import _METHODS, frame_shape_of, moved
-from ._objects import Closeable, record_type
+from ._objects import Closeable, filled, record_type
 from ._types import ArrayLike, Device, Other, Stream, Tensor
 
 if TYPE_CHECKING:
@@ -106,19 +106,16 @@ class PoseMatcher(Closeable):
         self.scales = _numbers("scales", scales)
         _check_fit(template, size, self.scales)
         self._about = f"{len(self.angles)} x {len(self.scales)} poses in {size[0]} x {size[1]} pixels, {spelled(method, _METHODS)}"
+        limit = math.nan if score_limit is None else score_limit
+        options = filled(_core.PoseOptions(), locals(), score_limit=limit, refine=bool(refine))
         self._core = _core.PoseMatcher(
             moved(name, "template", template, device),
             size[0],
             size[1],
             self.angles,
             self.scales,
-            choice(name, "method", method, {key: n for key, n in _METHODS.items() if key not in ("ccorr", "ccoeff")}),
+            options,
             moved(name, "mask", mask, device),
-            integer(name, "max_matches", max_matches),
-            integer(name, "min_distance", min_distance),
-            real(name, "min_angle", min_angle),
-            math.nan if score_limit is None else real(name, "score_limit", score_limit),
-            bool(refine),
             stream,
         )
 

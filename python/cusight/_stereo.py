@@ -6,22 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Sequence, overload
 
 from . import _core
-from ._errors import choice, device_text, dtype_name, integer, integers, invalid, real, wrong_type
-from ._objects import Closeable
+from ._errors import choice, device_text, dtype_name, integer, integers, invalid, wrong_type
+from ._objects import Closeable, Options, filled
 from ._types import ArrayLike, Device, Other, Stream, Tensor, TensorT, TypeVar
 
 if TYPE_CHECKING:
     from ._types import F32, U8, U16, Elevation, Numbers, Picture, Shorts
 
 ElevationT = TypeVar("ElevationT", default=Any)
-_BORDERS = {"wrap": 0, "zero": 1}
-_AGREEMENTS = {"equal": 0, "edge": 1, "census": 2}
-_FILLS = {"none": 0, "once": 1, "relax": 2, "lower": 3}
-_LINES = {"modulo": 0, "crossing": 1}
 
 
 @dataclass(frozen=True)
-class StereoOptions:
+class StereoOptions(Options):
     """Options of all stereo functions; the defaults scored best on real pairs, `classic` is the method as published in 1986.
 
     border: pixels outside the image, "wrap" (the opposite side) or "zero".
@@ -67,44 +63,20 @@ class StereoOptions:
         """The algorithm of Thinking Machines technical report 86.14 (1986)."""
         return cls("wrap", "equal", 0.2, 30, 1, 21, False, None, "once", 50, 0.0, 0, "modulo", 10)
 
-    def _numbers(self) -> tuple[Any, ...]:
-        made = self.__dict__.get("_cached")
-        if made is None:
-            def whole(name: str) -> int:
-                return integer("StereoOptions", name, getattr(self, name))
-
-            made = (
-                choice("StereoOptions", "border", self.border, _BORDERS),
-                choice("StereoOptions", "agreement", self.agreement, _AGREEMENTS),
-                real("StereoOptions", "threshold", self.threshold),
-                whole("shifts"),
-                whole("direction"),
-                whole("window"),
-                whole("prefer_smaller"),
-                -1 if self.left_right_check is None else whole("left_right_check"),
-                choice("StereoOptions", "fill", self.fill, _FILLS),
-                whole("iterations"),
-                real("StereoOptions", "tolerance", self.tolerance),
-                whole("median"),
-                choice("StereoOptions", "lines", self.lines, _LINES),
-                whole("levels"),
-                whole("subpixel_bits"),
-                whole("min_confidence"),
-                whole("speckle_size"),
-            )
-            object.__setattr__(self, "_cached", made)
-        return made
+    def _made(self) -> Any:
+        check = -1 if self.left_right_check is None else self.left_right_check
+        return filled(_core.StereoOptions(), self.__dict__, left_right_check=check)
 
 
 _DEFAULTS = StereoOptions()
 
 
-def _numbers(options: StereoOptions | None) -> tuple[Any, ...]:
+def _given(options: StereoOptions | None) -> Any:
     if options is None:
-        return _DEFAULTS._numbers()
+        return _DEFAULTS._options()
     if not isinstance(options, StereoOptions):
         raise wrong_type("stereo", "options", options, "StereoOptions, such as StereoOptions(shifts=64)")
-    return options._numbers()
+    return options._options()
 
 
 @overload
@@ -123,7 +95,7 @@ def stereo_edges(
     image: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
 ) -> Any:
     """Edges of one image: (rows, cols) uint8, 255 at an edge. image: (rows, cols) uint8, or float32 with brightness 0 to 1."""
-    return _core.stereo_edges(image, _numbers(options), out, stream)
+    return _core.stereo_edges(image, _given(options), out, stream)
 
 
 @overload
@@ -142,7 +114,7 @@ def stereo_census(
     image: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
 ) -> Any:
     """Census transform (Zabih and Woodfill, 1994): (rows, cols) uint8, a bit for each neighbor that is brighter."""
-    return _core.stereo_census(image, _numbers(options), out, stream)
+    return _core.stereo_census(image, _given(options), out, stream)
 
 
 @overload
@@ -163,7 +135,7 @@ def stereo_elevation(
     stream: Stream | None = None,
 ) -> Any:
     """Elevation from the edges or census codes of both images: (rows, cols) uint16, 1 + the best shift, 0 for a hole."""
-    return _core.stereo_elevation(left, right, _numbers(options), out, stream)
+    return _core.stereo_elevation(left, right, _given(options), out, stream)
 
 
 @overload
@@ -192,14 +164,14 @@ def stereo_elevation_confidence(
 ) -> Any:
     """The same, and the confidence: (rows, cols) uint8, 255 (best - second) / best of the scores, where the second best is no
     neighbor of the best; 0 at holes."""
-    return _core.stereo_elevation_confidence(left, right, _numbers(options), out, confidence, stream)
+    return _core.stereo_elevation_confidence(left, right, _given(options), out, confidence, stream)
 
 
 def stereo_find_shifts(
     left: Picture | Tensor | Other, right: ArrayLike, options: StereoOptions | None = None, *, stream: Stream | None = None
 ) -> int:
     """How many shifts a pair needs, with a margin, from the edges or census codes of both images; waits for the GPU."""
-    return _core.stereo_find_shifts(left, right, _numbers(options), stream)
+    return _core.stereo_find_shifts(left, right, _given(options), stream)
 
 
 @overload
@@ -218,7 +190,7 @@ def stereo_filter_speckles(
     elevation: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
 ) -> Any:
     """Makes holes of regions of at most `speckle_size` pixels, whose neighbors differ by at most one pixel: (rows, cols) uint16."""
-    return _core.stereo_filter_speckles(elevation, _numbers(options), out, stream)
+    return _core.stereo_filter_speckles(elevation, _given(options), out, stream)
 
 
 @overload
@@ -239,7 +211,7 @@ def stereo_fill(
     elevation: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
 ) -> Any:
     """Fills the holes of a uint16 elevation: uint16, or float32 with fill="relax"."""
-    return _core.stereo_fill(elevation, _numbers(options), out, stream)
+    return _core.stereo_fill(elevation, _given(options), out, stream)
 
 
 @overload
@@ -273,7 +245,7 @@ def stereo_contours(
     elevation: ArrayLike, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
 ) -> Any:
     """Contour lines of a uint16 or float32 elevation: (rows, cols) uint8, 255 on a line."""
-    return _core.stereo_contours(elevation, _numbers(options), out, stream)
+    return _core.stereo_contours(elevation, _given(options), out, stream)
 
 
 @overload
@@ -326,7 +298,7 @@ class ContourMapper(Closeable, Generic[ElevationT]):
             raise invalid("ContourMapper", "shape", shape, "(rows, cols)")
         floats = choice("ContourMapper", "dtype", dtype_name(dtype), {"uint8": 0, "float32": 1})
         self._about = f"{size[0]} x {size[1]} pixels, {dtype_name(dtype)}, {device}"
-        self._core = _core.ContourMapper(size[0], size[1], bool(floats), device_text("ContourMapper", device), _numbers(options))
+        self._core = _core.ContourMapper(size[0], size[1], bool(floats), device_text("ContourMapper", device), _given(options))
 
     @overload
     def __call__(

@@ -21,14 +21,12 @@ from ._errors import (
     InputOutputError,
     MissingFileError,
     Status,
-    choice,
     device_text,
     dtype_name,
     integer,
     integers,
     invalid,
     microseconds,
-    real,
     spelled,
     wrong_type,
 )
@@ -47,7 +45,7 @@ from ._events import (
 )
 from ._framediff import frame_shape
 from ._frames import Frames
-from ._objects import Closeable
+from ._objects import Closeable, filled
 from ._pipeline import EventPipeline, FrameBatch, PipelineCounts, ReaderCounts
 from ._types import ArrayLike, Column, Device, EventsLike, Integer, Other, Stream, Tensor, TensorT
 
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._events import ByteKind, FloatKind, SeveralKinds, SignedKind
-    from ._frames import FramesOptions
+    from ._frames import FramesOptions, HostFrames
     from ._types import F32, I8, U8, Numbers, Picture
 
 __all__ = [
@@ -90,8 +88,7 @@ def __dir__() -> list[str]:
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
 Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", "Metavision", "HDF5", "MVSEC", "EVT4",
                  "AEDAT4", "bag", "MCAP"]
-_FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6, "EVT2.1": 7, "Metavision": 8, "HDF5": 9,
-            "MVSEC": 10, "EVT4": 11, "AEDAT4": 12, "bag": 13, "MCAP": 14}
+_FORMATS = _core.ReaderOptions.words["format"]
 _PIECE = 1 << 20  # events read at once
 
 
@@ -177,7 +174,7 @@ class Recording(Closeable):
         if self._source is None or isinstance(self._source, (int, float, list, tuple)):
             raise wrong_type("events.open", "source", source, "a path or the bytes of a recording; several need a call each, or an EventDataset")
         try:
-            self._core = _core.EventReader(self._source, *_reader_numbers(**options))
+            self._core = _core.EventReader(self._source, options["camera"], _reader_options(options))
         except InputOutputError as error:
             if isinstance(self._source, str) and not os.path.exists(self._source):
                 raise MissingFileError(Status.IO, str(error)) from None
@@ -254,50 +251,15 @@ class Recording(Closeable):
         return self._counted or ReaderCounts(*self._core.counts())
 
     @overload
-    def frames(
-        self,
-        *,
-        representation: ByteKind = ...,
-        device: Literal["cpu"] = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[FramesOptions],
-    ) -> Frames[U8]: ...
+    def frames(self, *, representation: ByteKind = ..., **options: Unpack[HostFrames]) -> Frames[U8]: ...
     @overload
-    def frames(
-        self,
-        *,
-        representation: FloatKind,
-        device: Literal["cpu"] = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[FramesOptions],
-    ) -> Frames[F32]: ...
+    def frames(self, *, representation: FloatKind, **options: Unpack[HostFrames]) -> Frames[F32]: ...
     @overload
-    def frames(
-        self,
-        *,
-        representation: SignedKind,
-        device: Literal["cpu"] = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[FramesOptions],
-    ) -> Frames[I8]: ...
+    def frames(self, *, representation: SignedKind, **options: Unpack[HostFrames]) -> Frames[I8]: ...
     @overload
-    def frames(
-        self,
-        *,
-        representation: Representation,
-        device: Literal["cpu"] = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[FramesOptions],
-    ) -> Frames[Numbers]: ...
+    def frames(self, *, representation: Representation, **options: Unpack[HostFrames]) -> Frames[Numbers]: ...
     @overload
-    def frames(
-        self,
-        *,
-        representation: SeveralKinds,
-        device: Literal["cpu"] = ...,
-        framework: Literal["numpy"] | None = ...,
-        **options: Unpack[FramesOptions],
-    ) -> Frames[list[Numbers]]: ...
+    def frames(self, *, representation: SeveralKinds, **options: Unpack[HostFrames]) -> Frames[list[Numbers]]: ...
     @overload
     def frames(
         self, *, representation: Representations = ..., device: Device | Sequence[Device] = ..., framework: str | None = ...,
@@ -370,8 +332,8 @@ class Recording(Closeable):
     def _reader_at(self, index: int, pin_file: bool = False) -> Any:
         """Another reader of the same, at event `index`."""
         self._core.info()  # raises if the recording is closed
-        numbers = (*_reader_numbers(**self._options), pin_file)
-        reader = _core.EventReader(self._source, *numbers)
+        options = filled(_reader_options(self._options), {"pin_file": pin_file})
+        reader = _core.EventReader(self._source, self._options["camera"], options)
         reader.seek_index(index)
         return reader
 
@@ -390,29 +352,18 @@ def _devices_text(device: Device | Sequence[Device]) -> str:
     return ",".join(texts)
 
 
-def _reader_numbers(
-    shape: Sequence[int] | None,
-    width: int,
-    height: int,
-    camera: str | None,
-    format: str,
-    skip_bad: bool,
-    threads: int,
-    max_memory: int,
-    max_chunk: int,
-) -> tuple[Any, ...]:
-    number = choice("events.open", "format", format, _FORMATS)
-    width, height = integer("events.open", "width", width), integer("events.open", "height", height)
-    if shape is not None:
-        if width or height:
-            raise invalid("events.open", "shape", shape, "None with width and height")
-        height, width = frame_size("events.open", shape)
-    for name, value in (("max_memory", max_memory), ("max_chunk", max_chunk)):
+def _reader_options(given: OpenOptions) -> Any:
+    for name, value in (("max_memory", given["max_memory"]), ("max_chunk", given["max_chunk"])):
         integer("events.open", name, value, 0, LONG, "a number of bytes")
+    camera: Any = given["camera"]
     if camera is not None and not isinstance(camera, str):
         raise wrong_type("events.open", "camera", camera, "left or right")
-    threads = integer("events.open", "threads", threads)
-    return width, height, camera, number, bool(skip_bad), threads, max_memory, max_chunk
+    options = filled(_core.ReaderOptions(), given, bad_events="skip" if given["skip_bad"] else "stop")
+    if given["shape"] is not None:
+        if options.width or options.height:
+            raise invalid("events.open", "shape", given["shape"], "None with width and height")
+        options.height, options.width = frame_size("events.open", given["shape"])
+    return options
 
 
 def open(
@@ -488,9 +439,8 @@ class EventFilter(Closeable):
         resize: Sequence[int] | None = None,
     ) -> None:
         rows, cols = frame_size("EventFilter", shape)
-        times = {"begin": -(1 << 63) if begin is None else begin, "end": (1 << 63) - 1 if end is None else end}
-        for name, value in {**times, "hot_events": hot_events, "hot_period": hot_period, "activity": activity}.items():
-            integer("EventFilter", name, value, -LONG - 1 if name in times else 0, LONG)
+        for name, value in (("hot_period", hot_period), ("activity", activity)):
+            integer("EventFilter", name, value, 0, LONG)
         part = (0, 0, 0, 0) if region is None else integers("EventFilter", "region", region, "(x, y, cols, rows)")
         if len(part) != 4 or (region is not None and 0 in part[2:]):
             raise invalid("EventFilter", "region", region, "(x, y, cols, rows)")
@@ -499,8 +449,11 @@ class EventFilter(Closeable):
         if resize is not None:
             self.shape = grid
         self._about = f"{rows} x {cols} pixels"
-        numbers = (*times.values(), hot_events, hot_period, activity, *part, int(bool(flip_x)), int(bool(flip_y)), grid[1], grid[0])
-        self._core = _core.EventFilter((cols, rows, *numbers))
+        times = {"begin": -(1 << 63) if begin is None else begin, "end": (1 << 63) - 1 if end is None else end}
+        options = filled(_core.FilterOptions(), {**locals(), **times}, width=cols, height=rows, flip_x=bool(flip_x), flip_y=bool(flip_y))
+        options.x, options.y, options.region_width, options.region_height = part
+        options.grid_height, options.grid_width = grid
+        self._core = _core.EventFilter(options)
 
     def __call__(
         self,
@@ -564,8 +517,8 @@ class EventWriter(_Writer):
             raise ValueError(f"EventWriter: compress is {compress!r}, expected True, False or {packed!r} for {name}")
         self._about = f"{os.fspath(path)!r}, {rows} x {cols} pixels"
         how = 2 if isinstance(compress, str) else int(bool(compress))
-        numbers = integer("EventWriter", "chunk", chunk), how, integer("EventWriter", "threads", threads)
-        self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, *numbers, _FORMATS[name])
+        options = filled(_core.WriterOptions(), locals(), width=cols, height=rows, compress=how, format=name)
+        self._core = _core.EventWriter(os.fspath(path), camera, options)
 
     def write(
         self,
@@ -631,13 +584,8 @@ class EventGenerator(Closeable):
     ) -> None:
         rows, cols = frame_size("EventGenerator", shape)
         self._about = f"{rows} x {cols} pixels"
-        rest = integer("EventGenerator", "refractory_us", refractory_us)
-        for name, value in (("seed", seed), ("max_events", max_events)):
-            integer("EventGenerator", name, value, 0, LONG)
-        given = {"positive": positive, "negative": negative, "threshold_spread": threshold_spread}
-        given |= {"leak_rate": leak_rate, "leak_jitter": leak_jitter, "shot_rate": shot_rate}
-        numbers = (*(real("EventGenerator", name, value) for name, value in given.items()), rest)
-        self._core = _core.EventGenerator(rows, cols, numbers, seed, device_text("EventGenerator", device), max_events)
+        options = filled(_core.GeneratorOptions(), locals())
+        self._core = _core.EventGenerator(rows, cols, options, device_text("EventGenerator", device))
 
     def push(self, frame: Picture | Tensor | Other, time: Integer) -> Events:
         """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first.

@@ -87,7 +87,7 @@ def read_recordings(
     """
     data = _ray_data("read_recordings")
     cut = windowing("read_recordings", windows)
-    cut._numbers()
+    cut._options()
     if windows_per_task is not None and windows_per_task < 1:
         raise _errors.invalid("read_recordings", "windows_per_task", windows_per_task, "at least 1")
     files = list_files("read_recordings", paths)

@@ -27,6 +27,7 @@ from ._events import (
     Windows,
     duration,
     frame_size,
+    kinds_of,
     kinds_text,
     representations,
     window_rows,
@@ -185,7 +186,8 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
         self.paths: list[str] = list_files("EventDataset", paths)
         many = not isinstance(paths, (str, os.PathLike)) or is_pattern(os.fspath(paths))
         self.representation, self.bins = representation, bins
-        self._kinds = representations("EventDataset", representation, bins)[0]
+        representations("EventDataset", representation, bins)  # raises what is wrong
+        self._kinds = kinds_of(representation, bins)
         self.channels_first, self.transform = channels_first, transform
         self.cache = _checked_cache(cache)
         self._options = options
@@ -197,7 +199,7 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
         self.windows: Windowing | None = None
         if not at_times and not listed:
             self.windows = windowing("EventDataset", 200_000 if windows is None else windows)
-            self.windows._numbers()
+            self.windows._options()
         self._by_time = at_times or bool(self.windows and self.windows.unit == "duration")
         spans: list[Any] = [None] * len(self.paths)
         if listed:
@@ -303,7 +305,7 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
     def _key(self, file: _File, bounds: tuple[bool, int, int]) -> str:
         """All that a frame depends on."""
         about = os.stat(file.path)
-        kinds = [(*numbers[:-1], numbers[-1] is not None and _hash_of(numbers[-1])) for numbers in self._kinds]
+        kinds = [(kind, kind.map is not None and _hash_of(kind.map)) for kind in self._kinds]
         parts = (_core.version(), file.path, about.st_size, about.st_mtime_ns, sorted(self._options.items()), bounds, kinds, self.shape)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 

@@ -2,28 +2,18 @@
 #include "events.hpp"
 #include "frameworks.hpp"
 #include "modules.hpp"
+#include "options.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace cuspy {
 
-static Reader *openReader(nb::handle source, int width, int height, const std::optional<std::string> &camera, int format,
-                          bool skip_bad, int threads, size_t max_memory, size_t max_chunk, bool pin_file) {
-    cusEventReaderOptions options = cusEventReaderDefaults();
-    options.width = width;
-    options.height = height;
+static Reader *openReader(nb::handle source, const std::optional<std::string> &camera, cusEventReaderOptions options) {
     options.camera = camera ? camera->c_str() : nullptr;
-    options.format = static_cast<cusEventFormat>(format);
-    options.bad_events = skip_bad ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
-    options.threads = threads;
-    options.max_memory = max_memory;
-    options.max_chunk = max_chunk;
-    options.pin_file = pin_file;
     Call call("events.open");
     cusEventReader *reader = nullptr;
     if (nb::isinstance<nb::str>(source)) {
@@ -128,18 +118,8 @@ struct Filter {
 };
 
 // numbers: the options in the order of the struct.
-static Filter *createFilter(const nb::tuple &numbers) {
+static Filter *createFilter(const cusEventFilterOptions &options) {
     Call call("EventFilter");
-    cusEventFilterOptions options = cusEventFilterDefaults();
-    const auto number = [&numbers](size_t i) { return nb::cast<int64_t>(numbers[i]); };
-    options.width = static_cast<int>(number(0)), options.height = static_cast<int>(number(1));
-    options.begin = number(2), options.end = number(3);
-    options.hot_events = static_cast<uint64_t>(number(4)), options.hot_period = number(5);
-    options.activity = number(6);
-    int *const rest[] = {&options.x,      &options.y,      &options.region_width, &options.region_height,
-                         &options.flip_x, &options.flip_y, &options.grid_width,   &options.grid_height};
-    for (size_t i = 0; i < std::size(rest); ++i)
-        *rest[i] = static_cast<int>(number(7 + i));
     cusEventFilter *filter = nullptr;
     call.run([&] { return cusEventFilterCreate(&filter, &options); });
     return new Filter{{"EventFilter", filter, cusEventFilterDestroy}};
@@ -184,16 +164,9 @@ static void destroyWriter(cusEventWriter **writer) {
     delete writer;
 }
 
-static Writer *createWriter(const std::string &path, int width, int height, const std::optional<std::string> &camera,
-                            int chunk, int compress, int threads, int format) {
-    cusEventWriterOptions options = cusEventWriterDefaults();
-    options.width = width;
-    options.height = height;
+static Writer *createWriter(const std::string &path, const std::optional<std::string> &camera,
+                            cusEventWriterOptions options) {
     options.camera = camera ? camera->c_str() : nullptr;
-    options.chunk = chunk;
-    options.compress = compress;
-    options.threads = threads;
-    options.format = static_cast<cusEventFormat>(format);
     Call call("EventWriter");
     cusEventWriter *writer = nullptr;
     call.run([&] { return cusEventWriterCreate(&writer, path.c_str(), &options); });
@@ -283,19 +256,10 @@ struct Generator {
     int rows, cols;
 };
 
-static Generator *createGenerator(int rows, int cols, const nb::tuple &numbers, uint64_t seed, const char *device,
-                                  size_t max_events) {
+static Generator *createGenerator(int rows, int cols, cusEventGeneratorOptions options, const char *device) {
     Call call("EventGenerator");
     call.assume(parseDevice("EventGenerator", device), Framework::NumPy);
-    cusEventGeneratorOptions options = cusEventGeneratorDefaults();
-    double *const values[] = {&options.positive,  &options.negative,    &options.threshold_spread,
-                              &options.leak_rate, &options.leak_jitter, &options.shot_rate};
-    for (size_t i = 0; i < std::size(values); ++i)
-        *values[i] = nb::cast<double>(numbers[i]);
-    options.refractory_us = nb::cast<int64_t>(numbers[std::size(values)]);
-    options.seed = seed;
     options.space = call.space();
-    options.max_events = max_events;
     cusEventGenerator *generator = nullptr;
     call.run([&] { return cusEventGeneratorCreate(&generator, rows, cols, &options); });
     return new Generator{{"EventGenerator", generator, cusEventGeneratorDestroy}, call.device(), rows, cols};
@@ -374,10 +338,31 @@ static nb::tuple generate(Generator &self, nb::handle frame_object, int64_t time
 
 void addEventio(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
+    const nb::dict formats = wordsOf(cusEventFormatName);
+    typedef cusEventReaderOptions R;
+    Options<R>(module, "ReaderOptions", "events.open", cusEventReaderDefaults)
+        .word("format", &R::format, formats)
+        .word("bad_events", &R::bad_events, wordsOf({{"stop", CUS_BAD_EVENTS_STOP}, {"skip", CUS_BAD_EVENTS_SKIP}}))
+        .numbers("width", &R::width, "height", &R::height, "threads", &R::threads, "max_memory", &R::max_memory,
+                 "max_chunk", &R::max_chunk, "pin_file", &R::pin_file);
+    typedef cusEventFilterOptions F;
+    Options<F>(module, "FilterOptions", "EventFilter", cusEventFilterDefaults)
+        .numbers("width", &F::width, "height", &F::height, "begin", &F::begin, "end", &F::end, "hot_events", &F::hot_events,
+                 "hot_period", &F::hot_period, "activity", &F::activity, "x", &F::x, "y", &F::y, "region_width",
+                 &F::region_width, "region_height", &F::region_height, "flip_x", &F::flip_x, "flip_y", &F::flip_y,
+                 "grid_width", &F::grid_width, "grid_height", &F::grid_height);
+    typedef cusEventWriterOptions W;
+    Options<W>(module, "WriterOptions", "EventWriter", cusEventWriterDefaults)
+        .word("format", &W::format, formats)
+        .numbers("width", &W::width, "height", &W::height, "chunk", &W::chunk, "compress", &W::compress, "threads",
+                 &W::threads);
+    typedef cusEventGeneratorOptions G;
+    Options<G>(module, "GeneratorOptions", "EventGenerator", cusEventGeneratorDefaults)
+        .numbers("positive", &G::positive, "negative", &G::negative, "threshold_spread", &G::threshold_spread,
+                 "refractory_us", &G::refractory_us, "leak_rate", &G::leak_rate, "leak_jitter", &G::leak_jitter,
+                 "shot_rate", &G::shot_rate, "seed", &G::seed, "max_events", &G::max_events);
     nb::class_<Reader>(module, "EventReader")
-        .def(nb::new_(&openReader), nb::arg("source"), nb::arg("width"), nb::arg("height"), none("camera"),
-             nb::arg("format"), nb::arg("skip_bad"), nb::arg("threads"), nb::arg("max_memory"), nb::arg("max_chunk"),
-             nb::arg("pin_file") = false)
+        .def(nb::new_(&openReader), nb::arg("source"), none("camera"), nb::arg("options"))
         .def("close", [](Reader &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Reader &self) { return self.handle.closed(); })
         .def("info", &info)
@@ -387,13 +372,12 @@ void addEventio(nb::module_ &module) {
         .def("seek_index", &seekIndex, nb::arg("index"))
         .def("seek_time", &seekTime, nb::arg("time"));
     nb::class_<Filter>(module, "EventFilter")
-        .def(nb::new_(&createFilter), nb::arg("numbers"))
+        .def(nb::new_(&createFilter), nb::arg("options"))
         .def("close", [](Filter &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Filter &self) { return self.handle.closed(); })
         .def("run", &runFilter, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"));
     nb::class_<Writer>(module, "EventWriter")
-        .def(nb::new_(&createWriter), nb::arg("path"), nb::arg("width"), nb::arg("height"), none("camera"),
-             nb::arg("chunk"), nb::arg("compress"), nb::arg("threads"), nb::arg("format"))
+        .def(nb::new_(&createWriter), nb::arg("path"), none("camera"), nb::arg("options"))
         .def("close", [](Writer &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Writer &self) { return self.handle.closed(); })
         .def("write", &writeEvents, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))
@@ -406,8 +390,7 @@ void addEventio(nb::module_ &module) {
         .def("write", &writeFrames, none("frames"))
         .def("finish", &finishFrames);
     nb::class_<Generator>(module, "EventGenerator")
-        .def(nb::new_(&createGenerator), nb::arg("rows"), nb::arg("cols"), nb::arg("numbers"), nb::arg("seed"),
-             nb::arg("device"), nb::arg("max_events"))
+        .def(nb::new_(&createGenerator), nb::arg("rows"), nb::arg("cols"), nb::arg("options"), nb::arg("device"))
         .def("close", [](Generator &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Generator &self) { return self.handle.closed(); })
         .def("push", &generate, none("frame"), nb::arg("time"))

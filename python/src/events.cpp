@@ -1,6 +1,7 @@
 // Frames from events in memory.
 #include "events.hpp"
 #include "modules.hpp"
+#include "options.hpp"
 
 #include <algorithm>
 #include <climits>
@@ -11,37 +12,15 @@ namespace cuspy {
 // On the host a call is cut into pieces of this many events; Ctrl-C is checked between them.
 static constexpr uint64_t PIECE = uint64_t{4} << 20;
 
-cusWindowing windowingOf(const nb::tuple &numbers) {
-    cusWindowing windowing = cusWindowingDefaults();
-    windowing.unit = static_cast<cusWindowUnit>(nb::cast<int>(numbers[0]));
-    windowing.length = nb::cast<uint64_t>(numbers[1]);
-    windowing.stride = nb::cast<uint64_t>(numbers[2]);
-    windowing.keep_incomplete = nb::cast<int>(numbers[3]);
-    return windowing;
-}
-
 Representations representationsOf(Call &call, const nb::list &list) {
     Representations all;
     for (nb::handle item : list) {
-        const nb::tuple numbers = nb::cast<nb::tuple>(item);
-        cusRepresentation one = cusRepresentationDefaults(static_cast<cusRepresentationKind>(nb::cast<int>(numbers[0])));
-        one.channels = nb::cast<int>(numbers[1]);
-        one.depth = nb::cast<int>(numbers[2]);
-        one.swap_channels = nb::cast<int>(numbers[3]);
-        one.cutoff = nb::cast<int>(numbers[4]);
-        one.normalize = nb::cast<int>(numbers[5]);
-        one.tau = nb::cast<double>(numbers[6]);
-        one.surface = nb::cast<int>(numbers[7]);
-        one.window_times = nb::cast<int>(numbers[8]);
-        one.lower = nb::cast<int>(numbers[9]);
-        one.upper = nb::cast<int>(numbers[10]);
-        one.clip_each_event = nb::cast<int>(numbers[11]);
-        one.scale = nb::cast<double>(numbers[12]);
-        one.clip = nb::cast<double>(numbers[13]);
-        if (!numbers[14].is_none()) {
+        const nb::tuple pair = nb::cast<nb::tuple>(item);
+        cusRepresentation one = nb::cast<cusRepresentation>(pair[0]);
+        if (!pair[1].is_none()) {
             all.maps.push_back(std::make_unique<Representations::Map>());
             Representations::Map &map = *all.maps.back();
-            map.array = call.in(numbers[14], "representation's map");
+            map.array = call.in(pair[1], "representation's map");
             map.mat = map.array.matrix();
             one.map = &map.mat;
         }
@@ -80,10 +59,10 @@ static Windows listWindows(Call &call, const cusEventArrays &events, const cusWi
     return windows;
 }
 
-// The numbers of a tuple (windowing), or the rows of an (n, 2) array in host memory.
+// Those of a cusWindowing, or the rows of an (n, 2) array in host memory.
 static Windows windowsOf(Call &call, const cusEventArrays &events, nb::handle given) {
-    if (nb::isinstance<nb::tuple>(given))
-        return listWindows(call, events, windowingOf(nb::cast<nb::tuple>(given)));
+    if (nb::isinstance<cusWindowing>(given))
+        return listWindows(call, events, nb::cast<const cusWindowing &>(given));
     Call host(call.function());
     const Array rows = host.in(given, "windows");
     if (rows.device.space != CUS_HOST || rows.shape.size() != 2 || rows.shape[1] != 2 ||
@@ -125,9 +104,9 @@ static int64_t firstTime(Call &call, const cusEventArrays &events) {
 // The bounds in time of windows by duration; empty for others, and for no event.
 static std::vector<cusEventSpan> spansOf(Call &call, const cusEventArrays &events, nb::handle given, size_t count) {
     std::vector<cusEventSpan> spans;
-    if (!nb::isinstance<nb::tuple>(given) || count == 0)
+    if (!nb::isinstance<cusWindowing>(given) || count == 0)
         return spans;
-    const cusWindowing windowing = windowingOf(nb::cast<nb::tuple>(given));
+    const auto &windowing = nb::cast<const cusWindowing &>(given);
     if (windowing.unit != CUS_WINDOW_DURATION)
         return spans;
     const uint64_t stride = windowing.stride ? windowing.stride : windowing.length;
@@ -190,7 +169,8 @@ static nb::tuple stack(Call &call, cusEventStacker *stacker, int rows, int cols,
     return nb::make_tuple(frames, on_host && skippedBy(call, stacker) - skipped_before > all_events / 2);
 }
 
-static nb::bytearray eventWindows(nb::handle times, size_t count, const nb::tuple &numbers, int unit, nb::handle stream) {
+static nb::bytearray eventWindows(nb::handle times, size_t count, const cusWindowing &windowing, int unit,
+                                  nb::handle stream) {
     Call call("event_windows", stream);
     cusEventArrays events = {};
     events.count = count;
@@ -206,7 +186,7 @@ static nb::bytearray eventWindows(nb::handle times, size_t count, const nb::tupl
         events.count = t.count;
         events.space = call.space();
     }
-    const Windows windows = listWindows(call, events, windowingOf(numbers));
+    const Windows windows = listWindows(call, events, windowing);
     return bytesOf(windows.data(), windows.size());
 }
 
@@ -355,6 +335,28 @@ void forgetIdle() {
 
 void addEvents(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
+    typedef cusWindowing W;
+    Options<W>(module, "Windowing", "Windowing", cusWindowingDefaults)
+        .word("unit", &W::unit, wordsOf({{"count", CUS_WINDOW_COUNT}, {"duration", CUS_WINDOW_DURATION}}))
+        .numbers("length", &W::length, "stride", &W::stride, "keep_incomplete", &W::keep_incomplete);
+    typedef cusRepresentation R;
+    const nb::dict kinds = wordsOf(cusRepresentationName);
+    Options<R>(module, "Representation", "Representation")
+        .word("kind", &R::kind, kinds)
+        .word("depth", &R::depth, wordsOf({{"uint8", CUS_8U}, {"int8", CUS_8S}, {"float32", CUS_32F}}))
+        .word(
+            "surface", &R::surface,
+            wordsOf({{"exponential", CUS_SURFACE_EXPONENTIAL}, {"time", CUS_SURFACE_TIME}, {"linear", CUS_SURFACE_LINEAR}}))
+        .numbers("channels", &R::channels, "swap_channels", &R::swap_channels, "cutoff", &R::cutoff, "normalize",
+                 &R::normalize, "tau", &R::tau, "window_times", &R::window_times, "lower", &R::lower, "upper", &R::upper,
+                 "clip_each_event", &R::clip_each_event, "scale", &R::scale, "clip", &R::clip)
+        .made.def(
+            "__init__",
+            [kinds](R *self, nb::handle kind) {
+                new (self) R(cusRepresentationDefaults(
+                    static_cast<cusRepresentationKind>(checked<int>("choice", "Representation", "kind", kind, kinds))));
+            },
+            nb::arg("kind"));
     module.def("event_windows", &eventWindows, none("t"), nb::arg("count"), nb::arg("windowing"), nb::arg("unit"),
                none("stream"));
     module.def("event_times", &eventTimes, nb::arg("function"), nb::arg("argument"), none("times"), nb::arg("unit"));
@@ -366,14 +368,6 @@ void addEvents(nb::module_ &module) {
         for (const Idle &one : stackers)
             cusEventStackerDestroy(one.stacker);
     });
-    module.def(
-        "representation_defaults",
-        [](int kind) {
-            const cusRepresentation r = cusRepresentationDefaults(static_cast<cusRepresentationKind>(kind));
-            return nb::make_tuple(int(r.kind), r.channels, r.depth, r.swap_channels, r.cutoff, r.normalize, r.tau,
-                                  r.surface, r.window_times, r.lower, r.upper, r.clip_each_event, r.scale, r.clip);
-        },
-        nb::arg("kind"));
     nb::class_<Stacker>(module, "EventStacker")
         .def(nb::new_(&createStacker), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("device"))
         .def("close", [](Stacker &self) { self.handle.close(); })

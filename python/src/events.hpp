@@ -28,10 +28,7 @@ struct TimesIn {
 };
 TimesIn timesIn(Call &call, nb::handle t, const char *argument, TimeUnit unit);
 
-// (unit, length, stride, keep_incomplete)
-cusWindowing windowingOf(const nb::tuple &numbers);
-// [(kind, channels, depth, swap_channels, cutoff, normalize, tau, surface, window_times, lower, upper, clip_each_event, scale,
-// clip, map), ...]
+// [(cusRepresentation, map or None), ...]
 struct Representations {
     struct Map {
         Array array;

@@ -1,6 +1,7 @@
 // Template matching and inspection.
 #include "handle.hpp"
 #include "modules.hpp"
+#include "options.hpp"
 
 #include <cstring>
 
@@ -13,9 +14,8 @@ struct Matcher {
     int maps, batch, rows, cols, max_matches; // maps: of a run
 };
 
-static Matcher *create(const std::vector<nb::object> &templates, int rows, int cols, int method, int algorithm,
-                       nb::handle mask, int max_matches, int min_distance, double score_limit, bool subpixel, int batch,
-                       nb::handle stream) {
+static Matcher *create(const std::vector<nb::object> &templates, int rows, int cols, cusMatcherOptions options,
+                       nb::handle mask, nb::handle stream) {
     Call call("Matcher", stream);
     std::vector<Array> arrays;
     std::vector<cusMat> mats;
@@ -23,14 +23,6 @@ static Matcher *create(const std::vector<nb::object> &templates, int rows, int c
         arrays.push_back(call.in(item, "templates"));
         mats.push_back(arrays.back().matrix());
     }
-    cusMatcherOptions options = cusMatcherDefaults();
-    options.method = static_cast<cusMatchMethod>(method);
-    options.algorithm = static_cast<cusMatchAlgorithm>(algorithm);
-    options.max_matches = max_matches;
-    options.min_distance = min_distance;
-    options.score_limit = score_limit;
-    options.subpixel = subpixel;
-    options.batch = batch;
     const OptionalMatrix mask_mat(call, mask, "mask");
     options.mask = mask_mat;
     cusMatcher *matcher = nullptr;
@@ -39,11 +31,11 @@ static Matcher *create(const std::vector<nb::object> &templates, int rows, int c
     return new Matcher{{"Matcher", matcher, cusMatcherDestroy},
                        call.device(),
                        call.framework(),
-                       batch > 1 ? batch : count,
-                       batch,
+                       options.batch > 1 ? options.batch : count,
+                       options.batch,
                        rows - mats[0].rows + 1,
                        cols - mats[0].cols + 1,
-                       max_matches};
+                       options.max_matches};
 }
 
 // The frames of a run.
@@ -120,10 +112,22 @@ static nb::object results(Matcher &self, nb::handle stream) {
 
 void addMatch(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
+    typedef cusMatcherOptions O;
+    Options<O>(module, "MatcherOptions", "Matcher", cusMatcherDefaults)
+        .word("method", &O::method,
+              wordsOf({{"sqdiff", CUS_MATCH_SQDIFF},
+                       {"sqdiff-normed", CUS_MATCH_SQDIFF_NORMED},
+                       {"ccorr", CUS_MATCH_CCORR},
+                       {"ccorr-normed", CUS_MATCH_CCORR_NORMED},
+                       {"ccoeff", CUS_MATCH_CCOEFF},
+                       {"ccoeff-normed", CUS_MATCH_CCOEFF_NORMED}}))
+        .word("algorithm", &O::algorithm,
+              wordsOf({{"auto", CUS_MATCH_AUTO}, {"direct", CUS_MATCH_DIRECT}, {"fft", CUS_MATCH_FFT}}))
+        .numbers("max_matches", &O::max_matches, "min_distance", &O::min_distance, "score_limit", &O::score_limit,
+                 "subpixel", &O::subpixel, "batch", &O::batch);
     nb::class_<Matcher>(module, "Matcher")
-        .def(nb::new_(&create), nb::arg("templates"), nb::arg("rows"), nb::arg("cols"), nb::arg("method"),
-             nb::arg("algorithm"), none("mask"), nb::arg("max_matches"), nb::arg("min_distance"), nb::arg("score_limit"),
-             nb::arg("subpixel"), nb::arg("batch"), none("stream"))
+        .def(nb::new_(&create), nb::arg("templates"), nb::arg("rows"), nb::arg("cols"), nb::arg("options"), none("mask"),
+             none("stream"))
         .def("close", [](Matcher &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Matcher &self) { return self.handle.closed(); })
         .def_prop_ro("algorithm",

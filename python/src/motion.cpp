@@ -1,8 +1,8 @@
 // What moves in the frames of one or many cameras.
 #include "handle.hpp"
 #include "modules.hpp"
+#include "options.hpp"
 
-#include <iterator>
 #include <vector>
 
 namespace cuspy {
@@ -14,17 +14,9 @@ struct Motion {
     int cameras, max_boxes, rows, cols;
 };
 
-// numbers: the options in their order in cusMotionOptions, without the space.
-static Motion *createMotion(int cameras, int rows, int cols, int channels, const nb::tuple &numbers, const char *device) {
+static Motion *createMotion(int cameras, int rows, int cols, int channels, cusMotionOptions o, const char *device) {
     Call call("MotionDetector");
     call.assume(parseDevice("MotionDetector", device), frameworkFor(device, nb::none()));
-    cusMotionOptions o = cusMotionDefaults();
-    o.shift = nb::cast<int>(numbers[0]);
-    o.learn_us = nb::cast<int64_t>(numbers[1]);
-    int *const others[] = {&o.threshold, &o.noise_factor, &o.erode,          &o.dilate, &o.min_area,
-                           &o.max_boxes, &o.merge,        &o.sudden_percent, &o.warmup, &o.track_gap};
-    for (size_t i = 0; i < std::size(others); ++i)
-        *others[i] = nb::cast<int>(numbers[i + 2]);
     o.space = call.space();
     cusMotionDetector *detector = nullptr;
     call.run([&] { return cusMotionDetectorCreate(&detector, cameras, rows, cols, CUS_MAKETYPE(CUS_8U, channels), &o); });
@@ -108,6 +100,11 @@ static nb::object maskMotion(Motion &self, int camera, nb::handle stream) {
 
 void addMotion(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
+    typedef cusMotionOptions O;
+    Options<O>(module, "MotionOptions", "MotionDetector", cusMotionDefaults)
+        .numbers("shift", &O::shift, "learn_us", &O::learn_us, "threshold", &O::threshold, "noise_factor", &O::noise_factor,
+                 "erode", &O::erode, "dilate", &O::dilate, "min_area", &O::min_area, "max_boxes", &O::max_boxes, "merge",
+                 &O::merge, "sudden_percent", &O::sudden_percent, "warmup", &O::warmup, "track_gap", &O::track_gap);
     nb::class_<Motion>(module, "MotionDetector")
         .def(nb::new_(&createMotion), nb::arg("cameras"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"),
              nb::arg("numbers"), nb::arg("device"))

@@ -1,6 +1,7 @@
 // Frames of recordings of any length: pushed in pieces, and then given to a Python function; or of a file, batch by batch.
 #include "events.hpp"
 #include "modules.hpp"
+#include "options.hpp"
 
 #include "cusight/eventframes.h"
 
@@ -85,24 +86,17 @@ static cusStatus deliver(void *user, const cusFrameBatch *batch) {
     }
 }
 
-static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sink, const nb::tuple &windowing,
-                        uint64_t first_window, uint64_t end_window, const char *device, const char *deliver_to,
-                        nb::handle framework, size_t max_events, size_t batch_windows, uint64_t max_gap) {
+static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sink, const cusWindowing &windowing,
+                        cusEventPipelineOptions options, const char *device, const char *deliver_to, nb::handle framework) {
     Call call("EventPipeline");
     call.assume(parseDevice("EventPipeline", device), Framework::NumPy);
     Representations representations = representationsOf(call, list);
     auto state = std::make_unique<Pipeline::State>();
     state->sink = std::move(sink);
     state->to = {frameworkFor(deliver_to, framework), parseDevice("EventPipeline", deliver_to), rows, cols};
-    cusEventPipelineOptions options = cusEventPipelineDefaults();
-    options.windowing = windowingOf(windowing);
-    options.first_window = first_window;
-    options.end_window = end_window;
+    options.windowing = windowing;
     options.compute = call.space();
     options.deliver = state->to.device.space;
-    options.max_events = max_events;
-    options.batch_windows = batch_windows;
-    options.max_gap = max_gap;
     cusEventPipeline *pipeline = nullptr;
     call.run([&] {
         return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(), representations.count(), &options,
@@ -186,27 +180,16 @@ static std::vector<int> devicesOf(const char *name, const std::string &text) {
 }
 
 // `reader`: nothing else may use it. device: one, or several GPUs with commas.
-static Frames *openFrames(nb::object reader, int rows, int cols, const nb::list &list, const nb::tuple &windowing,
-                          uint64_t first_window, uint64_t end_window, const char *device, nb::handle framework,
-                          size_t max_events, size_t batch_windows, uint64_t max_gap, uint64_t shard, uint64_t shards) {
+static Frames *openFrames(nb::object reader, const nb::list &list, const cusWindowing &windowing,
+                          cusEventFramesOptions options, const char *device, nb::handle framework) {
     static constexpr char name[] = "Recording.frames";
     const std::string text = device, first = text.substr(0, text.find(','));
     const std::vector<int> devices = devicesOf(name, text);
     Call call(name);
     call.assume(parseDevice(name, first.c_str()), Framework::NumPy);
     Representations representations = representationsOf(call, list);
-    cusEventFramesOptions options = cusEventFramesDefaults();
-    options.windowing = windowingOf(windowing);
-    options.rows = rows;
-    options.cols = cols;
+    options.windowing = windowing;
     options.compute = options.deliver = call.space();
-    options.batch_windows = batch_windows;
-    options.first_window = first_window;
-    options.end_window = end_window;
-    options.max_events = max_events;
-    options.max_gap = max_gap;
-    options.shard = shard;
-    options.shards = shards;
     options.devices = devices.empty() ? nullptr : devices.data();
     options.device_count = static_cast<int>(devices.size());
     cusEventFrames *frames = nullptr;
@@ -215,7 +198,7 @@ static Frames *openFrames(nb::object reader, int rows, int cols, const nb::list 
         [&] { return cusEventFramesOpenReader(&frames, use, representations.data(), representations.count(), &options); });
     return new Frames{std::move(reader),
                       std::move(representations),
-                      {frameworkFor(first.c_str(), framework), call.device(), rows, cols},
+                      {frameworkFor(first.c_str(), framework), call.device(), options.rows, options.cols},
                       {name, frames, cusEventFramesClose}};
 }
 
@@ -261,19 +244,26 @@ void addPipeline(nb::module_ &module) {
     static PyType_Slot slots[] = {
         {Py_tp_traverse, reinterpret_cast<void *>(traverse)}, {Py_tp_clear, reinterpret_cast<void *>(clear)}, {0, nullptr}};
     const auto none = [](const char *name) { return nb::arg(name).none(); };
+    typedef cusEventPipelineOptions P;
+    Options<P>(module, "PipelineOptions", "EventPipeline", cusEventPipelineDefaults)
+        .numbers("first_window", &P::first_window, "end_window", &P::end_window, "max_events", &P::max_events,
+                 "batch_windows", &P::batch_windows, "max_gap", &P::max_gap);
+    typedef cusEventFramesOptions F;
+    Options<F>(module, "FramesOptions", "Recording.frames", cusEventFramesDefaults)
+        .numbers("rows", &F::rows, "cols", &F::cols, "first_window", &F::first_window, "end_window", &F::end_window,
+                 "max_events", &F::max_events, "batch_windows", &F::batch_windows, "max_gap", &F::max_gap, "shard",
+                 &F::shard, "shards", &F::shards);
     nb::class_<Pipeline>(module, "EventPipeline", nb::type_slots(slots))
         .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("sink"),
-             nb::arg("windowing"), nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), nb::arg("deliver"),
-             none("framework"), nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"))
+             nb::arg("windowing"), nb::arg("options"), nb::arg("device"), nb::arg("deliver"), none("framework"))
         .def("close", [](Pipeline &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Pipeline &self) { return self.handle.closed(); })
         .def("push", &push, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))
         .def("flush", &flush)
         .def("counts", &counts);
     nb::class_<Frames>(module, "EventFrames")
-        .def(nb::new_(&openFrames), nb::arg("reader"), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"),
-             nb::arg("windowing"), nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), none("framework"),
-             nb::arg("max_events"), nb::arg("batch_windows"), nb::arg("max_gap"), nb::arg("shard"), nb::arg("shards"))
+        .def(nb::new_(&openFrames), nb::arg("reader"), nb::arg("representations"), nb::arg("windowing"), nb::arg("options"),
+             nb::arg("device"), none("framework"))
         .def("close", [](Frames &self) { self.handle.close(); })
         .def("next", &next)
         .def("restart", &restart)

@@ -1,6 +1,7 @@
 // Template matching under rotation and scale.
 #include "handle.hpp"
 #include "modules.hpp"
+#include "options.hpp"
 
 namespace cuspy {
 
@@ -16,20 +17,12 @@ static cusPoseRange rangeOf(const std::vector<double> &values) {
 }
 
 static Poses *createPoses(nb::handle templ_object, int rows, int cols, const std::vector<double> &angles,
-                          const std::vector<double> &scales, int method, nb::handle mask, int max_matches, int min_distance,
-                          double min_angle, double score_limit, bool refine, nb::handle stream) {
+                          const std::vector<double> &scales, cusPoseOptions options, nb::handle mask, nb::handle stream) {
     Call call("PoseMatcher", stream);
     const Array array = call.in(templ_object, "template");
     const cusMat templ = array.matrix();
-    cusPoseOptions options = cusPoseDefaults();
-    options.method = static_cast<cusMatchMethod>(method);
     options.angles = rangeOf(angles);
     options.scales = rangeOf(scales);
-    options.max_matches = max_matches;
-    options.min_distance = min_distance;
-    options.min_angle = min_angle;
-    options.score_limit = score_limit;
-    options.refine = refine;
     const OptionalMatrix mask_mat(call, mask, "mask");
     options.mask = mask_mat;
     cusPoseMatcher *matcher = nullptr;
@@ -37,7 +30,7 @@ static Poses *createPoses(nb::handle templ_object, int rows, int cols, const std
     return new Poses{{"PoseMatcher", matcher, cusPoseMatcherDestroy},
                      call.device(),
                      call.framework(),
-                     max_matches,
+                     options.max_matches,
                      static_cast<int>(angles.size()),
                      static_cast<int>(scales.size())};
 }
@@ -93,10 +86,18 @@ static nb::tuple templateOf(Poses &self, int angle_index, int scale_index) {
 
 void addPose(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
+    typedef cusPoseOptions O;
+    Options<O>(module, "PoseOptions", "PoseMatcher", cusPoseDefaults)
+        .word("method", &O::method,
+              wordsOf({{"sqdiff", CUS_MATCH_SQDIFF},
+                       {"sqdiff-normed", CUS_MATCH_SQDIFF_NORMED},
+                       {"ccorr-normed", CUS_MATCH_CCORR_NORMED},
+                       {"ccoeff-normed", CUS_MATCH_CCOEFF_NORMED}}))
+        .numbers("max_matches", &O::max_matches, "min_distance", &O::min_distance, "min_angle", &O::min_angle,
+                 "score_limit", &O::score_limit, "refine", &O::refine);
     nb::class_<Poses>(module, "PoseMatcher")
         .def(nb::new_(&createPoses), nb::arg("template"), nb::arg("rows"), nb::arg("cols"), nb::arg("angles"),
-             nb::arg("scales"), nb::arg("method"), none("mask"), nb::arg("max_matches"), nb::arg("min_distance"),
-             nb::arg("min_angle"), nb::arg("score_limit"), nb::arg("refine"), none("stream"))
+             nb::arg("scales"), nb::arg("options"), none("mask"), none("stream"))
         .def("close", [](Poses &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Poses &self) { return self.handle.closed(); })
         .def("run", &runPoses, nb::arg("frame"), none("stream"))

@@ -80,7 +80,7 @@ SAID = [
     (lambda: cusight.DiffDecoder((48, 64)).decode(cusight.DiffEncoder((20, 30)).encode(GRAY[:20, :30].copy())), "diff is one of 20 x 30, expected one of 48 x 64"),
     (lambda: detector()(GRAY, 0.04), "times is 0.04, expected microseconds, an integer"),
     (lambda: events.EventWriter((48, 64), "run.h5"), "shape is 'run.h5', expected (rows, cols)"),
-    (lambda: cusight.Windowing("10ms")._numbers(), "windows='10ms' is both"),
+    (lambda: cusight.Windowing("10ms")._options(), "windows='10ms' is both"),
     # recordings where events are meant, and the other way round
     (lambda: cusight.stack_events(recording(), (48, 64)), PIECES),
     (lambda: cusight.EventStacker((48, 64))(recording()), PIECES),

@@ -298,7 +298,7 @@ def test_stereo_is_the_library_s(space, c, rng, classic, dtype):
     options = cusight.StereoOptions.classic() if classic else cusight.StereoOptions(shifts=30)
     native = c.lib.cusStereoClassic() if classic else c.lib.cusStereoDefaults()
     names = [name for name, _ in clib.StereoOptions._fields_ if name != "reserved"]
-    assert [getattr(native, n) for n in names] == pytest.approx(options._numbers())
+    assert [getattr(native, n) for n in names] == pytest.approx([getattr(options._options(), n) for n in names])
     first = cusight.stereo_edges if classic else cusight.stereo_census
     codes = []
     for image in (left, right):
