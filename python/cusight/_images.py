@@ -11,43 +11,24 @@ from ._types import ArrayLike, Colors, Other, Stream, TensorT
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from typing_extensions import Buffer, TypeVar
+    from typing_extensions import Buffer, TypedDict, TypeVar, Unpack
 
     from ._types import U8, Bytes, Picture
+
+    class _Scale(TypedDict, total=False):
+        full_scale: int
+        colors: U8 | Buffer | None
+        stream: Stream | None
 
     PixelT = TypeVar("PixelT", bound=np.integer[Any] | np.floating[Any])
 
 
 @overload
-def heatmap(
-    prev: Picture,
-    cur: Picture,
-    *,
-    full_scale: int = ...,
-    colors: U8 | Buffer | None = ...,
-    out: U8 | None = ...,
-    stream: Stream | None = ...,
-) -> U8: ...
+def heatmap(prev: Picture, cur: Picture, *, out: U8 | None = ..., **options: Unpack[_Scale]) -> U8: ...
 @overload
-def heatmap(
-    prev: TensorT,
-    cur: ArrayLike,
-    *,
-    full_scale: int = ...,
-    colors: U8 | Buffer | None = ...,
-    out: TensorT | None = ...,
-    stream: Stream | None = ...,
-) -> TensorT: ...
+def heatmap(prev: TensorT, cur: ArrayLike, *, out: TensorT | None = ..., **options: Unpack[_Scale]) -> TensorT: ...
 @overload
-def heatmap(
-    prev: Other,
-    cur: ArrayLike,
-    *,
-    full_scale: int = ...,
-    colors: U8 | Buffer | None = ...,
-    out: ArrayLike | None = ...,
-    stream: Stream | None = ...,
-) -> Any: ...
+def heatmap(prev: Other, cur: ArrayLike, *, out: ArrayLike | None = ..., **options: Unpack[_Scale]) -> Any: ...
 def heatmap(
     prev: ArrayLike,
     cur: ArrayLike,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union, overload
 
 from . import _core
 from ._errors import choice, device_text, integer, integers, invalid, real, wrong_type
@@ -10,6 +10,8 @@ from ._objects import Closeable
 from ._types import ArrayLike, Device, Other, Stream, TensorT
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ._types import F32, F64, I32, Bytes, Numbers, Picture
 
     Pair = tuple[I32 | None, F64 | None] | None
@@ -18,6 +20,14 @@ if TYPE_CHECKING:
 Depth = Literal["int32", "float64"]
 Outputs = Union[ArrayLike, "tuple[ArrayLike | None, ArrayLike | None]", None]  # a pair with sqsum
 _DEPTHS = {"int32": 0, "float64": 1}
+
+
+class _Rest(TypedDict, total=False):
+    """The arguments that do not change what is returned."""
+
+    reproducible: bool
+    range: float
+    stream: Stream | None
 
 
 def _arithmetic(function: str, sum_depth: str, reproducible: bool, range: float) -> tuple[bool, bool, float]:
@@ -36,58 +46,48 @@ def _pair(out: Any, sqsum: bool) -> tuple[Any, Any]:
 
 @overload
 def integral(
-    src: Bytes, *, sum_depth: Literal["int32"] = ..., reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[False] = ..., out: I32 | None = ..., stream: Stream | None = ...
+    src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ..., **options: Unpack[_Rest]
 ) -> I32: ...
 @overload
 def integral(
-    src: Bytes, *, sum_depth: Literal["float64"], reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+    src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[False] = ..., out: F64 | None = ..., **options: Unpack[_Rest]
 ) -> F64: ...
 @overload
 def integral(
-    src: F32, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+    src: F32, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: F64 | None = ..., **options: Unpack[_Rest]
 ) -> F64: ...
 @overload
 def integral(
-    src: Picture, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[False] = ..., out: I32 | F64 | None = ..., stream: Stream | None = ...
+    src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: I32 | F64 | None = ..., **options: Unpack[_Rest]
 ) -> Numbers: ...
 @overload
 def integral(
-    src: TensorT, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[False] = ..., out: TensorT | None = ..., stream: Stream | None = ...
+    src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: TensorT | None = ..., **options: Unpack[_Rest]
 ) -> TensorT: ...
 @overload
 def integral(
-    src: Bytes, *, sum_depth: Literal["int32"] = ..., reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[True], out: Pair = ..., stream: Stream | None = ...
+    src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[True], out: Pair = ..., **options: Unpack[_Rest]
 ) -> tuple[I32, F64]: ...
 @overload
 def integral(
-    src: Bytes, *, sum_depth: Literal["float64"], reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+    src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[True], out: WidePair = ..., **options: Unpack[_Rest]
 ) -> tuple[F64, F64]: ...
 @overload
 def integral(
-    src: F32, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+    src: F32, *, sum_depth: Depth = ..., sqsum: Literal[True], out: WidePair = ..., **options: Unpack[_Rest]
 ) -> tuple[F64, F64]: ...
 @overload
 def integral(
-    src: Picture, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[True], out: Pair | WidePair = ..., stream: Stream | None = ...
+    src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Pair | WidePair = ..., **options: Unpack[_Rest]
 ) -> tuple[Numbers, F64]: ...
 @overload
 def integral(
-    src: TensorT, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-    sqsum: Literal[True], out: tuple[TensorT | None, TensorT | None] | None = ..., stream: Stream | None = ...
+    src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True], out: tuple[TensorT | None, TensorT | None] | None = ...,
+    **options: Unpack[_Rest],
 ) -> tuple[TensorT, TensorT]: ...
 @overload
 def integral(
-    src: Picture | TensorT | Other, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-    sqsum: bool = ..., out: Outputs = ..., stream: Stream | None = ...
+    src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ..., **options: Unpack[_Rest]
 ) -> Any: ...
 def integral(
     src: ArrayLike, *, sum_depth: Depth = "int32", reproducible: bool = False, range: float = 0.0,
@@ -157,58 +157,53 @@ class Integrator(Closeable):
 
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., reproducible: bool = ..., range: float = ...,
-        sqsum: Literal[False] = ..., out: I32 | None = ..., stream: Stream | None = ...
+        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[False] = ..., out: I32 | None = ...,
+        **options: Unpack[_Rest],
     ) -> I32: ...
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["float64"], reproducible: bool = ..., range: float = ...,
-        sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+        self, src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[False] = ..., out: F64 | None = ...,
+        **options: Unpack[_Rest],
     ) -> F64: ...
     @overload
     def __call__(
-        self, src: F32, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-        sqsum: Literal[False] = ..., out: F64 | None = ..., stream: Stream | None = ...
+        self, src: F32, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: F64 | None = ..., **options: Unpack[_Rest]
     ) -> F64: ...
     @overload
     def __call__(
-        self, src: Picture, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-        sqsum: Literal[False] = ..., out: I32 | F64 | None = ..., stream: Stream | None = ...
+        self, src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: I32 | F64 | None = ...,
+        **options: Unpack[_Rest],
     ) -> Numbers: ...
     @overload
     def __call__(
-        self, src: TensorT, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-        sqsum: Literal[False] = ..., out: TensorT | None = ..., stream: Stream | None = ...
+        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: TensorT | None = ...,
+        **options: Unpack[_Rest],
     ) -> TensorT: ...
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., reproducible: bool = ..., range: float = ...,
-        sqsum: Literal[True], out: Pair = ..., stream: Stream | None = ...
+        self, src: Bytes, *, sum_depth: Literal["int32"] = ..., sqsum: Literal[True], out: Pair = ..., **options: Unpack[_Rest]
     ) -> tuple[I32, F64]: ...
     @overload
     def __call__(
-        self, src: Bytes, *, sum_depth: Literal["float64"], reproducible: bool = ..., range: float = ...,
-        sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+        self, src: Bytes, *, sum_depth: Literal["float64"], sqsum: Literal[True], out: WidePair = ..., **options: Unpack[_Rest]
     ) -> tuple[F64, F64]: ...
     @overload
     def __call__(
-        self, src: F32, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-        sqsum: Literal[True], out: WidePair = ..., stream: Stream | None = ...
+        self, src: F32, *, sum_depth: Depth = ..., sqsum: Literal[True], out: WidePair = ..., **options: Unpack[_Rest]
     ) -> tuple[F64, F64]: ...
     @overload
     def __call__(
-        self, src: Picture, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-        sqsum: Literal[True], out: Pair | WidePair = ..., stream: Stream | None = ...
+        self, src: Picture, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Pair | WidePair = ..., **options: Unpack[_Rest]
     ) -> tuple[Numbers, F64]: ...
     @overload
     def __call__(
-        self, src: TensorT, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ..., sqsum: Literal[True],
-        out: tuple[TensorT | None, TensorT | None] | None = ..., stream: Stream | None = ...,
+        self, src: TensorT, *, sum_depth: Depth = ..., sqsum: Literal[True], out: tuple[TensorT | None, TensorT | None] | None = ...,
+        **options: Unpack[_Rest],
     ) -> tuple[TensorT, TensorT]: ...
     @overload
     def __call__(
-        self, src: Picture | TensorT | Other, *, sum_depth: Depth = ..., reproducible: bool = ..., range: float = ...,
-        sqsum: bool = ..., out: Outputs = ..., stream: Stream | None = ...
+        self, src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ...,
+        **options: Unpack[_Rest],
     ) -> Any: ...
     def __call__(
         self, src: ArrayLike, *, sum_depth: Depth = "int32", reproducible: bool = False, range: float = 0.0,

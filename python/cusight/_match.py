@@ -274,38 +274,25 @@ class Matcher(Closeable, Generic[FoundT]):
         return self._core.results(stream)
 
 
+class _MapOptions(TypedDict, total=False):
+    """The options of `match_template` that do not change what it returns."""
+
+    mask: ArrayLike | None
+    algorithm: Algorithm
+    stream: Stream | None
+
+
 @overload
 def match_template(
-    image: Picture,
-    templ: Picture | Other,
-    method: Method = ...,
-    *,
-    mask: ArrayLike | None = ...,
-    algorithm: Algorithm = ...,
-    out: F32 | None = ...,
-    stream: Stream | None = ...,
+    image: Picture, templ: Picture | Other, method: Method = ..., *, out: F32 | None = ..., **options: Unpack[_MapOptions]
 ) -> F32: ...
 @overload
 def match_template(
-    image: TensorT,
-    templ: ArrayLike,
-    method: Method = ...,
-    *,
-    mask: ArrayLike | None = ...,
-    algorithm: Algorithm = ...,
-    out: TensorT | None = ...,
-    stream: Stream | None = ...,
+    image: TensorT, templ: ArrayLike, method: Method = ..., *, out: TensorT | None = ..., **options: Unpack[_MapOptions]
 ) -> TensorT: ...
 @overload
 def match_template(
-    image: Other,
-    templ: ArrayLike,
-    method: Method = ...,
-    *,
-    mask: ArrayLike | None = ...,
-    algorithm: Algorithm = ...,
-    out: ArrayLike | None = ...,
-    stream: Stream | None = ...,
+    image: Other, templ: ArrayLike, method: Method = ..., *, out: ArrayLike | None = ..., **options: Unpack[_MapOptions]
 ) -> Any: ...
 def match_template(
     image: ArrayLike,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Tuple, overload
 
 from ._errors import MissingFileError, Status, choice, invalid
-from ._events import Representation, Representations
+from ._events import Representations, kinds_of
 from ._files import existing, h5py, optional, regular
 from ._types import TypeVar
 from .torch import EventDataset
@@ -24,9 +24,24 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Unpack
 
-    from ._events import Kind
+    from ._events import Kind, Representation
     from ._types import F32, U8
     from .torch import DatasetOptions
+
+    class _Options(DatasetOptions, total=False):
+        camera: Literal["left", "right"]
+        length: int | str
+        bins: int | None
+
+    class _Tensors(_Options, total=False):
+        """What gives one tensor a window."""
+
+        representation: Kind | Representation
+        transform: None
+
+    class _Frames(_Options, total=False):
+        representation: Representations
+        transform: Callable[[Any], Any] | None
 
 __all__ = ["DSEC", "M3ED"]
 
@@ -86,63 +101,23 @@ class DSEC(_Sequence[FrameT, TargetT]):
 
     @overload
     def __init__(
-        self: DSEC[Tensor, F32],
-        folder: str | os.PathLike[str],
-        target: Literal["disparity", "flow"] = ...,
-        *,
-        camera: Literal["left", "right"] = ...,
-        view: Literal["event", "image"] = ...,
-        length: int | str = ...,
-        rectify: bool = ...,
-        representation: Kind | Representation = ...,
-        transform: None = ...,
-        bins: int | None = ...,
-        **options: Unpack[DatasetOptions],
+        self: DSEC[Tensor, F32], folder: str | os.PathLike[str], target: Literal["disparity", "flow"] = ..., *, view: Literal["event", "image"] = ..., rectify: bool = ...,
+        **options: Unpack[_Tensors],
     ) -> None: ...
     @overload
     def __init__(
-        self: DSEC[Tensor, U8],
-        folder: str | os.PathLike[str],
-        target: Literal["images"],
-        *,
-        camera: Literal["left", "right"] = ...,
-        view: Literal["event", "image"] = ...,
-        length: int | str = ...,
-        rectify: bool = ...,
-        representation: Kind | Representation = ...,
-        transform: None = ...,
-        bins: int | None = ...,
-        **options: Unpack[DatasetOptions],
+        self: DSEC[Tensor, U8], folder: str | os.PathLike[str], target: Literal["images"], *, view: Literal["event", "image"] = ..., rectify: bool = ...,
+        **options: Unpack[_Tensors],
     ) -> None: ...
     @overload
     def __init__(
-        self: DSEC[Any, F32],
-        folder: str | os.PathLike[str],
-        target: Literal["disparity", "flow"] = ...,
-        *,
-        camera: Literal["left", "right"] = ...,
-        view: Literal["event", "image"] = ...,
-        length: int | str = ...,
-        rectify: bool = ...,
-        representation: Representations = ...,
-        transform: Callable[[Any], Any] | None = ...,
-        bins: int | None = ...,
-        **options: Unpack[DatasetOptions],
+        self: DSEC[Any, F32], folder: str | os.PathLike[str], target: Literal["disparity", "flow"] = ..., *, view: Literal["event", "image"] = ..., rectify: bool = ...,
+        **options: Unpack[_Frames],
     ) -> None: ...
     @overload
     def __init__(
-        self: DSEC[Any, U8],
-        folder: str | os.PathLike[str],
-        target: Literal["images"],
-        *,
-        camera: Literal["left", "right"] = ...,
-        view: Literal["event", "image"] = ...,
-        length: int | str = ...,
-        rectify: bool = ...,
-        representation: Representations = ...,
-        transform: Callable[[Any], Any] | None = ...,
-        bins: int | None = ...,
-        **options: Unpack[DatasetOptions],
+        self: DSEC[Any, U8], folder: str | os.PathLike[str], target: Literal["images"], *, view: Literal["event", "image"] = ..., rectify: bool = ...,
+        **options: Unpack[_Frames],
     ) -> None: ...
     def __init__(
         self,
@@ -205,14 +180,12 @@ class DSEC(_Sequence[FrameT, TargetT]):
 
 def _rectified(given: Representations, bins: int | None, path: str) -> Representations:
     """The same with the map for each voxel grid; read only if there is one."""
-    many = isinstance(given, (list, tuple))
-    each: Any = given if many else [given]
-    kinds = [one if isinstance(one, Representation) else Representation(one, bins) for one in each]
+    kinds = kinds_of(given, bins)
     if any(one.kind == "voxel_grid" for one in kinds):
         with h5py("DSEC").File(existing("DSEC", path)) as file:
             table = file["rectify_map"][:]
         kinds = [replace(one, map=table) if one.kind == "voxel_grid" else one for one in kinds]
-    return kinds if many else kinds[0]
+    return kinds if isinstance(given, (list, tuple)) else kinds[0]
 
 
 class M3ED(_Sequence[FrameT, TargetT]):
@@ -230,55 +203,23 @@ class M3ED(_Sequence[FrameT, TargetT]):
 
     @overload
     def __init__(
-        self: M3ED[Tensor, F32],
-        folder: str | os.PathLike[str],
-        target: Literal["depth", "flow"] = ...,
-        *,
-        camera: Literal["left", "right"] = ...,
-        length: int | str = ...,
-        representation: Kind | Representation = ...,
-        transform: None = ...,
-        bins: int | None = ...,
-        **options: Unpack[DatasetOptions],
+        self: M3ED[Tensor, F32], folder: str | os.PathLike[str], target: Literal["depth", "flow"] = ...,
+        **options: Unpack[_Tensors],
     ) -> None: ...
     @overload
     def __init__(
-        self: M3ED[Tensor, U8],
-        folder: str | os.PathLike[str],
-        target: Literal["left", "right", "rgb"],
-        *,
-        camera: Literal["left", "right"] = ...,
-        length: int | str = ...,
-        representation: Kind | Representation = ...,
-        transform: None = ...,
-        bins: int | None = ...,
-        **options: Unpack[DatasetOptions],
+        self: M3ED[Tensor, U8], folder: str | os.PathLike[str], target: Literal["left", "right", "rgb"],
+        **options: Unpack[_Tensors],
     ) -> None: ...
     @overload
     def __init__(
-        self: M3ED[Any, F32],
-        folder: str | os.PathLike[str],
-        target: Literal["depth", "flow"] = ...,
-        *,
-        camera: Literal["left", "right"] = ...,
-        length: int | str = ...,
-        representation: Representations = ...,
-        transform: Callable[[Any], Any] | None = ...,
-        bins: int | None = ...,
-        **options: Unpack[DatasetOptions],
+        self: M3ED[Any, F32], folder: str | os.PathLike[str], target: Literal["depth", "flow"] = ...,
+        **options: Unpack[_Frames],
     ) -> None: ...
     @overload
     def __init__(
-        self: M3ED[Any, U8],
-        folder: str | os.PathLike[str],
-        target: Literal["left", "right", "rgb"],
-        *,
-        camera: Literal["left", "right"] = ...,
-        length: int | str = ...,
-        representation: Representations = ...,
-        transform: Callable[[Any], Any] | None = ...,
-        bins: int | None = ...,
-        **options: Unpack[DatasetOptions],
+        self: M3ED[Any, U8], folder: str | os.PathLike[str], target: Literal["left", "right", "rgb"],
+        **options: Unpack[_Frames],
     ) -> None: ...
     def __init__(
         self,
