@@ -224,4 +224,9 @@ Framework frameworkFor(const char *device, nb::handle name);
 // cusight._frameworks, which does in Python what need not be fast.
 nb::object frameworks();
 
+// An argument that may be None.
+inline auto none(const char *name) {
+    return nb::arg(name).none();
+}
+
 } // namespace cuspy

@@ -337,7 +337,6 @@ static nb::tuple generate(Generator &self, nb::handle frame_object, int64_t time
 }
 
 void addEventio(nb::module_ &module) {
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
     const nb::dict formats = wordsOf(cusEventFormatName);
     typedef cusEventReaderOptions R;
     Options<R>(module, "ReaderOptions", "events.open", cusEventReaderDefaults)
@@ -361,38 +360,28 @@ void addEventio(nb::module_ &module) {
         .numbers("positive", &G::positive, "negative", &G::negative, "threshold_spread", &G::threshold_spread,
                  "refractory_us", &G::refractory_us, "leak_rate", &G::leak_rate, "leak_jitter", &G::leak_jitter,
                  "shot_rate", &G::shot_rate, "seed", &G::seed, "max_events", &G::max_events);
-    nb::class_<Reader>(module, "EventReader")
+    closeable<Reader>(module, "EventReader")
         .def(nb::new_(&openReader), nb::arg("source"), none("camera"), nb::arg("options"))
-        .def("close", [](Reader &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Reader &self) { return self.handle.closed(); })
         .def("info", &info)
         .def("counts", &counts)
         .def("read", &read, nb::arg("capacity"))
         .def("triggers", &triggers)
         .def("seek_index", &seekIndex, nb::arg("index"))
         .def("seek_time", &seekTime, nb::arg("time"));
-    nb::class_<Filter>(module, "EventFilter")
+    closeable<Filter>(module, "EventFilter")
         .def(nb::new_(&createFilter), nb::arg("options"))
-        .def("close", [](Filter &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Filter &self) { return self.handle.closed(); })
         .def("run", &runFilter, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"));
-    nb::class_<Writer>(module, "EventWriter")
+    closeable<Writer>(module, "EventWriter")
         .def(nb::new_(&createWriter), nb::arg("path"), none("camera"), nb::arg("options"))
-        .def("close", [](Writer &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Writer &self) { return self.handle.closed(); })
         .def("write", &writeEvents, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))
         .def("finish", &finishEvents);
-    nb::class_<FrameWriter>(module, "FrameWriter")
+    closeable<FrameWriter>(module, "FrameWriter")
         .def(nb::new_(&createFrameWriter), nb::arg("path"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"),
              nb::arg("dtype"))
-        .def("close", [](FrameWriter &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](FrameWriter &self) { return self.handle.closed(); })
         .def("write", &writeFrames, none("frames"))
         .def("finish", &finishFrames);
-    nb::class_<Generator>(module, "EventGenerator")
+    closeable<Generator>(module, "EventGenerator")
         .def(nb::new_(&createGenerator), nb::arg("rows"), nb::arg("cols"), nb::arg("options"), nb::arg("device"))
-        .def("close", [](Generator &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Generator &self) { return self.handle.closed(); })
         .def("push", &generate, none("frame"), nb::arg("time"))
         .def("run", &runGenerator, none("frames"), none("times"), none("stream"));
 }

@@ -334,7 +334,6 @@ void forgetIdle() {
 }
 
 void addEvents(nb::module_ &module) {
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
     typedef cusWindowing W;
     Options<W>(module, "Windowing", "Windowing", cusWindowingDefaults)
         .word("unit", &W::unit, wordsOf({{"count", CUS_WINDOW_COUNT}, {"duration", CUS_WINDOW_DURATION}}))
@@ -368,10 +367,8 @@ void addEvents(nb::module_ &module) {
         for (const Idle &one : stackers)
             cusEventStackerDestroy(one.stacker);
     });
-    nb::class_<Stacker>(module, "EventStacker")
+    closeable<Stacker>(module, "EventStacker")
         .def(nb::new_(&createStacker), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("device"))
-        .def("close", [](Stacker &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Stacker &self) { return self.handle.closed(); })
         .def("run", &runStacker, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"), nb::arg("windows"),
              none("outs"), none("stream"))
         .def(

@@ -166,14 +166,11 @@ static nb::object viewOf(Object &self, const char *name, View view_call, nb::han
 }
 
 void addFramediff(nb::module_ &module) {
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
-    nb::class_<SparseDiff>(module, "SparseDiff")
+    closeable<SparseDiff>(module, "SparseDiff")
         .def(nb::new_(&createDiff), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), nb::arg("capacity"),
              nb::arg("mask"), nb::arg("device"))
         .def_static("from_arrays", &fromArrays, nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), none("positions"),
                     none("values"), none("stream"), nb::rv_policy::take_ownership)
-        .def("close", [](SparseDiff &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](SparseDiff &self) { return self.handle.closed(); })
         .def(
             "count",
             [](SparseDiff &self, nb::handle stream) {
@@ -184,11 +181,9 @@ void addFramediff(nb::module_ &module) {
             },
             none("stream"))
         .def("arrays", &arraysOf, none("stream"));
-    nb::class_<Encoder>(module, "DiffEncoder")
+    closeable<Encoder>(module, "DiffEncoder")
         .def(nb::new_(&createEncoder), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), nb::arg("device"),
              nb::arg("threshold"), nb::arg("min_neighbors"))
-        .def("close", [](Encoder &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Encoder &self) { return self.handle.closed(); })
         .def(
             "reset",
             [](Encoder &self, nb::handle frame, nb::handle stream) {
@@ -202,10 +197,8 @@ void addFramediff(nb::module_ &module) {
                 return viewOf(self, "DiffEncoder.reference", cusDiffEncoderReference, stream);
             },
             none("stream"));
-    nb::class_<Decoder>(module, "DiffDecoder")
+    closeable<Decoder>(module, "DiffDecoder")
         .def(nb::new_(&createDecoder), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), nb::arg("device"))
-        .def("close", [](Decoder &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Decoder &self) { return self.handle.closed(); })
         .def(
             "reset",
             [](Decoder &self, nb::handle frame, nb::handle stream) {

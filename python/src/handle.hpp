@@ -64,4 +64,12 @@ class Use {
     Handle<T> &handle_;
 };
 
+// Adds the class of an object with a handle, which can be closed.
+template<class T, class... Extra>
+nb::class_<T> closeable(nb::module_ &module, const char *name, const Extra &...extra) {
+    return nb::class_<T>(module, name, extra...)
+        .def("close", [](T &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](T &self) { return self.handle.closed(); });
+}
+
 } // namespace cuspy

@@ -68,7 +68,6 @@ static nb::object remap(nb::handle src_object, nb::handle map_object, nb::handle
 }
 
 void addImages(nb::module_ &module) {
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
     module.def("heatmap", &heatmap, none("prev"), none("cur"), nb::arg("full_scale"), none("colors"), none("out"),
                none("stream"));
     module.def("noise_view", &noiseView, none("prev"), none("cur"), nb::arg("threshold"), none("out"), none("stream"));

@@ -69,7 +69,6 @@ static nb::object boxSums(nb::handle table_object, nb::handle boxes_object, nb::
 }
 
 void addIntegral(nb::module_ &module) {
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
     module.def(
         "integral",
         [](nb::handle src, bool wide, bool reproducible, double range, bool sum, nb::handle sum_out, bool squares,
@@ -80,10 +79,8 @@ void addIntegral(nb::module_ &module) {
         none("src"), nb::arg("wide"), nb::arg("reproducible"), nb::arg("range"), nb::arg("sum"), none("sum_out"),
         nb::arg("squares"), none("squares_out"), none("stream"));
     module.def("box_sums", &boxSums, none("table"), none("boxes"), none("out"), none("stream"));
-    nb::class_<Integrator>(module, "Integrator")
+    closeable<Integrator>(module, "Integrator")
         .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("device"))
-        .def("close", [](Integrator &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Integrator &self) { return self.handle.closed(); })
         .def(
             "run",
             [](Integrator &self, nb::handle src, bool wide, bool reproducible, double range, bool sum, nb::handle sum_out,

@@ -111,7 +111,6 @@ static nb::object results(Matcher &self, nb::handle stream) {
 }
 
 void addMatch(nb::module_ &module) {
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
     typedef cusMatcherOptions O;
     Options<O>(module, "MatcherOptions", "Matcher", cusMatcherDefaults)
         .word("method", &O::method,
@@ -125,11 +124,9 @@ void addMatch(nb::module_ &module) {
               wordsOf({{"auto", CUS_MATCH_AUTO}, {"direct", CUS_MATCH_DIRECT}, {"fft", CUS_MATCH_FFT}}))
         .numbers("max_matches", &O::max_matches, "min_distance", &O::min_distance, "score_limit", &O::score_limit,
                  "subpixel", &O::subpixel, "batch", &O::batch);
-    nb::class_<Matcher>(module, "Matcher")
+    closeable<Matcher>(module, "Matcher")
         .def(nb::new_(&create), nb::arg("templates"), nb::arg("rows"), nb::arg("cols"), nb::arg("options"), none("mask"),
              none("stream"))
-        .def("close", [](Matcher &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Matcher &self) { return self.handle.closed(); })
         .def_prop_ro("algorithm",
                      [](Matcher &self) {
                          const Use<cusMatcher> matcher(self.handle);

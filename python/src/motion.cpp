@@ -99,17 +99,14 @@ static nb::object maskMotion(Motion &self, int camera, nb::handle stream) {
 }
 
 void addMotion(nb::module_ &module) {
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
     typedef cusMotionOptions O;
     Options<O>(module, "MotionOptions", "MotionDetector", cusMotionDefaults)
         .numbers("shift", &O::shift, "learn_us", &O::learn_us, "threshold", &O::threshold, "noise_factor", &O::noise_factor,
                  "erode", &O::erode, "dilate", &O::dilate, "min_area", &O::min_area, "max_boxes", &O::max_boxes, "merge",
                  &O::merge, "sudden_percent", &O::sudden_percent, "warmup", &O::warmup, "track_gap", &O::track_gap);
-    nb::class_<Motion>(module, "MotionDetector")
+    closeable<Motion>(module, "MotionDetector")
         .def(nb::new_(&createMotion), nb::arg("cameras"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"),
-             nb::arg("numbers"), nb::arg("device"))
-        .def("close", [](Motion &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Motion &self) { return self.handle.closed(); })
+             nb::arg("options"), nb::arg("device"))
         .def("watch", &watchMotion, none("mask"), nb::arg("camera"), none("stream"))
         .def("step", &stepMotion, nb::arg("frames"), none("times"), none("stream"))
         .def("found", &foundMotion, nb::arg("camera"), none("stream"))

@@ -243,7 +243,6 @@ void addPipeline(nb::module_ &module) {
     module.def("launcher_shard", &launcherShard);
     static PyType_Slot slots[] = {
         {Py_tp_traverse, reinterpret_cast<void *>(traverse)}, {Py_tp_clear, reinterpret_cast<void *>(clear)}, {0, nullptr}};
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
     typedef cusEventPipelineOptions P;
     Options<P>(module, "PipelineOptions", "EventPipeline", cusEventPipelineDefaults)
         .numbers("first_window", &P::first_window, "end_window", &P::end_window, "max_events", &P::max_events,
@@ -253,11 +252,9 @@ void addPipeline(nb::module_ &module) {
         .numbers("rows", &F::rows, "cols", &F::cols, "first_window", &F::first_window, "end_window", &F::end_window,
                  "max_events", &F::max_events, "batch_windows", &F::batch_windows, "max_gap", &F::max_gap, "shard",
                  &F::shard, "shards", &F::shards);
-    nb::class_<Pipeline>(module, "EventPipeline", nb::type_slots(slots))
+    closeable<Pipeline>(module, "EventPipeline", nb::type_slots(slots))
         .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("sink"),
              nb::arg("windowing"), nb::arg("options"), nb::arg("device"), nb::arg("deliver"), none("framework"))
-        .def("close", [](Pipeline &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Pipeline &self) { return self.handle.closed(); })
         .def("push", &push, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))
         .def("flush", &flush)
         .def("counts", &counts);

@@ -85,7 +85,6 @@ static nb::tuple templateOf(Poses &self, int angle_index, int scale_index) {
 }
 
 void addPose(nb::module_ &module) {
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
     typedef cusPoseOptions O;
     Options<O>(module, "PoseOptions", "PoseMatcher", cusPoseDefaults)
         .word("method", &O::method,
@@ -95,11 +94,9 @@ void addPose(nb::module_ &module) {
                        {"ccoeff-normed", CUS_MATCH_CCOEFF_NORMED}}))
         .numbers("max_matches", &O::max_matches, "min_distance", &O::min_distance, "min_angle", &O::min_angle,
                  "score_limit", &O::score_limit, "refine", &O::refine);
-    nb::class_<Poses>(module, "PoseMatcher")
+    closeable<Poses>(module, "PoseMatcher")
         .def(nb::new_(&createPoses), nb::arg("template"), nb::arg("rows"), nb::arg("cols"), nb::arg("angles"),
              nb::arg("scales"), nb::arg("options"), none("mask"), none("stream"))
-        .def("close", [](Poses &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Poses &self) { return self.handle.closed(); })
         .def("run", &runPoses, nb::arg("frame"), none("stream"))
         .def("get", &getPoses)
         .def("nearest", &getNearest)

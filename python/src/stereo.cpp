@@ -21,7 +21,7 @@ static void addStage(nb::module_ &module, const char *name, const char *argument
             call.run([&] { return function(&image, &mat, &options, call.stream()); });
             return result.object;
         },
-        nb::arg(argument).none(), nb::arg("options"), nb::arg("out").none(), nb::arg("stream").none());
+        none(argument), nb::arg("options"), none("out"), none("stream"));
 }
 
 static nb::object elevation(nb::handle left_object, nb::handle right_object, const cusStereoOptions &options,
@@ -114,7 +114,6 @@ static nb::tuple map(Mapper &self, nb::handle left_object, nb::handle right_obje
 }
 
 void addStereo(nb::module_ &module) {
-    const auto none = [](const char *name) { return nb::arg(name).none(); };
     typedef cusStereoOptions O;
     Options<O>(module, "StereoOptions", "StereoOptions", cusStereoDefaults)
         .word("border", &O::border, wordsOf({{"wrap", CUS_STEREO_WRAP}, {"zero", CUS_STEREO_ZERO}}))
@@ -140,11 +139,9 @@ void addStereo(nb::module_ &module) {
     module.def("stereo_find_shifts", &findShifts, none("left"), none("right"), nb::arg("options"), none("stream"));
     module.def("stereo_median", &median, none("elevation"), nb::arg("size"), none("out"), none("stream"));
     module.def("stereo_picture", &picture, none("elevation"), none("contours"), none("out"), none("stream"));
-    nb::class_<Mapper>(module, "ContourMapper")
+    closeable<Mapper>(module, "ContourMapper")
         .def(nb::new_(&createMapper), nb::arg("rows"), nb::arg("cols"), nb::arg("floats"), nb::arg("device"),
              nb::arg("options"))
-        .def("close", [](Mapper &self) { self.handle.close(); })
-        .def_prop_ro("closed", [](Mapper &self) { return self.handle.closed(); })
         .def("run", &map, none("left"), none("right"), none("elevation_out"), nb::arg("contours"), none("contours_out"),
              none("stream"));
 }
