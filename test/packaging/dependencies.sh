@@ -117,7 +117,8 @@ if [ -x "$build/bin/cusight-heatmap" ]; then # the programs' libraries are there
     PKG_CONFIG_LIBDIR=$work/old configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON || fail "an old libavformat ends CMake"
     says 1 "Without libavformat 58.76 or later \(is needed, found 58.29.100; Debian: pkg-config libavformat-dev libavcodec-dev libswscale-dev\): of the programs only cusight-info and cusight-events, without windows"
     # What --web needs; each of these is looked for only if the one before it is there.
-    configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON -DCUSIGHT_WASM_CLANG= || fail "without a clang for WebAssembly"
+    configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON -DCUSIGHT_WASM_CLANG= -DCUSIGHT_HELP2MAN= || fail "without a clang for WebAssembly"
+    says 1 "Without help2man \(was not found; Debian: help2man\): no manual pages of the programs"
     says 1 "Without --web of cusight-diffstream and cusight-events: this build found no clang for WebAssembly \(Debian: clang lld"
     ! again -DCUSIGHT_WEB=ON || fail "CUSIGHT_WEB=ON succeeds without a clang for WebAssembly"
     says 1 "CUSIGHT_WEB is ON, but this build found no clang for WebAssembly"

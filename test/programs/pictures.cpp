@@ -98,18 +98,20 @@ TEST(SampleManual, SaysEveryOption) {
         for (const char *part : parts)
             EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
     };
-    contains(generated("man"),
-             {".TH CUSIGHT\\-THING 1", "cusight\\-thing \\- does a thing", "\\fB\\-\\-view\\fR \\fIa|b\\fR", "(default 3)",
-              "\\fB\\-q, \\-\\-quiet\\fR", ".SH \"EXIT STATUS\"", ".SH KEYS", "INFO"});
+    contains(generated("help"),
+             {"Usage: cusight-thing [options] INPUT... [COMMAND]\n  or:  cusight-thing info [options]\n", "--view a|b", "(default 3)",
+              "-q, --quiet", "*cusight-thing info*", "*Keys*", "*Exit status*"});
+    EXPECT_EQ(generated("include"), "[NAME]\ncusight-thing \\- does a thing\n"
+                                    "[EXAMPLES]\n.nf\n  cusight\\-thing x.png \\-\\- 'y'\n.fi\n");
     contains(generated("bash"), {"complete -F _cusight_thing cusight-thing", "--view) COMPREPLY=($(compgen -W 'a b'",
                                  "--json-frames", "--save) compopt", "info)"});
     contains(generated("zsh"),
              {"#compdef cusight-thing", "--view[what'\\''s to \\[show\\]\\: .this]:value:(a b)", "_files"});
     EXPECT_FALSE(sample::printGenerated(*app, "fish"));
     testing::internal::CaptureStdout();
-    const char *words[] = {"cusight-thing", "--generate-man"};
+    const char *words[] = {"cusight-thing", "--generate-include"};
     EXPECT_FALSE(sample::parse(*app, 2, const_cast<char **>(words)));
-    EXPECT_EQ(testing::internal::GetCapturedStdout().substr(0, 3), ".TH");
+    EXPECT_EQ(testing::internal::GetCapturedStdout().substr(0, 6), "[NAME]");
 }
 
 // ---- Pictures ----------------------------------------------------------------------------------------------------------

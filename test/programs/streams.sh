@@ -206,17 +206,24 @@ json "0 < o['holes'] < 0.5 and o['holes_left'] < o['holes'] and o['rectified'] a
 
 echo "-- manual pages and completion"
 manuals=$build/manuals
-for program in belt contour diffstream events heatmap info match; do
-    name=cusight-$program
+grep -q '^CUSIGHT_HELP2MAN:.*=/' "$build/CMakeCache.txt" || echo "skipped: manual pages, which need help2man"
+check_page() { # NAME
+    grep -q '^CUSIGHT_HELP2MAN:.*=/' "$build/CMakeCache.txt" || return 0
+    local name=$1 page
     page=$(ls "$manuals/$name".1* 2>/dev/null)
-    [ -s "$page" ] || { fail "there is no manual page of $name"; continue; }
+    [ -s "$page" ] || { fail "there is no manual page of $name"; return 0; }
     case $page in *.gz) gzip -cd "$page" >page ;; *) cp "$page" page ;; esac
     grep -q "^.SH OPTIONS" page && grep -q 'json\\-frames' page || fail "the manual page of $name says no options"
+    grep -q "^.TH ${name^^} \"1\"" page && grep -q "^$name \\\\- [a-z]" page || fail "the manual page of $name has no name: $(head -n 5 page)"
     if command -v groff >/dev/null; then
         groff -man -Tutf8 -wall page >text 2>warned || fail "groff: $(cat warned)"
         [ ! -s warned ] || fail "groff warns of $name: $(cat warned)"
         sed 's/.\x08//g' text | grep >/dev/null -e "EXIT STATUS" || fail "groff of $name shows no exit status"
     fi
+}
+for program in belt contour diffstream events heatmap info match; do
+    name=cusight-$program
+    check_page "$name"
     bash -n "$manuals/$name" || fail "bash cannot read the completion of $name"
     ! command -v zsh >/dev/null || zsh -n "$manuals/_$name" || fail "zsh cannot read the completion of $name"
 done

@@ -8,22 +8,40 @@
 #include "cusight/core.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstring>
+#include <regex>
 #include <sstream>
 
 namespace sample {
-
-const char *const EXIT_CODES =
-    "Exit codes: 0 success, 1 failure (out of memory, CUDA error), 2 invalid command line, 3 the input\n"
-    "cannot be opened or ends early, 4 the output cannot be written, 5 no such device, 130 interrupted\n"
-    "(the output is complete up to there).";
 
 namespace {
 
 using CLI::reject;
 
+const char *const EXIT_CODES =
+    "0 success, 1 failure (out of memory, CUDA error), 2 invalid command line, 3 the input\n"
+    "cannot be opened or ends early, 4 the output cannot be written, 5 no such device, 130 interrupted\n"
+    "(the output is complete up to there).";
+
 constexpr size_t HELP_COLUMN = 28, HELP_WIDTH = 100;
+
+const char *const KEYS = "\n*Keys*\n\nIn a window: space pauses, s shows one picture further, f is full screen, h lists "
+                         "the keys, q and Esc quit.\n";
+const char *const RESULTS =
+    "Results are printed as \"name: value\", one a line, or with --json as one object. Progress and errors go to stderr. "
+    "\"stages\" (in the object: stages_ms) is the time of each stage in milliseconds per frame, the mean over the run. "
+    "decode: reading and decoding the input, and waiting for a camera; "
+    "compute: the algorithm, with copies to a GPU and back; "
+    "queue: instead of compute where a GPU works in the background, the time to give it its work and to wait for room or "
+    "results, not its own; "
+    "draw: boxes, labels, colors; "
+    "write: handing pictures to the encoder, which works beside the program, and waiting for it; storing images; showing "
+    "in a window once it is due; "
+    "capture, difference, pack and send: those of a sender of live video; "
+    "overall: the time of the run, with set-up and waiting. "
+    "Stages run concurrently where they can, so overall may be less than their sum.";
 
 // Options of every program; --help of a command shows them too.
 const char *const REPORT = "Report";
@@ -64,6 +82,19 @@ std::string usage(const CLI::Option &positional) {
     return positional.required ? name : "[" + name + "]";
 }
 
+// What an option does, with its default.
+std::string described(const CLI::Option &option) {
+    return option.help + (option.shown.empty() ? "" : " (default " + option.shown + ")");
+}
+
+// "cusight-diffstream send [options] INPUT..."
+std::string usage(const CLI::App &app) {
+    std::string out = (app.parent ? app.parent->name + " " : "") + app.name + " [options]";
+    for (const CLI::Option &option : app.options)
+        out += option.isPositional() ? " " + usage(option) : "";
+    return out + (app.commands.empty() ? "" : app.needs_command ? " COMMAND" : " [COMMAND]");
+}
+
 // The options under a heading, or the positionals.
 std::string section(const CLI::App &app, const std::string &heading, bool positionals = false) {
     std::string out;
@@ -71,6 +102,17 @@ std::string section(const CLI::App &app, const std::string &heading, bool positi
         if (positionals ? option.isPositional() : !option.isPositional() && option.group == heading)
             out += entry(join(option.names, ", ") + (option.takesValue() ? " " + option.type : ""), described(option));
     return out.empty() ? out : "\n" + heading + ":\n" + out;
+}
+
+std::string sections(const CLI::App &app) {
+    std::string out = section(app, "Arguments", true);
+    std::vector<std::string> headings;
+    for (const CLI::Option &option : app.options)
+        if (std::find(headings.begin(), headings.end(), option.group) == headings.end())
+            headings.push_back(option.group);
+    for (const std::string &heading : headings)
+        out += section(app, heading);
+    return out;
 }
 
 std::string version(const std::string &program) {
@@ -127,10 +169,6 @@ void checkValues(const CLI::App &app) {
 
 } // namespace
 
-std::string described(const CLI::Option &option) {
-    return option.help + (option.shown.empty() ? "" : " (default " + option.shown + ")");
-}
-
 std::shared_ptr<CLI::App> makeApp(const std::string &name, const std::string &summary, const std::string &examples) {
     auto app = std::make_shared<CLI::App>();
     app->name = name;
@@ -168,24 +206,41 @@ std::string withoutPictures() {
 std::string helpText(const CLI::App &app) {
     if (app.command)
         return helpText(*app.command);
-    std::string out =
-        wrap(app.summary, 0) + "\n\nUsage: " + (app.parent ? app.parent->name + " " : "") + app.name + " [options]";
-    for (const CLI::Option &option : app.options)
-        out += option.isPositional() ? " " + usage(option) : "";
-    out += app.commands.empty() ? "\n" : app.needs_command ? " COMMAND\n" : " [COMMAND]\n";
-    out += section(app, "Arguments", true);
-    std::vector<std::string> headings;
-    for (const CLI::Option &option : app.options)
-        if (std::find(headings.begin(), headings.end(), option.group) == headings.end())
-            headings.push_back(option.group);
-    for (const std::string &heading : headings)
-        out += section(app, heading);
+    std::string out = wrap(app.summary, 0) + "\n\nUsage: " + usage(app) + "\n" + sections(app);
     out += app.commands.empty() ? "" : "\nCommands:\n";
     for (const auto &command : app.commands)
         out += entry(command->name, command->summary);
     if (app.parent)
         out += section(*app.parent, REPORT);
-    return out + (app.examples.empty() ? "" : "\nExamples:\n" + app.examples) + "\n" + EXIT_CODES + "\n";
+    return out + (app.examples.empty() ? "" : "\nExamples:\n" + app.examples) + "\nExit codes: " + EXIT_CODES + "\n";
+}
+
+std::string manualText(const CLI::App &app) {
+    std::string usages = usage(app), commands;
+    for (const auto &command : app.commands) {
+        const std::string options = sections(*command),
+                          heading = "\nOptions:\n"; // which would begin the section OPTIONS again
+        const size_t at = options.find(heading);
+        usages += "\n  or:  " + usage(*command);
+        commands += "\n*" + app.name + " " + command->name + "*\n\n" + command->summary + "\n" + options.substr(0, at) +
+                    "\nOptions of " + command->name + ":\n" + options.substr(at + heading.size());
+    }
+    return app.summary + "\n\nUsage: " + usages + "\n" + sections(app) + commands +
+           (withoutPictures().empty() ? KEYS : "") + "\n*Results*\n\n" + RESULTS + "\n\n*Exit status*\n\n" + EXIT_CODES +
+           "\n";
+}
+
+std::string manualInclude(const CLI::App &app) {
+    std::string first = app.summary.substr(0, app.summary.find_first_of(".:")), examples = app.examples;
+    if (!first.empty())
+        first[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(first[0])));
+    for (const auto &command : app.commands)
+        examples += command->examples;
+    const auto troff = [](const std::string &text) {
+        return std::regex_replace(std::regex_replace(text, std::regex("\\\\"), "\\e"), std::regex("-"), "\\-");
+    };
+    return "[NAME]\n" + app.name + " \\- " + troff(first) + "\n" +
+           (examples.empty() ? "" : "[EXAMPLES]\n.nf\n" + troff(examples) + ".fi\n");
 }
 
 bool parse(CLI::App &app, int argc, char **argv) {

@@ -44,111 +44,6 @@ bool namesFolder(const CLI::Option &option) {
     return option.files && *option.files == Names::FOLDER;
 }
 
-const char *const RESULTS =
-    "Results are printed as \"name: value\", one a line, or with --json as one object. Progress and errors go to stderr. "
-    "\"stages\" (in the object: stages_ms) is the time of each stage in milliseconds per frame, the mean over the run. "
-    "decode: reading and decoding the input, and waiting for a camera; "
-    "compute: the algorithm, with copies to a GPU and back; "
-    "queue: instead of compute where a GPU works in the background, the time to give it its work and to wait for room or "
-    "results, not its own; "
-    "draw: boxes, labels, colors; "
-    "write: handing pictures to the encoder, which works beside the program, and waiting for it; storing images; showing "
-    "in a "
-    "window once it is due; "
-    "capture, difference, pack and send: those of a sender of live video; "
-    "overall: the time of the run, with set-up and waiting. "
-    "Stages run concurrently where they can, so overall may be less than their sum.";
-
-// ---- The manual page ---------------------------------------------------------------------------------------------------
-
-// Escapes text so that troff shows it as it is.
-std::string troff(const std::string &text) {
-    std::string out;
-    for (size_t i = 0; i < text.size(); ++i) {
-        const char c = text[i];
-        if ((c == '.' || c == '\'') && (i == 0 || text[i - 1] == '\n'))
-            out += "\\&";
-        out += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
-    }
-    return out;
-}
-
-std::string upper(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
-    return text;
-}
-
-std::string entry(const std::string &head, const std::string &help) {
-    return ".TP\n" + head + "\n" + troff(help) + "\n";
-}
-
-std::string optionEntries(const CLI::App &app) {
-    std::string out, heading;
-    std::vector<std::string> headings;
-    for (const CLI::Option *option : optionsOf(app)) {
-        if (option->isPositional()) {
-            out += entry("\\fI" + troff(option->name()) + "\\fR", described(*option));
-        } else if (std::find(headings.begin(), headings.end(), option->group) == headings.end()) {
-            headings.push_back(option->group);
-        }
-    }
-    for (const std::string &name : headings) {
-        out += ".SS \"" + name + "\"\n";
-        for (const CLI::Option *option : optionsOf(app)) {
-            if (option->isPositional() || option->group != name)
-                continue;
-            const std::string value = option->takesValue() ? " \\fI" + troff(option->type) + "\\fR" : "";
-            out += entry("\\fB" + troff(join(namesOf(*option), ", ")) + "\\fR" + value, described(*option));
-        }
-    }
-    return out;
-}
-
-std::string synopsis(const CLI::App &app, const std::string &name) {
-    std::string out = ".B " + troff(name) + "\n";
-    for (const CLI::Option *option : optionsOf(app))
-        if (option->isPositional())
-            out += option->required ? ".I " + troff(option->name()) + (option->many ? "\\&..." : "") + "\n"
-                                    : ".RI [ " + troff(option->name()) + " ]\n";
-    return out + ".RI [ options ]\n";
-}
-
-// Lines shown as they are.
-std::string verbatim(const std::string &lines) {
-    return ".nf\n" + troff(lines) + (lines.empty() || lines.back() != '\n' ? "\n" : "") + ".fi\n";
-}
-
-std::string manual(const CLI::App &app) {
-    const std::string &name = app.name;
-    const Commands commands = commandsOf(app);
-    std::string out = ".TH " + upper(troff(name)) + " 1 \"\" \"cusight " CUSIGHT_SAMPLES_VERSION "\" \"User Commands\"\n";
-    const std::string summary = app.summary;
-    std::string first = summary.substr(0, summary.find_first_of(".:"));
-    if (!first.empty())
-        first[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(first[0])));
-    out += ".SH NAME\n" + troff(name) + " \\- " + troff(first) + "\n.SH SYNOPSIS\n";
-    const bool needs_command = app.needs_command;
-    if (!needs_command)
-        out += synopsis(app, name);
-    for (const CLI::App *command : commands)
-        out +=
-            (needs_command && command == commands.front() ? "" : ".br\n") + synopsis(*command, name + " " + command->name);
-    out += ".SH DESCRIPTION\n" + troff(summary) + "\n.SH OPTIONS\n" + optionEntries(app);
-    for (const CLI::App *command : commands)
-        out += ".SH \"" + upper(troff(name + " " + command->name)) + "\"\n" + troff(command->summary) + "\n" +
-               optionEntries(*command);
-    if (withoutPictures().empty())
-        out +=
-            ".SH KEYS\nIn a window: space pauses, s shows one picture further, f is full screen, h lists the keys, q and "
-            "Esc quit.\n";
-    out += std::string(".SH RESULTS\n") + troff(RESULTS) + "\n";
-    std::string examples = app.examples;
-    for (const CLI::App *command : commands)
-        examples += command->examples;
-    out += ".SH \"EXIT STATUS\"\n" + troff(std::string(EXIT_CODES).substr(std::string("Exit codes: ").size())) + "\n";
-    return examples.empty() ? out : out + ".SH EXAMPLES\n" + verbatim(examples);
-}
-
 // ---- Completion --------------------------------------------------------------------------------------------------------
 
 // "cusight_heatmap"
@@ -278,11 +173,12 @@ static std::string filesTable(const CLI::App &app) {
 }
 
 bool printGenerated(const CLI::App &app, const std::string &what) {
-    const std::string text = what == "man"     ? manual(app)
-                             : what == "bash"  ? bashCompletion(app)
-                             : what == "zsh"   ? zshCompletion(app)
-                             : what == "files" ? filesTable(app)
-                                               : std::string();
+    const std::string text = what == "help"      ? manualText(app)
+                             : what == "include" ? manualInclude(app)
+                             : what == "bash"    ? bashCompletion(app)
+                             : what == "zsh"     ? zshCompletion(app)
+                             : what == "files"   ? filesTable(app)
+                                                 : std::string();
     std::fputs(text.c_str(), stdout);
     flushStdout();
     return !text.empty();

@@ -1,22 +1,21 @@
-// Manual pages and shell completion, made from the declarations of a program's options.
+// Shell completion and the text of manual pages, made from the declarations of a program's options.
 #pragma once
 
 #include <string>
 
 namespace CLI {
 struct App;
-struct Option;
 } // namespace CLI
 
 namespace sample {
 
-// The end of --help.
-extern const char *const EXIT_CODES;
+// What help2man makes a program's manual page of: --help of the program and of its commands, keys and results; and its include file with
+// the page's name and the examples, as troff.
+std::string manualText(const CLI::App &app);
+std::string manualInclude(const CLI::App &app);
 
-// What an option does, with its default.
-std::string described(const CLI::Option &option);
-
-// Prints what `--generate-WHAT` asks for: "man", "bash", "zsh", or "files", a table for tests. Returns false for anything else.
+// Prints what `--generate-WHAT` asks for: "help" and "include" of the manual page, "bash", "zsh", or "files", a table for tests. Returns false for
+// anything else.
 bool printGenerated(const CLI::App &app, const std::string &what);
 
 } // namespace sample
