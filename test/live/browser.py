@@ -33,7 +33,7 @@ except ImportError as missing:
     sys.exit(77)
 from attack import crc32c
 
-FILES = {"/", "/style.css", "/icon.svg", "/player.js", "/page.js", "/worker.js", "/decoder.wasm", "/live"}
+FILES = {"/", "/style.css", "/icon.svg", "/player.js", "/page.js", "/worker.js", "/cusight.js", "/cusight-simd.wasm", "/live"}
 failures = []
 
 
@@ -140,7 +140,7 @@ async def exact_and_late(program, folder, opened):
         foreign = [url for url in browser.requests if not url.startswith(("about:", "data:", "blob:", "chrome"))
                    and (url.split("/")[2] != own or "/" + url.split("/")[3].split("?")[0].split("#")[0] not in FILES)]
         expect(not foreign, f"{browser.name} requests {foreign[:3]}")
-        expect(any(url.endswith("/decoder.wasm") for url in browser.requests), f"{browser.name}: no requests were seen")
+        expect(any(url.endswith("/cusight-simd.wasm") for url in browser.requests), f"{browser.name}: no requests were seen")
     for tab in tabs + late:
         await tab.close()
 

@@ -216,7 +216,7 @@ TEST(LiveWeb, FilesAndErrors) {
         EXPECT_TRUE(startsWith(answer, "HTTP/1.1 200 OK\r\n"));
         EXPECT_EQ(answer.substr(answer.find("\r\n\r\n") + 4), file.content);
     }
-    EXPECT_NE(get("/decoder.wasm").find("Content-Type: application/wasm"), std::string::npos);
+    EXPECT_NE(get("/cusight.wasm").find("Content-Type: application/wasm"), std::string::npos);
     for (const char *path : {"/nothing", "/../CMakeLists.txt", "/%2e%2e/etc/passwd", "//style.css", "/live"})
         EXPECT_TRUE(startsWith(get(path), "HTTP/1.1 404 ")) << path;
     const std::string head = answerTo("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -230,7 +230,7 @@ TEST(LiveWeb, FilesAndErrors) {
 
 TEST(LiveWeb, NoInlineScriptAndNoOtherAddress) {
     for (const WebFile &file : webFiles()) {
-        if (file.name == "decoder.wasm")
+        if (file.type == "application/wasm")
             continue;
         const std::string text(file.content);
         EXPECT_EQ(text.find("<script>"), std::string::npos) << file.name;

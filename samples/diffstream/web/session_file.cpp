@@ -59,7 +59,7 @@ void SessionFile::finish() {
 
 namespace {
 
-const char *const DECODER = "decoder.wasm", *const RECORDING = "recording.js";
+const char *const LIBRARY = "cusight-simd.wasm", *const PLAIN_LIBRARY = "cusight.wasm", *const RECORDING = "recording.js";
 
 // A session of a stranger: a regular file of limited size, of which no more than a piece is in memory.
 class SessionInput {
@@ -170,19 +170,19 @@ void writeSessionPage(const std::string &session, const std::string &folder) {
         throw sample::Stop(sample::USAGE, "page is not available: " + webProblem());
     const auto place = [&](std::string_view name) { return folder + "/" + std::string(name); };
     for (const WebFile &file : webFiles())
-        if (file.name != DECODER)
+        if (file.name != LIBRARY && file.name != PLAIN_LIBRARY)
             sample::currentFiles().derive("FOLDER", folder, place(file.name));
     sample::currentFiles().derive("FOLDER", folder, place(RECORDING));
     SessionInput in(session);
     in.check();
     sample::makeFolder(folder);
-    std::string decoder;
+    std::string library;
     for (const WebFile &file : webFiles()) {
+        if (file.name == LIBRARY)
+            library = base64(file.content);
+        if (file.name == LIBRARY || file.name == PLAIN_LIBRARY)
+            continue; // a page opened as a file cannot fetch them
         std::string content(file.content);
-        if (file.name == DECODER) {
-            decoder = base64(file.content);
-            continue; // a page opened as a file cannot fetch it
-        }
         const std::string mark = "<!-- recording -->";
         const size_t at = content.find(mark);
         if (file.name == "index.html" && at != std::string::npos)
@@ -191,7 +191,7 @@ void writeSessionPage(const std::string &session, const std::string &folder) {
     }
     sample::OutputFile recording(place(RECORDING));
     const auto write = [&](const std::string &text) { recording.write(text.data(), text.size()); };
-    write("\"use strict\";\nwindow.CUSIGHT_RECORDING = {name: \"a recorded session\", decoder: \"" + decoder +
+    write("\"use strict\";\nwindow.CUSIGHT_RECORDING = {name: \"a recorded session\", library: \"" + library +
           "\",\nsession: \"");
     in.forEachPiece([&](std::string_view piece) { write(base64(piece)); });
     write("\"};\n");

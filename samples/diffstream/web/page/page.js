@@ -32,7 +32,7 @@ function load(script) {
 }
 
 async function start() {
-  const wasm = recorded ? decodeBase64(recorded.decoder) : await (await fetch("decoder.wasm")).arrayBuffer();
+  const library = recorded ? {module: decodeBase64(recorded.library)} : {base: location.href};
   const options = {checksums: Boolean(settings.checksums)};
   if (inWorker) {
     const worker = new Worker("worker.js");
@@ -40,10 +40,11 @@ async function start() {
     worker.onerror = event => setState("The decoder stopped: " + event.message);
     post = (message, transfer = []) => worker.postMessage(message, transfer);
     const offscreen = Object.fromEntries(Object.entries(canvases).map(([name, canvas]) => [name, canvas.transferControlToOffscreen()]));
-    post({kind: "start", wasm, canvases: offscreen, settings: options}, Object.values(offscreen));
+    post({kind: "start", library, canvases: offscreen, settings: options}, Object.values(offscreen));
   } else {
+    await load("cusight.js");
     await load("player.js");
-    const player = new Player(await Decoder.create(wasm), canvases, options, receive);
+    const player = new Player(await Decoder.create(library), canvases, options, receive);
     post = message => player.receive(message);
   }
   if (recorded)
@@ -95,7 +96,7 @@ function receive(message) {
     setBadge();
     element("size").textContent = `${message.info.cols} × ${message.info.rows}`;
     if (live)
-      setState("Live" + (message.info.millihertz ? `, ${message.info.millihertz / 1000} frames/s at the source` : ""));
+      setState("Live" + (message.info.rate_millihertz ? `, ${message.info.rate_millihertz / 1000} frames/s at the source` : ""));
     break;
   case "checked": check(message.info); break;
   case "report": report(message); break;
@@ -126,8 +127,8 @@ function check(info) {
     viewer.exact = info.checked;
   else
     viewer.broken = viewer.broken ?? info.checked;
-  errors.push({time: performance.now() / 1000, value: info.exact ? info.errorBound : 255, exact: info.exact});
-  viewer.bound = info.errorBound;
+  errors.push({time: performance.now() / 1000, value: info.exact ? info.error_bound : 255, exact: info.exact});
+  viewer.bound = info.error_bound;
   element("checked").textContent = `frame ${info.checked}`;
   setBadge();
 }

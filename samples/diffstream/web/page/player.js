@@ -1,70 +1,36 @@
-// Decodes live video with the library's own decoder (decoder.wasm) and paints it. Runs in a worker (worker.js), or in the page
-// itself where there are no workers: in a page opened as a file.
+// Decodes live video with the library (cusight.js) and paints it. Runs in a worker (worker.js), or in the page itself where there are no
+// workers: in a page opened as a file.
 "use strict";
 
-// The module of decoder.c, as an object.
+// A viewer of the library and its pictures.
 class Decoder {
   static UPDATES = ["nothing", "connected", "frame", "base missing", "ended", "checked"];
-  static FIELDS = ["rows", "cols", "channels", "millihertz", "sequence", "keyFrame", "changed", "messageBytes", "checked", "exact",
-                   "errorBound"];
 
-  // Takes the bytes of decoder.wasm.
-  static async create(bytes) {
-    const none = () => 8; // EBADF: the C library's streams lead nowhere
-    const wasi_snapshot_preview1 = {fd_close: none, fd_seek: none, fd_write: none};
-    const {instance} = await WebAssembly.instantiate(bytes, {wasi_snapshot_preview1});
-    return new Decoder(instance.exports);
+  static async create(options) {
+    return new Decoder(await cusight.load(options));
   }
 
-  constructor(exports) {
-    this.exports = exports;
-    exports._initialize();
-    if (exports.decoder_create(2 ** 28) !== 0)
-      throw new Error(this.error());
-  }
-
-  error() {
-    const bytes = new Uint8Array(this.exports.memory.buffer, this.exports.decoder_error());
-    return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
+  constructor(library) {
+    Object.assign(this, {library, viewer: new library.Viewer({max_frame_bytes: 2 ** 28, checksums: 1}), heatmap: new library.Mat(),
+                         view: new library.Mat(), previous: new library.Mat()});
   }
 
   // Calls onUpdate(name) for each update in the bytes. Throws the decoder's error.
-  input(bytes, onUpdate) {
-    const {exports} = this;
-    const room = exports.decoder_room(bytes.length);
-    if (bytes.length > 0 && room === 0)
-      throw new Error("the browser has no memory left for this video");
-    new Uint8Array(exports.memory.buffer, room, bytes.length).set(bytes);
-    for (let at = 0; at < bytes.length; at += exports.decoder_used()) {
-      const update = exports.decoder_input(at, bytes.length - at);
-      if (update < 0)
-        throw new Error(this.error());
-      if (update > 0)
-        onUpdate(Decoder.UPDATES[update]);
-    }
-  }
+  input(bytes, onUpdate) { this.viewer.input(bytes, update => onUpdate(Decoder.UPDATES[update])); }
+  output() { return this.viewer.output(); }
+  info() { return this.viewer.query(); }
+  frame() { return this.viewer.frame({view: this.view}); }
+  checksum() { return this.library.crc32c(0, this.frame().data); }
 
-  // Returns and removes what waits to be sent.
-  output() {
-    const size = this.exports.decoder_output_bytes();
-    const bytes = new Uint8Array(this.exports.memory.buffer, this.exports.decoder_output(), size).slice();
-    this.exports.decoder_sent(size);
-    return bytes;
-  }
-
-  info() {
-    const values = new Float64Array(this.exports.memory.buffer, this.exports.decoder_query(), Decoder.FIELDS.length);
-    return Object.fromEntries(Decoder.FIELDS.map((name, i) => [name, values[i]]));
-  }
-
-  checksum() { return this.exports.decoder_checksum() >>> 0; }
-
-  // The picture or the heatmap as ImageData; null if there is none.
-  image(which, info) {
-    const at = which === "heatmap" ? this.exports.decoder_heatmap() : this.exports.decoder_picture();
-    if (at === 0)
-      return null;
-    return new ImageData(new Uint8ClampedArray(this.exports.memory.buffer, at, 4 * info.rows * info.cols), info.cols, info.rows);
+  // The picture, or the heatmap of what has changed since the last one, as ImageData.
+  image(which) {
+    const frame = this.frame(), {previous} = this;
+    if (which === "picture")
+      return frame.imageData();
+    const same = ["rows", "cols", "type"].every(key => previous[key] === frame[key]);
+    this.library.heatmap(same ? previous : frame, frame, null, {dst: this.heatmap});
+    previous.copy(frame);
+    return this.heatmap.imageData();
   }
 }
 
@@ -119,7 +85,7 @@ class Player {
     const info = this.decoder.info();
     if (update === "frame") {
       ++this.counts.frames;
-      this.counts.changed += info.keyFrame ? 0 : info.changed / (info.rows * info.cols * info.channels);
+      this.counts.changed += info.is_key_frame ? 0 : info.changed / (info.rows * info.cols * (1 + (info.type >> 3)));
       this.dirty = true;
       if (this.log)
         this.log.push([info.sequence, this.decoder.checksum()]);
@@ -153,11 +119,8 @@ class Player {
     if (info.sequence === 0)
       return;
     for (const [name, context] of Object.entries(this.contexts))
-      if (this.view === name || this.view === "both") {
-        const image = this.decoder.image(name, info);
-        if (image)
-          context.putImageData(image, 0, 0);
-      }
+      if (this.view === name || this.view === "both")
+        context.putImageData(this.decoder.image(name), 0, 0);
     this.dirty = false;
     ++this.counts.painted;
     this.counts.paintMs += performance.now() - start;
@@ -178,7 +141,7 @@ class Player {
     };
     socket.onopen = () => {
       opened = true;
-      this.decoder.exports.decoder_reconnect();
+      this.decoder.viewer.reconnect();
       send();
     };
     socket.onmessage = event => {
@@ -218,9 +181,9 @@ class Player {
     this.disconnect();
     this.recording = {bytes, messages: messagesOf(bytes), next: 0};
     clearInterval(this.clock);
-    this.decoder.exports.decoder_reconnect();
+    this.decoder.viewer.reconnect();
     if (this.advance("connected"))
-      this.clock = setInterval(() => this.paused || this.advance("frame"), 1e6 / (this.decoder.info().millihertz || 25000));
+      this.clock = setInterval(() => this.paused || this.advance("frame"), 1e6 / (this.decoder.info().rate_millihertz || 25000));
   }
 
   // Decodes up to and including the next message with this result, and the checksum after it. Returns whether there was one.

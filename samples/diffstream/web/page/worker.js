@@ -1,6 +1,6 @@
-// The player in a worker: the first message brings decoder.wasm and the canvases.
+// The player in a worker: the first message says where the library is and brings the canvases.
 "use strict";
-importScripts("player.js");
+importScripts("cusight.js", "player.js");
 
 let player = null;
 const early = [];
@@ -14,7 +14,7 @@ onmessage = async ({data}) => {
     return;
   }
   try {
-    const decoder = await Decoder.create(data.wasm);
+    const decoder = await Decoder.create(data.library);
     player = new Player(decoder, data.canvases, data.settings, message => postMessage(message));
     early.splice(0).forEach(message => player.receive(message));
   } catch (error) {

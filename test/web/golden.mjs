@@ -1,0 +1,19 @@
+// node golden.mjs PACKAGE PAGES: all golden rows through the package, with and without SIMD.
+import {readFile, readdir} from "node:fs/promises";
+import {pathToFileURL} from "node:url";
+
+const [folder, pages] = process.argv.slice(2), start = path => import(pathToFileURL(path).href);
+const {load} = await start(`${folder}/index.js`), {runGolden} = await start(`${pages}/golden.js`);
+const names = (await readdir(`${pages}/golden`)).filter(name => name.endsWith(".csv"));
+const tables = Object.fromEntries(await Promise.all(names.map(async name => [name.slice(0, -4), await readFile(`${pages}/golden/${name}`, "utf8")])));
+
+for (const simd of [false, true]) {
+  let equal = 0, rows = 0, left = [], different = [];
+  await runGolden(await load({simd}), await readFile(`${pages}/golden/golden.wasm`), tables, seen => {
+    equal += seen.equal, rows += seen.rows, left.push(...seen.left), different.push(...seen.different);
+  });
+  console.log(`node ${process.version}, ${simd ? "SIMD" : "plain"}: ${equal} of ${rows} rows equal, ${left.length} left out (chunks decoded by a GPU alone)`);
+  different.slice(0, 10).forEach(line => console.log("different:", line));
+  if (different.length || equal + left.length !== rows || left.some(line => !/Metavision|HDF5/.test(line)))
+    process.exitCode = 1;
+}

@@ -1,0 +1,131 @@
+// A rectangle of a picture, and all places that look like it.
+import {canvasOf, element, onFile, pixels, say, show} from "./tools.js";
+
+function arrows() {
+  const canvas = canvasOf(560, 360), context = canvas.getContext("2d");
+  context.fillStyle = "#e9e4d8";
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  [[90, 90, 0], [240, 80, 0.5], [400, 100, 1.6], [480, 260, 2.7], [320, 240, 4], [150, 250, 5.2]].forEach(([x, y, angle]) => {
+    context.setTransform(Math.cos(angle), Math.sin(angle), -Math.sin(angle), Math.cos(angle), x, y);
+    context.fillStyle = "#27445c";
+    context.fillRect(-34, -8, 44, 16);
+    context.fillStyle = "#c8553d";
+    context.beginPath();
+    [[8, -24], [38, 0], [8, 24]].forEach(point => context.lineTo(...point));
+    context.fill();
+  });
+  return canvas;
+}
+
+export function start(cu) {
+  const canvas = element("match-picture");
+  let image = pixels(arrows()), frame = cu.fromImage(image), box = {x: 48, y: 58, width: 88, height: 64}, drag = null, waiting = 0;
+
+  function clamp() {
+    box.width = Math.min(Math.max(Math.round(box.width), 8), image.width);
+    box.height = Math.min(Math.max(Math.round(box.height), 8), image.height);
+    box.x = Math.min(Math.max(Math.round(box.x), 0), image.width - box.width);
+    box.y = Math.min(Math.max(Math.round(box.y), 0), image.height - box.height);
+  }
+
+  // The places of the rectangle's part, {x, y, angle, score}: centers.
+  function find() {
+    const {x, y, width, height} = box, part = new Uint8Array(width * height), gray = frame.data, least = Number(element("least").value);
+    for (let row = 0; row < height; ++row)
+      part.set(gray.subarray((y + row) * image.width + x, (y + row) * image.width + x + width), row * width);
+    const template = {rows: height, cols: width, type: cu.constants.CUS_8UC1, data: part};
+    const options = {max_matches: 64, min_distance: Math.ceil(Math.min(width, height) / 2), score_limit: least};
+    if (!element("turned").checked) {
+      const matcher = new cu.Matcher(template, image.height, image.width, options);
+      matcher.run(frame);
+      const found = matcher.get(0, 64);
+      matcher.dispose();
+      return found.map(one => ({x: one.x + width / 2, y: one.y + height / 2, angle: 0, score: one.score}));
+    }
+    const mask = new Uint8Array(width * height); // an ellipse: corners of turned parts are other ground
+    for (let row = 0; row < height; ++row)
+      for (let col = 0; col < width; ++col)
+        mask[row * width + col] = 255 * (((2 * col + 1) / width - 1) ** 2 + ((2 * row + 1) / height - 1) ** 2 <= 1);
+    const matcher = new cu.PoseMatcher(template, image.height, image.width,
+      {...options, angles: {first: -180, last: 174, step: 6}, mask: {...template, data: mask}});
+    matcher.run(frame);
+    const found = matcher.get(64);
+    matcher.dispose();
+    return found.map(one => ({x: one.x + 0.5, y: one.y + 0.5, angle: one.angle, score: one.score}));
+  }
+
+  function draw(found) {
+    const context = show("match-picture", image), line = Math.max(2, image.width / 300);
+    for (const {x, y, angle, score} of found) {
+      context.save();
+      context.translate(x, y);
+      context.rotate(angle * Math.PI / 180);
+      context.lineWidth = line;
+      context.strokeStyle = `hsl(${130 * (score - 0.5) * 2} 90% 42%)`;
+      context.strokeRect(-box.width / 2, -box.height / 2, box.width, box.height);
+      context.restore();
+    }
+    context.setLineDash([6, 4]);
+    context.lineWidth = line;
+    context.strokeStyle = "#0b5fb5";
+    context.strokeRect(box.x, box.y, box.width, box.height);
+  }
+
+  function search() {
+    clamp();
+    draw([]);
+    clearTimeout(waiting);
+    say("match-says", "Searching ...");
+    waiting = setTimeout(() => {
+      try {
+        const begin = performance.now(), found = find();
+        draw(found);
+        const best = found.slice(0, 8).map(one => `${Math.round(one.x)}, ${Math.round(one.y)} (${one.score.toFixed(2)}${one.angle ? `, ${one.angle}°` : ""})`);
+        say("match-says", `${found.length} places in ${Math.round(performance.now() - begin)} ms: ${best.join("; ")}${found.length > 8 ? " ..." : ""}`);
+      } catch (error) {
+        say("match-says", error.message);
+      }
+    }, 60);
+  }
+
+  const at = event => {
+    const size = canvas.getBoundingClientRect();
+    return [(event.clientX - size.left) * image.width / size.width, (event.clientY - size.top) * image.height / size.height];
+  };
+  canvas.addEventListener("pointerdown", event => {
+    drag = at(event);
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", event => {
+    if (!drag)
+      return;
+    const [x, y] = at(event);
+    box = {x: Math.min(x, drag[0]), y: Math.min(y, drag[1]), width: Math.abs(x - drag[0]), height: Math.abs(y - drag[1])};
+    clamp();
+    draw([]);
+  });
+  canvas.addEventListener("pointerup", () => {
+    drag = null;
+    search();
+  });
+  canvas.addEventListener("keydown", event => {
+    const step = {ArrowLeft: [-4, 0], ArrowRight: [4, 0], ArrowUp: [0, -4], ArrowDown: [0, 4]}[event.key];
+    if (!step)
+      return;
+    event.preventDefault();
+    const [across, down] = event.shiftKey ? ["width", "height"] : ["x", "y"];
+    box[across] += step[0];
+    box[down] += step[1];
+    search();
+  });
+  onFile(element("match-file"), "match-says", async file => {
+    image = pixels(await createImageBitmap(file), 800);
+    frame.dispose();
+    frame = cu.fromImage(image);
+    box = {x: image.width * 0.4, y: image.height * 0.4, width: image.width / 8, height: image.width / 8};
+    search();
+  });
+  element("turned").addEventListener("change", search);
+  element("least").addEventListener("change", search);
+  search();
+}
