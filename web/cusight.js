@@ -113,9 +113,16 @@ class Library {
     return at;
   }
 
+  string(text, frees) { return this.copy(new TextEncoder().encode(text + "\0"), frees); }
+
   text(at) {
     const bytes = this.view("u8", at);
     return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
+  }
+
+  move(to, from, bytes) {
+    if (from) // a matrix that is left out stays empty
+      this.view("u8", to, bytes).set(this.view("u8", from, bytes));
   }
 
   release(frees) { frees.splice(0).forEach(at => this.exports.free(at)); }
@@ -159,7 +166,7 @@ class Library {
       else if (what === "m")
         memory().setUint32(at, this.picture(value, frees), true);
       else if (what === "z")
-        memory().setUint32(at, value === null ? 0 : this.copy(new TextEncoder().encode(value + "\0"), frees), true);
+        memory().setUint32(at, value === null ? 0 : this.string(value, frees), true);
       else if (what[0] === "*")
         memory().setUint32(at, value === null ? 0 : this.struct(what.slice(1), value, frees), true);
       else if (what[0] === "p")
@@ -183,6 +190,13 @@ class Library {
       const value = this.view(VIEWS[what] ? what : "u32", at, 1)[0];
       return typeof value === "bigint" ? Number(value) : !VIEWS[what] && value === 0 ? null : value; // an address
     };
+    if (name === "cusEventArrays") {
+      const count = get("u32", at + structs[name][1].count[0]);
+      return Object.fromEntries(["x", "y", "p", "t"].map(key => {
+        const [offset, what] = structs[name][1][key];
+        return [key, this.view(what.slice(1), get("u32", at + offset), count).slice()];
+      }));
+    }
     return Object.fromEntries(Object.entries(structs[name][1]).map(([key, [offset, what, count]]) => [key, what === "text" ? this.text(at + offset)
       : count > 1 ? Array.from({length: count}, (_, i) => get(what, at + offset + i * (BYTES[what] ?? 4))) : get(what, at + offset)]));
   }
@@ -192,16 +206,13 @@ class Library {
     const at = this.take(structs[name][0], frees), defaults = name.replace(/Options$/, "") + "Defaults";
     if (functions[defaults])
       this.exports[defaults](at, values.kind ?? 0);
-    this.write(name, at, name === "cusEventArrays" ? {...values, count: values.x.length} : values, frees);
+    this.write(name, at, name === "cusEventArrays" ? {count: values.x.length, ...values} : values, frees);
     return at;
   }
 
   structs(name, list, frees) {
     const [bytes] = structs[name], at = this.take(bytes * list.length, frees);
-    list.forEach((values, i) => {
-      const one = this.struct(name, values, frees);
-      this.view("u8", at + i * bytes, bytes).set(this.view("u8", one, bytes));
-    });
+    list.forEach((values, i) => this.move(at + i * bytes, this.struct(name, values, frees), bytes));
     return at;
   }
 
@@ -209,46 +220,64 @@ class Library {
 
   // Takes JavaScript's arguments in the order of `parameters`; the last one may name matrices to be written: {dst: mat}, or null for none.
   call(name, result, parameters, given, keep = null) {
-    const frees = keep ?? [], after = [], outs = {}, into = given[parameters.filter(([kind]) => !"_cMSNH".includes(kind)).length] ?? {};
+    const inputs = parameters.filter(([kind]) => !"_cMOFSNBEH".includes(kind)).map(([, key]) => key);
+    const frees = keep ?? [], after = [], outs = {}, into = given[inputs.length] ?? {};
     let next = 0, count = 0;
+    // Sizes of memory are numbers of 32 bits here: so many bytes a pixel do not exceed them.
+    const sides = parameters[0]?.[0] === "H" ? given.filter((_, i) => /^(max_)?(rows|cols)$|cameras/.test(inputs[i])) : [];
+    const area = sides.reduce((product, side) => product * side, 1), most = name === "cusEventStackerCreate" ? 2 ** 22 : 2 ** 24;
+    if (area > most)
+      throw new CusightError(`${name}: ${sides.join(" x ")} pixels are more than WebAssembly's memory allows, expected at most ${most}`, constants.CUS_ERROR_SIZE, "CUS_ERROR_SIZE");
     try {
       const values = parameters.map(([kind, key, extra]) => {
         switch (kind) {
         case "_": return 0;
         case "c": return count;
-        case "n": return given[next++] ?? 0;
+        case "n": return count = given[next++] ?? 0;
         case "l": return BigInt(given[next++] ?? 0);
         case "h": return given[next++].at;
         case "m": return this.picture(given[next++], frees);
         case "d": {
           const list = [given[next++]].flat(), [bytes] = structs.cusMat, at = this.take(bytes * list.length, frees);
-          list.forEach((one, i) => {
-            const from = this.picture(one, frees);
-            this.view("u8", at + i * bytes, bytes).set(this.view("u8", from, bytes));
-          });
+          list.forEach((one, i) => this.move(at + i * bytes, this.picture(one, frees), bytes));
           count = list.length;
           return at;
         }
         case "z": case "p": case "s": {
-          const value = given[next++] ?? null;
+          let value = given[next++] ?? null;
           if (value === null)
             return 0;
-          count = value.byteLength / (value.BYTES_PER_ELEMENT ?? 1);
-          return kind === "s" ? this.struct(extra, value, frees) : this.copy(kind === "z" ? new TextEncoder().encode(value + "\0") : value, frees);
+          if (kind === "s")
+            return this.struct(extra, value, frees);
+          if (Array.isArray(value))
+            value = VIEWS[extra].from(value, extra === "i64" ? BigInt : Number);
+          count = value.byteLength / (BYTES[extra] ?? 4);
+          return kind === "z" ? this.string(value, frees) : this.copy(value, frees);
         }
         case "a": {
           const list = given[next++];
           count = list.length;
           return this.structs(extra, list, frees);
         }
-        case "A": {
-          count = given[next++];
+        case "A": case "B": {
+          count = kind === "A" ? given[next++] : count;
           const [bytes] = structs[extra], at = this.take(bytes * count, frees);
           after.push(() => outs[key] = Array.from({length: outs.found ?? outs.count}, (_, i) => this.read(extra, at + i * bytes)));
           return at;
         }
-        case "M": {
-          if (into[key] === null)
+        case "E": {
+          const at = this.take(count * (BYTES[extra] ?? 4), frees);
+          after.push(() => outs[key] = this.view(extra, at, outs.count).slice());
+          return at;
+        }
+        case "F": {
+          const list = given[0].given[2].map(() => new this.Mat()), [bytes] = structs.cusMat, at = this.take(bytes * list.length, frees);
+          after.push(() => list.forEach((mat, i) => this.move(mat.at, at + i * bytes, bytes)));
+          outs[key] = list;
+          return at;
+        }
+        case "M": case "O": {
+          if (into[key] === null || (kind === "O" && !into[key]))
             return 0;
           outs[key] = into[key] ?? new this.Mat();
           return outs[key].at;
@@ -267,12 +296,15 @@ class Library {
       });
       const struct = result[0] === "s" ? this.take(structs[result[2]][0], frees) : 0;
       const returned = this.exports[name](...struct ? [struct, ...values] : values);
-      if (result[0] === "i")
-        this.check(returned);
+      const lists = parameters.some(([kind]) => "ABE".includes(kind));
+      if (!lists)
+        result[0] === "i" && this.check(returned);
       after.forEach(step => step());
+      if (lists && !(outs.found ?? outs.count)) // what precedes damage is delivered; the next call has the error
+        this.check(returned);
       if (result[0] !== "i")
         return struct ? this.read(result[2], struct) : result[0] === "z" ? this.text(returned) : returned >>> 0;
-      if (parameters.some(([kind]) => kind === "A"))
+      if (lists)
         delete outs.found, delete outs.count;
       const names = Object.keys(outs);
       return names.length === 0 ? undefined : names.length === 1 ? outs[names[0]] : outs;
@@ -384,107 +416,33 @@ function classOf(library, name) {
   return made;
 }
 
-const COLUMNS = {x: "u16", y: "u16", p: "u8", t: "i64"};
-
-// Memory for `capacity` events: {x, y, p, t}, addresses.
-function room(library, frees, capacity) {
-  return Object.fromEntries(Object.entries(COLUMNS).map(([key, kind]) => [key, library.take(capacity * (BYTES[kind] ?? 4), frees)]));
-}
-function events(library, at, count) {
-  return Object.fromEntries(Object.entries(COLUMNS).map(([key, kind]) => [key, library.view(kind, at[key], count).slice()]));
-}
-function triggers(library, at, count) {
-  return Array.from({length: count}, (_, i) => library.read("cusEventTrigger", at + i * structs.cusEventTrigger[0]));
-}
-function frames(library, object, name, frees, list, arrays, ...rest) {
-  const outs = object.given[2].map(() => new library.Mat()), [bytes] = structs.cusMat, at = library.take(bytes * outs.length, frees);
-  library.check(library.exports[name](object.at, library.struct("cusEventArrays", list, frees), ...arrays, ...rest, at, 0));
-  outs.forEach((mat, i) => library.view("u8", mat.at, bytes).set(library.view("u8", at + i * bytes, bytes)));
-  return outs;
-}
-
 // Where a call's shape in C is not that of a call in JavaScript.
 const METHODS = {
-  cusEventReader: {
-    read(library, frees, capacity) {
-      const at = room(library, frees, capacity), count = library.take(4, frees);
-      const status = library.exports.cusEventReaderRead(this.at, capacity, at.x, at.y, at.p, at.t, count), [got] = library.view("u32", count, 1);
-      if (got === 0) // events before damage come first; the next call has the error
-        library.check(status);
-      return events(library, at, got);
-    },
-    readTriggers(library, frees, capacity) {
-      const at = library.take(capacity * structs.cusEventTrigger[0], frees), count = library.take(4, frees);
-      const status = library.exports.cusEventReaderReadTriggers(this.at, capacity, at, count), [got] = library.view("u32", count, 1);
-      if (got === 0)
-        library.check(status);
-      return triggers(library, at, got);
-    },
-  },
-  cusEventFilter: {
-    run(library, frees, given) {
-      const at = Object.fromEntries(Object.keys(COLUMNS).map(key => [key, library.copy(given[key], frees)])), kept = library.take(4, frees);
-      library.check(library.exports.cusEventFilterRun(this.at, given.x.length, at.x, at.y, at.p, at.t, kept));
-      return events(library, at, library.view("u32", kept, 1)[0]);
-    },
-  },
-  cusEventGenerator: {
-    push(library, frees, frame, time) {
-      const out = library.take(structs.cusEventArrays[0], frees);
-      library.check(library.exports.cusEventGeneratorPush(this.at, library.picture(frame, frees), BigInt(time), out));
-      const at = library.read("cusEventArrays", out);
-      return events(library, at, at.count);
-    },
-  },
   cusEventDecoder: {
-    run(library, frees, bytes, capacity, most = 0) {
-      const at = room(library, frees, capacity), list = most ? library.take(most * structs.cusEventTrigger[0], frees) : 0;
-      const buffers = library.struct("cusEventBuffers", {...at, capacity, triggers: null, trigger_capacity: most}, frees);
-      library.view("u32", buffers + structs.cusEventBuffers[1].triggers[0], 1)[0] = list;
-      const out = library.take(structs.cusEventDecoded[0], frees);
+    run(library, frees, bytes, capacity) {
+      const columns = {x: 2, y: 2, p: 1, t: 8}, at = {capacity};
+      for (const [key, size] of Object.entries(columns))
+        at[key] = library.take(capacity * size, frees);
+      const buffers = library.struct("cusEventBuffers", at, frees), out = library.take(structs.cusEventDecoded[0], frees);
       const status = library.exports.cusEventDecoderRun(this.at, library.copy(bytes, frees), bytes.byteLength, buffers, out, 0);
-      const decoded = library.read("cusEventDecoded", out);
+      const decoded = library.read("cusEventDecoded", out), {x, y, p, t} = at, events = library.struct("cusEventArrays", {x, y, p, t, count: decoded.count}, frees);
       if (status !== constants.CUS_ERROR_CAPACITY && decoded.count === 0)
         library.check(status);
-      return {events: events(library, at, decoded.count), triggers: triggers(library, list, decoded.triggers), decoded};
-    },
-  },
-  cusEventStacker: {
-    stack(library, frees, list, windows) {
-      return frames(library, this, "cusEventStack", frees, list, [library.structs("cusEventWindow", windows, frees)], windows.length);
-    },
-    stackSpans(library, frees, list, windows, spans) {
-      const arrays = [library.structs("cusEventWindow", windows, frees), library.structs("cusEventSpan", spans, frees)];
-      return frames(library, this, "cusEventStackSpans", frees, list, arrays, windows.length);
+      return {events: library.read("cusEventArrays", events), decoded};
     },
   },
   cusSparseDiff: {
     positions(library) { return library.view("u32", library.read("cusSparseDiff", this.at).positions.data, this.count()).slice(); },
     values(library) { return library.view("u8", library.read("cusSparseDiff", this.at).values.data, this.count()).slice(); },
   },
-  cusMatcher: {
-    run(library, frees, frame, scores = false) {
-      const mat = scores ? new library.Mat() : null;
-      library.check(library.exports.cusMatcherRun(this.at, library.picture(frame, frees), mat ? mat.at : 0, 0));
-      return mat;
-    },
-  },
   cusMotionDetector: {
-    run(library, frees, list, times = null) {
-      const [bytes] = structs.cusMat, at = library.take(bytes * list.length, frees);
-      list.forEach((frame, i) => {
-        const from = library.picture(frame, frees);
-        if (from)
-          library.view("u8", at + i * bytes, bytes).set(library.view("u8", from, bytes));
-      });
-      library.check(library.exports.cusMotionDetectorRun(this.at, at, times ? library.copy(BigInt64Array.from(times, BigInt), frees) : 0, 0));
-    },
     get(library, frees, camera = 0) {
-      const status = library.take(structs.cusMotionStatus[0], frees), most = 256;
-      const boxes = library.take(most * structs.cusMotionBox[0], frees), tracks = library.take(most * structs.cusMotionTrack[0], frees);
-      library.check(library.exports.cusMotionDetectorGet(this.at, camera, 1, status, boxes, tracks, 0));
-      const read = library.read("cusMotionStatus", status), list = (name, at, count) => Array.from({length: count}, (_, i) => library.read(name, at + i * structs[name][0]));
-      return {status: read, boxes: list("cusMotionBox", boxes, read.boxes), tracks: list("cusMotionTrack", tracks, read.tracks)};
+      const most = this.given[4]?.max_boxes ?? 64, at = library.take(structs.cusMotionStatus[0], frees);
+      const [boxes, tracks] = ["cusMotionBox", "cusMotionTrack"].map(name => [name, library.take(most * structs[name][0], frees)]);
+      library.check(library.exports.cusMotionDetectorGet(this.at, camera, 1, at, boxes[1], tracks[1], 0));
+      const status = library.read("cusMotionStatus", at);
+      const list = ([name, at], length) => Array.from({length}, (_, i) => library.read(name, at + i * structs[name][0]));
+      return {status, boxes: list(boxes, status.boxes), tracks: list(tracks, status.tracks)};
     },
   },
   cusViewer: {

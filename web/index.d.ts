@@ -1,3 +1,8 @@
+declare global {
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+  }
+}
 import type {Functions, constants} from "./interface.js";
 
 export * from "./interface.js";
@@ -10,6 +15,7 @@ export interface Events {
   t: BigInt64Array;
 }
 
+export type Bytes = ArrayBuffer | ArrayBufferView;
 export type Values = Uint8Array | Uint8ClampedArray | Int8Array | Uint16Array | Int16Array | Int32Array | Float32Array | Float64Array;
 
 /** What a call takes as a matrix: a Mat; values with rows, cols and a type of the library; or ImageData, as 8UC3 in the order B, G, R. */
@@ -49,7 +55,7 @@ export interface LoadOptions {
   /** Whether to load cusight-simd.wasm. Default: if WebAssembly has SIMD here. */
   simd?: boolean;
   /** The module or its bytes, instead of a file beside this one. */
-  module?: BufferSource | WebAssembly.Module;
+  module?: Bytes | object;
   /** Another place of the files. */
   base?: string | URL;
 }

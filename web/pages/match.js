@@ -47,7 +47,7 @@ export function start(cu) {
       for (let col = 0; col < width; ++col)
         mask[row * width + col] = 255 * (((2 * col + 1) / width - 1) ** 2 + ((2 * row + 1) / height - 1) ** 2 <= 1);
     const matcher = new cu.PoseMatcher(template, image.height, image.width,
-      {...options, angles: {first: -180, last: 174, step: 6}, mask: {...template, data: mask}});
+      {...options, angles: {first: -180, last: 170, step: 10}, mask: {...template, data: mask}});
     matcher.run(frame);
     const found = matcher.get(64);
     matcher.dispose();

@@ -1,12 +1,17 @@
-// Loads the library and starts the tools, each in a file of its own.
+// Loads the library and starts the tools, each in a file of its own, one after the other: the first picture comes first.
 import {load} from "./cusight/index.js";
-import {element} from "./tools.js";
+import {say} from "./tools.js";
 
-const start = performance.now();
+const tools = ["motion", "difference", "match", "events", "exact"].map(name => import(`./${name}.js`));
 try {
   const cu = await load();
-  await Promise.all(["motion", "match", "events", "difference", "exact"].map(async name => (await import(`./${name}.js`)).start(cu)));
-  element("state").textContent = `cusight ${cu.version()}, loaded in ${Math.round(performance.now() - start)} ms`;
+  let first = 0;
+  for (const tool of tools) {
+    (await tool).start(cu);
+    first ||= performance.now();
+    await new Promise(done => setTimeout(done));
+  }
+  say("state", `cusight ${cu.version()}; first picture ${Math.round(first)} ms after the page was asked for`);
 } catch (error) {
-  element("state").textContent = `The library cannot be loaded: ${error.message}`;
+  say("state", `The library cannot be loaded: ${error.message}`);
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""describe.py FOLDER NAMES: writes interface.js and interface.d.ts there, from scripts/interface: what cusight.js needs to call the functions
+"""web_interface.py FOLDER NAMES: writes interface.js and interface.d.ts there, from scripts/interface: what cusight.js needs to call the functions
 that the file NAMES lists, and their types. interface.js has the layout of structs for WebAssembly.
 
 A function is a word for its result and one for each parameter, CODE:NAME:STRUCT. Codes, of which capitals are results:
     i status  v nothing  n number  l 64 bits  z string  m M matrix  s S struct  N number  p bytes or a typed array  h object  H new object
     a A array of structs, d of matrices; the number of elements follows   c count   _ nothing that a caller gives: stream, space
+    B A after its capacity  E array of numbers after its capacity  F a matrix for each representation  O a matrix if the caller names one
 """
 import importlib.machinery
 import importlib.util
@@ -21,7 +22,7 @@ loader.exec_module(interface)
 folder, names = Path(sys.argv[1]), Path(sys.argv[2]).read_text(encoding="utf-8").split()
 found = interface.describe(target=("--target=wasm32", "-ffreestanding"))
 # Callbacks and what only a GPU needs have no place in this interface.
-functions = [each for each in found["functions"] if each["name"] in names and not re.search("EventPipeline|GeneratorRun|Check$|MatWrap|MatRegion", each["name"])]
+functions = [each for each in found["functions"] if each["name"] in names and not re.search("EventFilter|EventPipeline|GeneratorRun|Check$|MatWrap|MatRegion", each["name"])]
 structs = {each["name"]: each for each in found["structs"]}
 enums = {each["name"] for each in found["enums"]}
 handles = {each["name"] for each in found["typedefs"] if each["type"].startswith("struct")}
@@ -39,8 +40,8 @@ def is_count(each):
     return each["type"] in ("int", "size_t") and each["name"] in ("count", "window_count", "size", "capacity", "bytes")
 
 
-def code(each, following):
-    """The code of a parameter; following: those after it."""
+def code(each, following, before):
+    """The code of a parameter; following: those after it; before: the name before it."""
     kind, name = each["type"], each["name"]
     constant, pointee = kind.startswith("const "), kind.removeprefix("const ").rstrip(" *")
     counted = following[:1] and is_count(following[0])
@@ -52,10 +53,14 @@ def code(each, following):
     if pointee in handles or pointee == "cusSparseDiff":
         return f"h:{name}:{pointee}"
     if pointee == "cusMat":
-        return f"{'d' if counted and constant else 'm' if constant else 'M'}:{name}"
+        several = constant and (counted or name == "frames")
+        return f"{'d' if several else 'm' if constant else 'O' if name == 'scores' else 'F' if name == 'frames' else 'M'}:{name}"
     if pointee in structs:
         array = counted and pointee != "cusEventArrays" or pointee in ("cusEventWindow", "cusEventSpan")
-        return f"{('a' if constant else 'A') if array else 's' if constant else 'S'}:{name}:{pointee}"
+        kinds = "sa" if constant else "SA"
+        return f"{'B' if before == 'capacity' else kinds[array]}:{name}:{pointee}"
+    if name in "xypt" and not constant:
+        return f"E:{name}:{number(pointee)}"
     if kind == "const char *":
         return f"z:{name}"
     return f"p:{name}:{number(pointee) or 'u8'}" if constant or counted else f"N:{name}:{number(pointee)}"
@@ -63,7 +68,7 @@ def code(each, following):
 
 def signature(each):
     given = each["parameters"]
-    words = [code(one, given[i + 1:]) for i, one in enumerate(given)]
+    words = [code(one, given[i + 1:], given[i - 1]["name"]) for i, one in enumerate(given)]
     for i in range(1, len(words)):
         if words[i - 1][0] in "aAdp" and is_count(given[i]):
             words[i] = "c" + words[i][1:]
@@ -100,7 +105,7 @@ for function in functions:
 described = {name: [structs[name]["size"], {each["name"]: field(each) for each in structs[name]["fields"] if each["name"] != "reserved"}]
              for name in sorted(used)}
 constants = {value["name"]: value["value"] for each in found["enums"] for value in each["values"] if value["name"].startswith("CUS_")}
-(folder / "interface.js").write_text("// Written by web/describe.py.\n" + "".join(
+(folder / "interface.js").write_text("// Written by scripts/web_interface.py.\n" + "".join(
     f"export const {name} = {json.dumps(value, separators=(',', ':'))};\n" for name, value in (
         ("constants", constants), ("structs", described), ("functions", {each["name"]: signature(each) for each in functions}))), encoding="utf-8")
 
@@ -127,11 +132,13 @@ def member_type(each):
 
 def typed(word, each):
     kind, pointee = word[0], each["type"].removeprefix("const ").rstrip(" *")
+    if each["type"] == "const cusEventArrays *":
+        return "Events"
     if kind in "nl":
         return pointee if pointee in enums else "number | bigint" if kind == "l" else "number"
     return {"m": "Picture | null", "d": "Picture[]", "z": "string | null", "a": f"Partial<{pointee}>[]", "A": f"{pointee}[]", "s": f"Partial<{pointee}> | null",
-            "S": pointee, "M": "Mat", "N": "number", "h": pointee.removeprefix("cus"),
-            "p": "BufferSource" if "void" in each["type"] else ARRAYS.get(number(pointee) or "u8")}[kind]
+            "S": pointee, "M": "Mat", "F": "Mat[]", "O": "Mat", "B": f"{pointee}[]", "N": "number", "h": pointee.removeprefix("cus"),
+            "p": "Bytes" if "void" in each["type"] else ARRAYS.get(number(pointee) or "u8")}[kind]
 
 
 def method(handle, name):
@@ -145,16 +152,13 @@ CREATES = re.compile("Create$|OpenMemory$")
 ENDS = re.compile("Destroy$|Close$|Release$")
 # What cusight.js does in its own way.
 OVERRIDES = {
-    "cusEventReaderRead": "(capacity: number): Events",
-    "cusEventReaderReadTriggers": "(capacity: number): cusEventTrigger[]", "cusEventFilterRun": "(events: Events): Events",
-    "cusEventGeneratorPush": "(frame: Picture, time: number | bigint): Events", "cusEventDecoderRun":
-    "(bytes: BufferSource, capacity: number, triggers?: number): {events: Events; triggers: cusEventTrigger[]; decoded: cusEventDecoded}",
-    "cusEventStack": "(events: Events, windows: cusEventWindow[]): Mat[]", "cusEventStackSpans": "(events: Events, windows: cusEventWindow[], spans: cusEventSpan[]): Mat[]",
-    "cusMatcherRun": "(frame: Picture, scores?: boolean): Mat | null", "cusMotionDetectorRun": "(frames: (Picture | null)[], times?: (number | bigint)[]): void",
+    "cusEventReaderRead": "(capacity: number): Events", "cusEventGeneratorPush": "(frame: Picture, time: number | bigint): Events",
+    "cusEventDecoderRun": "(bytes: Bytes, capacity: number): {events: Events; decoded: cusEventDecoded}",
     "cusMotionDetectorGet": "(camera: number): {status: cusMotionStatus; boxes: cusMotionBox[]; tracks: cusMotionTrack[]}",
-    "cusViewerInput": "(data: BufferSource, updated: (update: cusViewerUpdate) => void): void", "cusViewerOutput": "(): Uint8Array", "cusLastError": None,
+    "cusMotionDetectorRun": "(frames: (Picture | null)[], times?: (number | bigint)[] | null): void",
+    "cusViewerInput": "(data: Bytes, updated: (update: cusViewerUpdate) => void): void", "cusViewerOutput": "(): Uint8Array", "cusLastError": None,
 }
-by_class, lines = {}, ["// Written by web/describe.py.\n", "import type {Mat, Picture, Events} from \"./index.js\";\n"]
+by_class, lines = {}, ["// Written by scripts/web_interface.py.\n", "import type {Bytes, Mat, Picture, Events} from \"./index.js\";\n"]
 for each in found["enums"]:
     if each["name"].startswith("cus"):
         lines.append(note(each["comment"]) + f"export type {each['name']} = {' | '.join(str(value['value']) for value in each['values'])};\n")
@@ -173,8 +177,8 @@ for each in functions:
     else:
         pairs = pairs[1:] if handle else pairs
         name = method(handle, each["name"]) if handle else each["name"][3].lower() + each["name"][4:]
-        outs = [(one["name"], typed(word, one)) for word, one in pairs if word[0] in "MSNA"]
-        numbers = [out for out in outs if out[0] in ("count", "found", "used")] if any(word[0] == "A" for word, _ in pairs) else []
+        outs = [(one["name"], typed(word, one)) for word, one in pairs if word[0] in "MSNABF"]
+        numbers = [out for out in outs if out[0] in ("count", "found", "used")] if any(word[0] in "AB" for word, _ in pairs) else []
         outs = [out for out in outs if out not in numbers]
         returns = each["returns"]
         plain = "string" if returns == "const char *" else returns if returns in structs else returns if returns in enums else "number"
@@ -188,8 +192,8 @@ for each in functions:
     while last and "null" in inputs[last - 1][1]:
         last -= 1
     arguments = [f"{one}{'?' if i >= last else ''}: {kind}" for i, (one, kind) in enumerate(inputs)]
-    if any(word[0] == "M" for word, _ in pairs):
-        arguments.append("into?: {" + "; ".join(f"{one['name']}?: Mat | null" for word, one in pairs if word[0] == "M") + "}")
+    if any(word[0] in "MO" for word, _ in pairs):
+        arguments.append("into?: {" + "; ".join(f"{one['name']}?: Mat | null" for word, one in pairs if word[0] in "MO") + "}")
     declared = OVERRIDES.get(each["name"], f"({', '.join(arguments)}){result}")
     if declared:
         by_class.setdefault(handle, []).append(note(each["comment"], "  ") + f"  {name}{declared};\n")
