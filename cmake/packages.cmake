@@ -101,7 +101,7 @@ if(CUSIGHT_HAVE_CUDA)
 endif()
 set(CPACK_CUSIGHT_CONTAINS_RUNTIME ${compiled})
 list(APPEND compiled "cusight=${PROJECT_VERSION}")
-if(CUSIGHT_HAVE_WEB) # Beast in the programs; the decoder that the page loads, with its C library
+if(CUSIGHT_HAVE_WEB) # Beast in the programs; the library that the page loads, with its C library
     file(STRINGS ${CUSIGHT_BEAST_INCLUDE_DIR}/boost/version.hpp boost REGEX "define BOOST_LIB_VERSION \"")
     string(REGEX REPLACE ".*\"(.*)\".*" "\\1" boost "${boost}")
     string(REPLACE "_" "." boost "${boost}")

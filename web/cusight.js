@@ -35,17 +35,15 @@ async function read(url) {
 // base: where cusight.wasm and cusight-simd.wasm are; module: its bytes or a WebAssembly.Module instead.
 export async function load({simd = WebAssembly.validate(SIMD), module, base} = {}) {
   const bytes = module ?? await read(new URL(simd ? "cusight-simd.wasm" : "cusight.wasm", base));
-  const no = () => 8; // EBADF: there are no files
+  const compiled = bytes instanceof WebAssembly.Module ? bytes : await WebAssembly.compile(bytes);
   const clock_time_get = (id, precision, at) => {
-    new DataView(memory.memory.buffer).setBigUint64(at, BigInt(Math.round((performance.timeOrigin + performance.now()) * 1e6)), true);
+    new DataView(exports.memory.buffer).setBigUint64(at, BigInt(Math.round(performance.now() * 1e6)), true);
     return 0;
   };
-  const wasi = new Proxy({clock_time_get}, {get: (known, name) => known[name] ?? no});
-  const compiled = bytes instanceof WebAssembly.Module ? bytes : await WebAssembly.compile(bytes);
-  const instance = await WebAssembly.instantiate(compiled, {wasi_snapshot_preview1: wasi});
-  const memory = instance.exports;
-  memory._initialize();
-  return new Library(instance.exports);
+  const wasi_snapshot_preview1 = new Proxy({clock_time_get}, {get: (known, name) => known[name] ?? (() => 8)}); // EBADF: there are no files
+  const {exports} = await WebAssembly.instantiate(compiled, {wasi_snapshot_preview1});
+  exports._initialize();
+  return new Library(exports);
 }
 
 class Library {
@@ -55,6 +53,7 @@ class Library {
     this.registry = new FinalizationRegistry(free => free());
     const library = this, own = {};
     this.Mat = class extends Mat {
+      static title = "Mat";
       constructor(...given) { super(library, ...given); }
     };
     for (const [name, words] of Object.entries(functions)) {
@@ -91,11 +90,15 @@ class Library {
     return at;
   }
 
-  // Zeroed memory that `frees` lists.
-  take(bytes, frees) {
+  // Memory that `frees` lists.
+  room(bytes, frees) {
     const at = this.malloc(bytes);
-    this.view("u8", at, bytes).fill(0);
     frees.push(at);
+    return at;
+  }
+  take(bytes, frees) { // zeroed
+    const at = this.room(bytes, frees);
+    this.view("u8", at, bytes).fill(0);
     return at;
   }
 
@@ -107,8 +110,7 @@ class Library {
         return bytes.byteOffset;
       bytes = bytes.slice();
     }
-    const at = this.malloc(bytes.length);
-    frees.push(at);
+    const at = this.room(bytes.length, frees);
     this.view("u8", at, bytes.length).set(bytes);
     return at;
   }
@@ -132,6 +134,13 @@ class Library {
       throw new CusightError(this.text(this.exports.cusLastError()), status, this.text(this.exports.cusStatusName(status)));
   }
 
+  // An object of this library: addresses of another one's memory mean nothing here.
+  own(given, kind) {
+    if (!(given instanceof kind))
+      throw new TypeError(`${given} is no object of this library's class ${kind.title}`);
+    return given;
+  }
+
   // ---- Values ----
 
   // The address of a cusMat of a Mat, ImageData, or {rows, cols, type, data}; 0 for null.
@@ -139,11 +148,10 @@ class Library {
     if (given === null || given === undefined)
       return 0;
     if (given instanceof Mat)
-      return given.at;
+      return this.own(given, this.Mat).at;
     if (given.width !== undefined) { // ImageData: as B, G, R
       const at = this.take(structs.cusMat[0], frees), count = given.width * given.height;
-      const from = this.malloc(4 * count), to = this.malloc(3 * count);
-      frees.push(to);
+      const from = this.malloc(4 * count), to = this.room(3 * count, frees);
       this.view("u8", from, 4 * count).set(given.data);
       this.exports.web_from_rgba(from, to, count, 3);
       this.exports.free(from);
@@ -235,7 +243,7 @@ class Library {
         case "c": return count;
         case "n": return count = given[next++] ?? 0;
         case "l": return BigInt(given[next++] ?? 0);
-        case "h": return given[next++].at;
+        case "h": return this.own(given[next++], this[extra.slice(3)]).at;
         case "m": return this.picture(given[next++], frees);
         case "d": {
           const list = [given[next++]].flat(), [bytes] = structs.cusMat, at = this.take(bytes * list.length, frees);
@@ -266,7 +274,7 @@ class Library {
           return at;
         }
         case "E": {
-          const at = this.take(count * (BYTES[extra] ?? 4), frees);
+          const at = this.room(count * (BYTES[extra] ?? 4), frees);
           after.push(() => outs[key] = this.view(extra, at, outs.count).slice());
           return at;
         }
@@ -380,6 +388,7 @@ export class Mat {
 function classOf(library, name) {
   const own = METHODS[name] ?? {}, isStruct = name in structs;
   const made = library[name.slice(3)] = class {
+    static title = name.slice(3);
     constructor(...given) {
       const {create, end} = made, keep = Object.assign([], {keep: true}), {exports} = library;
       this.given = given;
@@ -422,7 +431,7 @@ const METHODS = {
     run(library, frees, bytes, capacity) {
       const columns = {x: 2, y: 2, p: 1, t: 8}, at = {capacity};
       for (const [key, size] of Object.entries(columns))
-        at[key] = library.take(capacity * size, frees);
+        at[key] = library.room(capacity * size, frees);
       const buffers = library.struct("cusEventBuffers", at, frees), out = library.take(structs.cusEventDecoded[0], frees);
       const status = library.exports.cusEventDecoderRun(this.at, library.copy(bytes, frees), bytes.byteLength, buffers, out, 0);
       const decoded = library.read("cusEventDecoded", out), {x, y, p, t} = at, events = library.struct("cusEventArrays", {x, y, p, t, count: decoded.count}, frees);

@@ -124,9 +124,11 @@ if [ -x "$build/bin/cusight-heatmap" ]; then # the programs' libraries are there
     says 1 "CUSIGHT_WEB is ON, but this build found no clang for WebAssembly"
     again -DCUSIGHT_WEB=OFF || fail "without --web"
     says 0 "Without --web"
-    if grep -q '^CUSIGHT_WASM_WORKS:INTERNAL=ON' "$build/CMakeCache.txt"; then
+    if grep -q '^CUSIGHT_WASM_C:INTERNAL=ON' "$build/CMakeCache.txt"; then
         again -DCUSIGHT_WEB=AUTO "-DCUSIGHT_WASM_CLANG=$(option CUSIGHT_WASM_CLANG)" "-DCUSIGHT_ZSTD_SOURCE=$work" || fail "without zstd's source"
         says 1 "Without --web of cusight-diffstream and cusight-events: this build found no zstd\.c in [^ ]* \(scripts/setup fetches it\)"
+        configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON "-DCUSIGHT_ZSTD_SOURCE=$(option CUSIGHT_ZSTD_SOURCE)" -DCUSIGHT_PYTHON3=/bin/false || fail "without Python's clang"
+        says 1 "Without --web of cusight-diffstream and cusight-events: this build found no clang for Python \(Debian: python3-clang\)"
     fi
     PKG_CONFIG_LIBDIR=$work configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON || fail "without libavformat"
     says 1 "Without libavformat 58.76 or later \(was not found; Debian: pkg-config libavformat-dev"

@@ -6,7 +6,7 @@ import {Worker, isMainThread, parentPort, workerData} from "node:worker_threads"
 
 const [folder, tables, seeds] = isMainThread ? process.argv.slice(2) : workerData;
 const {load, CusightError, constants} = await import(pathToFileURL(`${folder}/index.js`).href);
-const cu = await load();
+const cu = await load(), other = await load();
 
 // test/golden/golden.hpp: splitmix64.
 function numbers(seed) {
@@ -96,6 +96,8 @@ function errors() {
   refused(() => new cu.Mat(1 << 20, 1 << 20, 0), "NO_MEMORY", "cusMatCreate: 1048576 x 1048576 (rows x cols) 8UC1 exceeds the address space");
   refused(() => new cu.Matcher(gray, 1 << 15, 1 << 15), "SIZE",
           "cusMatcherCreate: 32768 x 32768 pixels are more than WebAssembly's memory allows, expected at most 16777216");
+  assert.throws(() => cu.heatmap(new other.Mat(4, 6, 0), gray), /no object of this library's class Mat/);
+  assert.throws(() => new cu.DiffEncoder(4, 6, 0).encode(gray, null), /null is no object of this library's class SparseDiff/);
   assert.throws(() => new cu.MotionDetector(1024, 480, 640, 0), /1024 x 480 x 640 pixels are more/);
   assert.throws(() => new cu.EventStacker(4096, 4096, [{kind: 0}]), /at most 4194304/);
   assert.throws(() => new cu.Matcher(gray, 4, 6, {maximum: 1}), /cusMatcherOptions has no maximum, only method, /);
@@ -145,8 +147,8 @@ if (isMainThread) {
   await leftOut();
   images();
   await memory();
-  const other = await new Promise((done, failed) => new Worker(new URL(import.meta.url), {workerData: [folder, tables, seeds]}).once("message", done).once("error", failed));
-  assert.equal(other, equal);
+  const there = await new Promise((done, failed) => new Worker(new URL(import.meta.url), {workerData: [folder, tables, seeds]}).once("message", done).once("error", failed));
+  assert.equal(there, equal);
   console.log(`${equal} golden rows through the classes, and as many in a worker`);
 } else {
   parentPort.postMessage(equal);

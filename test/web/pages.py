@@ -98,16 +98,13 @@ async def tools(tab, seeds):
 async def keyboard(tab):
     """Every control is reached by the tab key, in the order of the page, and works without a mouse."""
     reached = []
+    controls = ("camera", "video-file", "motion-pause", "match-file", "turned", "least", "match-picture", "events-file", "representation", "window",
+                "events-pause", "time", "first-file", "second-file", "threshold", "check")
     await tab.run("document.activeElement?.blur() ?? 0")
-    for _ in range(40):
+    while len(reached) < 40 and reached[-1:] != ["check"]:  # the tab key would then leave the page
         await tab.key("\ue004")
-        name = await tab.run("document.activeElement === document.body ? '' : document.activeElement.id || document.activeElement.className || document.activeElement.textContent")
-        if not name or name in reached:
-            break
-        reached.append(name)
-    for name in ("camera", "video-file", "motion-pause", "match-file", "turned", "least", "match-picture", "events-file", "representation", "window",
-                 "events-pause", "time", "first-file", "second-file", "threshold", "check"):
-        expect(name in reached, f"{tab.browser.name}: the tab key does not reach {name}: {reached}")
+        reached.append(await tab.run("document.activeElement.id"))
+    expect([name for name in reached if name] == list(controls), f"{tab.browser.name}: the tab key reaches {reached}, expected {controls}")
     await tab.run("document.getElementById('match-picture').focus() ?? 0")
     before = await tab.text("match-says")
     for _ in range(3):
@@ -116,8 +113,8 @@ async def keyboard(tab):
            f"{tab.browser.name}: arrows do not move the rectangle")
     await tab.run("document.getElementById('motion-pause').focus() ?? 0")
     pressed = await tab.run("document.activeElement.getAttribute('aria-pressed')")
-    await tab.key("\ue007")
-    expect(await until(5, lambda: tab.run(f"document.activeElement.getAttribute('aria-pressed') !== '{pressed}'")), f"{tab.browser.name}: Enter does not pause")
+    await tab.key(" ")
+    expect(await until(5, lambda: tab.run(f"document.activeElement.getAttribute('aria-pressed') !== '{pressed}'")), f"{tab.browser.name}: space does not pause")
 
 
 async def axe(tab, script, how):

@@ -6,7 +6,7 @@ function arrows() {
   context.fillStyle = "#e9e4d8";
   context.fillRect(0, 0, canvas.width, canvas.height);
   [[90, 90, 0], [240, 80, 0.5], [400, 100, 1.6], [480, 260, 2.7], [320, 240, 4], [150, 250, 5.2]].forEach(([x, y, angle]) => {
-    context.setTransform(Math.cos(angle), Math.sin(angle), -Math.sin(angle), Math.cos(angle), x, y);
+    context.setTransform(new DOMMatrix().translate(x, y).rotate(angle * 180 / Math.PI));
     context.fillStyle = "#27445c";
     context.fillRect(-34, -8, 44, 16);
     context.fillStyle = "#c8553d";
@@ -22,10 +22,10 @@ export function start(cu) {
   let image = pixels(arrows()), frame = cu.fromImage(image), box = {x: 48, y: 58, width: 88, height: 64}, drag = null, waiting = 0;
 
   function clamp() {
-    box.width = Math.min(Math.max(Math.round(box.width), 8), image.width);
-    box.height = Math.min(Math.max(Math.round(box.height), 8), image.height);
-    box.x = Math.min(Math.max(Math.round(box.x), 0), image.width - box.width);
-    box.y = Math.min(Math.max(Math.round(box.y), 0), image.height - box.height);
+    for (const [at, side] of [["x", "width"], ["y", "height"]]) {
+      box[side] = Math.min(Math.max(Math.round(box[side]), 8), image[side]);
+      box[at] = Math.min(Math.max(Math.round(box[at]), 0), image[side] - box[side]);
+    }
   }
 
   // The places of the rectangle's part, {x, y, angle, score}: centers.
@@ -35,38 +35,26 @@ export function start(cu) {
       part.set(gray.subarray((y + row) * image.width + x, (y + row) * image.width + x + width), row * width);
     const template = {rows: height, cols: width, type: cu.constants.CUS_8UC1, data: part};
     const options = {max_matches: 64, min_distance: Math.ceil(Math.min(width, height) / 2), score_limit: least};
-    if (!element("turned").checked) {
-      const matcher = new cu.Matcher(template, image.height, image.width, options);
-      matcher.run(frame);
-      const found = matcher.get(0, 64);
-      matcher.dispose();
-      return found.map(one => ({x: one.x + width / 2, y: one.y + height / 2, angle: 0, score: one.score}));
-    }
-    const mask = new Uint8Array(width * height); // an ellipse: corners of turned parts are other ground
-    for (let row = 0; row < height; ++row)
-      for (let col = 0; col < width; ++col)
-        mask[row * width + col] = 255 * (((2 * col + 1) / width - 1) ** 2 + ((2 * row + 1) / height - 1) ** 2 <= 1);
-    const matcher = new cu.PoseMatcher(template, image.height, image.width,
-      {...options, angles: {first: -180, last: 170, step: 10}, mask: {...template, data: mask}});
+    const ellipse = part.map((_, i) => 255 * (((2 * (i % width) + 1) / width - 1) ** 2 + ((2 * Math.floor(i / width) + 1) / height - 1) ** 2 <= 1));
+    const turned = element("turned").checked, matcher = turned // without the corners, which are other ground when they turn
+      ? new cu.PoseMatcher(template, image.height, image.width, {...options, angles: {first: -180, last: 170, step: 10}, mask: {...template, data: ellipse}})
+      : new cu.Matcher(template, image.height, image.width, options);
     matcher.run(frame);
-    const found = matcher.get(64);
+    const found = turned ? matcher.get(64) : matcher.get(0, 64).map(one => ({...one, x: one.x + (width - 1) / 2, y: one.y + (height - 1) / 2, angle: 0}));
     matcher.dispose();
-    return found.map(one => ({x: one.x + 0.5, y: one.y + 0.5, angle: one.angle, score: one.score}));
+    return found;
   }
 
   function draw(found) {
-    const context = show("match-picture", image), line = Math.max(2, image.width / 300);
+    const context = show("match-picture", image);
+    context.lineWidth = Math.max(2, image.width / 300);
     for (const {x, y, angle, score} of found) {
-      context.save();
-      context.translate(x, y);
-      context.rotate(angle * Math.PI / 180);
-      context.lineWidth = line;
+      context.setTransform(new DOMMatrix().translate(x + 0.5, y + 0.5).rotate(angle));
       context.strokeStyle = `hsl(${130 * (score - 0.5) * 2} 90% 42%)`;
       context.strokeRect(-box.width / 2, -box.height / 2, box.width, box.height);
-      context.restore();
     }
+    context.resetTransform();
     context.setLineDash([6, 4]);
-    context.lineWidth = line;
     context.strokeStyle = "#0b5fb5";
     context.strokeRect(box.x, box.y, box.width, box.height);
   }

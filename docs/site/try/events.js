@@ -4,14 +4,12 @@ import {count, element, example, onFile, pixels, play, say, show} from "./tools.
 const MOST = 2 ** 24; // events that are kept
 
 function joined(parts) {
-  const total = parts.reduce((sum, part) => sum + part.x.length, 0), whole = {x: new Uint16Array(total), y: new Uint16Array(total), p: new Uint8Array(total), t: new BigInt64Array(total)};
-  let at = 0;
-  for (const part of parts) {
-    for (const key of "xypt")
-      whole[key].set(part[key], at);
-    at += part.x.length;
-  }
-  return whole;
+  const total = parts.reduce((sum, part) => sum + part.x.length, 0);
+  return Object.fromEntries([..."xypt"].map(key => {
+    const whole = new parts[0][key].constructor(total);
+    parts.reduce((at, part) => (whole.set(part[key], at), at + part.x.length), 0);
+    return [key, whole];
+  }));
 }
 
 // The example's events, of 1.5 seconds.
