@@ -95,6 +95,23 @@ async def tools(tab, seeds):
     expect("places" not in await tab.text("match-says"), f"{tab.browser.name}: a picture that is none is not refused")
 
 
+DRAG = """(() => { const canvas = document.getElementById('match-picture'), size = canvas.getBoundingClientRect(), scale = size.height / canvas.height;
+    const left = size.left + (size.width - scale * canvas.width) / 2, options = (x, y) => ({clientX: left + scale * x, clientY: size.top + scale * y, bubbles: true});
+    canvas.setPointerCapture = () => {};
+    for (const [kind, x, y] of [['pointerdown', 356, 60], ['pointermove', 400, 90], ['pointermove', 444, 140], ['pointerup', 444, 140]])
+        canvas.dispatchEvent(new PointerEvent(kind, options(x, y)));
+    return 1; })()"""
+
+
+async def drag(tab):
+    """A rectangle that is dragged over the arrow at 400, 100, in a picture with black at its sides."""
+    await tab.browser.call("browsingContext.setViewport", context=tab.context, viewport={"width": 1280, "height": 480})
+    await tab.run("document.getElementById('turned').click() ?? 0")
+    await says(tab, "match-says", "places in")
+    await tab.run(DRAG)
+    await says(tab, "match-says", ": 400, 100 (1.00)")
+
+
 async def keyboard(tab):
     """Every control is reached by the tab key, in the order of the page, and works without a mouse."""
     reached = []
@@ -144,6 +161,8 @@ async def watch(name, dark, folder, address, script, arguments):
                 await tab.screenshot(Path(arguments.screenshots) / f"{'dark' if dark else 'light'}-{width}.png", width, 844)
         if not dark:
             await golden(tab)
+            await drag(tab)
+            await tab.run("document.getElementById('turned').click() ?? 0")
             await tools(tab, Path(arguments.seeds))
             await keyboard(tab)
         expect(await tab.run("violations.length") == 0, f"{name}: blocked by the policy: {await tab.run('violations')}")

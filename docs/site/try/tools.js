@@ -65,8 +65,9 @@ export function play(section, button, step) {
 }
 
 // An example: discs and bars that move over a pattern, at a time in seconds.
-const scene = canvasOf(480, 320);
+let scene = null;
 export function example(seconds) {
+  scene ??= canvasOf(480, 320);
   const context = scene.getContext("2d", {willReadFrequently: true}), {width, height} = scene;
   for (let y = 0; y < height; y += 20)
     for (let x = 0; x < width; x += 20) {
