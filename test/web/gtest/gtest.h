@@ -81,9 +81,9 @@ struct UnitTest {
 
 } // namespace testing
 
-#define CUS_STUB(good)      \
-    if (good) {             \
-    } else                  \
+#define CUS_STUB(good) \
+    if (good) {        \
+    } else             \
         testing::Failure(__FILE__, __LINE__)
 #define EXPECT_TRUE(a)          CUS_STUB(a)
 #define EXPECT_FALSE(a)         CUS_STUB(!(a))
