@@ -35,7 +35,7 @@ export function start(cu) {
 
   let next = "first"; // where a dropped picture goes
   for (const which of ["first", "second"])
-    onFile(element(`${which}-file`), "difference-says", async file => {
+    onFile(element(`${which}-file`), async file => {
       const place = element(`${which}-file`).files[0] === file ? which : next;
       next = place === "first" ? "second" : "first";
       [pictures[place], names[place]] = [pixels(await createImageBitmap(file, {colorSpaceConversion: "none", premultiplyAlpha: "none"})), file.name];

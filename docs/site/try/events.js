@@ -86,8 +86,7 @@ export function start(cu) {
     draw();
   }
 
-  onFile(element("events-file"), "events-says", async file => {
-    say("events-says", `Reading ${file.name} ...`);
+  onFile(element("events-file"), async file => {
     const bytes = new Uint8Array(await file.arrayBuffer()), begin = performance.now(), reader = new cu.EventReader(bytes, {bad_events: cu.constants.CUS_BAD_EVENTS_SKIP});
     try {
       const parts = [], info = reader.info();

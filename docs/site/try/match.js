@@ -129,7 +129,7 @@ export function start() {
     box[down] += step[1];
     search();
   });
-  onFile(element("match-file"), "match-says", async file => {
+  onFile(element("match-file"), async file => {
     image = pixels(await createImageBitmap(file), 800);
     box = {x: image.width * 0.4, y: image.height * 0.4, width: image.width / 8, height: image.width / 8};
     search();

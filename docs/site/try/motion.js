@@ -1,5 +1,5 @@
 // Camera, video or the example to boxes and heatmap.
-import {count, element, example, onFile, pixels, play, say, show} from "./tools.js";
+import {attempt, count, element, example, onFile, pixels, play, say, show} from "./tools.js";
 
 export function start(cu) {
   const video = Object.assign(document.createElement("video"), {muted: true, loop: true, playsInline: true}), heatmap = new cu.Mat();
@@ -42,17 +42,13 @@ export function start(cu) {
     source = name;
   }
   const stop = () => video.srcObject?.getTracks().forEach(track => track.stop());
-  onFile(element("video-file"), "motion-says", file => open(file.name, () => {
+  onFile(element("video-file"), file => open(file.name, () => {
     stop();
     Object.assign(video, {srcObject: null, src: URL.createObjectURL(file)});
   }));
-  element("camera").addEventListener("click", async () => {
-    try {
-      const stream = await navigator.mediaDevices.getUserMedia({video: {width: 640}});
-      await open("the camera", () => { video.srcObject = stream; });
-    } catch (error) {
-      say("motion-says", `No camera: ${error.message}`);
-    }
-  });
+  element("camera").addEventListener("click", () => attempt("motion", async () => {
+    const stream = await navigator.mediaDevices.getUserMedia({video: {width: 640}});
+    await open("the camera", () => { video.srcObject = stream; });
+  }));
   play(element("motion"), element("motion-pause"), step);
 }

@@ -23,16 +23,22 @@ export function pixels(source, most = Infinity) {
   return context.getImageData(0, 0, context.canvas.width, context.canvas.height);
 }
 
-// Files chosen with an input, or dropped on its section. What goes wrong is said there.
-export function onFile(input, says, take) {
-  const section = input.closest("section"), files = async list => {
-    try {
-      for (const file of list)
-        await take(file);
-    } catch (error) {
-      say(says, error.message);
-    }
-  };
+// Does the work, and says in its section what goes wrong.
+export async function attempt(section, work) {
+  say(`${section}-error`, "");
+  try {
+    await work();
+  } catch (error) {
+    say(`${section}-error`, error.message);
+  }
+}
+
+// Files chosen with an input, or dropped on its section.
+export function onFile(input, take) {
+  const section = input.closest("section"), files = list => attempt(section.id, async () => {
+    for (const file of list)
+      await take(file);
+  });
   input.addEventListener("change", () => files(input.files));
   for (const [kind, over] of [["dragover", true], ["dragleave", false], ["drop", false]])
     section.addEventListener(kind, event => {
