@@ -52,7 +52,7 @@ def drop(section, *files):
 PNG = """(async () => { const c = new OffscreenCanvas(40, 30), g = c.getContext('2d'); g.fillStyle = 'rgb(10, 20, 30)'; g.fillRect(0, 0, 40, 30);
     if (%d) { g.fillStyle = 'rgb(10, 20, 31)'; g.fillRect(3, 4, 2, 1); }
     const b = new Uint8Array(await (await c.convertToBlob()).arrayBuffer()); return btoa(String.fromCharCode(...b)); })()"""
-WATCH = "(window.violations = [], document.addEventListener('securitypolicyviolation', e => violations.push(e.blockedURI)), 0)"
+WATCH = "() => { window.violations = []; document.addEventListener('securitypolicyviolation', e => violations.push(e.blockedURI)); }"
 
 
 async def says(tab, name, *words):
@@ -164,11 +164,11 @@ async def watch(name, dark, folder, address, script, arguments):
     browser = Browser(name, folder, dark)
     await browser.start()
     try:
+        await browser.call("script.addPreloadScript", functionDeclaration=WATCH)
         tab = await browser.open("about:blank")
         await tab.go(address)
         await until(20, lambda: tab.run("document.getElementById('state').textContent.includes('first picture')"))
         print(f"   {name}{', dark' if dark else ''}: {await tab.text('state')}")
-        await tab.run(WATCH)
         for width in (1280, 390) if name == "chromium" else ():
             await browser.call("browsingContext.setViewport", context=tab.context, viewport={"width": width, "height": 844})
             expect(await tab.run("document.documentElement.scrollWidth <= innerWidth"), f"the page is wider than {width} pixels")
