@@ -130,13 +130,18 @@ def member_type(each):
     return f"{one}[]" if count > 1 else one
 
 
-def typed(word, each):
+# Matrices that may be left out; of structs, only options may.
+NULLABLE = {"cusDiffEncoderReset frame", "cusDiffDecoderReset frame", "cusMotionDetectorWatch mask", "cusStereoPicture contours"}
+
+
+def typed(word, each, function=""):
     kind, pointee = word[0], each["type"].removeprefix("const ").rstrip(" *")
     if each["type"] == "const cusEventArrays *":
         return "Events"
     if kind in "nl":
         return pointee if pointee in enums else "number | bigint" if kind == "l" else "number"
-    return {"m": "Picture | null", "d": "Picture[]", "z": "string | null", "a": f"Partial<{pointee}>[]", "A": f"{pointee}[]", "s": f"Partial<{pointee}> | null",
+    optional = " | null" if f"{function} {each['name']}" in NULLABLE or each["name"] in ("options", "windowing") else ""
+    return {"m": f"Picture{optional}", "d": "Picture | Picture[]", "z": "string | null", "a": f"Partial<{pointee}>[]", "A": f"{pointee}[]", "s": f"Partial<{pointee}>{optional}",
             "S": pointee, "M": "Mat", "F": "Mat[]", "O": "Mat", "B": f"{pointee}[]", "N": "number", "h": pointee.removeprefix("cus"),
             "p": "Bytes" if "void" in each["type"] else ARRAYS.get(number(pointee) or "u8")}[kind]
 
@@ -187,7 +192,7 @@ for each in functions:
         result = f": {result}"
     if ENDS.search(each["name"]) or each["name"].startswith("cusMat") and not each["name"].startswith("cusMatcher"):
         continue
-    inputs = [(one["name"], "number" if word[0] == "A" else typed(word, one)) for word, one in pairs if word[0] in "nlmdzaspAh"]
+    inputs = [("capacity", "number") if word[0] == "A" else (one["name"], typed(word, one, each["name"])) for word, one in pairs if word[0] in "nlmdzaspAh"]
     last = len(inputs)
     while last and "null" in inputs[last - 1][1]:
         last -= 1
@@ -197,6 +202,7 @@ for each in functions:
     declared = OVERRIDES.get(each["name"], f"({', '.join(arguments)}){result}")
     if declared:
         by_class.setdefault(handle, []).append(note(each["comment"], "  ") + f"  {name}{declared};\n")
+by_class["cusSparseDiff"].append("  /** Indices of changed bytes, and their differences modulo 256. */\n  positions(): Uint32Array;\n  values(): Uint8Array;\n")
 for handle, members in by_class.items():
     if handle:
         comment = next((each["comment"] for each in found["typedefs"] + found["structs"] if each["name"] == handle), "")

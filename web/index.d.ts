@@ -32,6 +32,8 @@ export declare class Mat {
   readonly data: Values;
   /** An 8-bit matrix as ImageData; node has no such class and gets {width, height, data}. */
   imageData(): {width: number; height: number; data: Uint8ClampedArray};
+  /** Makes this matrix a copy of another. */
+  copy(from: Mat): void;
   dispose(): void;
   [Symbol.dispose](): void;
 }

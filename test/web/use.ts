@@ -15,12 +15,18 @@ const events: Events = {x: Uint16Array.of(1, 2), y: Uint16Array.of(1, 2), p: Uin
 const stacker = new cu.EventStacker(4, 4, [{kind: constants.CUS_REPR_HISTOGRAM}, {kind: constants.CUS_REPR_TENCODE}]);
 const [histogram, tencode]: Mat[] = stacker.stack(events, cu.eventWindows(events, {length: 2}, 4));
 const {count, mask}: {count: Mat; mask: Mat} = cu.hsvCount(map, {lower: [0, 0, 0], upper: [179, 255, 255]});
+const diff = new cu.SparseDiff(60, 80, constants.CUS_8UC1, 0, 0), encoder = new cu.DiffEncoder(60, 80, constants.CUS_8UC1, {threshold: 0});
+encoder.reset(picture);
+encoder.encode({...picture, data: picture.data.map((b, i) => i === 7 ? b + 3 : b)}, diff);
+const changes: [Uint32Array, Uint8Array] = [diff.positions(), diff.values()];
 let refused = "";
 try {
   cu.heatmap(picture, part);
 } catch (error) {
   refused = error instanceof CusightError ? error.code : "";
 }
+// @ts-expect-error: a picture is missing
+const missing = () => cu.heatmap(picture);
 // @ts-expect-error: no such option
 const wrong = () => new cu.Matcher(part, 60, 80, {maximum: 2});
-console.log(best.x, best.y, best.score, histogram.channels, tencode.channels, count.data[0], mask.rows, refused, typeof wrong);
+console.log(best.x, best.y, best.score, histogram.channels, tencode.channels, count.data[0], mask.rows, refused, typeof wrong, changes.join(" "));

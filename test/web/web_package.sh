@@ -25,7 +25,7 @@ npm install --silent "./$(cat packed)" || fail "npm install"
 cp "$source/test/web/use.ts" .
 tsc --strict --target es2022 --module node16 --moduleResolution node16 use.ts || fail "tsc does not accept the types"
 said=$(node use.js) || fail "node use.js"
-expected="30 20 0 2 3 4800 60 CUS_ERROR_SIZE function"
+expected="30 20 0 2 3 4800 60 CUS_ERROR_SIZE function 7 3"
 [ "$said" = "$expected" ] || fail "it prints '$said', expected '$expected'"
 # What a page loads: the script and one module.
 for module in cusight cusight-simd; do
