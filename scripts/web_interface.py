@@ -126,8 +126,8 @@ def member_type(each):
         return "string | null" if what == "z" else "string"
     if what[0] in "*p":
         return f"{what[1:]} | null" if what[0] == "*" else f"{ARRAYS[what[1:]]} | null"
-    one = what if what in structs else kind if kind in enums else "number"
-    return f"{one}[]" if count > 1 else one
+    one = what if what in structs else kind if kind in enums else "number | bigint" if what in ("i64", "u64") else "number"
+    return f"({one})[]" if count > 1 else one
 
 
 # Matrices that may be left out; of structs, only options may.

@@ -196,7 +196,7 @@ class Library {
       if (what in structs)
         return this.read(what, at);
       const value = this.view(VIEWS[what] ? what : "u32", at, 1)[0];
-      return typeof value === "bigint" ? Number(value) : !VIEWS[what] && value === 0 ? null : value; // an address
+      return typeof value === "bigint" ? Number.isSafeInteger(Number(value)) ? Number(value) : value : !VIEWS[what] && value === 0 ? null : value; // an address
     };
     if (name === "cusEventArrays") {
       const count = get("u32", at + structs[name][1].count[0]);

@@ -1,15 +1,15 @@
 // Runs the golden rows on the library: golden.wasm makes the inputs and calls the functions of the library's module, in whose memory it
-// lives. rows: {module: text of its table}. Calls report({module, equal, different: [line...], left}) after each module.
+// lives. functionOf: what serves a function, if not the module itself. rows: {module: text of its table}. Calls report({module, equal, different: [line...], left}) after each module.
 const PLACE = 512; // pages before its memory: --global-base in web/CMakeLists.txt
 
-export async function runGolden(library, wasm, tables, report) {
+export async function runGolden(library, wasm, tables, report, functionOf = name => library.exports[name]) {
   const {exports} = library, {memory} = exports;
   exports.free(exports.malloc(1)); // the allocator takes what it has now
   memory.grow(PLACE + 64 - memory.buffer.byteLength / 65536);
   let own = null;
   const module = await WebAssembly.compile(wasm), env = {memory};
   for (const {name} of WebAssembly.Module.imports(module).filter(one => one.module === "env" && one.kind === "function"))
-    env[name] = exports[name] ?? (() => { throw new Error(`${name} is not in the module`); });
+    env[name] = exports[name] ? functionOf(name) : () => { throw new Error(`${name} is not in the module`); };
   env.cusEventPipelineCreate = (...given) => { // the sink is a function of golden.wasm
     const table = exports.__indirect_function_table, sink = table.grow(1);
     table.set(sink, own.__indirect_function_table.get(given[6]));

@@ -7,12 +7,16 @@ const {load} = await start(`${folder}/index.js`), {runGolden} = await start(`${p
 const names = (await readdir(`${pages}/golden`)).filter(name => name.endsWith(".csv"));
 const tables = Object.fromEntries(await Promise.all(names.map(async name => [name.slice(0, -4), await readFile(`${pages}/golden/${name}`, "utf8")])));
 
-for (const simd of [false, true]) {
+const {classesOf} = await import("./classes.js"), own = await start(`${folder}/cusight.js`);
+
+for (const [simd, classes] of [[false, false], [true, false], [true, true]]) {
+  const library = await load({simd}), served = {classes: 0, direct: 0};
   let equal = 0, rows = 0, left = [], different = [];
-  await runGolden(await load({simd}), await readFile(`${pages}/golden/golden.wasm`), tables, seen => {
+  await runGolden(library, await readFile(`${pages}/golden/golden.wasm`), tables, seen => {
     equal += seen.equal, rows += seen.rows, left.push(...seen.left), different.push(...seen.different);
-  });
-  console.log(`node ${process.version}, ${simd ? "SIMD" : "plain"}: ${equal} of ${rows} rows equal, ${left.length} left out (chunks decoded by a GPU alone)`);
+  }, classes ? classesOf(library, own, served) : undefined);
+  console.log(`node ${process.version}, ${simd ? "SIMD" : "plain"}: ${equal} of ${rows} rows equal, ${left.length} left out (chunks decoded by a GPU alone)` +
+    (classes ? `; ${served.classes} calls by the interface for JavaScript, ${served.direct} by the module` : ""));
   different.slice(0, 10).forEach(line => console.log("different:", line));
   if (different.length || equal + left.length !== rows || left.some(line => !/Metavision|HDF5/.test(line)))
     process.exitCode = 1;
