@@ -3,11 +3,12 @@ import {readFile, readdir} from "node:fs/promises";
 import {pathToFileURL} from "node:url";
 
 const [folder, pages] = process.argv.slice(2), start = path => import(pathToFileURL(path).href);
-const {load} = await start(`${folder}/index.js`), {runGolden} = await start(`${pages}/golden.js`);
+const {load} = await start(`${folder}/index.js`), script = await readFile(`${pages}/golden.js`, "utf8"); // for node 18, a module only by its address:
+const {runGolden} = await import(`data:text/javascript,${encodeURIComponent(script)}`);
 const names = (await readdir(`${pages}/golden`)).filter(name => name.endsWith(".csv"));
 const tables = Object.fromEntries(await Promise.all(names.map(async name => [name.slice(0, -4), await readFile(`${pages}/golden/${name}`, "utf8")])));
 
-const {classesOf} = await import("./classes.js"), own = await start(`${folder}/cusight.js`);
+const {classesOf} = await import("./classes.mjs"), own = await start(`${folder}/cusight.js`);
 
 for (const [simd, classes] of [[false, false], [true, false], [true, true]]) {
   const library = await load({simd}), served = {classes: 0, direct: 0};
