@@ -1,6 +1,6 @@
-# Packages: `cpack` in the build folder writes libcusight0.3, libcusight-dev, cusight-tools and cusight-mpi, which is empty, as .deb files,
-# `cpack --config CPackSourceConfig.cmake` the sources as .tar.gz. Configure with CMAKE_INSTALL_PREFIX=/usr, as the preset `package` does,
-# so that libraries go where Debian has them.
+# Packages: `cpack` in the build folder writes libcusight0.3, libcusight-dev, cusight-tools, gstreamer1.0-cusight and cusight-mpi, which
+# is empty, as .deb files, `cpack --config CPackSourceConfig.cmake` the sources as .tar.gz. Configure with CMAKE_INSTALL_PREFIX=/usr, as
+# the preset `package` does, so that libraries go where Debian has them.
 set(version ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_PACKAGE_NAME cusight)
 set(CPACK_PACKAGE_VENDOR "The cusight authors")
@@ -12,6 +12,9 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL runtime development)
 if(TARGET cusight_samples)
     list(APPEND CPACK_COMPONENTS_ALL tools mpi)
+endif()
+if(TARGET cusight_gstreamer)
+    list(APPEND CPACK_COMPONENTS_ALL gstreamer)
 endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -29,6 +32,10 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Headers, static library, CMake and 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME cusight-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION graphics)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "Programs: heatmaps, template matching, contour maps, event cameras, live video.")
+set(CPACK_DEBIAN_GSTREAMER_PACKAGE_NAME gstreamer1.0-cusight)
+set(CPACK_DEBIAN_GSTREAMER_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_GSTREAMER_PACKAGE_RECOMMENDS "gstreamer1.0-plugins-base, gstreamer1.0-plugins-good") # decode the template of cusmatch
+set(CPACK_COMPONENT_GSTREAMER_DESCRIPTION "GStreamer elements: heatmaps, motion, template matching, sparse differences.")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME cusight-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_SECTION oldlibs) # it had cusight-events-mpi: an upgrade brings what replaces that
 set(CPACK_DEBIAN_MPI_PACKAGE_ARCHITECTURE all)
@@ -46,6 +53,7 @@ endif()
 # NVIDIA's installer) is left to the user.
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_GSTREAMER_PACKAGE_SHLIBDEPS ON)
 find_program(CUSIGHT_DPKG_QUERY dpkg-query)
 mark_as_advanced(CUSIGHT_DPKG_QUERY)
 function(cusight_packages_of result) # FILE...
@@ -81,7 +89,7 @@ endif()
 if(CUSIGHT_HAVE_CUDA) # opened when it is first needed, so that dpkg-shlibdeps does not see it
     file(REAL_PATH "${CUDA_cufft_LIBRARY}" file)
     cusight_packages_of(packages ${file})
-    foreach(component RUNTIME TOOLS)
+    foreach(component RUNTIME TOOLS GSTREAMER)
         list(APPEND CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS ${packages})
         list(JOIN CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS ", " CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS)
     endforeach()
@@ -101,6 +109,7 @@ if(CUSIGHT_HAVE_CUDA)
 endif()
 set(CPACK_CUSIGHT_CONTAINS_RUNTIME ${compiled})
 list(APPEND compiled "cusight=${PROJECT_VERSION}")
+set(CPACK_CUSIGHT_CONTAINS_GSTREAMER ${compiled})
 if(CUSIGHT_HAVE_WEB) # Beast in the programs; the library that the page loads, with its C library
     file(STRINGS ${CUSIGHT_BEAST_INCLUDE_DIR}/boost/version.hpp boost REGEX "define BOOST_LIB_VERSION \"")
     string(REGEX REPLACE ".*\"(.*)\".*" "\\1" boost "${boost}")

@@ -45,7 +45,8 @@ for path in "/usr/lib:" ":/usr/lib" "/a::/b" "lib" "." '/a:$ORIGINAL'; do
     [ -n "$(bad_runpath "$path")" ] || fail "this script accepts RUNPATH '$path'"
 done
 [ -z "$(bad_runpath '/usr/lib:$ORIGIN/../lib:${ORIGIN}')" ] || fail "this script refuses a good RUNPATH"
-for file in $library $programs; do
+plugin=$(find "$build/plugins" -name 'lib*.so' 2>/dev/null || true)
+for file in $library $plugin $programs; do
     while IFS= read -r path; do
         [ -z "$(bad_runpath "$path")" ] || fail "$file: RUNPATH '$path' has the element $(bad_runpath "$path")"
     done < <(readelf -dW "$file" | sed -n 's/.*(R\(UN\)\?PATH).*\[\(.*\)\]$/\2/p')
@@ -53,7 +54,7 @@ done
 
 # ---- No built file names the folders of sources and build; nor would one with debugging information. Sanitizers keep names of files.
 if [ -z "$(option CUSIGHT_SANITIZE)" ]; then
-    for file in $library $build/libcusight.a $build/bin/cusight-*; do
+    for file in $library $plugin $build/libcusight.a $build/bin/cusight-*; do
         [ ! -e "$file" ] || ! grep -qF -e "$source/" -e "$build/" "$file" || fail "$file names the folder that it was built in"
     done
     python3 - "$build" "$source" "$work" >"$work/paths" <<'PYTHON' || { cat "$work/paths"; fail "objects with debugging information name folders"; }
@@ -78,12 +79,12 @@ fi
 if [ "$(option CUSIGHT_HARDENING)" = OFF ] || [ -n "$(option CUSIGHT_SANITIZE)" ] || [ "$(option CUSIGHT_FUZZ)" = ON ]; then
     echo "the protections are not checked: they are off in this build"
 else
-    for file in $library $programs; do
+    for file in $library $plugin $programs; do
         segments=$(readelf -lW "$file") dynamic=$(readelf -dW "$file")
         grep -q GNU_RELRO <<<"$segments" || fail "$file: no read-only relocations"
         grep -qE 'BIND_NOW|FLAGS_1.*NOW' <<<"$dynamic" || fail "$file: lazy binding, so the relocations stay writable"
         grep -q 'GNU_STACK.* RW ' <<<"$segments" || fail "$file: executable stack"
-        [ "$file" = "$library" ] || grep -q 'FLAGS_1.*PIE' <<<"$dynamic" || fail "$file: not position-independent"
+        [[ $file == *.so ]] || grep -q 'FLAGS_1.*PIE' <<<"$dynamic" || fail "$file: not position-independent"
     done
     undefined=$(nm -D --undefined-only "$library")
     for symbol in __stack_chk_fail __snprintf_chk; do

@@ -37,7 +37,7 @@ done
 # It is tested and measured once: -O1 will do, and for two sources a precompiled header takes longer than it saves.
 logged configure.log cmake -S . -B build -G "$(option CMAKE_GENERATOR)" -DCMAKE_BUILD_TYPE=Release -DCUSIGHT_WERROR=AUTO \
     -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
-    -DCUSIGHT_OPENCV=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_FAULTS=OFF -DCUSIGHT_NVTX=OFF "${launchers[@]}" "${cuda[@]}"
+    -DCUSIGHT_OPENCV=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_GSTREAMER=OFF -DCUSIGHT_FAULTS=OFF -DCUSIGHT_NVTX=OFF "${launchers[@]}" "${cuda[@]}"
 logged build.log cmake --build build -j 2
 logged test.log ctest --test-dir build -L unit --output-on-failure
 grep -q '^10/10 Test ' test.log || die "not 10 tests: $(cat test.log)"

@@ -15,6 +15,7 @@ mapfile -t packages < <(find "$work/packages" -maxdepth 1 -name '*.deb' | sort)
 names=$(for package in "${packages[@]}"; do dpkg-deb -f "$package" Package; done | sort | paste -sd ' ')
 expected="libcusight-dev libcusight0.3"
 [ ! -x "$build/bin/cusight-heatmap" ] || expected="cusight-mpi cusight-tools $expected"
+[ ! -e "$build/plugins/gstreamer/libgstcusight.so" ] || expected="${expected/libcusight-dev/gstreamer1.0-cusight libcusight-dev}"
 [ "$names" = "$expected" ] || die "the packages are $names, expected $expected"
 field() { dpkg-deb -f "$work/packages/$1"_*.deb "$2"; }
 [[ $(field libcusight0.3 Depends) == *libc6* ]] || die "libcusight0.3 depends on $(field libcusight0.3 Depends)"
@@ -71,6 +72,7 @@ mapfile -t sboms < <(find "$root/usr/share/doc" -name sbom.spdx.json | sort)
 for i in "${!sboms[@]}"; do
     case ${sboms[i]} in
     *-tools/*) sboms[i]+==cusight,libc.so,libopencv_core ;;
+    *gstreamer*) sboms[i]+==cusight,libc.so,libgstvideo-1.0 ;;
     *-mpi/*) sboms[i]+==cusight-mpi ;;
     *-dev/*) sboms[i]+==libcusight-dev ;;
     *) sboms[i]+==libcusight,libc.so,libm.so ;;
@@ -99,6 +101,12 @@ if [ -x "$root/usr/bin/cusight-heatmap" ]; then
     done
     (cd "$work" && logged heatmap.log "$root/usr/bin/cusight-heatmap" synthetic:64x48@3 --headless --output "$work/%03d.png")
     [ -s "$work/000.png" ] || [ -s "$work/001.png" ] || die "cusight-heatmap wrote nothing: $(ls "$work")"
+fi
+plugin=$(find "$root/usr/lib" -name libgstcusight.so)
+if [[ $names == *gstreamer* ]]; then
+    [[ $plugin == */gstreamer-1.0/libgstcusight.so ]] || die "the plug-in of GStreamer is not installed: $(files)"
+    [[ $(field gstreamer1.0-cusight Depends) == *libgstreamer1.0-0* ]] || die "gstreamer1.0-cusight depends on $(field gstreamer1.0-cusight Depends)"
+    ! command -v gst-inspect-1.0 >/dev/null || says 0 "5 elements" env GST_REGISTRY="$work/registry.bin" gst-inspect-1.0 "$plugin"
 fi
 # shellcheck disable=SC2086
 logged remove.log dpkg_here --remove $names

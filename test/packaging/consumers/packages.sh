@@ -54,6 +54,26 @@ if [ -e /usr/bin/cusight-heatmap ]; then
     cusight-heatmap synthetic:64x48@3 --headless --output %03d.png >heatmap.log 2>&1 || die "cusight-heatmap: $(cat heatmap.log)"
 fi
 
+# The README's pipelines, with a film and pictures made here.
+if compgen -G "$packages/gstreamer1.0-cusight*.deb" >/dev/null; then
+    install --no-install-recommends "$packages"/gstreamer1.0-cusight*.deb
+    plugin=$(dpkg -L gstreamer1.0-cusight | grep 'libgstcusight.so$')
+    ! ldd "$plugin" | grep 'not found' || die "gstreamer1.0-cusight lacks dependencies"
+    install --no-install-recommends gstreamer1.0-{tools,plugins-base,plugins-good,plugins-bad,libav,x} xvfb xauth
+    mkdir -p out/data
+    gst-launch-1.0 -q videotestsrc pattern=ball num-buffers=30 ! video/x-raw,framerate=10/1 ! jpegenc ! avimux ! filesink location=out/data/vtest.avi
+    gst-launch-1.0 -q videotestsrc num-buffers=1 ! pngenc ! filesink location=out/data/pic1.png
+    gst-launch-1.0 -q videotestsrc num-buffers=1 ! videocrop left=200 top=150 right=60 bottom=40 ! pngenc ! filesink location=out/data/templ.png
+    mapfile -t lines < <(sed -n 's/^    \(gst-launch-1.0 .*\)/\1/p' "$consumers/../../../README.md")
+    [ ${#lines[@]} = 3 ] || die "README.md has ${#lines[@]} pipelines"
+    for line in "${lines[@]}"; do
+        xvfb-run -n $((RANDOM + 200)) bash -c "$line" >pipeline.log 2>&1 || die "'$line' ended with $?: $(tail -n 20 pipeline.log)"
+        ! grep ERROR pipeline.log || die "'$line' complains"
+    done
+    grep -q 'cusmatch, .*x.=.(int.)200.* y.=.(int.)150' pipeline.log || die "the picture is not found at 200, 150: $(grep cusmatch, pipeline.log)"
+    echo "${#lines[@]} pipelines ran"
+fi
+
 names=$(dpkg-query -W -f '${Package}\n' '*cusight*' | paste -sd ' ')
 # shellcheck disable=SC2086
 apt-get purge -y -qq $names >apt.log 2>&1 || die "purge: $(tail apt.log)"
