@@ -22,5 +22,5 @@ foreach(file IN LISTS FILES)
     string(APPEND rows "        {\"${name}\", \"${type}\", {FILE_${number}, sizeof FILE_${number} - 1}},\n")
     math(EXPR number "${number} + 1")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"diffstream/web/visit.hpp\"\n\nnamespace {\n${arrays}} // namespace\n\nnamespace diffstream {\n
+file(WRITE ${OUTPUT} "#include \"diffstream/web/files.hpp\"\n\nnamespace {\n${arrays}} // namespace\n\nnamespace diffstream {\n
 const std::vector<WebFile> &webFiles() {\n    static const std::vector<WebFile> files = {\n${rows}    };\n    return files;\n}\n\n} // namespace diffstream\n")

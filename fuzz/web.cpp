@@ -1,6 +1,8 @@
 // Fuzzes the requests and WebSocket frames of browsers.
 #include "web_targets.hpp"
 
+#include "diffstream/web/files.hpp"
+
 // The page itself is not needed.
 const std::vector<diffstream::WebFile> &diffstream::webFiles() {
     static const std::vector<WebFile> files = {{"index.html", "text/html", "page"}};

@@ -4,47 +4,72 @@
 // arrives in reads of at most 4^n bytes; bit 4: the other end accepts 100 bytes at a time.
 #pragma once
 
-#include "diffstream/net/tls.hpp"
-#include "diffstream/web/visit.hpp"
+#include "diffstream/web/http_exchange.hpp"
 #include "diffstream/web/websocket.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <regex>
 #include <string>
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 namespace fuzz {
 
-// Both ends in memory.
-class MemoryTransport : public diffstream::Transport {
+using diffstream::Connection;
+using diffstream::ErrorCode;
+using diffstream::HttpExchange;
+using diffstream::WebSocket;
+
+// A page, and the connection that it has with the sender: two ends of a pair of sockets, which step() lets go on.
+class Page {
   public:
-    std::string input, output;
+    std::string input, output; // what the page is still to send, what it has received
     size_t most_in = SIZE_MAX, most_out = SIZE_MAX;
     bool ends = false; // after the input
 
-    size_t read(void *data, size_t bytes) override {
-        const size_t n = std::min({bytes, most_in, input.size()});
-        if (n == 0 && ends)
-            throw diffstream::NetError("the other end closed the connection");
-        std::memcpy(data, input.data(), n);
-        input.erase(0, n);
-        return n;
+    Page() {
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends_) != 0)
+            std::abort();
     }
-    size_t write(const void *data, size_t bytes) override {
-        const size_t n = std::min(bytes, most_out);
-        output.append(static_cast<const char *>(data), n);
-        return n;
+    ~Page() { ::close(ends_[1]); }
+    Page(const Page &) = delete;
+    Page &operator=(const Page &) = delete;
+
+    // The sender's end, once.
+    template<class End, class... More>
+    std::shared_ptr<End> open(More... more) {
+        diffstream::tcp::socket socket(io_);
+        socket.assign(diffstream::tcp::v4(), ends_[0]);
+        return std::make_shared<End>(std::move(socket), "memory", nullptr, io_.get_executor(), more...);
     }
-    void shutdown() override {}
-    int socket() const override { return -1; }
-    short events(bool /*writing*/) const override { return 0; }
-    const std::string &name() const override { return name_; }
+
+    // Sends, works and receives as much as is possible now. Returns false if that is nothing. Throws what handlers throw.
+    bool step() {
+        const ssize_t sent = ::send(ends_[1], input.data(), std::min(input.size(), most_in), MSG_NOSIGNAL);
+        input.erase(0, sent > 0 ? static_cast<size_t>(sent) : 0);
+        const bool end = ends && input.empty();
+        if (end)
+            ::shutdown(ends_[1], SHUT_WR);
+        ends = ends && !end;
+        io_.restart();
+        const bool worked = io_.poll() > 0;
+        char buffer[65536];
+        const ssize_t n = ::recv(ends_[1], buffer, std::min(sizeof buffer, most_out), 0);
+        output.append(buffer, n > 0 ? static_cast<size_t>(n) : 0);
+        return worked || sent > 0 || n > 0 || end;
+    }
+    void settle() {
+        while (step()) {
+        }
+    }
 
   private:
-    std::string name_ = "memory";
+    int ends_[2];
+    boost::asio::io_context io_;
 };
 
 inline const std::string UPGRADE =
@@ -52,7 +77,7 @@ inline const std::string UPGRADE =
     "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     "Sec-WebSocket-Version: 13\r\n\r\n";
 
-// Whether the request is of a page at a loopback address, by another way than Visit's.
+// Whether the request is of a page at a loopback address, by another way than that of HttpExchange.
 inline bool isOfLoopback(const std::string &request) {
     static const std::regex form(
         R"(\r\nhost:[ \t]*(?:localhost|127(?:\.[0-9]{1,3}){3}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?[ \t]*\r\n)",
@@ -60,53 +85,90 @@ inline bool isOfLoopback(const std::string &request) {
     return std::regex_search(request, form);
 }
 
+// What the page's request leads to: "watching", its answer, or "nothing".
+inline std::string ask(HttpExchange &exchange, Page &page) {
+    const auto connection = page.open<Connection>();
+    bool watching = false, answered = false;
+    exchange.read(*connection, [&](const ErrorCode &error, size_t) {
+        watching = exchange.answer(*connection, error);
+        if (!watching)
+            exchange.write(*connection, [&](const ErrorCode &failed, size_t) {
+                connection->check(failed);
+                answered = true;
+            });
+    });
+    page.settle();
+    return watching ? "watching" : answered ? page.output : "nothing";
+}
+
 // Requires an answer, the stream or an error for whatever is asked, and the stream only for what the rules allow.
-inline void visit(MemoryTransport &transport) {
+inline void visit(Page &page) {
     static const diffstream::WebRules rules{diffstream::WebSettings{}};
-    diffstream::Visit visit(rules);
-    diffstream::Visit::State state = diffstream::Visit::State::PENDING;
-    for (int i = 0; i < 100000 && state == diffstream::Visit::State::PENDING; ++i)
-        state = visit.advance(transport);
-    if (state == diffstream::Visit::State::PENDING ||
-        (state == diffstream::Visit::State::WATCHING && !isOfLoopback(visit.request())))
+    HttpExchange exchange(rules);
+    const std::string request = page.input, said = ask(exchange, page);
+    if (said == "nothing" || (said == "watching" && !isOfLoopback(request)))
         std::abort();
 }
 
+// The viewer of a page that has sent UPGRADE.
+inline std::shared_ptr<WebSocket> webSocketOf(Page &page) {
+    HttpExchange::Parser parser;
+    ErrorCode error;
+    parser.eager(true);
+    parser.put(boost::asio::buffer(UPGRADE), error);
+    auto socket = page.open<WebSocket>("video");
+    socket->accept(parser.get(), [socket](const ErrorCode &failed, size_t) { socket->check(failed); });
+    return socket;
+}
+
 // Requires bounded memory of a page that sends anything while it is sent a stream.
-inline void webSocket(std::unique_ptr<MemoryTransport> owned) {
-    MemoryTransport &transport = *owned;
-    diffstream::WebSocket socket(diffstream::makeWebContext(), std::move(owned), UPGRADE);
+inline void webSocket(Page &page) {
+    const auto socket = webSocketOf(page);
     const std::string stream(5000, 'x');
+    char buffer[4096];
+    bool reading = false, writing = false;
     size_t sent = 0, answers = 0;
-    for (int i = 0; i < 20000 && (!transport.input.empty() || i < 10); ++i) {
-        char buffer[4096];
-        if (socket.read(buffer, sizeof buffer) > sizeof buffer)
+    for (int i = 0; i < 20000 && (!page.input.empty() || i < 10); ++i) {
+        page.step();
+        if (socket->room() > 0 && !std::exchange(reading, true))
+            socket->read(boost::asio::buffer(buffer), [&](const ErrorCode &error, size_t n) {
+                socket->check(error);
+                reading = n > sizeof buffer;
+                if (reading)
+                    std::abort();
+            });
+        const size_t n = std::min(stream.size(), socket->room());
+        if (n > 0 && !std::exchange(writing, true)) {
+            sent += n;
+            socket->write(boost::asio::buffer(stream.data(), n), [&](const ErrorCode &error, size_t) {
+                socket->check(error);
+                writing = false;
+            });
+        }
+        answers += WebSocket::MESSAGES * 127; // pongs
+        if (page.output.size() > 2 * sent + 2000 + answers)
             std::abort();
-        const size_t n = socket.write(stream.data(), stream.size());
-        sent += n;
-        answers += diffstream::WebSocket::MESSAGES * 127; // pongs
-        if (n > stream.size() || transport.output.size() > 2 * sent + 2000 + answers)
-            std::abort();
-        socket.nextFrame();
-        transport.output.erase(0, transport.output.size() / 2);
+        socket->nextFrame();
+        page.output.erase(0, page.output.size() / 2);
     }
-    socket.shutdown();
+    socket->finish();
+    page.settle();
 }
 
 inline void web(const uint8_t *data, size_t size) {
     if (size == 0)
         return;
-    auto transport = std::make_unique<MemoryTransport>();
-    transport->input.assign(reinterpret_cast<const char *>(data) + 1, size - 1);
-    transport->most_in = size_t{1} << (2 * (data[0] >> 1 & 7));
-    transport->ends = true;
+    Page page;
+    page.input.assign(reinterpret_cast<const char *>(data) + 1, size - 1);
+    page.most_in = size_t{1} << (2 * (data[0] >> 1 & 7));
+    page.ends = true;
     if (data[0] & 16)
-        transport->most_out = 100;
+        page.most_out = 100;
     try {
         if (data[0] & 1)
-            webSocket(std::move(transport));
+            webSocket(page);
         else
-            visit(*transport);
+            visit(page);
     } catch (const diffstream::NetError &) {
         // which ends the connection
     }

@@ -9,11 +9,10 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
+#include <utility>
 #include <vector>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace diffstream {
 
@@ -91,20 +90,15 @@ class CaptureQueue {
     bool closed_ = false;
 };
 
-// Packed frames between difference and send. A pipe wakes the sending thread, which otherwise waits for sockets.
+// Packed frames between difference and send.
 class PackedQueue {
   public:
-    explicit PackedQueue(int capacity) : capacity_(capacity) {
-        if (::pipe2(pipe_, O_NONBLOCK | O_CLOEXEC) != 0)
-            throw sample::Stop(sample::FAILED, "cannot create a pipe");
-    }
-    ~PackedQueue() {
-        ::close(pipe_[0]);
-        ::close(pipe_[1]);
-    }
+    explicit PackedQueue(int capacity) : capacity_(capacity) {}
     PackedQueue(const PackedQueue &) = delete;
     PackedQueue &operator=(const PackedQueue &) = delete;
 
+    // Calls `changed` after each push() and close(), with the queue locked. Before the first of them.
+    void onChange(std::function<void()> changed) { changed_ = std::move(changed); }
     // Waits until the cusSender can accept one more frame. Returns false once closed.
     bool waitForRoom() {
         std::unique_lock<std::mutex> lock(mutex_);
@@ -116,7 +110,7 @@ class PackedQueue {
         std::lock_guard<std::mutex> lock(mutex_);
         if (!closed_)
             frames_.push_back(frame);
-        wake();
+        changed_();
     }
     bool pop(cusSentFrame &frame) {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -136,7 +130,7 @@ class PackedQueue {
         std::lock_guard<std::mutex> lock(mutex_);
         closed_ = true;
         room_.notify_all();
-        wake();
+        changed_();
     }
     // Nobody takes frames any more: those that wait are dropped, and nobody waits for room.
     void abandon() {
@@ -153,21 +147,10 @@ class PackedQueue {
         std::lock_guard<std::mutex> lock(mutex_);
         return closed_ && frames_.empty();
     }
-    int wakeup() const { return pipe_[0]; }
-    void drain() {
-        char buffer[64];
-        while (::read(pipe_[0], buffer, sizeof buffer) > 0) {
-        }
-    }
 
   private:
-    void wake() {
-        if (::write(pipe_[1], "", 1) < 0) {
-            // the pipe is full, so a wake-up is pending
-        }
-    }
     const int capacity_;
-    int pipe_[2];
+    std::function<void()> changed_ = [] {};
     std::mutex mutex_;
     std::condition_variable room_;
     std::deque<cusSentFrame> frames_;

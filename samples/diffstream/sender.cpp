@@ -1,4 +1,4 @@
-// The sender: three threads, capture -> difference -> send, and the main thread, which shows the progress.
+// The sender: threads for capture -> difference -> send, and the main thread, which shows the progress.
 #include "diffstream/sender.hpp"
 
 #include "common/output.hpp"
@@ -65,13 +65,6 @@ class Transmission {
             packed_.close();
         });
         sample::Progress progress("frames", total);
-        std::thread sending([&] {
-            guarded(send_error, [&] { broadcaster_.run(); });
-            packed_.abandon();
-            captured_.close();
-            if (settings_.times)
-                settings_.times->close();
-        });
         blocked.reset();
         while (!packed_.ended()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -80,7 +73,7 @@ class Transmission {
         const auto end = Clock::now();
         capturing.join();
         differencing.join();
-        sending.join();
+        guarded(send_error, [&] { broadcaster_.finish(); });
         if (settings_.progress && stderrAccepts())
             progress.finish();
         digests_.finish([&](sample::OutputFile &file) {

@@ -3,9 +3,9 @@
 
 #include "common/app.hpp"
 #include "common/terminal/options.hpp"
-#include "diffstream/net/sockets.hpp"
+#include "diffstream/net/address.hpp"
 #include "diffstream/times.hpp"
-#include "diffstream/web/visit.hpp"
+#include "diffstream/web/options.hpp"
 
 #include "cusight/live.h"
 
@@ -36,7 +36,7 @@ struct SendSettings {
     FrameTimes *times = nullptr; // where a viewer in the same program learns the times of the frames
 };
 
-// Where viewers can connect: the port of the native door, and the address of the page; 0 or "" without that door.
+// Where viewers can connect: the port of the native endpoint, and the address of the page; 0 or "" without that endpoint.
 using Announce = std::function<void(int port, const std::string &page)>;
 
 // Sends until the source ends, Ctrl-C, or `stop` returns true. `listening` is called once viewers can connect.

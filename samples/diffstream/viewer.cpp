@@ -5,6 +5,7 @@
 #include "common/video/sink.hpp"
 #include "common/stages.hpp"
 #include "diffstream/log.hpp"
+#include "diffstream/net/connection.hpp"
 
 #include "cusight/opencv.hpp"
 #include "cusight/live.h"
@@ -18,8 +19,6 @@
 #include <memory>
 #include <random>
 #include <thread>
-
-#include <poll.h>
 
 namespace diffstream {
 
@@ -75,9 +74,9 @@ class Session {
         const auto before = frames_;
         try {
             check(cusViewerReconnect(viewer_));
-            Connection connection(connectTo(s_.address, tls_ != nullptr, std::chrono::seconds(5)), s_.address.text(),
-                                  tls_.get());
-            watch(connection);
+            asio::io_context io;
+            auto socket = connectTo(io, s_.address, tls_ != nullptr, std::chrono::seconds(5));
+            watch(io, std::make_shared<Connection>(std::move(socket), s_.address.text(), tls_.get(), io.get_executor()));
             return true;
         } catch (const NotAuthenticated &error) {
             throw Stop(sample::FAILED, error.what());
@@ -105,21 +104,17 @@ class Session {
     }
 
     // Serves one connection until the end. Throws if it breaks.
-    void watch(Connection &connection) {
-        auto heard = Clock::now();
-        while (!over()) {
+    void watch(asio::io_context &io, const std::shared_ptr<Connection> &connection) {
+        heard_ = Clock::now();
+        sending_ = false;
+        connection->handshake([&](const ErrorCode &error) {
+            connection->check(error);
             flush(connection);
-            const uint8_t *data = nullptr;
-            size_t waiting = 0;
-            check(cusViewerOutput(viewer_, &data, &waiting));
-            pollfd fd = {connection.socket(), connection.events(waiting > 0), 0};
-            ::poll(&fd, 1, 100);
-            bool any = false;
-            for (size_t n; !over() && (n = connection.read(buffer_.data(), buffer_.size())) > 0; any = true)
-                receive(n);
-            if (any)
-                heard = Clock::now();
-            else if (Clock::now() - heard > std::chrono::seconds(connected_ ? 60 : 10))
+            read(connection);
+        });
+        while (!over()) {
+            const bool any = io.run_one_for(std::chrono::milliseconds(100)) > 0;
+            if (Clock::now() - heard_ > std::chrono::seconds(connected_ ? 60 : 10))
                 throw NetError("the sender sent nothing for too long");
             if (!any && windowed_ && s_.record.empty() && sink_ && !sink_->write(displayed()))
                 closed_ = true; // keeps the window responsive
@@ -127,19 +122,39 @@ class Session {
         if (!ended_) {
             check(cusViewerFinish(viewer_));
             flush(connection);
+            io.poll();
         }
-        connection.shutdown();
+        connection->finish();
+        io.poll();
     }
 
-    void flush(Connection &connection) {
+    void read(const std::shared_ptr<Connection> &connection) {
+        connection->read(asio::buffer(buffer_), [this, connection](const ErrorCode &error, size_t n) {
+            if (over())
+                return;
+            connection->check(error);
+            heard_ = Clock::now();
+            receive(n);
+            flush(connection);
+            read(connection);
+        });
+    }
+
+    void flush(const std::shared_ptr<Connection> &connection) {
         const uint8_t *data = nullptr;
         size_t bytes = 0;
         check(cusViewerOutput(viewer_, &data, &bytes));
-        if (bytes == 0) {
-            connection.handshake();
+        if (bytes == 0 || std::exchange(sending_, true))
             return;
-        }
-        check(cusViewerSent(viewer_, connection.write(data, bytes)));
+        out_.assign(data, data + bytes);
+        connection->write(asio::buffer(out_), [this, connection](const ErrorCode &error, size_t n) {
+            sending_ = false;
+            if (error && over())
+                return;
+            connection->check(error);
+            check(cusViewerSent(viewer_, n));
+            flush(connection);
+        });
     }
 
     void receive(size_t bytes) {
@@ -305,7 +320,9 @@ class Session {
     std::unique_ptr<sample::Sink> sink_;
     cusViewer *viewer_ = nullptr;
     std::unique_ptr<sample::OutputFile> digests_; // other programs follow it while it grows
-    std::vector<uint8_t> buffer_ = std::vector<uint8_t>(1 << 16);
+    std::vector<uint8_t> buffer_ = std::vector<uint8_t>(1 << 16), out_;
+    bool sending_ = false;
+    Clock::time_point heard_; // when the sender has sent something
     cv::Mat converted_, painted_;
     cv::Size size_;
     int type_ = 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/terminal/options.hpp"
-#include "diffstream/net/sockets.hpp"
+#include "diffstream/net/address.hpp"
 #include "diffstream/times.hpp"
 
 #include <functional>

@@ -5,7 +5,7 @@
 #include "common/events/memory.hpp"
 #include "common/events/windows.hpp"
 #include "common/values.hpp"
-#include "diffstream/web/visit.hpp"
+#include "diffstream/web/options.hpp"
 
 #include "cusight/eventio.h"
 

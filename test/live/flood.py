@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Floods the page's door of a running `cusight-diffstream send --web`.
+"""Floods the page's endpoint of a running `cusight-diffstream send --web`.
 
     test/live/flood.py PORT PID pings|texts|empty [--seconds 3]     from pages, which come back when they are dropped
     test/live/flood.py PORT PID guesses --token T [--seconds 3]     wrong tokens; the right one from here and from another address

@@ -12,9 +12,12 @@
 #include "diffstream/side_file.hpp"
 #include "diffstream/times.hpp"
 
+#include <boost/asio/thread_pool.hpp>
+
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <mutex>
 #include <regex>
 #include <sstream>
 #include <thread>
@@ -200,14 +203,33 @@ class LivePendingConnections : public testing::Test {
   protected:
     void SetUp() override { folder = ::testing::TempDir(); }
     void TearDown() override {
+        close();
         for (const int s : sockets)
             ::close(s);
         for (const std::string &file : files)
             ::unlink(file.c_str());
     }
     void open(int max_pending, const Tls *tls = nullptr) {
-        pending =
-            std::make_unique<PendingConnections>(std::vector<Door>{{{"127.0.0.1", "0"}, tls, nullptr}}, max_pending, log);
+        io = std::make_unique<asio::thread_pool>(1);
+        pending = std::make_unique<PendingConnections>(io->get_executor(), std::vector<Endpoint>{{{"127.0.0.1", "0"}, tls}},
+                                                       max_pending, log, [this](PendingConnections::Admitted viewer) {
+                                                           std::lock_guard<std::mutex> lock(mutex);
+                                                           admitted.push_back(std::move(viewer));
+                                                       });
+    }
+    void close() {
+        if (!io)
+            return;
+        io->stop();
+        io->join();
+        pending.reset();
+        admitted.clear();
+        io.reset();
+    }
+    // Those admitted since the last call.
+    std::vector<PendingConnections::Admitted> take() {
+        std::lock_guard<std::mutex> lock(mutex);
+        return std::exchange(admitted, {});
     }
     // Connects from 127.0.0.N and sends the first bytes of a viewer.
     int connect(int n, const Bytes &first = {'C'}) {
@@ -252,7 +274,10 @@ class LivePendingConnections : public testing::Test {
     std::vector<int> sockets;
     Pipe unread;
     Log log{unread.ends[1]};
+    std::unique_ptr<asio::thread_pool> io;
     std::unique_ptr<PendingConnections> pending;
+    std::mutex mutex;
+    std::vector<PendingConnections::Admitted> admitted;
 };
 
 TEST_F(LivePendingConnections, OneAddressHasFourPendingConnections) {
@@ -304,7 +329,7 @@ TEST_F(LivePendingConnections, AHelloIsAdmittedWhoeverWaits) {
     const int viewer = connect(5, hello());
     std::vector<PendingConnections::Admitted> in;
     ASSERT_TRUE(within(2, [&] {
-        for (PendingConnections::Admitted &a : pending->take())
+        for (PendingConnections::Admitted &a : take())
             in.push_back(std::move(a));
         return !in.empty();
     }));
@@ -315,11 +340,11 @@ TEST_F(LivePendingConnections, AHelloIsAdmittedWhoeverWaits) {
     const Bytes whole = hello();
     const int slow = connect(5, Bytes(whole.begin(), whole.begin() + 10));
     ASSERT_EQ(::send(slow, whole.data() + 10, whole.size() - 10, 0), static_cast<ssize_t>(whole.size()) - 10);
-    EXPECT_TRUE(within(2, [&] { return pending->take().size() == 1; }));
+    EXPECT_TRUE(within(2, [&] { return take().size() == 1; }));
     // Anything else is not let in.
     const int stranger = connect(5, Bytes(48, 'G'));
     EXPECT_TRUE(within(2, [&] { return isClosed(stranger); }));
-    EXPECT_TRUE(pending->take().empty());
+    EXPECT_TRUE(take().empty());
 }
 
 TEST_F(LivePendingConnections, ConnectionsWithoutHelloTimeOut) {
@@ -339,28 +364,32 @@ std::string digits(int seed) {
     return text;
 }
 
-#ifdef CUSIGHT_HAVE_OPENSSL
-
-// Runs both handshakes to their end; what the viewer's end throws comes out.
-void shakeHands(Connection &viewer) {
-    for (const auto start = Clock::now(); seconds(start) < 5; std::this_thread::sleep_for(std::chrono::milliseconds(2))) {
-        uint8_t byte = 0;
-        if (viewer.handshake())
-            viewer.read(&byte, 1);
+// A viewer's end of a connection to `port`.
+struct ViewersEnd {
+    ViewersEnd(int port, const Tls &tls)
+        : connection(std::make_shared<Connection>(
+              connectTo(io, {"127.0.0.1", std::to_string(port)}, true, std::chrono::seconds(5)), "sender", &tls,
+              io.get_executor())) {
+        connection->handshake([this](const ErrorCode &error) {
+            connection->check(error);
+            connection->read(asio::buffer(bytes), [this](const ErrorCode &failed, size_t) { connection->check(failed); });
+        });
     }
-}
+    asio::io_context io;
+    std::shared_ptr<Connection> connection;
+    char bytes[16];
+};
 
 TEST_F(LivePendingConnections, TheRightKeyIsAdmitted) {
     TlsFiles right;
     right.key = writeFile("right", digits(1), 0600);
     const Tls server(right, true, ""), client(right, false, "127.0.0.1");
     open(16, &server);
-    const Address address{"127.0.0.1", std::to_string(pending->port(0))};
-    Connection viewer(connectTo(address, true, std::chrono::seconds(5)), "sender", &client);
+    ViewersEnd viewer(pending->port(0), client);
     std::vector<PendingConnections::Admitted> in;
     EXPECT_TRUE(within(5, [&] {
-        viewer.handshake();
-        for (PendingConnections::Admitted &a : pending->take())
+        viewer.io.poll();
+        for (PendingConnections::Admitted &a : take())
             in.push_back(std::move(a));
         return !in.empty();
     }));
@@ -374,26 +403,29 @@ TEST_F(LivePendingConnections, TheWrongKeyIsARefusalAndABrokenHandshakeIsNot) {
     wrong.key = writeFile("wrong", digits(2), 0600);
     const Tls server(right, true, ""), client(wrong, false, "127.0.0.1");
     open(16, &server);
-    const Address address{"127.0.0.1", std::to_string(pending->port(0))};
-    Connection refused(connectTo(address, true, std::chrono::seconds(5)), "sender", &client);
-    EXPECT_THROW(shakeHands(refused), NotAuthenticated);
-    EXPECT_TRUE(pending->take().empty());
+    ViewersEnd refused(pending->port(0), client);
+    EXPECT_THROW(refused.io.run_for(std::chrono::seconds(5)), NotAuthenticated);
+    EXPECT_TRUE(take().empty());
 
     // A sender that drops the connection, for a newer one or because it ends, has refused nothing: the viewer tries again.
-    Listener broken({"127.0.0.1", "0"}, true);
-    Connection dropped(connectTo({"127.0.0.1", std::to_string(broken.port())}, true, std::chrono::seconds(5)), "sender",
-                       &client);
-    dropped.handshake();
-    Listener::Accepted accepted;
-    ASSERT_TRUE(within(2, [&] { return broken.accept(accepted) == Listener::Result::ONE; }));
+    asio::io_context other;
+    tcp::acceptor broken = listenOn(other.get_executor(), {"127.0.0.1", "0"}, true);
+    broken.non_blocking(true);
+    ViewersEnd dropped(broken.local_endpoint().port(), client);
+    tcp::socket accepted(other);
+    ErrorCode error;
+    ASSERT_TRUE(within(2, [&] {
+        dropped.io.poll();
+        return !broken.accept(accepted, error);
+    }));
     char buffer[4096];
-    within(1, [&] { return ::recv(accepted.socket, buffer, sizeof buffer, 0) > 0; });
-    ::close(accepted.socket);
+    within(1, [&] { return accepted.read_some(asio::buffer(buffer), error) > 0; });
+    accepted.close();
     try {
-        shakeHands(dropped);
+        dropped.io.run_for(std::chrono::seconds(5));
         ADD_FAILURE() << "no error";
-    } catch (const NotAuthenticated &error) {
-        ADD_FAILURE() << error.what();
+    } catch (const NotAuthenticated &refusal) {
+        ADD_FAILURE() << refusal.what();
     } catch (const NetError &) {
     }
 }
@@ -500,18 +532,16 @@ TEST_F(LivePendingConnections, KeysAreWipedAfterUse) {
         const Tls server(key, true, ""), client(key, false, "127.0.0.1");
         EXPECT_EQ(copiesOfKey(seed), 2); // one each, and none of the digits
         open(16, &server);
-        Connection viewer(connectTo({"127.0.0.1", std::to_string(pending->port(0))}, true, std::chrono::seconds(5)),
-                          "sender", &client);
+        ViewersEnd viewer(pending->port(0), client);
         EXPECT_TRUE(within(5, [&] {
-            viewer.handshake();
-            return !pending->take().empty();
+            viewer.io.poll();
+            return !take().empty();
         }));
-        pending.reset();
+        close();
     }
     EXPECT_EQ(copiesOfKey(seed), 0);
 }
 
-#endif
 #endif
 
 } // namespace

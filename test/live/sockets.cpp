@@ -9,14 +9,15 @@
 #include "live/support.hpp"
 
 #include "common/app.hpp"
+#include "diffstream/net/connection.hpp"
 #include "diffstream/sender.hpp"
 #include "diffstream/viewer.hpp"
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <map>
 #include <thread>
@@ -29,6 +30,7 @@
 #include <unistd.h>
 
 using namespace live_test;
+namespace asio = boost::asio;
 
 namespace {
 
@@ -224,13 +226,16 @@ int rawConnection(int port) {
     return -1;
 }
 
-#ifdef CUSIGHT_HAVE_OPENSSL
 // The first bytes of a viewer with this key.
 Bytes firstFlight(const diffstream::Tls &tls) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    diffstream::Connection viewer(ends[0], "", &tls);
-    viewer.handshake();
+    asio::io_context io;
+    diffstream::tcp::socket socket(io);
+    socket.assign(diffstream::tcp::v4(), ends[0]);
+    const auto viewer = std::make_shared<diffstream::Connection>(std::move(socket), "", &tls, io.get_executor());
+    viewer->handshake([](const diffstream::ErrorCode &) {});
+    io.poll();
     Bytes flight(65536);
     const ssize_t n = ::recv(ends[1], flight.data(), flight.size(), 0);
     flight.resize(n > 0 ? static_cast<size_t>(n) : 0);
@@ -240,25 +245,45 @@ Bytes firstFlight(const diffstream::Tls &tls) {
 
 // A stranger with the key sends a valid handshake, then anything.
 void insideTls(const diffstream::Tls &tls, int port, Random &random) {
+    asio::io_context io;
+    const Bytes session = mutated(strangersSession(random), random);
+    Bytes buffer(4096);
+    size_t at = 0;
+    std::shared_ptr<diffstream::Connection> connection;
+    std::function<void()> read = [&] {
+        connection->read(asio::buffer(buffer), [&](const diffstream::ErrorCode &error, size_t) {
+            connection->check(error);
+            read();
+        });
+    };
+    std::function<void()> write = [&] {
+        if (at == session.size())
+            return io.stop();
+        connection->write(asio::buffer(&session[at], std::min(1 + random() % 200, session.size() - at)),
+                          [&](const diffstream::ErrorCode &error, size_t n) {
+                              connection->check(error);
+                              at += n;
+                              write();
+                          });
+    };
     try {
-        diffstream::Connection connection(
-            diffstream::connectTo({"127.0.0.1", std::to_string(port)}, true, std::chrono::seconds(1)), "", &tls);
-        const Bytes session = mutated(strangersSession(random), random);
-        Bytes buffer(4096);
-        const auto start = Clock::now();
-        for (size_t at = 0; at < session.size() && secondsSince(start) < 1;) {
-            pollfd wait = {connection.socket(), connection.events(true), 0};
-            ::poll(&wait, 1, 50);
-            at += connection.write(&session[at], std::min(1 + random() % 200, session.size() - at));
-            connection.read(buffer.data(), buffer.size());
-        }
+        connection = std::make_shared<diffstream::Connection>(
+            diffstream::connectTo(io, {"127.0.0.1", std::to_string(port)}, true, std::chrono::seconds(1)), "", &tls,
+            io.get_executor());
+        connection->handshake([&](const diffstream::ErrorCode &error) {
+            connection->check(error);
+            read();
+            write();
+        });
+        io.run_for(std::chrono::seconds(1));
+        io.restart();
         if (random() % 2)
-            connection.shutdown();
+            connection->finish();
+        io.poll();
     } catch (const diffstream::NetError &) {
         // the sender has had enough, or a newer connection took its place
     }
 }
-#endif
 
 struct GoodViewer {
     std::vector<std::pair<uint64_t, uint32_t>> seen; // number and checksum of each picture
@@ -271,22 +296,24 @@ struct GoodViewer {
 GoodViewer watch(int port, const diffstream::Tls *tls) {
     GoodViewer good;
     Viewer viewer;
-    try {
-        diffstream::Connection connection(
-            diffstream::connectTo({"127.0.0.1", std::to_string(port)}, tls != nullptr, std::chrono::seconds(5)), "", tls);
-        Bytes buffer(65536);
-        while (!good.ended) {
-            const uint8_t *out = nullptr;
-            size_t waiting = 0;
-            cusViewerOutput(viewer.viewer, &out, &waiting);
-            pollfd wait = {connection.socket(), connection.events(waiting > 0), 0};
-            ::poll(&wait, 1, 100);
-            if (waiting > 0)
-                cusViewerSent(viewer.viewer, connection.write(out, waiting));
-            else
-                connection.handshake();
-            buffer.resize(65536);
-            buffer.resize(connection.read(buffer.data(), buffer.size()));
+    asio::io_context io;
+    Bytes buffer(65536);
+    std::shared_ptr<diffstream::Connection> connection;
+    const auto send = [&] {
+        const uint8_t *out = nullptr;
+        size_t waiting = 0;
+        cusViewerOutput(viewer.viewer, &out, &waiting);
+        if (waiting > 0) // the hello
+            connection->write(asio::buffer(out, waiting), [&](const diffstream::ErrorCode &failed, size_t n) {
+                connection->check(failed);
+                cusViewerSent(viewer.viewer, n);
+            });
+    };
+    std::function<void()> read = [&] {
+        buffer.resize(65536);
+        connection->read(asio::buffer(buffer), [&](const diffstream::ErrorCode &failed, size_t n) {
+            connection->check(failed);
+            buffer.resize(n);
             const cusStatus status = viewer.feed(buffer, [&](cusViewerUpdate update) {
                 good.ended |= update == CUS_VIEWER_ENDED;
                 good.base_missing += update == CUS_VIEWER_BASE_MISSING;
@@ -295,11 +322,22 @@ GoodViewer watch(int port, const diffstream::Tls *tls) {
                     good.seen.emplace_back(viewer.info().sequence, cusCrc32c(0, frame.data(), frame.size()));
                 }
             });
-            if (status != CUS_OK) {
+            if (status != CUS_OK)
                 good.problem = cusLastError();
-                return good;
-            }
-        }
+            if (!good.ended && status == CUS_OK)
+                read();
+        });
+    };
+    try {
+        connection = std::make_shared<diffstream::Connection>(
+            diffstream::connectTo(io, {"127.0.0.1", std::to_string(port)}, tls != nullptr, std::chrono::seconds(5)), "",
+            tls, io.get_executor());
+        connection->handshake([&](const diffstream::ErrorCode &failed) {
+            connection->check(failed);
+            send();
+            read();
+        });
+        io.run();
     } catch (const std::exception &error) {
         good.problem = error.what();
     }
@@ -310,7 +348,6 @@ class LiveSockets : public testing::Test {
   protected:
     void SetUp() override {
         NEEDS_ZSTD();
-        std::signal(SIGPIPE, SIG_IGN); // as the programs do: OpenSSL writes to sockets with write()
         folder = ::testing::TempDir() + "live_sockets" + std::to_string(::getpid());
         std::filesystem::create_directory(folder);
     }
@@ -363,19 +400,13 @@ void LiveSockets::attackSender(const diffstream::TlsFiles &files) {
         std::atomic<bool> stop{false};
         const auto attack = [&](uint64_t seed) {
             Random random(seed);
-            Bytes flight;
-#ifdef CUSIGHT_HAVE_OPENSSL
-            if (tls)
-                flight = firstFlight(*tls);
-#endif
+            const Bytes flight = tls ? firstFlight(*tls) : Bytes();
             while (!stop) {
                 ++sessions;
-#ifdef CUSIGHT_HAVE_OPENSSL
                 if (tls && random() % 4 == 0) {
                     insideTls(*tls, sender.port(), random);
                     continue;
                 }
-#endif
                 const int s = rawConnection(sender.port());
                 if (s < 0)
                     continue;
@@ -427,13 +458,11 @@ TEST_F(LiveSockets, StrangersDoNotDisturbASender) {
     attackSender({});
 }
 
-#ifdef CUSIGHT_HAVE_OPENSSL
 TEST_F(LiveSockets, StrangersDoNotDisturbASenderWithTls) {
     diffstream::TlsFiles files;
     files.key = secretFile("key", std::string(64, '7'));
     attackSender(files);
 }
-#endif
 
 // ---- A hostile sender against a viewer ---------------------------------------------------------------------------------
 
@@ -459,21 +488,26 @@ TEST_F(LiveSockets, AHostileSenderOnlyEndsTheConnection) {
     int sessions = 0;
     {
         const Quiet quiet;
-        diffstream::Listener listener({"127.0.0.1", "0"}, false);
+        asio::io_context io;
+        auto listener = diffstream::listenOn(io.get_executor(), {"127.0.0.1", "0"}, false);
         std::atomic<bool> stop{false};
         std::thread hostile([&, seed = random()] {
             Random choices(seed);
             while (!stop) {
-                pollfd wait = {listener.socket(), POLLIN, 0};
-                diffstream::Listener::Accepted accepted;
-                if (::poll(&wait, 1, 50) <= 0 || listener.accept(accepted) != diffstream::Listener::Result::ONE)
+                pollfd wait = {listener.native_handle(), POLLIN, 0};
+                if (::poll(&wait, 1, 50) <= 0)
                     continue;
-                sendInPieces(accepted.socket, mutated(session, choices), choices);
-                closeSomehow(accepted.socket, choices);
+                diffstream::ErrorCode error;
+                diffstream::tcp::socket accepted = listener.accept(error);
+                if (error)
+                    continue;
+                const int other = accepted.release();
+                sendInPieces(other, mutated(session, choices), choices);
+                closeSomehow(other, choices);
             }
         });
         diffstream::ViewSettings settings;
-        settings.address.port = std::to_string(listener.port());
+        settings.address.port = std::to_string(listener.local_endpoint().port());
         settings.headless = true;
         settings.progress = false;
         settings.reconnect = 0;

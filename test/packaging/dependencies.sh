@@ -116,6 +116,13 @@ if [ -x "$build/bin/cusight-heatmap" ]; then # the programs' libraries are there
     for name in libavformat libavcodec libavutil libswscale; do printf 'Name: %s\nDescription: old\nVersion: 58.29.100\n' $name >"$work/old/$name.pc"; done
     PKG_CONFIG_LIBDIR=$work/old configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON || fail "an old libavformat ends CMake"
     says 1 "Without libavformat 58.76 or later \(is needed, found 58.29.100; Debian: pkg-config libavformat-dev libavcodec-dev libswscale-dev\): of the programs only cusight-info and cusight-events, without windows"
+    # What cusight-diffstream needs.
+    mkdir "$work/old/boost"
+    printf '#define BOOST_LIB_VERSION "1_71"\n' >"$work/old/boost/version.hpp"
+    configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON "-DCUSIGHT_BOOST_INCLUDE_DIR=$work/old" || fail "an old Boost ends CMake"
+    says 1 "Without Boost 1.74 or later \(is needed, found 1.71; Debian: libboost-dev\): no cusight-diffstream, and cusight-events has no --web"
+    again -DCUSIGHT_BOOST_INCLUDE_DIR= || fail "without Boost"
+    says 1 "Without Boost 1.74 or later \(was not found; Debian: libboost-dev\): no cusight-diffstream, and cusight-events has no --web"
     # What --web needs; each of these is looked for only if the one before it is there.
     configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_OPENCV=ON -DCUSIGHT_SAMPLES=ON -DCUSIGHT_WASM_CLANG= -DCUSIGHT_HELP2MAN= || fail "without a clang for WebAssembly"
     says 1 "Without help2man \(was not found; Debian: help2man\): no manual pages of the programs"

@@ -67,7 +67,7 @@ says 3 "stdin is not a video" bash -c "ulimit -t 2; '$bin/cusight-heatmap' - --d
 # Keys and certificates that are pipes: refused at once.
 mkfifo pipe
 for files in "--key pipe" "--cert pipe --cert-key pipe --ca pipe"; do
-    if "$bin/cusight-diffstream" send --help 2>/dev/null | grep -q -e --key && [ "$(option CUSIGHT_OPENSSL)" = ON ]; then
+    if [ -x "$bin/cusight-diffstream" ]; then
         says 2 "${files%% *} pipe: expected a regular file" timeout 5 "$bin/cusight-diffstream" send synthetic:64x48@1 --bind 127.0.0.1:0 $files
     fi
 done

@@ -1,50 +1,41 @@
-// TLS 1.3 of cusight-diffstream: what both ends prove, and with which files.
+// TLS 1.3 of cusight-diffstream.
 #pragma once
 
-#include <memory>
-#include <stdexcept>
+#include "diffstream/net/address.hpp"
+
+#include <boost/asio/ssl/context.hpp>
+
+#include <array>
 #include <string>
 
 namespace diffstream {
 
-// The connection is over; the message says why.
-class NetError : public std::runtime_error {
-  public:
-    using std::runtime_error::runtime_error;
-};
-
-// One end could not authenticate the other. Trying again does not help.
-class NotAuthenticated : public NetError {
-  public:
-    using NetError::NetError;
-};
-
-// TLS 1.3 with a shared key, or with certificates on both ends. Secrets come from files, never from the command line.
-struct TlsFiles {
-    std::string key;         // --key: 32 bytes as 64 hexadecimal digits
-    std::string certificate; // --cert: PEM
-    std::string private_key; // --cert-key: PEM
-    std::string authority;   // --ca: PEM, the authority that must have signed the other end's certificate
-    bool browsers = false;   // the other ends are browsers: only this end has a certificate
-    bool any() const { return !key.empty() || !certificate.empty() || !private_key.empty() || !authority.empty(); }
-};
-
 class Tls {
   public:
-    // Throws sample::Stop if a file is missing or invalid, if others can read a key, and in a build without OpenSSL. host: the
-    // name or address that the sender's certificate must have; for a viewer.
+    // Throws sample::Stop if a file is missing or invalid, or if others can read a key. host: the name or address that the
+    // sender's certificate must have; for a viewer.
     Tls(const TlsFiles &files, bool server, const std::string &host);
     ~Tls(); // wipes the key
     Tls(const Tls &) = delete;
     Tls &operator=(const Tls &) = delete;
 
-    struct Context;
-    Context &context() const { return *context_; }
+    boost::asio::ssl::context &context() const { return context_; }
+    bool server() const { return server_; }
+    const std::array<unsigned char, 32> &key() const { return key_; }
+    // Prepares a connection. Throws NotAuthenticated.
+    void prepare(SSL *connection) const;
 
   private:
-    std::unique_ptr<Context> context_;
+    void loadCertificates(const TlsFiles &files);
+
+    mutable boost::asio::ssl::context context_{boost::asio::ssl::context::tls};
+    const bool server_, has_key_; // a shared key; otherwise certificates
+    const std::string host_;
+    std::array<unsigned char, 32> key_{};
 };
 
-struct TlsSession; // one connection
+// Whether this error of a TLS connection means that one end refuses the other. `complete`: the handshake is complete at this
+// end; a viewer's handshake is complete before the sender has seen the viewer's certificate.
+bool isRefusal(unsigned long code, bool complete);
 
 } // namespace diffstream

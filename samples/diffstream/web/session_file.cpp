@@ -1,6 +1,6 @@
 #include "diffstream/web/session_file.hpp"
 
-#include "diffstream/web/visit.hpp"
+#include "diffstream/web/files.hpp"
 
 #include "cusight/opencv.hpp"
 
@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -143,17 +144,10 @@ class SessionInput {
 };
 
 std::string base64(std::string_view bytes) {
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::string out;
-    out.reserve(bytes.size() / 3 * 4 + 4);
-    for (size_t i = 0; i < bytes.size(); i += 3) {
-        const size_t n = std::min<size_t>(3, bytes.size() - i);
-        uint32_t three = 0;
-        for (size_t k = 0; k < 3; ++k)
-            three = three << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0);
-        for (size_t k = 0; k < 4; ++k)
-            out += k <= n ? DIGITS[three >> (18 - 6 * k) & 63] : '=';
-    }
+    std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');
+    EVP_EncodeBlock(reinterpret_cast<unsigned char *>(out.data()), reinterpret_cast<const unsigned char *>(bytes.data()),
+                    static_cast<int>(bytes.size()));
+    out.pop_back(); // a 0 that it adds
     return out;
 }
 

@@ -4,7 +4,6 @@
 #include "diffstream/broadcaster.hpp"
 #include "diffstream/queues.hpp"
 #include "diffstream/sender.hpp"
-#include "diffstream/signals.hpp"
 
 #include "cusight/opencv.hpp"
 
@@ -12,7 +11,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <thread>
 
 namespace diffstream {
@@ -21,7 +19,7 @@ namespace {
 
 using cusight::check;
 
-// Differences on the thread of write(), sending on one of its own.
+// Differences on the thread of write().
 class WebSink : public sample::Sink {
   public:
     WebSink(const WebSettings &web, cv::Size size, const sample::Playback &playback)
@@ -31,20 +29,10 @@ class WebSink : public sample::Sink {
                        [this](int /*port*/, const std::string &page) { page_ = page; }) {
         std::fprintf(stderr, "%s %s\n",
                      waits_ ? "waiting for a browser at" : "in a browser:", sample::printable(page_).c_str());
-        const SignalsBlocked blocked;
-        sending_ = std::thread([this] {
-            try {
-                broadcaster_.run();
-            } catch (...) {
-                error_ = std::current_exception();
-            }
-            packed_.abandon();
-        });
     }
     ~WebSink() override {
         packed_.close();
-        if (sending_.joinable())
-            sending_.join();
+        broadcaster_.join();
     }
 
     bool write(const cv::Mat &picture) override { return writeAt(picture, static_cast<double>(shown_) / playback_.fps); }
@@ -67,10 +55,7 @@ class WebSink : public sample::Sink {
 
     void finish() override {
         packed_.close();
-        if (sending_.joinable())
-            sending_.join();
-        if (error_)
-            std::rethrow_exception(error_);
+        broadcaster_.finish();
     }
 
     std::string name() const override { return "a page"; }
@@ -125,8 +110,6 @@ class WebSink : public sample::Sink {
     cv::Mat color_;
     Clock::time_point origin_;
     long long shown_ = 0;
-    std::exception_ptr error_;
-    std::thread sending_;
 };
 
 } // namespace

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/video/sink.hpp"
-#include "diffstream/web/visit.hpp"
+#include "diffstream/web/options.hpp"
 
 #include <memory>
 

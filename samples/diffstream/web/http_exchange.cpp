@@ -1,23 +1,23 @@
-#include "diffstream/web/visit.hpp"
+#include "diffstream/web/http_exchange.hpp"
 
 #include "common/app.hpp"
 #include "common/output.hpp"
 #include "diffstream/net/secret.hpp"
+#include "diffstream/web/files.hpp"
 
-#include <boost/asio/buffer.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/algorithm/hex.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
 
 #include <algorithm>
 #include <cerrno>
 #include <cctype>
 #include <cstring>
-#include <sstream>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/random.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
 #include <unistd.h>
 
 namespace diffstream {
@@ -64,27 +64,22 @@ std::string hostOf(std::string_view authority) {
 }
 
 bool isLoopbackName(const std::string &host) {
-    in_addr four = {};
-    in6_addr six = {};
-    return host == "localhost" || (::inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24 == 127) ||
-           (::inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six));
+    boost::system::error_code error;
+    const auto address = boost::asio::ip::make_address(host, error);
+    return host == "localhost" || (!error && address.is_loopback());
 }
 
 // Takes the same time wherever the texts differ.
 bool sameSecret(std::string_view a, std::string_view b) {
-    unsigned difference = a.size() != b.size();
-    for (size_t i = 0; i < a.size() && i < b.size(); ++i)
-        difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
-    return difference == 0;
+    return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 std::string randomToken() {
     unsigned char bytes[16];
-    if (::getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))
+    if (RAND_bytes(bytes, sizeof bytes) != 1)
         throw sample::Stop(sample::FAILED, "no random bytes for a token");
     std::string token;
-    for (const unsigned char byte : bytes)
-        token += sample::text("%02x", byte);
+    boost::algorithm::hex_lower(std::begin(bytes), std::end(bytes), std::back_inserter(token));
     return token;
 }
 
@@ -125,10 +120,6 @@ std::string readToken(const std::string &file) {
 
 } // namespace
 
-std::string webProblem() {
-    return "";
-}
-
 // ---- Who may watch -----------------------------------------------------------------------------------------------------
 
 WebRules::WebRules(const WebSettings &settings) : tls_(settings.tls()), token_file_(settings.token_file) {
@@ -166,95 +157,75 @@ std::string WebRules::refusal(std::string_view target, std::string_view host, st
 
 // ---- The request -------------------------------------------------------------------------------------------------------
 
-// Whether the header has ended; limits its size.
-bool Visit::complete() {
-    if (received_.find("\r\n\r\n") != std::string::npos)
-        return true;
-    if (received_.size() >= MAX_REQUEST)
-        throw NetError("a request of more than 8192 bytes");
-    return false;
+void HttpExchange::read(Connection &connection, Handler done) {
+    http::async_read_header(connection, buffer_, parser_, std::move(done));
 }
 
-Visit::State Visit::advance(Transport &connection) {
-    if (answer_.empty()) {
-        char buffer[MAX_REQUEST];
-        const size_t n = connection.read(buffer, std::min(sizeof buffer, MAX_REQUEST - received_.size()));
-        received_.append(buffer, n);
-        if (!complete())
-            return State::PENDING;
-        http::request_parser<http::empty_body> parser;
-        parser.header_limit(MAX_REQUEST);
-        boost::system::error_code error;
-        parser.eager(true);
-        parser.put(boost::asio::buffer(received_), error);
-        const auto &request = parser.get();
-        const std::string_view target = view(request.target()), path = target.substr(0, target.find('?'));
-        const bool head = request.method() == http::verb::head;
-        if (error || !parser.is_done() || request.version() != 11 || request.count(http::field::host) != 1) {
-            refusal_ = "a request that is no HTTP/1.1";
-            answer(400, "text/plain", "Bad request.\n", false);
-        } else if (request.method() != http::verb::get && !head) {
-            answer(405, "text/plain", "Only GET and HEAD.\n", false);
-        } else if (path == STREAM && boost::beast::websocket::is_upgrade(request)) {
-            const bool one = request.count(http::field::origin) == 1;
-            const std::string_view origin = one ? view(request[http::field::origin]) : "";
-            if (!mayAsk(target)) {
-                refusal_ = "not authenticated: too many wrong tokens from its address";
-                answer(429, "text/plain", "Refused: too many wrong tokens from this address.\n", head);
-            } else {
-                refusal_ = rules_.refusal(target, view(request[http::field::host]), origin);
-                if (refusal_.empty())
-                    return State::WATCHING;
-                noteGuess(target);
-                answer(403, "text/plain", "Refused: wrong token or origin.\n", head);
-            }
-        } else {
-            const auto &files = webFiles();
-            const auto file = std::find_if(files.begin(), files.end(), [&](const WebFile &f) {
-                return path.substr(0, 1) == "/" && (path == "/" ? "index.html" : path.substr(1)) == f.name;
-            });
-            if (file != files.end())
-                answer(200, file->type, file->content, head);
-            else
-                answer(404, "text/plain", "Not found.\n", head);
+void HttpExchange::write(Connection &connection, Handler done) {
+    http::async_write(connection, response_, std::move(done));
+}
+
+bool HttpExchange::answer(Connection &connection, const ErrorCode &error) {
+    if (error.category() != make_error_code(http::error{}).category())
+        connection.check(error);
+    if (error == http::error::end_of_stream || error == http::error::partial_message)
+        throw NetError("the other end closed the connection");
+    if (error == http::error::header_limit || error == http::error::buffer_overflow)
+        throw NetError(sample::text("a request of more than %zu bytes", MAX_REQUEST));
+    const auto &request = parser_.get();
+    const std::string_view target = view(request.target()), path = target.substr(0, target.find('?'));
+    const bool head = request.method() == http::verb::head;
+    if (error || !parser_.is_done() || request.version() != 11 || request.count(http::field::host) != 1) {
+        refusal_ = "a request that is no HTTP/1.1";
+        return say(http::status::bad_request, "text/plain", "Bad request.\n", false);
+    }
+    if (request.method() != http::verb::get && !head)
+        return say(http::status::method_not_allowed, "text/plain", "Only GET and HEAD.\n", false);
+    if (path == STREAM && boost::beast::websocket::is_upgrade(request)) {
+        const bool one = request.count(http::field::origin) == 1;
+        const std::string_view origin = one ? view(request[http::field::origin]) : "";
+        if (!mayAsk(target)) {
+            refusal_ = "not authenticated: too many wrong tokens from its address";
+            return say(http::status::too_many_requests, "text/plain", "Refused: too many wrong tokens from this address.\n",
+                       head);
         }
+        refusal_ = rules_.refusal(target, view(request[http::field::host]), origin);
+        if (refusal_.empty())
+            return true;
+        noteGuess(target);
+        return say(http::status::forbidden, "text/plain", "Refused: wrong token or origin.\n", head);
     }
-    while (sent_ < answer_.size()) {
-        const size_t n = connection.write(answer_.data() + sent_, answer_.size() - sent_);
-        if (n == 0)
-            return State::PENDING;
-        sent_ += n;
-    }
-    return State::ANSWERED;
+    for (const WebFile &file : webFiles())
+        if (path.substr(0, 1) == "/" && (path == "/" ? "index.html" : path.substr(1)) == file.name)
+            return say(http::status::ok, file.type, file.content, head);
+    return say(http::status::not_found, "text/plain", "Not found.\n", head);
 }
 
 // Whether its token is looked at.
-bool Visit::mayAsk(std::string_view target) const {
+bool HttpExchange::mayAsk(std::string_view target) const {
     return !guesses_ || rules_.tokenOf(target).empty() || guesses_->allowed(address_, Guesses::Clock::now());
 }
 
 // A page without a token guesses nothing.
-void Visit::noteGuess(std::string_view target) {
+void HttpExchange::noteGuess(std::string_view target) {
     if (guesses_ && refusal_ == WRONG_TOKEN && !rules_.tokenOf(target).empty())
         guesses_->failed(address_, Guesses::Clock::now());
 }
 
-void Visit::answer(unsigned status, std::string_view type, std::string_view body, bool head) {
-    http::response<http::empty_body> response{http::int_to_status(status), 11};
-    response.set(http::field::content_type, boost::beast::string_view(type.data(), type.size()));
-    response.content_length(body.size());
-    response.set(http::field::connection, "close");
-    response.set(http::field::cache_control, "no-store");
-    response.set("Content-Security-Policy", POLICY);
-    response.set("X-Content-Type-Options", "nosniff");
-    response.set("Referrer-Policy", "no-referrer");
-    response.set("Cross-Origin-Opener-Policy", "same-origin");
-    response.set("Cross-Origin-Resource-Policy", "same-origin");
-    std::ostringstream text;
-    text << response.base();
-    answer_ = text.str();
+bool HttpExchange::say(http::status status, std::string_view type, std::string_view body, bool head) {
+    response_.result(status);
+    response_.set(http::field::content_type, boost::beast::string_view(type.data(), type.size()));
+    response_.content_length(body.size());
+    response_.set(http::field::connection, "close");
+    response_.set(http::field::cache_control, "no-store");
+    response_.set("Content-Security-Policy", POLICY);
+    response_.set("X-Content-Type-Options", "nosniff");
+    response_.set("Referrer-Policy", "no-referrer");
+    response_.set("Cross-Origin-Opener-Policy", "same-origin");
+    response_.set("Cross-Origin-Resource-Policy", "same-origin");
     if (!head)
-        answer_.append(body);
+        response_.body() = body;
+    return false;
 }
 
 } // namespace diffstream
