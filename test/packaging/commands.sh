@@ -80,7 +80,7 @@ for line in "${lines[@]}"; do
             [ -e "$file" ] || { skipped "$command" "there is no $file"; continue 2; }
         done
         installed="env GST_PLUGIN_PATH=$build/plugins/gstreamer GST_REGISTRY=$work/registry GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7"
-        try README.md "xvfb-run -n $((RANDOM + 200)) -s '-screen 0 1024x768x24' $installed $command"
+        try README.md "xvfb-run -a -s '-noreset -screen 0 1024x768x24' $installed $command"
         ! grep -E 'object-alive, type-name=\(string\)[A-Z]|ERROR' "$work/log" || fail "README.md: '$command' leaks or complains" ;;
     scripts/test) skipped "$command" "which runs this test" ;;
     *) try README.md "$command" "$comment" ;;

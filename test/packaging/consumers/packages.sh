@@ -67,7 +67,7 @@ if compgen -G "$packages/gstreamer1.0-cusight*.deb" >/dev/null; then
     mapfile -t lines < <(sed -n 's/^    \(gst-launch-1.0 .*\)/\1/p' "$consumers/../../../README.md")
     [ ${#lines[@]} = 3 ] || die "README.md has ${#lines[@]} pipelines"
     for line in "${lines[@]}"; do
-        xvfb-run -n $((RANDOM + 200)) bash -c "$line" >pipeline.log 2>&1 || die "'$line' ended with $?: $(tail -n 20 pipeline.log)"
+        xvfb-run -a -s "-noreset -screen 0 1024x768x24" bash -c "$line" >pipeline.log 2>&1 || die "'$line' ended with $?: $(tail -n 20 pipeline.log)"
         ! grep ERROR pipeline.log || die "'$line' complains"
     done
     grep -q 'cusmatch, .*x.=.(int.)200.* y.=.(int.)150' pipeline.log || die "the picture is not found at 200, 150: $(grep cusmatch, pipeline.log)"
