@@ -11,7 +11,6 @@
 #include <cctype>
 #include <cstdio>
 #include <cstring>
-#include <regex>
 #include <sstream>
 
 namespace sample {
@@ -237,7 +236,10 @@ std::string manualInclude(const CLI::App &app) {
     for (const auto &command : app.commands)
         examples += command->examples;
     const auto troff = [](const std::string &text) {
-        return std::regex_replace(std::regex_replace(text, std::regex("\\\\"), "\\e"), std::regex("-"), "\\-");
+        std::string out;
+        for (char c : text)
+            out += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
+        return out;
     };
     return "[NAME]\n" + app.name + " \\- " + troff(first) + "\n" +
            (examples.empty() ? "" : "[EXAMPLES]\n.nf\n" + troff(examples) + ".fi\n");
