@@ -99,8 +99,8 @@ TEST(SampleManual, SaysEveryOption) {
             EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
     };
     contains(generated("help"),
-             {"Usage: cusight-thing [options] INPUT... [COMMAND]\n  or:  cusight-thing info [options]\n", "--view a|b", "(default 3)",
-              "-q, --quiet", "*cusight-thing info*", "*Keys*", "*Exit status*"});
+             {"Usage: cusight-thing [options] INPUT... [COMMAND]\n  or:  cusight-thing info [options]\n", "--view a|b",
+              "(default 3)", "-q, --quiet", "*cusight-thing info*", "*Keys*", "*Exit status*"});
     EXPECT_EQ(generated("include"), "[NAME]\ncusight-thing \\- does a thing\n"
                                     "[EXAMPLES]\n.nf\n  cusight\\-thing x.png \\-\\- 'y'\n.fi\n");
     contains(generated("bash"), {"complete -F _cusight_thing cusight-thing", "--view) COMPREPLY=($(compgen -W 'a b'",

@@ -79,7 +79,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     template<class Operation, class Done>
     void start(const Operation &operation, Done done) {
         auto handler = asio::bind_executor(executor_, std::move(done));
-        tls_ ? operation(*tls_, std::move(handler)) : operation(socket_, std::move(handler));
+        if (tls_)
+            operation(*tls_, std::move(handler));
+        else
+            operation(socket_, std::move(handler));
     }
     template<class Buffers>
     void received(const Buffers &buffers, size_t n, ErrorCode &error) {
