@@ -12,12 +12,20 @@ export bin
 
 cat >session.sh <<'SESSION'
 fail() { echo "FAILED: $*" >>failures; }
+# Prints the visible window of that name, once there is one. A search that meets a window just closing ends with an error of X.
+find_window() { # NAME [OTHER_WINDOW]
+    local i
+    for ((i = 0; i < 600; ++i)); do
+        timeout 10 xdotool search --onlyvisible --name "$1" 2>/dev/null | grep -vx "${2:-none}" | tail -n 1 | grep . && return
+        sleep 0.1
+    done
+}
 start() { # PROGRAM ARGUMENT...: runs it and waits for its window
     local program=$1
     shift
     "$bin/cusight-$program" "$@" --device cpu >out 2>err &
     pid=$!
-    window=$(timeout 60 xdotool search --sync --onlyvisible --name "cusight-$program" 2>/dev/null | tail -n 1)
+    window=$(find_window "cusight-$program")
     [ -n "$window" ] || fail "$program opened no window: $(cat out err)"
     sleep 1
 }
@@ -154,12 +162,7 @@ drag 100 50 160 110
 drag 200 200 260 260
 key BackSpace
 key Return
-selection=$window window=
-for ((i = 0; i < 600; ++i)); do # the selection's window closes, and one of the same name opens
-    window=$(timeout 10 xdotool search --onlyvisible --name '^cusight-match$' 2>/dev/null | grep -vx "$selection" | tail -n 1)
-    [ -z "$window" ] || break
-    sleep 0.1
-done
+window=$(find_window '^cusight-match$' "$window") # the selection's window closes, and one of the same name opens
 [ -n "$window" ] || fail "no window with the matches: $(cat out err)"
 fits "matches"
 key x
