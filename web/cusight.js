@@ -337,14 +337,14 @@ class Library {
 export class Mat {
   // Empty, or rows x cols of a type.
   constructor(library, rows, cols, type) {
-    this.library = library;
+    this.cu = library;
     this.at = library.take(structs.cusMat[0], []);
     const {exports} = library, {at} = this;
     library.registry.register(this, this.free = () => { exports.cusMatRelease(at); exports.free(at); }, this);
     if (rows !== undefined)
       library.check(exports.cusMatCreate(at, rows, cols, type, 0));
   }
-  fields() { return this.library.read("cusMat", this.at); }
+  fields() { return this.cu.read("cusMat", this.at); }
   get rows() { return this.fields().rows; }
   get cols() { return this.fields().cols; }
   get type() { return this.fields().type; }
@@ -352,7 +352,7 @@ export class Mat {
 
   // The values in place: valid until the next call of the library. Rows of a view may be padded; then it is a copy.
   get data() {
-    const {rows, cols, type, step, data} = this.fields(), kind = depthOf(type), width = cols * channelsOf(type), {buffer} = this.library.exports.memory;
+    const {rows, cols, type, step, data} = this.fields(), kind = depthOf(type), width = cols * channelsOf(type), {buffer} = this.cu.exports.memory;
     if (rows < 2 || step === width * kind.BYTES_PER_ELEMENT)
       return new kind(buffer, data, rows * width);
     const copy = new kind(rows * width);
@@ -362,11 +362,11 @@ export class Mat {
   }
 
   // Makes this matrix a copy of another.
-  copy(from) { this.library.check(this.library.exports.cusMatCopy(from.at, this.at, 0)); }
+  copy(from) { this.cu.check(this.cu.exports.cusMatCopy(from.at, this.at, 0)); }
 
   // An 8-bit matrix as ImageData (in node: {width, height, data}).
   imageData() {
-    const {rows, cols, type} = this.fields(), bytes = 4 * rows * cols, to = this.library.malloc(bytes), {library} = this;
+    const {rows, cols, type} = this.fields(), bytes = 4 * rows * cols, to = this.cu.malloc(bytes), {cu: library} = this;
     library.exports.web_to_rgba(this.fields().data, to, rows * cols, channelsOf(type));
     const data = new Uint8ClampedArray(library.exports.memory.buffer, to, bytes).slice();
     library.exports.free(to);
@@ -375,7 +375,7 @@ export class Mat {
 
   dispose() {
     if (this.at) {
-      this.library.registry.unregister(this);
+      this.cu.registry.unregister(this);
       this.free();
     }
     this.at = 0;

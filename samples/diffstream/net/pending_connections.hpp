@@ -49,7 +49,7 @@ class PendingConnections {
     PendingConnections(const asio::any_io_executor &io, const std::vector<Endpoint> &endpoints, int max_pending, Log &log,
                        std::function<void(Admitted)> admit);
 
-    // Of the endpoint with this number.
+    // The port of this endpoint, counted from 0.
     int port(size_t endpoint) const;
     // Stops listening and drops those that wait. Any thread.
     void close();

@@ -185,7 +185,7 @@ void writeSessionPage(const std::string &session, const std::string &folder) {
     }
     sample::OutputFile recording(place(RECORDING));
     const auto write = [&](const std::string &text) { recording.write(text.data(), text.size()); };
-    write("\"use strict\";\nwindow.CUSIGHT_RECORDING = {name: \"a recorded session\", library: \"" + library +
+    write("\"use strict\";\nwindow.CUSIGHT_RECORDING = {name: \"a recorded session\", module: \"" + library +
           "\",\nsession: \"");
     in.forEachPiece([&](std::string_view piece) { write(base64(piece)); });
     write("\"};\n");

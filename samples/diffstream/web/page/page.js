@@ -32,7 +32,7 @@ function load(script) {
 }
 
 async function start() {
-  const library = recorded ? {module: decodeBase64(recorded.library)} : {base: location.href};
+  const source = recorded ? {module: decodeBase64(recorded.module)} : {base: location.href};
   const options = {checksums: Boolean(settings.checksums)};
   if (inWorker) {
     const worker = new Worker("worker.js");
@@ -40,11 +40,11 @@ async function start() {
     worker.onerror = event => setState("The decoder stopped: " + event.message);
     post = (message, transfer = []) => worker.postMessage(message, transfer);
     const offscreen = Object.fromEntries(Object.entries(canvases).map(([name, canvas]) => [name, canvas.transferControlToOffscreen()]));
-    post({kind: "start", library, canvases: offscreen, settings: options}, Object.values(offscreen));
+    post({kind: "start", source, canvases: offscreen, settings: options}, Object.values(offscreen));
   } else {
     await load("cusight.js");
     await load("player.js");
-    const player = new Player(await Decoder.create(library), canvases, options, receive);
+    const player = new Player(await Decoder.create(source), canvases, options, receive);
     post = message => player.receive(message);
   }
   if (recorded)

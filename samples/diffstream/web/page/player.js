@@ -11,7 +11,7 @@ class Decoder {
   }
 
   constructor(library) {
-    Object.assign(this, {library, viewer: new library.Viewer({max_frame_bytes: 2 ** 28, checksums: 1}), heatmap: new library.Mat(),
+    Object.assign(this, {cu: library, viewer: new library.Viewer({max_frame_bytes: 2 ** 28, checksums: 1}), heatmap: new library.Mat(),
                          view: new library.Mat(), previous: new library.Mat()});
   }
 
@@ -20,7 +20,7 @@ class Decoder {
   output() { return this.viewer.output(); }
   info() { return this.viewer.query(); }
   frame() { return this.viewer.frame({view: this.view}); }
-  checksum() { return this.library.crc32c(0, this.frame().data); }
+  checksum() { return this.cu.crc32c(0, this.frame().data); }
 
   // The picture, or the heatmap of what has changed since the last one, as ImageData.
   image(which) {
@@ -28,7 +28,7 @@ class Decoder {
     if (which === "picture")
       return frame.imageData();
     const same = ["rows", "cols", "type"].every(key => previous[key] === frame[key]);
-    this.library.heatmap(same ? previous : frame, frame, null, {dst: this.heatmap});
+    this.cu.heatmap(same ? previous : frame, frame, null, {dst: this.heatmap});
     previous.copy(frame);
     return this.heatmap.imageData();
   }

@@ -14,7 +14,7 @@ onmessage = async ({data}) => {
     return;
   }
   try {
-    const decoder = await Decoder.create(data.library);
+    const decoder = await Decoder.create(data.source);
     player = new Player(decoder, data.canvases, data.settings, message => postMessage(message));
     early.splice(0).forEach(message => player.receive(message));
   } catch (error) {
