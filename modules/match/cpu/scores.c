@@ -95,7 +95,6 @@ void match_findRanges(const MatchModel *m, const MatchTemplate *t, const double 
     if (m->method == CUS_MATCH_CCOEFF)
         for (size_t x = 0; x < n; ++x)
             values[x] /= m->n;
-    fill(bound, n, errors);
     if (m->method == CUS_MATCH_CCOEFF_NORMED && !(m->n * t->variation > 0)) {
         fill(1, n, values);
         fill(m->integer ? 1e-12 : 3e-10, n, errors);
@@ -103,10 +102,10 @@ void match_findRanges(const MatchModel *m, const MatchTemplate *t, const double 
         findEnergies(m, shift, s1, plane, s2, n, energies);
         divide(m, means ? m->n * t->variation : t->raw_t2, means ? bound * m->n : bound, error.energy, energies, n, values,
                errors);
-    } else if (!m->integer || means) {
-        const double relative = m->integer ? 1e-12 : 1e-10, step = m->integer ? 0 : t->step * 0x1p36;
+    } else {
+        const double relative = !m->integer ? 1e-10 : means ? 1e-12 : 0, step = m->integer ? 0 : t->step * 0x1p36;
         for (size_t x = 0; x < n; ++x)
-            errors[x] += relative * (fabs(values[x]) + step);
+            errors[x] = bound + relative * (fabs(values[x]) + step);
     }
     const double sign = smallest ? 1 : -1;
     for (size_t x = 0; x < n; ++x) {
