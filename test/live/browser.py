@@ -70,6 +70,10 @@ class Page:
             self.page = self.page.replace("...", Path(token[1]).read_text().strip())
         self.port = int(re.search(r":(\d+)/", self.page)[1])
 
+    async def says(self, text):
+        """Whether the log has the text within ten seconds: a thread of its own writes it."""
+        return await until(10, lambda: text in self.said())
+
     def said(self):
         return self.log.read_text() if self.log.exists() else ""
 
@@ -307,7 +311,7 @@ async def refusals(program, folder, browser):
     wrong = await browser.open(plain + "#token=0123456789abcdef0124")
     expect(await until(10, lambda: wrong.run("document.getElementById('state').textContent.includes('refuses')")),
            f"{browser.name}: a wrong token is not refused: {await wrong.text('state')}")
-    expect("wrong token" in sender.said(), "the log does not say that a token was wrong")
+    expect(await sender.says("wrong token"), "the log does not say that a token was wrong")
     right = await browser.open(sender.page)
     expect(await until(10, lambda: right.run("window.viewer.painted > 0")), f"{browser.name}: the right token shows nothing")
     site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Empty)
@@ -317,7 +321,7 @@ async def refusals(program, folder, browser):
         f"new Promise(done => {{ const s = new WebSocket('ws://127.0.0.1:{sender.port}/live?token=0123456789abcdef0123');"
         "s.onopen = () => done(true); s.onerror = () => done(false); })"))
     expect(opened["result"].get("value") is False, f"{browser.name}: another origin may watch")
-    expect("the page's origin is" in sender.said(), "the log does not say that an origin was wrong")
+    expect(await sender.says("the page's origin is"), "the log does not say that an origin was wrong")
     site.shutdown()
     for tab in (wrong, right, stranger):
         await tab.close()
@@ -348,7 +352,7 @@ async def events(program, folder, browser):
     answers any more."""
     page = Page(folder, "events-" + browser.name, Path(program).with_name("cusight-events"), "synthetic:160x120@200", "--web", "0",
                 "--us-per-frame", "33000")
-    expect("waiting for a browser at http://" in page.said(), f"{browser.name}: cusight-events does not say that it waits: {page.said()}")
+    expect(await page.says("waiting for a browser at http://"), f"{browser.name}: cusight-events does not say that it waits: {page.said()}")
     tab = await browser.open(page.page)
     expect(await until(20, lambda: tab.run("window.viewer.exact > 0 && window.viewer.painted > 5")), f"{browser.name}: cusight-events shows nothing exact")
     expect(await tab.text("badge") == "exact: all changes are sent", f"{browser.name}: events: '{await tab.text('badge')}'")

@@ -15,14 +15,13 @@ cd "$folder" || exit 1
 
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
-# says TEXT FILE: fails unless the file contains the text.
-says() { grep -qF -- "$1" "$2" || { fail "$2 does not say '$1':"; sed 's/^/    /' "$2" | tail -5; }; }
-
 # until_ SECONDS COMMAND...: waits until the command succeeds.
 until_() {
     local end=$((SECONDS + $1)); shift
     until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done
 }
+# says TEXT FILE: fails unless the file contains the text within ten seconds: a thread of its own writes the log.
+says() { until_ 10 grep -qsF -- "$1" "$2" || { fail "$2 does not say '$1':"; sed 's/^/    /' "$2" | tail -5; }; }
 lines() { [ -f "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ]; }
 
 # start_sender NAME ARGUMENTS...: in the background on a free port, $port.

@@ -104,10 +104,10 @@ void PendingConnections::ask(const Shared &p) {
     p->exchange->read(*p->connection, on(p, [this, p](const ErrorCode &error) {
         if (p->exchange->answer(*p->connection, error))
             return admit(p);
+        if (!p->exchange->refusal().empty())
+            log_.line("viewer " + p->connection->name(), "refused, " + p->exchange->refusal());
         p->exchange->write(*p->connection, on(p, [this, p](const ErrorCode &failed) {
             p->connection->check(failed);
-            if (!p->exchange->refusal().empty())
-                log_.line("viewer " + p->connection->name(), "refused, " + p->exchange->refusal());
             awaitReader(p);
         }));
     }));
