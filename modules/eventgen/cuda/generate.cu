@@ -1,8 +1,7 @@
 // The event generator on the GPU. A thread walks a pixel through all frames of a run with its state in registers; its warp
 // collects the events and appends them to one list, which is then sorted by a key of time and pixel. The host does not know
 // their number, so the sort covers the whole capacity.
-#include "cuda.cuh"
-#include "device.h"
+#include "arena.cuh"
 #include "eventgen/backend.h"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -36,11 +35,20 @@ struct State {
     EventgenTables *tables;
     int64_t *times;
     uint64_t *keys[2];
-    void *temporary; // temporary storage of CUB
+    char *temporary; // temporary storage of CUB
     size_t temporary_bytes;
     Control *control;
     int multiprocessors;
 };
+
+struct Owner {
+    State state = {};
+    Arena memory;
+};
+
+const State *stateOf(const cusEventGenerator *generator) {
+    return &static_cast<const Owner *>(generator->state)->state;
+}
 
 // The parameters of a run's kernels.
 struct Run {
@@ -226,25 +234,17 @@ __global__ void finishKernel(const Run run, cusEventsGenerated *generated) {
         *generated = done;
 }
 
-template<class T>
-cusStatus allocate(const char *function, size_t count, T **data) {
-    void *memory = nullptr;
-    CUS_TRY(cusi_deviceAllocate(function, count * sizeof(T), &memory));
-    *data = static_cast<T *>(memory);
-    return CUS_OK;
-}
-
 // Maps CUB's "invalid device", which it also reports if there is none.
 cusStatus cubStatus(cudaError_t error, const char *function) {
     return cudaStatus(error == cudaErrorInvalidDevice ? cudaErrorNoDevice : error, function,
                       "cub::DeviceRadixSort::SortKeys");
 }
 
-cusStatus allocateTemporary(const char *function, State *state, int max_events) {
+cusStatus allocateTemporary(const char *function, Arena &memory, State *state, int max_events) {
     cub::DoubleBuffer<uint64_t> keys(state->keys[0], state->keys[1]);
     CUS_TRY(cubStatus(cub::DeviceRadixSort::SortKeys(nullptr, state->temporary_bytes, keys, max_events), function));
     state->temporary_bytes = std::max<size_t>(state->temporary_bytes, 1);
-    return cusi_deviceAllocate(function, state->temporary_bytes, &state->temporary);
+    return memory.allocate(function, state->temporary_bytes, &state->temporary);
 }
 
 cusStatus initialize(const char *function, const State *state, const EventgenTables *tables) {
@@ -293,42 +293,32 @@ using namespace cusi;
 using namespace cusi::eventgen;
 
 cusStatus eventgen_cuda_create(const char *function, cusEventGenerator *generator) {
-    State *const state = new (std::nothrow) State();
-    generator->state = state;
-    CUSI_REQUIRE(state, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    Owner *const owner = new (std::nothrow) Owner;
+    generator->state = owner;
+    CUSI_REQUIRE(owner, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    State *const state = &owner->state;
+    Arena &memory = owner->memory;
     CUSI_CUDA(function, multiprocessors(&state->multiprocessors));
     const size_t pixels = static_cast<size_t>(generator->rows) * static_cast<size_t>(generator->cols);
     for (int k = 0; k < 2; ++k) {
-        CUS_TRY(allocate(function, pixels, &state->pixels[k]));
-        CUS_TRY(allocate(function, pixels, &state->values[k]));
-        CUS_TRY(allocate(function, generator->max_events, &state->keys[k]));
+        CUS_TRY(memory.allocate(function, pixels, &state->pixels[k]));
+        CUS_TRY(memory.allocate(function, pixels, &state->values[k]));
+        CUS_TRY(memory.allocate(function, generator->max_events, &state->keys[k]));
     }
-    CUS_TRY(allocate(function, 1, &state->tables));
-    CUS_TRY(allocate(function, 1, &state->control));
-    CUS_TRY(allocate(function, CUS_EVENT_GENERATOR_MAX_FRAMES, &state->times));
-    CUS_TRY(allocateTemporary(function, state, static_cast<int>(generator->max_events)));
+    CUS_TRY(memory.allocate(function, 1, &state->tables));
+    CUS_TRY(memory.allocate(function, 1, &state->control));
+    CUS_TRY(memory.allocate(function, CUS_EVENT_GENERATOR_MAX_FRAMES, &state->times));
+    CUS_TRY(allocateTemporary(function, memory, state, static_cast<int>(generator->max_events)));
     return initialize(function, state, &generator->tables);
 }
 
 void eventgen_cuda_destroy(cusEventGenerator *generator) {
-    State *const state = static_cast<State *>(generator->state);
-    if (!state)
-        return;
-    for (int k = 0; k < 2; ++k) {
-        cusi_deviceFree(state->pixels[k]);
-        cusi_deviceFree(state->values[k]);
-        cusi_deviceFree(state->keys[k]);
-    }
-    cusi_deviceFree(state->tables);
-    cusi_deviceFree(state->control);
-    cusi_deviceFree(state->times);
-    cusi_deviceFree(state->temporary);
-    delete state;
+    delete static_cast<Owner *>(generator->state);
 }
 
 cusStatus eventgen_cuda_run(const char *function, cusEventGenerator *generator, const EventgenBatch *batch,
                             const cusEventBuffers *events, cusEventsGenerated *generated, cusStream stream) {
-    const State *const state = static_cast<const State *>(generator->state);
+    const State *const state = stateOf(generator);
     const cusMat &frames = *batch->frames;
     const int64_t origin = batch->before < 0 ? batch->times[0] : batch->before;
     const int capacity = static_cast<int>(std::min(events->capacity, generator->max_events)),
@@ -359,7 +349,7 @@ cusStatus eventgen_cuda_run(const char *function, cusEventGenerator *generator, 
 
 cusStatus eventgen_cuda_check(const char *function, cusEventGenerator *generator, cusEventsGenerated *last,
                               cusStream stream) {
-    const State *const state = static_cast<const State *>(generator->state);
+    const State *const state = stateOf(generator);
     Control control = {};
     CUS_TRY(cusi_deviceWaitToDownload(function, &control, stream));
     CUSI_CUDA(function, cudaMemcpyAsync(&control, state->control, sizeof control, cudaMemcpyDeviceToHost, stream));

@@ -312,8 +312,6 @@ void match_cuda_release(cusMatcher *matcher) {
     for (const cufftHandle plan : {cuda->forward, cuda->inverse})
         if (plan != cusi::match::NO_PLAN)
             (void)cufftDestroy(plan);
-    for (void *p : cuda->memory)
-        cusi_deviceFree(p);
     delete cuda;
 }
 

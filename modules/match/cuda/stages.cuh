@@ -3,8 +3,7 @@
 #ifndef CUSI_MATCH_CUDA_STAGES_CUH
 #define CUSI_MATCH_CUDA_STAGES_CUH
 
-#include "cuda.cuh"
-#include "device.h"
+#include "arena.cuh"
 #include "match/cuda/fft/transform.cuh"
 #include "match/scores.h"
 
@@ -178,7 +177,7 @@ struct Stages {
 // The device half of a cusMatcher.
 struct MatchCuda {
     Stages stages;
-    std::vector<void *> memory; // all device memory, freed with the matcher
+    Arena memory;
     cufftHandle forward = NO_PLAN, inverse = NO_PLAN;
     float **maps = nullptr; // stages.scores.maps if a run wants maps
     size_t *map_steps = nullptr;
@@ -207,28 +206,14 @@ cusStatus inHostMemory(const Fill &fill) {
     }
 }
 
-// Allocates zeroed device memory, aligned to 256 bytes, which is freed with the matcher.
 template<class T>
 cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
-    const char *f = "cusMatcherCreate";
-    n = std::max<size_t>(n, 1);
-    CUSI_REQUIRE(n <= SIZE_MAX / 2 / sizeof(T), CUS_ERROR_NO_MEMORY, "%s: out of device memory", f);
-    CUS_TRY(inHostMemory([&] { cuda->memory.push_back(nullptr); }));
-    CUS_TRY(cusi_deviceAllocate(f, n * sizeof(T), &cuda->memory.back()));
-    *p = static_cast<T *>(cuda->memory.back());
-    CUSI_CUDA(f, cudaMemsetAsync(*p, 0, n * sizeof(T), stream));
-    return CUS_OK;
+    return cuda->memory.allocateZeros("cusMatcherCreate", n, p, stream);
 }
 
-// Allocates a copy of n elements of host memory, which may change after the call.
 template<class T>
 cusStatus upload(MatchCuda *cuda, const std::remove_const_t<T> *host, size_t n, T **device, cudaStream_t stream) {
-    std::remove_const_t<T> *copy = nullptr;
-    CUS_TRY(allocate(cuda, &copy, n, stream));
-    CUSI_CUDA("cusMatcherCreate", cudaMemcpyAsync(copy, host, n * sizeof(T), cudaMemcpyHostToDevice, stream));
-    CUSI_CUDA("cusMatcherCreate", cudaStreamSynchronize(stream));
-    *device = copy;
-    return CUS_OK;
+    return cuda->memory.upload("cusMatcherCreate", host, n, device, stream);
 }
 
 // `bytes` must be the same for all matchers, since the limit of a kernel holds for all its launches in the process.

@@ -1,7 +1,7 @@
 // The CUDA backend of motion: the object, and the stages of a step.
 #include "motion/cuda/stages.cuh"
 
-#include "device.h"
+#include "arena.cuh"
 
 #include <new>
 
@@ -10,20 +10,10 @@ using namespace cusi::motion;
 
 namespace {
 
-template<class T>
-cusStatus allocate(const char *function, size_t count, T **data) {
-    void *memory = nullptr;
-    CUS_TRY(cusi_deviceAllocate(function, count * sizeof(T), &memory));
-    *data = static_cast<T *>(memory);
-    return CUS_OK;
-}
-
-template<class T>
-cusStatus allocateZeros(const char *function, size_t count, T **data) {
-    CUS_TRY(allocate(function, count, data));
-    CUSI_CUDA(function, cudaMemsetAsync(*data, 0, count * sizeof(T), nullptr));
-    return CUS_OK;
-}
+struct Owner {
+    Detector detector = {};
+    Arena memory;
+};
 
 cusStatus setNoise(const char *function, const Detector &d) {
     const int32_t unknown = -1;
@@ -35,15 +25,17 @@ cusStatus setNoise(const char *function, const Detector &d) {
 }
 
 const Detector &detectorOf(const cusMotionDetector *detector) {
-    return *static_cast<const Detector *>(detector->state);
+    return static_cast<const Owner *>(detector->state)->detector;
 }
 
 } // namespace
 
 cusStatus motion_cuda_create(const char *function, cusMotionDetector *detector) {
-    Detector *const d = new (std::nothrow) Detector();
-    detector->state = d;
-    CUSI_REQUIRE(d, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    Owner *const owner = new (std::nothrow) Owner;
+    detector->state = owner;
+    CUSI_REQUIRE(owner, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    Detector *const d = &owner->detector;
+    Arena &memory = owner->memory;
     d->model = detector->model;
     d->words = divUp(static_cast<unsigned>(d->model.cols), 32u);
     const dim3 grid = tiles(*d);
@@ -53,21 +45,21 @@ cusStatus motion_cuda_create(const char *function, cusMotionDetector *detector) 
     const size_t cameras = static_cast<size_t>(d->model.cameras), words = cameras * d->planeWords(),
                  boxes = cameras * static_cast<size_t>(d->model.options.max_boxes);
     Planes &p = d->planes;
-    CUS_TRY(allocateZeros(function, words * 32, &p.background));
-    CUS_TRY(allocate(function, words * 32, &p.differences));
-    CUS_TRY(allocate(function, words, &p.watched));
-    CUS_TRY(allocateZeros(function, words, &p.moving));
-    CUS_TRY(allocate(function, words, &p.mask));
-    CUS_TRY(allocate(function, words * NODES, &p.labels));
-    CUS_TRY(allocateZeros(function, cameras, &d->cameras));
-    CUS_TRY(allocateZeros(function, cameras, &d->times));
-    CUS_TRY(allocate(function, cameras * LISTS, &d->counts));
-    CUS_TRY(allocate(function, cameras * d->slots, &d->components));
-    CUS_TRY(allocate(function, cameras * d->slots, &d->parents));
-    CUS_TRY(allocate(function, cameras * d->most_joins, &d->joins));
-    CUS_TRY(allocateZeros(function, cameras, &d->status));
-    CUS_TRY(allocateZeros(function, boxes, &d->boxes));
-    CUS_TRY(allocateZeros(function, boxes, &d->tracks));
+    CUS_TRY(memory.allocateZeros(function, words * 32, &p.background, nullptr));
+    CUS_TRY(memory.allocate(function, words * 32, &p.differences));
+    CUS_TRY(memory.allocate(function, words, &p.watched));
+    CUS_TRY(memory.allocateZeros(function, words, &p.moving, nullptr));
+    CUS_TRY(memory.allocate(function, words, &p.mask));
+    CUS_TRY(memory.allocate(function, words * NODES, &p.labels));
+    CUS_TRY(memory.allocateZeros(function, cameras, &d->cameras, nullptr));
+    CUS_TRY(memory.allocateZeros(function, cameras, &d->times, nullptr));
+    CUS_TRY(memory.allocate(function, cameras * LISTS, &d->counts));
+    CUS_TRY(memory.allocate(function, cameras * d->slots, &d->components));
+    CUS_TRY(memory.allocate(function, cameras * d->slots, &d->parents));
+    CUS_TRY(memory.allocate(function, cameras * d->most_joins, &d->joins));
+    CUS_TRY(memory.allocateZeros(function, cameras, &d->status, nullptr));
+    CUS_TRY(memory.allocateZeros(function, boxes, &d->boxes, nullptr));
+    CUS_TRY(memory.allocateZeros(function, boxes, &d->tracks, nullptr));
     CUS_TRY(setNoise(function, *d));
     detector->results.status = d->status;
     detector->results.boxes = d->boxes;
@@ -77,18 +69,7 @@ cusStatus motion_cuda_create(const char *function, cusMotionDetector *detector) 
 }
 
 void motion_cuda_destroy(cusMotionDetector *detector) {
-    Detector *const d = static_cast<Detector *>(detector->state);
-    if (!d)
-        return;
-    const Planes &p = d->planes;
-    for (void *memory :
-         {static_cast<void *>(p.background), static_cast<void *>(p.differences), static_cast<void *>(p.watched),
-          static_cast<void *>(p.moving), static_cast<void *>(p.mask), static_cast<void *>(p.labels),
-          static_cast<void *>(d->cameras), static_cast<void *>(d->times), static_cast<void *>(d->counts),
-          static_cast<void *>(d->components), static_cast<void *>(d->parents), static_cast<void *>(d->joins),
-          static_cast<void *>(d->status), static_cast<void *>(d->boxes), static_cast<void *>(d->tracks)})
-        cusi_deviceFree(memory);
-    delete d;
+    delete static_cast<Owner *>(detector->state);
 }
 
 cusStatus motion_cuda_watch(const char *function, cusMotionDetector *detector, int camera, int count, const cusMat *mask,

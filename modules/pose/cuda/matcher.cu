@@ -2,7 +2,6 @@
 #include "pose/cuda/search.cuh"
 #include "pose/cuda/transforms.cuh"
 
-#include "device.h"
 #include "pose/backend.h"
 #include "progress.h"
 
@@ -30,8 +29,7 @@ struct Matcher {
     std::unique_ptr<Transforms> transforms;
     int transformed = 0; // poses in this frame
     size_t strips_of_pose = 1, strips = 0;
-    void *memory[20] = {}; // everything allocated
-    int allocations = 0;
+    Arena memory;
 };
 
 // Memory of the host while a matcher is created.
@@ -47,24 +45,6 @@ class HostArray {
   private:
     T *data_;
 };
-
-template<class T>
-cusStatus allocate(const char *function, Matcher &m, size_t count, T **data) {
-    void *memory = nullptr;
-    CUS_TRY(cusi_deviceAllocate(function, std::max<size_t>(count, 1) * sizeof(T), &memory));
-    m.memory[m.allocations++] = memory;
-    *data = static_cast<T *>(memory);
-    return CUS_OK;
-}
-
-template<class T>
-cusStatus upload(const char *function, Matcher &m, const T *from, size_t count, const T **data) {
-    T *to = nullptr;
-    CUS_TRY(allocate(function, m, count, &to));
-    CUSI_CUDA(function, cudaMemcpy(to, from, count * sizeof(T), cudaMemcpyHostToDevice));
-    *data = to;
-    return CUS_OK;
-}
 
 // At most 2^16 blocks of a pose are used, so that sums fit.
 uint32_t usedBlocks(const cusPoseMatcher &host, int pose, int level) {
@@ -108,9 +88,9 @@ cusStatus uploadBlocks(const char *function, Matcher &m, const cusPoseMatcher &h
                                            static_cast<size_t>(divUp(divUp(own.cols, host.level[0].cell), 32)));
     }
     m.field.chunk_count = static_cast<unsigned>(total / POSE_CHUNK);
-    CUS_TRY(upload(function, m, lists.get(), poses, &m.field.lists));
-    CUS_TRY(upload(function, m, chunks.get(), total / POSE_CHUNK, &m.field.chunks));
-    return upload(function, m, blocks.get(), total, &m.field.blocks);
+    CUS_TRY(m.memory.upload(function, lists.get(), poses, &m.field.lists, nullptr));
+    CUS_TRY(m.memory.upload(function, chunks.get(), total / POSE_CHUNK, &m.field.chunks, nullptr));
+    return m.memory.upload(function, blocks.get(), total, &m.field.blocks, nullptr);
 }
 
 // What RowSampler loads. Beyond the template, where weights are 0, it is repeated.
@@ -125,7 +105,7 @@ cusStatus uploadSources(const char *function, Matcher &m, const cusPoseMatcher &
                 const uint32_t v = from[std::min(y + k / 2, rows - 1) * cols + std::min(x + k % 2, cols - 1)];
                 sources.get()[y * cols + x] |= (is_mask && v ? 255 : v) << (8 * k);
             }
-    return upload(function, m, sources.get(), rows * cols, data);
+    return m.memory.upload(function, sources.get(), rows * cols, data, nullptr);
 }
 
 cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
@@ -144,27 +124,25 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     f.levels = host.levels;
     std::copy_n(host.level, host.levels, f.level);
     const size_t cells = static_cast<size_t>(f.level[0].rows) * f.level[0].step + POSE_PADDING;
-    CUS_TRY(allocate(function, m, cells, &f.plane));
-    CUSI_CUDA(function, cudaMemset(f.plane, 0, cells * sizeof *f.plane));
+    CUS_TRY(m.memory.allocateZeros(function, cells, &f.plane, nullptr));
     CUS_TRY(uploadSources(function, m, host, host.templ, false, &f.templ));
     if (host.mask)
         CUS_TRY(uploadSources(function, m, host, host.mask, true, &f.mask));
-    CUS_TRY(upload(function, m, host.poses, poses, &f.poses));
-    CUS_TRY(upload(function, m, host.angles, static_cast<size_t>(host.angle_count), &f.picks.angles));
+    CUS_TRY(m.memory.upload(function, host.poses, poses, &f.poses, nullptr));
+    CUS_TRY(m.memory.upload(function, host.angles, static_cast<size_t>(host.angle_count), &f.picks.angles, nullptr));
     CUS_TRY(uploadBlocks(function, m, host));
-    CUS_TRY(allocate(function, m, f.chunk_count, &f.tests));
-    CUS_TRY(allocate(function, m, poses, &f.guesses));
-    CUS_TRY(allocate(function, m, poses, &f.loads));
-    CUS_TRY(allocate(function, m, poses, &f.given_up));
-    CUS_TRY(allocate(function, m, 1, &f.state));
-    CUSI_CUDA(function, cudaMemset(f.state, 0, sizeof *f.state)); // its padding is copied to the host too
-    CUS_TRY(allocate(function, m, MAX_GROUPS, &f.groups));
+    CUS_TRY(m.memory.allocate(function, f.chunk_count, &f.tests));
+    CUS_TRY(m.memory.allocate(function, poses, &f.guesses));
+    CUS_TRY(m.memory.allocate(function, poses, &f.loads));
+    CUS_TRY(m.memory.allocate(function, poses, &f.given_up));
+    CUS_TRY(m.memory.allocateZeros(function, 1, &f.state, nullptr)); // its padding is copied to the host too
+    CUS_TRY(m.memory.allocate(function, MAX_GROUPS, &f.groups));
     const double *const angles = f.picks.angles;
     f.picks = pose_picks(&host, nullptr, 0);
     f.picks.poses = f.poses;
     f.picks.angles = angles;
-    CUS_TRY(allocate(function, m, static_cast<size_t>(host.options.max_matches), &m.picks));
-    CUS_TRY(allocate(function, m, POSE_MAX_VALUES, &m.values));
+    CUS_TRY(m.memory.allocate(function, static_cast<size_t>(host.options.max_matches), &m.picks));
+    CUS_TRY(m.memory.allocate(function, POSE_MAX_VALUES, &m.values));
     f.picks.at = m.picks;
     double most_pixels = 0;
     for (size_t i = 0; i < poses; ++i)
@@ -176,7 +154,7 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     else
         f.most_loads = ~0ull;
     m.strips = std::min(std::max(MIN_STRIPS, m.strips_of_pose), m.strips_of_pose * poses);
-    return allocate(function, m, m.strips, &f.strips);
+    return m.memory.allocate(function, m.strips, &f.strips);
 }
 
 unsigned gridSide(size_t blocks) {
@@ -285,8 +263,6 @@ void pose_cuda_destroy(cusPoseMatcher *matcher) {
         return;
     cusIntegratorDestroy(m->integrator);
     cusMatRelease(&m->table);
-    for (int i = 0; i < m->allocations; ++i)
-        cusi_deviceFree(m->memory[i]);
     delete m;
 }
 

@@ -1,7 +1,6 @@
 // The fallback of a search: windows of poses and the frame are correlated by transforms in batches, and every position is scored.
 #include "pose/cuda/transforms.cuh"
 
-#include "device.h"
 #include "pose/cuda/exact.cuh"
 #include "progress.h"
 
@@ -280,13 +279,9 @@ void Transforms::release() {
             (void)cufftDestroy(plan->handle);
         *plan = {};
     }
-    for (void *memory : {static_cast<void *>(planes_), static_cast<void *>(spectra_), static_cast<void *>(products_),
-                         static_cast<void *>(frame_), static_cast<void *>(work_), static_cast<void *>(inside_),
-                         static_cast<void *>(is_left_), static_cast<void *>(left_)})
-        cusi_deviceFree(memory);
+    memory_.release();
     cusMatRelease(&squares_);
-    planes_ = nullptr, spectra_ = products_ = frame_ = nullptr, work_ = nullptr;
-    inside_ = nullptr, is_left_ = left_ = nullptr, work_bytes_ = 0;
+    work_bytes_ = 0;
 }
 
 double Transforms::loadsOfPose() const {
@@ -309,10 +304,7 @@ bool Transforms::makePlan(Plan &plan, cufftType type, int planes) {
 
 template<class T>
 bool Transforms::allocate(const char *function, T **memory, size_t count) {
-    void *data = nullptr;
-    const bool ok = cusi_deviceAllocate(function, std::max<size_t>(count, 1) * sizeof(T), &data) == CUS_OK;
-    *memory = static_cast<T *>(data);
-    return ok;
+    return memory_.allocate(function, count, memory) == CUS_OK;
 }
 
 // What only screening needs. Its plan works in the others' area.

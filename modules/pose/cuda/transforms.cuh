@@ -2,6 +2,7 @@
 #ifndef CUSI_POSE_TRANSFORMS_CUH
 #define CUSI_POSE_TRANSFORMS_CUH
 
+#include "arena.cuh"
 #include "pose/cuda/field.cuh"
 
 #include "cusight/integral.h"
@@ -62,6 +63,7 @@ class Transforms {
     double error_;         // of a sum, at most
     bool is_created_ = false, has_frame_ = false, has_squares_ = false;
     Plan forward_, inverse_, screen_; // screen_: the inverse of screened poses, of which forward_ has as many planes
+    Arena memory_;
     size_t work_bytes_ = 0;
     double *planes_ = nullptr;                                                       // of a batch: templates, then sums
     cufftDoubleComplex *spectra_ = nullptr, *products_ = nullptr, *frame_ = nullptr; // frame_: of I^2, then of I or -2 I

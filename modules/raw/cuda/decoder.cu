@@ -1,5 +1,5 @@
 // The device half of a decoder of words: its memory, runs and state.
-#include "device.h"
+#include "arena.cuh"
 #include "raw/cuda/decoder.cuh"
 #include "raw/cuda/stages.cuh"
 
@@ -12,9 +12,10 @@ namespace {
 
 struct Decoder {
     Memory *memory = nullptr;
-    void *sums = nullptr, *groups = nullptr;
+    TileSums<Evt3> *sums = nullptr, *groups = nullptr; // the largest of all formats
     uint8_t *runs = nullptr;
     int64_t *last_times = nullptr;
+    Arena arena;
 };
 
 template<class Format>
@@ -51,25 +52,17 @@ cusStatus create(const char *function, cusEventDecoder *decoder) {
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     decoder->state = made;
     const size_t tiles = tilesFor(decoder->options.max_bytes);
-    CUS_TRY(cusi_deviceAllocate(function, sizeof(Memory), reinterpret_cast<void **>(&made->memory)));
-    CUS_TRY(cusi_deviceAllocate(function, (tiles + 1) * sizeof(TileSums<Evt3>), &made->sums));
-    CUS_TRY(cusi_deviceAllocate(function, (tiles / GROUP + 1) * sizeof(TileSums<Evt3>), &made->groups));
-    CUS_TRY(cusi_deviceAllocate(function, tiles * sizeof *made->last_times, reinterpret_cast<void **>(&made->last_times)));
+    CUS_TRY(made->arena.allocate(function, 1, &made->memory));
+    CUS_TRY(made->arena.allocate(function, tiles + 1, &made->sums));
+    CUS_TRY(made->arena.allocate(function, tiles / GROUP + 1, &made->groups));
+    CUS_TRY(made->arena.allocate(function, tiles, &made->last_times));
     if (decoder->options.format == CUS_EVENTS_EVT4)
-        CUS_TRY(cusi_deviceAllocate(function, tiles, reinterpret_cast<void **>(&made->runs)));
+        CUS_TRY(made->arena.allocate(function, tiles, &made->runs));
     return CUS_OK;
 }
 
 void destroy(cusEventDecoder *decoder) {
-    Decoder *cuda = static_cast<Decoder *>(decoder->state);
-    if (!cuda)
-        return;
-    cusi_deviceFree(cuda->memory);
-    cusi_deviceFree(cuda->sums);
-    cusi_deviceFree(cuda->groups);
-    cusi_deviceFree(cuda->last_times);
-    cusi_deviceFree(cuda->runs);
-    delete cuda;
+    delete static_cast<Decoder *>(decoder->state);
 }
 
 cusStatus run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events,

@@ -1,6 +1,6 @@
 // The device half of a decoder of frames: its memory, its runs, and the kernels for good input, which list the chunks,
 // decode them, and keep the bytes of a chunk that the piece cuts.
-#include "device.h"
+#include "arena.cuh"
 #include "raw/cuda/decoder.cuh"
 #include "raw/cuda/ecf.cuh"
 #include "raw/cuda/lzf.cuh"
@@ -72,12 +72,8 @@ struct Decoder {
     int64_t *first_times = nullptr, *last_times = nullptr;
     uint8_t *held = nullptr;
     cusEventBuffers scratch = {};
+    Arena arena;
 };
-
-template<class T>
-cusStatus allocate(const char *function, size_t n, T **memory) {
-    return cusi_deviceAllocate(function, n * sizeof **memory, reinterpret_cast<void **>(memory));
-}
 
 cusStatus create(const char *function, cusEventDecoder *decoder) {
     Decoder *made = new (std::nothrow) Decoder;
@@ -85,33 +81,21 @@ cusStatus create(const char *function, cusEventDecoder *decoder) {
     decoder->state = made;
     // A chunk takes at least CUSI_FRAME_UNIT bytes, and one may begin in an earlier piece.
     const size_t chunks = decoder->options.max_bytes / CUSI_FRAME_UNIT + 2;
-    CUS_TRY(allocate(function, 1, &made->memory));
-    CUS_TRY(allocate(function, chunks, &made->list));
-    CUS_TRY(allocate(function, chunks, &made->first_times));
-    CUS_TRY(allocate(function, chunks, &made->last_times));
-    CUS_TRY(allocate(function, MAX_HELD_BYTES, &made->held));
+    CUS_TRY(made->arena.allocate(function, 1, &made->memory));
+    CUS_TRY(made->arena.allocate(function, chunks, &made->list));
+    CUS_TRY(made->arena.allocate(function, chunks, &made->first_times));
+    CUS_TRY(made->arena.allocate(function, chunks, &made->last_times));
+    CUS_TRY(made->arena.allocate(function, MAX_HELD_BYTES, &made->held));
     cusEventBuffers &scratch = made->scratch;
     scratch.capacity = CUSI_CHUNK_MAX_EVENTS;
-    CUS_TRY(allocate(function, scratch.capacity, &scratch.x));
-    CUS_TRY(allocate(function, scratch.capacity, &scratch.y));
-    CUS_TRY(allocate(function, scratch.capacity, &scratch.p));
-    return allocate(function, scratch.capacity, &scratch.t);
+    CUS_TRY(made->arena.allocate(function, scratch.capacity, &scratch.x));
+    CUS_TRY(made->arena.allocate(function, scratch.capacity, &scratch.y));
+    CUS_TRY(made->arena.allocate(function, scratch.capacity, &scratch.p));
+    return made->arena.allocate(function, scratch.capacity, &scratch.t);
 }
 
 void destroy(cusEventDecoder *decoder) {
-    Decoder *cuda = static_cast<Decoder *>(decoder->state);
-    if (!cuda)
-        return;
-    cusi_deviceFree(cuda->memory);
-    cusi_deviceFree(cuda->list);
-    cusi_deviceFree(cuda->first_times);
-    cusi_deviceFree(cuda->last_times);
-    cusi_deviceFree(cuda->held);
-    cusi_deviceFree(cuda->scratch.x);
-    cusi_deviceFree(cuda->scratch.y);
-    cusi_deviceFree(cuda->scratch.p);
-    cusi_deviceFree(cuda->scratch.t);
-    delete cuda;
+    delete static_cast<Decoder *>(decoder->state);
 }
 
 cusStatus run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events,

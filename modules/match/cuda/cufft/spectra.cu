@@ -32,7 +32,7 @@ struct DoubleFft {
     cufftHandle plan = NO_PLAN;
     double *plane = nullptr;
     cufftDoubleComplex *spectrum = nullptr;
-    void *work = nullptr;
+    Arena memory;
 
     DoubleFft(int rows_, int cols_) : rows(rows_), cols(cols_) {}
     DoubleFft(const DoubleFft &) = delete;
@@ -40,8 +40,6 @@ struct DoubleFft {
     ~DoubleFft() {
         if (plan != NO_PLAN)
             (void)cufftDestroy(plan);
-        for (void *memory : {static_cast<void *>(plane), static_cast<void *>(spectrum), work})
-            cusi_deviceFree(memory);
     }
     size_t planePoints() const { return static_cast<size_t>(rows) * cols; }
     size_t spectrumPoints() const { return static_cast<size_t>(rows) * (cols / 2 + 1); }
@@ -54,11 +52,12 @@ struct DoubleFft {
         MATCH_CUFFT(f, cufftSetAutoAllocation(plan, 0));
         MATCH_CUFFT(
             f, cufftMakePlanMany64(plan, 2, n, n, 1, n[0] * n[1], complex, 1, n[0] * complex[1], CUFFT_D2Z, 1, &bytes));
-        CUS_TRY(cusi_deviceAllocate(f, std::max<size_t>(bytes, 1), &work));
+        char *work = nullptr;
+        CUS_TRY(memory.allocate(f, bytes, &work));
         MATCH_CUFFT(f, cufftSetWorkArea(plan, work));
         MATCH_CUFFT(f, cufftSetStream(plan, stream));
-        CUS_TRY(cusi_deviceAllocate(f, planePoints() * sizeof *plane, reinterpret_cast<void **>(&plane)));
-        return cusi_deviceAllocate(f, spectrumPoints() * sizeof *spectrum, reinterpret_cast<void **>(&spectrum));
+        CUS_TRY(memory.allocate(f, planePoints(), &plane));
+        return memory.allocate(f, spectrumPoints(), &spectrum);
     }
 
     // Transforms h rows of w values, padded with zeros.
