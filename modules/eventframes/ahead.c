@@ -1,4 +1,4 @@
-/* Reading ahead: pieces of a recording, as bytes or events. */
+/* Reads a recording ahead, piece by piece, as bytes or events. */
 #include "check.h"
 #include "eventframes/eventframes.h"
 #include "eventio/evt/words.h"
@@ -56,7 +56,7 @@ cusStatus eventframes_seek(cusEventFrames *f) {
                : cusEventReaderSeekIndex(f->reader, (int64_t)(f->place + job->first_event));
 }
 
-/* The index of the first time at or after `time`. */
+/* Returns the index of the first time at or after `time`. */
 static size_t lowerBound(const int64_t *t, size_t count, int64_t time) {
     size_t first = 0;
     while (count > 0) {
@@ -79,7 +79,7 @@ cusStatus eventframes_readEvents(cusEventFrames *f, Piece *piece) {
     const cusStatus status = cusEventReaderRead(f->reader, PIECE_EVENTS, x, y, p, t, &count);
     piece->count = lowerBound(t, count, f->options.to);
     piece->last = count < PIECE_EVENTS || piece->count < count;
-    if (status != CUS_OK && piece->count < count) /* damage behind what is wanted */
+    if (status != CUS_OK && piece->count < count) /* the damage lies past `to` */
         return CUS_OK;
     if (f->filter && piece->count > 0) {
         const cusStatus filtered = cusEventFilterRun(f->filter, piece->count, x, y, p, t, &piece->count);
@@ -91,12 +91,12 @@ cusStatus eventframes_readEvents(cusEventFrames *f, Piece *piece) {
     return status;
 }
 
-/* How many bytes a piece has room for. Of what is pinned a push may have many, so that copies and decoding overlap. */
+/* Returns the most bytes of a piece. One push may have many pinned bytes, so that copies and decoding overlap. */
 static size_t roomOf(const cusEventFrames *f, const Piece *piece) {
     return f->pinned ? 8 * eventframes_sizes.piece : (size_t)piece->bytes.cols;
 }
 
-/* The next bytes, up to `wanted`, of what is pinned: as many as the file still has. */
+/* Sets the piece to the next `wanted` bytes of pinned memory, or to fewer where the file ends. */
 static cusStatus takePinned(const cusEventFrames *f, Piece *piece, uint64_t at, size_t wanted) {
     const uint64_t size = eventio_sizeNow(&f->source), there = size > at ? size - at : 0;
     piece->from = f->pinned + at;
@@ -120,7 +120,7 @@ static cusStatus readBytes(cusEventFrames *f, Piece *piece) {
     return status;
 }
 
-/* Keeps the status, with its message, and whether the recording ends here. */
+/* Records the status and its message; an error makes this piece the last. */
 static void keepDamage(Piece *piece, cusStatus status) {
     piece->damage = status;
     if (status == CUS_OK)
@@ -130,7 +130,7 @@ static void keepDamage(Piece *piece, cusStatus status) {
     piece->last = 1;
 }
 
-/* Several lanes: the bytes from `at` to before `end`, as many as there is room for. */
+/* With several lanes: reads the bytes [at, end), up to the piece's capacity. */
 static void readBytesAt(const cusEventFrames *f, Piece *piece, uint64_t at, uint64_t end) {
     const size_t most = roomOf(f, piece), wanted = end - at < most ? (size_t)(end - at) : most;
     piece->from = f->pinned ? f->pinned + at : piece->bytes.data;
@@ -147,7 +147,7 @@ void eventframes_readMore(const cusEventFrames *f, Piece *piece) {
     readBytesAt(f, piece, piece->after, piece->after + eventframes_sizes.more);
 }
 
-/* Takes the next job; 0: there are no more. */
+/* Takes the next job. Returns 0 if there is none. */
 static int claim(Lane *lane, uint64_t *number, Job *job) {
     cusEventFrames *const f = lane->frames;
     pthread_mutex_lock(&f->lock);
@@ -167,7 +167,7 @@ static int claim(Lane *lane, uint64_t *number, Job *job) {
     return is_there;
 }
 
-/* Waits for a free piece; NULL: the job needs no more. */
+/* Waits for a free piece. Returns NULL if the job needs no more. */
 static Piece *freePiece(Lane *lane, uint64_t number) {
     cusEventFrames *const f = lane->frames;
     pthread_mutex_lock(&f->lock);
@@ -177,14 +177,14 @@ static Piece *freePiece(Lane *lane, uint64_t number) {
     Piece *const piece = &lane->pieces[lane->filled % EVENTFRAMES_PIECES];
     const int is_needed = eventframes_isWanted(f) && !is_done;
     pthread_mutex_unlock(&f->lock);
-    if (!is_needed) /* It may still be in use. */
+    if (!is_needed) /* the piece may still be in use */
         return NULL;
     piece->job = number;
     piece->at_border = piece->is_end = piece->last = 0;
     return piece;
 }
 
-/* Gives the piece to the lane's other thread. bytes: how many of its bytes no other piece has. */
+/* Gives the piece to the lane's other thread. bytes: those that no other piece counts. */
 static void give(Lane *lane, size_t bytes) {
     cusEventFrames *const f = lane->frames;
     pthread_mutex_lock(&f->lock);
@@ -196,7 +196,7 @@ static void give(Lane *lane, size_t bytes) {
     pthread_mutex_unlock(&f->lock);
 }
 
-/* One lane: the whole recording. */
+/* With one lane: reads the whole recording. */
 static void readAll(Lane *lane, uint64_t number) {
     cusEventFrames *const f = lane->frames;
     Piece *piece;
@@ -207,7 +207,7 @@ static void readAll(Lane *lane, uint64_t number) {
     }
 }
 
-/* Several lanes: the job's bytes up to its border, and those behind it that its windows are likely to need. */
+/* With several lanes: reads the job's bytes up to its border, and those behind it that its windows are likely to need. */
 static void readJob(Lane *lane, uint64_t number, const Job *job) {
     uint64_t at = job->mark.offset;
     Piece *piece;

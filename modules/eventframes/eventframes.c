@@ -16,7 +16,7 @@ cusEventFramesOptions cusEventFramesDefaults(void) {
 
 /* ---- Threads ------------------------------------------------------------------------------------------------------- */
 
-/* Wakes all that wait; the lock is held. */
+/* Wakes all waiting threads; the lock is held. */
 static void wake(cusEventFrames *f) {
     pthread_cond_broadcast(&f->changed);
     pthread_cond_broadcast(&f->dealing);
@@ -49,8 +49,8 @@ static cusStatus requireOwner(const cusEventFrames *f, const char *function) {
 
 /* ---- Open and close ------------------------------------------------------------------------------------------------ */
 
-/* Whether a decoder takes the recording's bytes, from where the reader is: everywhere those of words; chunks only on a device, since
- * the reader decompresses them on all cores. */
+/* Returns whether the pipeline decodes the recording's bytes from the reader's position on. Words are always decoded;
+ * compressed chunks only on a device, since the reader decompresses them on all cores. */
 static int decodes(cusEventFrames *f, cusEventDecoderOptions *decoder, cusEventDecoderState *state) {
     if (f->options.filter || f->options.from != INT64_MIN || f->options.to != INT64_MAX ||
         cusEventReaderDecoder(f->reader, decoder, state) != CUS_OK)
@@ -59,7 +59,8 @@ static int decodes(cusEventFrames *f, cusEventDecoderOptions *decoder, cusEventD
     return f->reader->index == (chunks ? f->reader->mark : state->index) && (!chunks || f->options.compute == CUS_DEVICE);
 }
 
-/* Moves the reader to where `whole` begins, and says how it is read. */
+/* Moves the reader to where `whole` begins, and decides whether the pipeline decodes bytes and whether these are
+ * pinned. */
 static cusStatus chooseWay(cusEventFrames *f, cusEventDecoderOptions *decoder) {
     Job *const job = &f->whole;
     cusStatus status = job->has_mark ? cusEventReaderSeekMark(f->reader, &job->mark) : CUS_OK;
@@ -70,7 +71,7 @@ static cusStatus chooseWay(cusEventFrames *f, cusEventDecoderOptions *decoder) {
     return status == CUS_OK && !f->decodes ? eventframes_seek(f) : status;
 }
 
-/* Several lanes begin at marks of words that are all decoded: those of a whole recording or of its shard. */
+/* Several lanes need marks: all words of the recording, or of its shard, must be decoded. */
 static cusStatus requireMark(cusEventFrames *f, int *is_there) {
     Job *const job = &f->whole;
     *is_there = f->decodes && eventio_isWords(f->reader) && f->reader->options.bad_events != CUS_BAD_EVENTS_SKIP &&
@@ -120,10 +121,11 @@ static cusStatus createPipeline(Lane *lane, const cusRepresentation *representat
     return status == CUS_OK ? CUS_OK : cusi_renamed(function, status);
 }
 
-/* Starts the threads of all lanes, and the dealer if there are several. Signals are for the program's own. */
+/* Starts the threads of all lanes, and the dealer if there are several lanes. The threads block signals, which are
+ * meant for the program's own. */
 static cusStatus start(cusEventFrames *f) {
     const int is_dealt = f->lane_count > 1;
-    pthread_mutex_lock(&f->lock); /* other threads may ask for the counts, or cancel */
+    pthread_mutex_lock(&f->lock); /* other threads may query the counts or cancel */
     f->stopping = f->ended = 0;
     f->claimed = f->turn = 0;
     f->dealt = !is_dealt;
@@ -157,7 +159,7 @@ static cusStatus start(cusEventFrames *f) {
 
 /* ---- Devices ------------------------------------------------------------------------------------------------------- */
 
-/* The devices that the options name, and their number: in f->devices, -1 for the host. */
+/* Lists the devices that the options name; -1 is the host. */
 static cusStatus chooseDevices(cusEventFrames *f, int *devices, int *count) {
     static const char function[] = "cusEventFramesOpen";
     const cusEventFramesOptions *const o = &f->options;
@@ -184,7 +186,7 @@ static cusStatus chooseDevices(cusEventFrames *f, int *devices, int *count) {
     return CUS_OK;
 }
 
-/* A lane on each device that the recording can use. */
+/* Creates a lane on each device that the recording can use. */
 static cusStatus createLanes(cusEventFrames *f, const int *devices, int count, const cusRepresentation *representations,
                              int representation_count, const cusEventDecoderOptions *decoder) {
     const uint64_t parts = f->reader->source.size / eventframes_sizes.part + 1;
@@ -211,7 +213,7 @@ static cusStatus createLanes(cusEventFrames *f, const int *devices, int count, c
     return CUS_OK;
 }
 
-/* Leaves the calling thread on the device where it was. */
+/* Leaves the current device as it was. */
 static void destroyLanes(cusEventFrames *f) {
     int before = -1;
     const int moves = f->lane_count > 0 && f->lanes[0].device >= 0 && cusDeviceGet(&before) == CUS_OK;
@@ -241,7 +243,7 @@ static cusStatus open(cusEventFrames *f, const cusRepresentation *representation
     f->whole.end_window = f->options.end_window;
     int devices[EVENTFRAMES_LANES], device_count, before = -1;
     cusStatus status = chooseDevices(f, devices, &device_count);
-    f->options.devices = NULL; /* the caller's */
+    f->options.devices = NULL; /* belongs to the caller */
     if (status == CUS_OK && f->options.filter)
         f->filter_options = *f->options.filter;
     if (status == CUS_OK)
@@ -261,7 +263,7 @@ static cusStatus open(cusEventFrames *f, const cusRepresentation *representation
     return status == CUS_OK ? start(f) : cusi_renamed(function, status);
 }
 
-/* Takes `owned`, also if it fails. */
+/* Takes ownership of `owned` even if it fails. */
 static cusStatus openFrames(cusEventFrames **frames, cusEventReader *reader, cusEventReader *owned,
                             const cusRepresentation *representations, int count, const cusEventFramesOptions *options) {
     static const char function[] = "cusEventFramesOpen";
@@ -281,7 +283,7 @@ static cusStatus openFrames(cusEventFrames **frames, cusEventReader *reader, cus
     if (status == CUS_OK)
         status = open(made, representations, count);
     if (status != CUS_OK) {
-        if (reader != owned && reader->index != made->place) { /* the caller's is where it was */
+        if (reader != owned && reader->index != made->place) { /* the caller's reader returns to its place */
             const int silent = cusi_setSilence(1);
             (void)cusEventReaderSeekIndex(reader, (int64_t)made->place);
             (void)cusi_setSilence(silent);
@@ -330,7 +332,7 @@ void cusEventFramesClose(cusEventFrames *frames) {
     CUSI_TRACE;
     if (!frames)
         return;
-    if (frames->process != getpid()) /* its threads are the parent's, which may have held locks and a device */
+    if (frames->process != getpid()) /* the threads belong to the parent; they may have held locks and a device */
         return;
     cusEventFramesCancel(frames);
     stop(frames);
@@ -345,7 +347,7 @@ void cusEventFramesClose(cusEventFrames *frames) {
 
 /* ---- Next ---------------------------------------------------------------------------------------------------------- */
 
-/* Counts what a job has done. Its failure is the end. */
+/* Adds a job's counts. The first failure ends the frames. */
 static void collect(cusEventFrames *f, const Outcome *outcome) {
     const cusEventCounts *const read = &outcome->read;
     cusEventCounts *const sum = &f->counts.read;
@@ -368,13 +370,13 @@ static void collect(cusEventFrames *f, const Outcome *outcome) {
     memcpy(f->message, outcome->message, sizeof f->message);
 }
 
-/* The lane may use a batch again. */
+/* Lets the lane reuse the batch. */
 static void release(Lane *lane) {
     ++lane->released;
     pthread_cond_broadcast(&lane->changed);
 }
 
-/* The lane that has the next batch, or NULL; the lock is held. Takes the turn on past jobs that are done, to the end. */
+/* Returns the lane that has the next batch, or NULL; the lock is held. Moves the turn past finished jobs. */
 static Lane *ready(cusEventFrames *f) {
     while (!f->ended && f->turn < f->claimed) {
         const Job *const job = &f->jobs[f->turn % f->job_room];
@@ -400,7 +402,7 @@ static Lane *ready(cusEventFrames *f) {
     return NULL;
 }
 
-/* Waits for a batch, whose lane it returns, or the end; the lock is held. */
+/* Waits for the next batch or the end, and returns the batch's lane; the lock is held. */
 static Lane *await(cusEventFrames *f, CusiProgress *progress) {
     Lane *lane = NULL;
     while (!f->cancelled && !(lane = ready(f)) && !f->ended) {
@@ -463,12 +465,12 @@ static cusStatus restart(cusEventFrames *f) {
     stop(f);
     pthread_mutex_lock(&f->lock);
     const int cancelled = f->cancelled;
-    f->knows_all &= f->ended && f->status == CUS_OK; /* damage may be gone */
+    f->knows_all &= f->ended && f->status == CUS_OK; /* the damage may be gone */
     pthread_mutex_unlock(&f->lock);
     CUSI_REQUIRE(!cancelled, CUS_ERROR_CANCELLED, "%s: cancelled by cusEventFramesCancel", function);
     cusStatus status = eventframes_createFilter(f);
     cusEventDecoderOptions decoder;
-    if (status == CUS_OK && f->lane_count == 1) /* several go to places of their own */
+    if (status == CUS_OK && f->lane_count == 1) /* several lanes seek by themselves */
         status = f->decodes ? cusEventReaderDecoder(f->reader, &decoder, &f->whole.state) : eventframes_seek(f);
     return status == CUS_OK ? start(f) : cusi_renamed(function, status);
 }

@@ -1,5 +1,6 @@
-/* Several lanes: windows are dealt in jobs. A job has whole batches if the caller has chosen their length. It begins at a mark from
- * which its first window can be decoded. Marks come from a scan of the recording's words, several times as fast as decoding. */
+/* Divides the windows among several lanes as jobs. If the caller has chosen the length of batches, a job has whole
+ * batches. A job begins at a mark from which its first window can be decoded. Marks come from a scan of the recording's
+ * words, which is several times as fast as decoding. */
 #include "check.h"
 #include "eventframes/eventframes.h"
 #include "eventio/evt/words.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The marks from the next job's first one on. */
+/* Marks from the next job's first mark on. */
 typedef struct Marks {
     const cusEventFrames *frames;
     cusEventMark *mark;
@@ -16,10 +17,10 @@ typedef struct Marks {
     cusEventPart *summaries;
     ScanBuffers *buffers;
     uint64_t parts, scanned, at_once;
-    uint64_t job_bytes; /* at least, but for windows that leave no room */
+    uint64_t job_bytes; /* least bytes of a job, unless its windows reach f->job_windows */
 } Marks;
 
-/* Scans the next parts, on all threads. *is_end: there are none. */
+/* Scans the next parts on all threads. *is_end: there are none. */
 static cusStatus scan(Marks *marks, int *is_end) {
     const cusEventFrames *const f = marks->frames;
     const uint64_t left = marks->parts - marks->scanned, n = left < marks->at_once ? left : marks->at_once;
@@ -41,7 +42,7 @@ static cusStatus scan(Marks *marks, int *is_end) {
     return CUS_OK;
 }
 
-/* How far the recording is before mark k, in events or microseconds: about, since of times only a bound is known. */
+/* Returns how far mark k is from the beginning, in events or microseconds; for times this is an estimate. */
 static uint64_t extentAt(const Marks *marks, size_t k) {
     const cusEventFrames *const f = marks->frames;
     if (f->options.windowing.unit == CUS_WINDOW_COUNT)
@@ -56,7 +57,8 @@ static uint64_t windowAt(const Marks *marks, size_t k) {
     return eventframes_windowAt(&marks->frames->options.windowing, &border);
 }
 
-/* Chooses the window that ends the job of those from `first` on, 0: the recording does. *last: a mark behind its beginning. */
+/* Chooses the end of the job that begins at window `first`; 0: the end of the recording. Mark *last lies behind the
+ * beginning of that window. */
 static cusStatus chooseEnd(Marks *marks, uint64_t first, uint64_t *end, size_t *last) {
     const cusEventFrames *const f = marks->frames;
     for (*last = 1;; ++*last) {
@@ -76,7 +78,7 @@ static cusStatus chooseEnd(Marks *marks, uint64_t first, uint64_t *end, size_t *
     }
 }
 
-/* The last mark up to number `last` from which windows from `first` on can be decoded: none of their events is before it. */
+/* Finds the last mark, up to number `last`, before which no event of the windows from `first` on lies. */
 static cusStatus chooseMark(const Marks *marks, uint64_t first, size_t last, size_t *chosen) {
     const cusWindowing *const w = &marks->frames->options.windowing;
     for (size_t k = last; k > 0; --k) {
@@ -93,7 +95,7 @@ static cusStatus chooseMark(const Marks *marks, uint64_t first, size_t last, siz
     return CUS_OK;
 }
 
-/* The first byte behind what windows up to `end` are likely to need. */
+/* Returns the end of the bytes that windows before `end` are likely to need. */
 static uint64_t chooseEnough(const Marks *marks, uint64_t end, size_t last) {
     const cusWindowing *const w = &marks->frames->options.windowing;
     const uint64_t needed = (end - 1) * eventframes_stride(w) + w->length;
@@ -102,7 +104,8 @@ static uint64_t chooseEnough(const Marks *marks, uint64_t end, size_t last) {
     return marks->mark[last].offset;
 }
 
-/* Keeps the job for later passes, which need no scan then; without memory, and of very many jobs, they have one. */
+/* Keeps the job, so that a later pass needs no scan. A later pass scans again if there are very many jobs or memory
+ * runs out. */
 static void keep(cusEventFrames *f, const Job *job) {
     enum { MAX_KNOWN = 1 << 13 };
     if (f->known_count == f->known_room) {
@@ -166,11 +169,11 @@ static cusStatus dealAll(cusEventFrames *f, Marks *marks) {
     }
 }
 
-/* Jobs of what is scanned. */
+/* Scans the recording and deals its jobs. */
 static cusStatus scanAndDeal(cusEventFrames *f) {
     const uint64_t bytes = f->source.size - f->whole.mark.offset;
     Marks marks = {.frames = f, .count = 1, .room = 1, .parts = bytes / eventframes_sizes.part + 1};
-    marks.job_bytes = bytes / (4 * (uint64_t)f->lane_count); /* Near the end all have something to do. */
+    marks.job_bytes = bytes / (4 * (uint64_t)f->lane_count); /* keeps all lanes busy near the end */
     marks.job_bytes = marks.job_bytes < eventframes_sizes.job ? marks.job_bytes : eventframes_sizes.job;
     marks.at_once = 4 * (uint64_t)cusi_maxThreads();
     marks.mark = malloc(sizeof *marks.mark);
@@ -200,7 +203,7 @@ void *eventframes_deal(void *frames) {
         status = scanAndDeal(f);
     pthread_mutex_lock(&f->lock);
     f->has_dealt = 1;
-    if (status != CUS_OK) { /* of the call that comes after the last job */
+    if (status != CUS_OK) { /* reported by the call that follows the last job */
         f->status = status;
         strncpy(f->message, cusLastError(), sizeof f->message - 1);
     }

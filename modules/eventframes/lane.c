@@ -1,4 +1,4 @@
-/* A lane's thread that makes frames, job by job, and offers them to the caller. */
+/* The thread of a lane that makes frames, job by job, and offers them to the caller. */
 #include "check.h"
 #include "eventframes/eventframes.h"
 #include "host.h"
@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Leaves to the next job its windows by duration, perhaps all of a batch: they begin after the border. Before it they have not, unless
- * times have stepped back, which is damage; then this job has all windows. */
+/* Removes the windows by duration that begin after the border, perhaps the whole batch: the next job makes them. No
+ * window begins before the border unless times have stepped back, which is damage; then this job makes all windows. */
 static void cut(const Job *job, Offer *offer) {
     cusFrameBatch *const batch = &offer->batch;
     const size_t all = batch->count;
@@ -41,7 +41,7 @@ cusStatus eventframes_offer(void *to, const cusFrameBatch *batch) {
     return cancelled ? CUS_ERROR_CANCELLED : CUS_OK;
 }
 
-/* Keeps the first failure. message NULL: that of the call that has just failed. */
+/* Records the first failure. With message NULL, it is that of the call that has just failed. */
 static void keep(Outcome *outcome, cusStatus status, const char *message) {
     if (outcome->status != CUS_OK || status == CUS_OK)
         return;
@@ -51,8 +51,8 @@ static void keep(Outcome *outcome, cusStatus status, const char *message) {
     (void)snprintf(outcome->message, sizeof outcome->message, "%s", message ? message : cusLastError());
 }
 
-/* Takes a piece that has been used, if there is one, and waits for the next one of the job, or of the next job if `is_new`. NULL: there is
- * none, or it is not wanted any more. */
+/* Releases the previous piece, if has_one, and waits for the next one of this job, or of the next job if is_new.
+ * Returns NULL if there is none or frames are no longer wanted. */
 static Piece *nextPiece(Lane *lane, int has_one, int is_new) {
     cusEventFrames *const f = lane->frames;
     Piece *piece = NULL;
@@ -70,7 +70,7 @@ static Piece *nextPiece(Lane *lane, int has_one, int is_new) {
         piece = &lane->pieces[lane->taken % EVENTFRAMES_PIECES];
         if (!is_new || piece->job != lane->number)
             break;
-        piece = NULL; /* of a job that is done */
+        piece = NULL; /* it belongs to a finished job */
         ++lane->taken;
         pthread_cond_broadcast(&lane->changed);
     }
@@ -90,13 +90,14 @@ static cusStatus push(const cusEventFrames *f, cusEventPipeline *pipeline, const
     return cusEventPipelinePush(pipeline, &events);
 }
 
-/* Whether later events change nothing. read: how many events have been. */
+/* Returns whether later events change nothing, after `read` events. */
 static int hasEnough(const cusEventFrames *f, const Job *job, const cusEventPipelineCounts *counts, uint64_t read) {
     const cusWindowing *const w = &f->options.windowing;
     const uint64_t events = job->first_event + read, last = job->end_window - 1, stride = eventframes_stride(w);
-    if (!job->end_window || (job->has_mark && events <= job->until)) /* damage just before the next event is this job's */
+    if (!job->end_window ||
+        (job->has_mark && events <= job->until)) /* damage just before the next event belongs to this job */
         return 0;
-    if (w->unit == CUS_WINDOW_DURATION && !job->has_mark) /* whose origin is the pipeline's */
+    if (w->unit == CUS_WINDOW_DURATION && !job->has_mark) /* the pipeline knows the origin */
         return counts->complete;
     if (job->end_window <= job->first_window)
         return 1;
@@ -106,13 +107,13 @@ static int hasEnough(const cusEventFrames *f, const Job *job, const cusEventPipe
     return counts->last_time >= job->origin && (uint64_t)counts->last_time - (uint64_t)job->origin >= end;
 }
 
-/* What of a job has been done. */
+/* What has been done of a job. */
 typedef struct Work {
     Lane *lane;
     const Job *job;
     Outcome *outcome;
     cusEventPipelineCounts before, counts;
-    int has_enough, has_passed; /* the border */
+    int has_enough, has_passed; /* has_passed: the border */
 } Work;
 
 /* Moves the pipeline to the job. */
@@ -129,7 +130,7 @@ static void begin(Work *work) {
     keep(work->outcome, cusEventPipelineQuery(pipeline, &work->before), NULL);
 }
 
-/* Makes the frames of a piece. Whether the job needs more. */
+/* Makes the frames of a piece. Returns whether the job needs more. */
 static int use(Work *work, const Piece *piece) {
     const Lane *const lane = work->lane;
     keep(work->outcome, push(lane->frames, lane->pipeline, piece), NULL);
@@ -144,7 +145,7 @@ static int use(Work *work, const Piece *piece) {
     return !piece->last && work->outcome->status == CUS_OK && !work->has_enough;
 }
 
-/* Delivers what is left. */
+/* Delivers the remaining frames. */
 static void end(Work *work) {
     cusEventPipeline *const pipeline = work->lane->pipeline;
     Outcome *const outcome = work->outcome;
@@ -155,7 +156,8 @@ static void end(Work *work) {
     keep(outcome, cusEventPipelineQuery(pipeline, &work->counts), NULL);
     const int is_damage = outcome->status == CUS_ERROR_FORMAT || outcome->status == CUS_ERROR_TRUNCATED ||
                           outcome->status == CUS_ERROR_IO || outcome->status == CUS_ERROR_CAPACITY;
-    if (is_damage && work->has_enough && work->lane->end >= work->job->end_window) /* It is behind what is wanted. */
+    if (is_damage && work->has_enough &&
+        work->lane->end >= work->job->end_window) /* the damage lies behind what is wanted */
         outcome->status = CUS_OK;
     outcome->events = work->job->first_event + work->counts.events - work->before.events;
     outcome->skipped = work->counts.skipped - work->before.skipped;
@@ -163,7 +165,7 @@ static void end(Work *work) {
         outcome->read = work->counts.decoded;
 }
 
-/* Makes the frames of the job to which the piece belongs; *piece: the last that has been used. Whether frames are still wanted. */
+/* Makes the frames of the piece's job, and sets *piece to the last one used. Returns whether frames are still wanted. */
 static int makeFrames(Lane *lane, Piece **piece) {
     cusEventFrames *const f = lane->frames;
     Job *const job = &f->jobs[(*piece)->job % f->job_room];
@@ -190,7 +192,7 @@ static int makeFrames(Lane *lane, Piece **piece) {
 void *eventframes_make(void *from) {
     Lane *const lane = from;
     if (lane->device >= 0)
-        (void)cusDeviceSet(lane->device); /* a failure is the pipeline's, too */
+        (void)cusDeviceSet(lane->device); /* the pipeline fails, too */
 #ifdef _OPENMP
     else if (lane->frames->lane_count > 1)
         omp_set_num_threads(lane->frames->lane_threads);

@@ -1,4 +1,4 @@
-/* This process among those that a launcher has started: its environment says which it is. */
+/* Finds this process's place among those of a launcher, which sets environment variables. */
 #include "check.h"
 #include "cusight/eventframes.h"
 
@@ -7,14 +7,14 @@
 
 static const char function[] = "cusEventFramesLauncherShard";
 
-/* Environment variables with the rank and the number of ranks. mpirun of a Slurm job starts its own processes by a step of Slurm, so MPI comes first. In
- * Slurm's batch script itself, which is no step, there is no rank. */
+/* Variables with the rank and the number of ranks. MPI comes first, since mpirun in a Slurm job starts its processes by
+ * a step of Slurm. Slurm's batch script itself is no step and has no rank. */
 static const struct {
     const char *rank, *size;
 } RANKS[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
 
-/* *is_set: 0 if there is no such variable. */
+/* Reads a number of at most `most`. *is_set is 0 if there is no such variable. */
 static cusStatus read(const char *name, uint64_t most, uint64_t *value, int *is_set) {
     const char *const text = getenv(name);
     char *end = NULL;
@@ -29,7 +29,7 @@ static cusStatus read(const char *name, uint64_t most, uint64_t *value, int *is_
     return CUS_OK;
 }
 
-/* A pair of RANKS, or of an array; *is_set: whether both are there. */
+/* Reads a pair of variables. *is_set: whether both exist. */
 static cusStatus readPlace(const char *rank, const char *size, uint64_t *shard, uint64_t *shards, int *is_set) {
     int has_size;
     CUS_TRY(read(rank, UINT32_MAX, shard, is_set));
@@ -38,7 +38,7 @@ static cusStatus readPlace(const char *rank, const char *size, uint64_t *shard, 
     return CUS_OK;
 }
 
-/* A job array of Slurm: FIRST-LAST or FIRST-LAST:STEP. */
+/* Reads the place in a Slurm job array, FIRST-LAST or FIRST-LAST:STEP. */
 static cusStatus readArray(uint64_t *shard, uint64_t *shards, int *is_set) {
     uint64_t first = 0, step = 1;
     int ignored;

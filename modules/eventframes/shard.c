@@ -1,4 +1,4 @@
-/* Shards: which windows of the recording one of several objects makes, and from where it reads. */
+/* Shards: which windows of the recording an object makes, and where it starts to read. */
 #include "check.h"
 #include "eventframes/eventframes.h"
 #include "eventio/evt/words.h"
@@ -8,7 +8,7 @@
 
 static const char function[] = "cusEventFramesOpen";
 
-/* No windows; end_window 0 would be all. */
+/* Chooses no windows; an end_window of 0 would mean all. */
 static void chooseNone(Job *job) {
     job->first_window += job->first_window == 0;
     job->end_window = job->first_window;
@@ -26,7 +26,7 @@ static void chooseWindows(cusEventFrames *f, const Border *begin, const Border *
     const cusEventFramesOptions *const o = &f->options;
     Job *const job = &f->whole;
     job->first_window = eventframes_windowAt(&o->windowing, begin);
-    if (o->shard + 1 == o->shards || end->since == EVENTFRAMES_NO_EVENT) /* to the end or the damage */
+    if (o->shard + 1 == o->shards || end->since == EVENTFRAMES_NO_EVENT) /* up to the end or the damage */
         return;
     job->end_window = eventframes_windowAt(&o->windowing, end);
     if (job->end_window <= job->first_window)
@@ -35,7 +35,8 @@ static void chooseWindows(cusEventFrames *f, const Border *begin, const Border *
 
 /* ---- Events that have numbers ---------------------------------------------------------------------------------------- */
 
-/* Where the shard and the next one begin: all before is scanned, in parts small enough for all threads. */
+/* Finds the marks where the shard and the next one begin. Scans everything before them, in parts small enough for all
+ * threads. */
 static cusStatus findMarks(const cusEventFrames *f, cusEventMark *first, cusEventMark *begin, cusEventMark *end) {
     enum { MIN_BYTES = 1 << 20, MAX_PARTS = 4096 };
     const uint64_t shards = f->options.shards, wanted = f->options.shard + (f->options.shard + 1 < shards),
@@ -59,7 +60,7 @@ static cusStatus findMarks(const cusEventFrames *f, cusEventMark *first, cusEven
     return status;
 }
 
-/* Where the recording ends here. It is found again when frames are made. */
+/* Returns whether the recording ends here; making frames reports the damage again. */
 static int isDamage(cusStatus status) {
     return status == CUS_ERROR_FORMAT || status == CUS_ERROR_TRUNCATED;
 }
@@ -77,7 +78,7 @@ cusStatus eventframes_borderAt(const cusEventFrames *f, const cusEventMark *mark
     int is_there = 1;
     if (f->options.windowing.unit == CUS_WINDOW_DURATION)
         CUS_TRY(eventframes_timeAt(f, mark, &time, &is_there));
-    /* Behind damage times may begin again. */
+    /* Times may start over behind damage. */
     *border = (Border){mark->index, is_there && time >= f->whole.origin ? (uint64_t)time - (uint64_t)f->whole.origin
                                                                         : EVENTFRAMES_NO_EVENT};
     return CUS_OK;
@@ -93,11 +94,11 @@ static cusStatus shareByMarks(cusEventFrames *f) {
     CUS_TRY(eventframes_timeAt(f, &first, &job->origin, &is_there));
     CUS_TRY(eventframes_borderAt(f, &job->mark, &begin));
     CUS_TRY(eventframes_borderAt(f, &last, &end));
-    if (begin.since != EVENTFRAMES_NO_EVENT && end.since < begin.since) /* damage between them */
+    if (begin.since != EVENTFRAMES_NO_EVENT && end.since < begin.since) /* damage lies between them */
         end.since = EVENTFRAMES_NO_EVENT;
     job->has_mark = 1;
     job->until = o->shard + 1 == o->shards || end.since == EVENTFRAMES_NO_EVENT ? UINT64_MAX : last.index;
-    if (begin.since == EVENTFRAMES_NO_EVENT && o->shard > 0) { /* an earlier one makes all that is left */
+    if (begin.since == EVENTFRAMES_NO_EVENT && o->shard > 0) { /* an earlier shard makes all that is left */
         chooseNone(job);
         job->until = 0;
         return CUS_OK;
@@ -108,7 +109,7 @@ static cusStatus shareByMarks(cusEventFrames *f) {
 
 /* ---- Others ---------------------------------------------------------------------------------------------------------- */
 
-/* How many events are wanted, and from the first of them to the last, in microseconds. */
+/* Counts the wanted events, and the microseconds from the first to the last. */
 static cusStatus count(cusEventFrames *f, Piece *piece, Border *all) {
     int64_t first = 0, last = 0;
     for (piece->last = 0; !piece->last;) {

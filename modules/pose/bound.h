@@ -1,4 +1,4 @@
-/* What block means must reach to rule a position out: the same on every backend. docs/internals/pose.md has the proof. */
+/* What block means must reach to rule out a position, on every backend. docs/internals/pose.md has the proof. */
 #ifndef CUSI_POSE_BOUND_H
 #define CUSI_POSE_BOUND_H
 
@@ -7,26 +7,26 @@
 enum {
     POSE_LEVELS = 3,
     POSE_CHUNK = 16,  /* blocks between two tests */
-    POSE_GUIDES = 64, /* blocks that the first guess looks at */
-    POSE_CLIMBS = 3,  /* steps from the best guess, each of as many pixels at most */
+    POSE_GUIDES = 64, /* blocks that the first guess uses */
+    POSE_CLIMBS = 3,  /* steps from the best guess, of up to POSE_CLIMB pixels */
     POSE_CLIMB = 3,
     POSE_CLIMB_PLACES = (2 * POSE_CLIMB + 1) * (2 * POSE_CLIMB + 1),
-    POSE_BESIDE = 5, /* a pose, and those before and after it in angle and scale */
+    POSE_BESIDE = 5, /* a pose and its neighbors in angle and scale */
     POSE_UNIT = 8    /* means of blocks are in units of 1/8 */
 };
 
-/* Blocks of `block` x `block` pixels, for cells of `cell` x `cell` positions. Entries of a backend's plane, [row][col] of cells,
- * are `step` apart. */
+/* Blocks of `block` x `block` pixels, for cells of `cell` x `cell` positions. In a backend's plane, [row][col] of
+ * cells, rows are `step` entries apart. */
 typedef struct PoseLevel {
     int block, cell, rows, cols;
     size_t step;
 } PoseLevel;
 
-/* A block of a pose: where its mean is in the plane from that of the window, and the mean of the template. */
+/* A block of a pose. offset: its mean's entry in the plane, from the window's. */
 typedef struct PoseBlock {
     int32_t offset;
     int16_t mean;  /* in units of 1/8, rounded down */
-    int16_t value; /* in units of 1/16, about the mean of the pose for CCOEFF_NORMED */
+    int16_t value; /* What the sums over a chunk and those before it must reach to rule out a position. */
 } PoseBlock;
 
 typedef struct PoseBlocks {
@@ -34,21 +34,22 @@ typedef struct PoseBlocks {
     int count;
 } PoseBlocks;
 
-/* What a chunk of blocks must reach to rule a position out. */
+/* blocks so far */
 typedef struct PoseTest {
-    int count;                               /* blocks up to here */
-    double t1, norm, sine, cosine, rounding; /* normed: cosine < 0: this many blocks rule nothing out */
-    double most;                             /* SQDIFF: the largest sum of squares that is not ruled out */
+    int count;                               /* normed methods; cosine < 0: these blocks rule out nothing */
+    double t1, norm, sine, cosine, rounding; /* SQDIFF: largest sum of squares that is not ruled out */
+    double
+        most; /* What a window must reach to improve on the best value and the limit: a score for normed methods, or a squared difference. */
 } PoseTest;
 
 /* The best value so far and the limit, as what a window must reach: a score for normed methods, or a squared difference. */
 typedef struct PoseGoal {
-    double score, ssd, n; /* ssd / n */
+    double score, ssd, n; /* squared difference: ssd / n */
 } PoseGoal;
 
 POSE_FN PoseGoal pose_goal(cusMatchMethod method, const PoseBest *best, double limit_cost) {
     const int has_best = best->pose >= 0;
-    /* exact scores are rounded, so what they show is taken a little less strictly */
+    /* a little less strict, since exact scores are rounded */
     const double cost = has_best && best->cost < limit_cost ? best->cost : limit_cost;
     PoseGoal goal = {(method == CUS_MATCH_SQDIFF_NORMED ? (cost < 1 ? 1 - cost / 2 : 0) : 0 - cost) - 0x1p-40, limit_cost,
                      1};
@@ -72,7 +73,7 @@ POSE_FN void pose_cone(cusMatchMethod method, const Pose *p, int block, const Po
     const double least = (t->norm - error) / 16;
     if (!(least > 0) || !(energy > 0) || !(score > 0))
         return;
-    /* the part of the template's energy that block means hold, rounded down */
+    /* the share of the template's energy in block means, rounded down */
     const double part = block * block * least * least / energy * (1 - 0x1p-30);
     const double q2 = 1 - (1 - score * score) / part;
     if (!(part > 0) || !(q2 > 0))
@@ -85,7 +86,7 @@ POSE_FN void pose_cone(cusMatchMethod method, const Pose *p, int block, const Po
     t->rounding = 0x1p-40 * (sqrt(t2) / t->norm + 1);
 }
 
-/* The test after t->count blocks. */
+/* Fills the test after t->count blocks. */
 POSE_FN void pose_test(cusMatchMethod method, const Pose *p, int block, const PoseGoal *goal, double t1, double t2,
                        PoseTest *t) {
     if (method == CUS_MATCH_SQDIFF)

@@ -1,14 +1,14 @@
-/* The grid of angles and scales: transforms with the same bits on every machine. */
+/* The grid of angles and scales. Transforms have the same bits on every machine. */
 #include "pose/backend.h"
 
 #include <math.h>
 
-/* Products of numbers in units of 2^-62. */
+/* Multiplies numbers in units of 2^-62. */
 static int64_t multiply(int64_t a, int64_t b) {
     return (int64_t)(((__int128)a * b) >> 62);
 }
 
-/* Cosine and sine of 0..45 degrees by their series, in units of 2^-62; the error is below 2^-57. */
+/* Computes cosine and sine of 0..45 degrees by their series, in units of 2^-62; the error is below 2^-57. */
 static void series(double degrees, int64_t *cosine, int64_t *sine) {
     const int64_t radian = INT64_C(0x477d1a894a74e45); /* pi / 180 in units of 2^-64 */
     const int64_t x = (int64_t)(((__int128)(int64_t)(degrees * 0x1p52) * radian) >> 54), square = multiply(x, x);
@@ -22,7 +22,7 @@ static void series(double degrees, int64_t *cosine, int64_t *sine) {
     }
 }
 
-/* Rounded to 2^-40. Reductions to 0..45 degrees are exact. */
+/* Computes cosine and sine, rounded to 2^-40. Reductions to 0..45 degrees are exact. */
 static void cosineAndSine(double angle, double *cosine, double *sine) {
     const double whole = fabs(fmod(angle, 360));
     const int quarters = (whole >= 90) + (whole >= 180) + (whole >= 270);

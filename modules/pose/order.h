@@ -1,4 +1,4 @@
-/* Exact values of positions, and their order: the same on every backend. */
+/* Exact values of positions, and their order on every backend. */
 #ifndef CUSI_POSE_ORDER_H
 #define CUSI_POSE_ORDER_H
 
@@ -15,10 +15,10 @@ typedef struct Pose {
     int64_t n, t1, t2;
 } Pose;
 
-/* The better of two has the smaller ssd / n, or the smaller cost; then the first. */
+/* A value. The better of two has the smaller ssd / n or cost; of equal ones, the first. */
 typedef struct PoseBest {
-    uint64_t ssd, n; /* SQDIFF; else ssd is 0 and n is 1 */
-    double cost;     /* score, negated where the largest is best */
+    uint64_t ssd, n; /* SQDIFF; otherwise 0 and 1 */
+    double cost;     /* the score, negated if the largest is best */
     int pose;        /* -1: none */
     int row, col;
 } PoseBest;
@@ -36,12 +36,12 @@ POSE_FN int pose_isBetter(const PoseBest *a, const PoseBest *b) {
     return a->row != b->row ? a->row < b->row : a->col < b->col;
 }
 
-/* Whether smaller scores are better. */
+/* Returns whether smaller scores are better. */
 POSE_FN int pose_wantsSmallest(cusMatchMethod method) {
     return method == CUS_MATCH_SQDIFF || method == CUS_MATCH_SQDIFF_NORMED;
 }
 
-/* Whether no value is better. */
+/* Returns whether no value is better. */
 POSE_FN int pose_isPerfect(cusMatchMethod method, const PoseBest *b) {
     if (b->pose < 0)
         return 0;
@@ -56,15 +56,15 @@ POSE_FN double pose_score(cusMatchMethod method, const PoseBest *v) {
     return method == CUS_MATCH_SQDIFF_NORMED ? v->cost : 0 - v->cost;
 }
 
-/* The score, negated where the largest is best. */
+/* Returns the score, negated if the largest is best. */
 POSE_FN double pose_cost(cusMatchMethod method, const PoseBest *v) {
     return method == CUS_MATCH_SQDIFF ? (double)v->ssd / (double)v->n : v->cost;
 }
 
-/* The cost of a normed method from a window's sums of I, I^2 and I T. */
+/* Returns the cost for a normed method from a window's sums of I, I^2 and I T. */
 POSE_FN double pose_normed(cusMatchMethod method, const Pose *p, uint64_t s1, uint64_t s2, uint64_t c) {
     if (method == CUS_MATCH_CCOEFF_NORMED) {
-        /* n is at most 2^24 + 2^12: products fit unsigned 64 bits, their difference, the covariance, signed ones */
+        /* n is at most 2^24 + 2^12: products fit 64 bits, and their difference, the covariance, fits signed ones */
         const uint64_t n = (uint64_t)p->n, flat = n * (uint64_t)p->t2 - (uint64_t)p->t1 * (uint64_t)p->t1;
         const uint64_t energy = n * s2 - s1 * s1;
         if (flat == 0)
@@ -84,12 +84,12 @@ POSE_FN double pose_normed(cusMatchMethod method, const Pose *p, uint64_t s1, ui
 
 /* ---- Suppression --------------------------------------------------------------------------------------------------------- */
 
-/* Twice the center of a pose whose window begins at `col` or `row`, an integer. */
+/* Returns twice the center of a pose whose window begins at `at`; an integer. */
 POSE_FN int64_t pose_center(int32_t at, int32_t trimmed, int32_t canvas) {
     return 2 * ((int64_t)at - trimmed) + canvas - 1;
 }
 
-/* Where another pose is centered as `at` is, or half a pixel before. */
+/* Finds where another pose has the center of `at`, or one half a pixel before. */
 POSE_FN void pose_sameCenter(const Pose *poses, const PoseBest *at, int pose, int32_t *row, int32_t *col) {
     const Pose *const from = &poses[at->pose], *const to = &poses[pose];
     *col =
@@ -100,13 +100,13 @@ POSE_FN void pose_sameCenter(const Pose *poses, const PoseBest *at, int pose, in
                   1);
 }
 
-/* The shorter way around from one angle to another, 0..180. */
+/* Returns the angle between two directions, 0..180. */
 POSE_FN double pose_angleBetween(double a, double b) {
     const double d = fabs(fmod(a - b, 360.0));
     return d > 180 ? 360 - d : d;
 }
 
-/* The matches so far, near which no other may lie. */
+/* The matches so far; no other may lie near them. */
 typedef struct PosePicks {
     const PoseBest *at;
     int count;

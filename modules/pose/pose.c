@@ -22,7 +22,7 @@ cusPoseOptions cusPoseDefaults(void) {
 
 /* ---- Creation ------------------------------------------------------------------------------------------------------------ */
 
-/* Checks a range and counts its values, all within low..high. */
+/* Checks a range within low..high and counts its values. */
 static cusStatus countRange(const char *f, const char *name, const cusPoseRange *r, double low, double high, int *count) {
     if (r->list) {
         CUSI_REQUIRE(r->count >= 1 && r->count <= MAX_POSES, CUS_ERROR_VALUE, "%s: %s.count is %d, expected 1..%d", f, name,

@@ -1,4 +1,4 @@
-/* Poses and their blocks, for both backends. */
+/* Prepares poses and their blocks for both backends. */
 #include "check.h"
 #include "host.h"
 #include "pose/backend.h"
@@ -9,8 +9,8 @@
 
 /* ---- A pose -------------------------------------------------------------------------------------------------------------- */
 
-/* Narrows columns *first..*last - 1 of a row of the canvas to those whose sources lie in the template. They are an interval, since
- * coordinates never turn along a row. */
+/* Narrows columns *first .. *last - 1 of a row of the canvas to those whose sources lie in the template. These are an
+ * interval, since coordinates are monotonic along a row. */
 static void narrow(const PoseTransform *t, int row, int *first, int *last) {
     for (PosePlace at = pose_place(t, *first, row); *first < *last && !pose_isInside(t, pose_sourceAt(at)); ++*first)
         at = pose_placeAfter(t, at, 1);
@@ -18,7 +18,7 @@ static void narrow(const PoseTransform *t, int row, int *first, int *last) {
         at = pose_placeAfter(t, at, -1);
 }
 
-/* The same to the first and the last that count. Returns how many do. */
+/* Narrows them further to the first and last that count. Returns how many count. */
 static int count(const cusPoseMatcher *m, const PoseTransform *t, int row, int *first, int *last) {
     narrow(t, row, first, last);
     if (!m->mask)
@@ -71,11 +71,11 @@ void pose_resample(const cusPoseMatcher *m, const Pose *p, uint8_t *pixels, uint
     }
 }
 
-/* Sums the pixels of a pose that s holds; those that do not count are 0. */
+/* Sums the pixels of the pose in s; pixels that do not count are 0. */
 static void sumPixels(Pose *p, const PoseScratch *s) {
     for (int y = 0; y < p->rows; ++y) {
         const uint8_t *const pixels = s->pixels + (size_t)y * (size_t)p->cols;
-        uint32_t t1 = 0, t2 = 0; /* of at most 2^15 pixels */
+        uint32_t t1 = 0, t2 = 0; /* sums of at most 2^15 pixels */
         for (int x = 0; x < p->cols; ++x) {
             t1 += pixels[x];
             t2 += (uint32_t)pixels[x] * pixels[x];
@@ -113,7 +113,7 @@ static int byContrast(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Sum of a block, or -1 if not all of it counts. */
+/* Returns the sum of a block, or -1 if not all of it counts. */
 static int32_t sumBlock(const PoseScratch *s, int cols, int block, int x0, int y0) {
     int32_t sum = 0;
     for (int y = y0; y < y0 + block; ++y)
@@ -126,7 +126,7 @@ static int32_t sumBlock(const PoseScratch *s, int cols, int block, int x0, int y
     return sum;
 }
 
-/* Lists blocks that do not overlap, at multiples of the level's cells; found has room for all that fit. */
+/* Lists disjoint blocks at multiples of the level's cells; `found` has room for all that fit. */
 static int listBlocks(const Pose *p, const PoseScratch *s, const PoseLevel *level, Summed *found) {
     const int b = level->block, cell = level->cell;
     const double mean = (double)p->t1 / (double)p->n;
@@ -165,9 +165,9 @@ static int makeBlocks(const cusPoseMatcher *m, const Pose *p, const PoseScratch 
 
 /* ---- All poses ----------------------------------------------------------------------------------------------------------- */
 
-/* Blocks of about a hundredth of the template, and at each further level of half the side, for cells of half the side; the last level
- * has single positions. The device, which reads means of single positions from its integral image, has them with the large
- * blocks first, then with blocks of a quarter of the side. */
+/* Chooses blocks of about a hundredth of the template. Each further level halves blocks and cells; the last has single
+ * positions. The device, which reads means of single positions from its integral image, has them with large blocks
+ * first, then with blocks of a quarter of the side. */
 static void chooseLevels(cusPoseMatcher *m, size_t fine_step) {
     const int device = fine_step > 0;
     int64_t n = INT64_MAX;

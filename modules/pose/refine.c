@@ -1,4 +1,4 @@
-/* Refinement of matches between the positions and the poses of the grid. The backend computes the values. */
+/* Refines matches between the positions and poses of the grid. The backend computes the values. */
 #include "pose/backend.h"
 
 #include <math.h>
@@ -6,26 +6,27 @@
 
 enum { CENTER = 4, MOVES = 8, STEPS = 4 };
 
-/* A pose beside that of a match: its best position near the center of the match, with the 3 x 3 positions about it. */
+/* A pose beside that of a match: its best position near the center of the match, and the costs of the 3 x 3 positions
+ * around it. */
 typedef struct Neighbor {
-    int pose; /* -1: there is none */
+    int pose; /* -1: none */
     int row, col, moving;
     double costs[POSE_NEAR]; /* NaN outside the frame */
-    double x, y, cost;       /* of the vertex; NaN without one */
+    double x, y, cost;       /* the vertex; NaN without one */
 } Neighbor;
 
 typedef struct Vertex {
     double x, y, cost;
 } Vertex;
 
-/* The least point of the quadratic surface through costs at -1..1 in x (fast) and in y, at most 1 away; without one, that of each
- * axis alone, where there is one. */
+/* Returns the minimum of the quadratic surface through costs at -1..1 in x (fast) and y, if it is at most 1 away;
+ * otherwise that along each axis that has one. */
 static Vertex vertexOf(const double *f) {
     const double gx = (f[5] - f[3]) / 2, hx = f[5] - 2 * f[CENTER] + f[3];
     const double gy = (f[7] - f[1]) / 2, hy = f[7] - 2 * f[CENTER] + f[1];
     const double cross = (f[8] - f[6] - f[2] + f[0]) / 4, determinant = hx * hy - cross * cross;
     Vertex v = {(cross * gy - hy * gx) / determinant, (cross * gx - hx * gy) / determinant, f[CENTER]};
-    /* all of it false for NaN */
+    /* also for NaN */
     if (!(hx > 0 && determinant > 0 && fabs(v.x) <= 1 && fabs(v.y) <= 1)) {
         v.x = hx > 0 && fabs(gx) <= hx ? -gx / hx : 0;
         v.y = hy > 0 && fabs(gy) <= hy ? -gy / hy : 0;
@@ -36,7 +37,7 @@ static Vertex vertexOf(const double *f) {
 
 /* ---- The grid ------------------------------------------------------------------------------------------------------------ */
 
-/* The neighbors of a value: indices, -1 if there are not two, and their distances. */
+/* A value's neighbors: indices, -1 without two neighbors, and distances. */
 typedef struct Beside {
     int index[3]; /* below, the value, above */
     double below, above;
@@ -52,7 +53,7 @@ static Beside besideOf(const double *values, int count, int i, double period) {
             up += up < 0 ? period : 0;
             down += down < 0 ? period : 0;
         }
-        if (up > 1e-6 && up < b.above) { /* less is the same value, rounded */
+        if (up > 1e-6 && up < b.above) { /* a smaller step is the same value, rounded */
             b.above = up;
             b.index[2] = j;
         }
@@ -66,14 +67,15 @@ static Beside besideOf(const double *values, int count, int i, double period) {
     return b;
 }
 
-/* From a value towards the neighbors, which are at -1 and 1. */
+/* Interpolates from a value towards its neighbors, at -1 and 1. */
 static double between(double value, const Beside *b, double t) {
     return t < 0 || t > 0 ? value + t * (b->above + b->below) / 2 + t * t * (b->above - b->below) / 2 : value;
 }
 
 /* ---- Neighbors ----------------------------------------------------------------------------------------------------------- */
 
-/* A pose where the match is, or half a pixel before. That of the match stays there, the others climb. */
+/* Returns a pose at the match's center, or half a pixel before. The match's own pose keeps its position; the others
+ * climb. */
 static Neighbor startOf(const cusPoseMatcher *m, const cusPoseMatch *match, int angle, int scale) {
     if (angle < 0 || scale < 0)
         return (Neighbor){.pose = -1};
@@ -90,7 +92,7 @@ static int isPosition(const cusPoseMatcher *m, int pose, int row, int col) {
     return row >= 0 && col >= 0 && row < pose_positionRows(m, p) && col < pose_positionCols(m, p);
 }
 
-/* The costs of the positions about those neighbors that moved. */
+/* Computes the costs around the neighbors that moved. */
 static cusStatus fillCosts(cusPoseMatcher *m, const cusMat *frame, Neighbor *all, cusStream stream) {
     PoseBest values[POSE_MAX_VALUES];
     double *to[POSE_MAX_VALUES];
@@ -120,8 +122,8 @@ static int isComplete(const Neighbor *n) {
     return complete;
 }
 
-/* Moves a neighbor by a pixel towards its best position, if that is not where it is. A neighbor without all positions around it,
- * or that keeps moving, is none. Returns whether it has moved. */
+/* Moves a neighbor by a pixel towards its best position. Drops a neighbor at the border or one that keeps moving.
+ * Returns whether it has moved. */
 static int climb(Neighbor *n, int last) {
     if (n->pose < 0 || !n->moving)
         return 0;
@@ -168,7 +170,7 @@ static cusStatus fillNeighbors(cusPoseMatcher *m, const cusMat *frame, int own, 
     return CUS_OK;
 }
 
-/* The one with the least cost; the center if none has less. */
+/* Returns the neighbor of least cost; the center if none is less. */
 static int leastOf(const Neighbor *all) {
     int best = CENTER;
     for (int i = 0; i < POSE_NEAR; ++i)

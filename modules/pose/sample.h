@@ -1,4 +1,4 @@
-/* How a pose is resampled, in integers: the same on every backend. */
+/* Resamples a pose in integers, the same on every backend. */
 #ifndef CUSI_POSE_SAMPLE_H
 #define CUSI_POSE_SAMPLE_H
 
@@ -11,26 +11,26 @@
 #define POSE_FN static inline
 #endif
 
-/* From pixels of a canvas that holds the whole pose to those of the template. */
+/* Maps pixels of a canvas, which holds the whole pose, to those of the template. */
 typedef struct PoseTransform {
     int64_t cosine, sine;  /* divided by the scale, in units of 2^-32 */
-    int32_t width, height; /* of the template */
-    int32_t cols, rows;    /* of the canvas */
+    int32_t width, height; /* size of the template */
+    int32_t cols, rows;    /* size of the canvas */
 } PoseTransform;
 
-/* The sources of a pixel: (x, y) and the next column and row, with weights of 1/32. */
+/* The sources of a pixel: (x, y) and the next column and row, with weights in units of 1/32. */
 typedef struct PoseSource {
     int64_t x, y;
     int32_t fx, fy;
 } PoseSource;
 
-/* Where a pixel of the canvas lies in the template, in units of 2^-33. From column to column they grow by twice the cosine and
+/* A canvas pixel's place in the template, in units of 2^-33. From column to column it moves by twice the cosine and
  * twice the sine. */
 typedef struct PosePlace {
     int64_t u, v;
 } PosePlace;
 
-/* From a coordinate in units of 2^-33 to 16.16, then to 1/32 pixel; each half up. */
+/* Rounds a coordinate in units of 2^-33 to 16.16, then to 1/32 pixel, each half up. */
 POSE_FN int64_t pose_round(int64_t v) {
     const int64_t fixed = (v + (INT64_C(1) << 16)) >> 17;
     return (fixed + (INT64_C(1) << 10)) >> 11;
@@ -43,7 +43,7 @@ POSE_FN PosePlace pose_place(const PoseTransform *t, int32_t col, int32_t row) {
     return place;
 }
 
-/* `columns` further along the row. */
+/* Returns the place `columns` further along the row. */
 POSE_FN PosePlace pose_placeAfter(const PoseTransform *t, PosePlace at, int columns) {
     const PosePlace place = {at.u + 2 * columns * t->cosine, at.v + 2 * columns * t->sine};
     return place;
@@ -59,12 +59,12 @@ POSE_FN PoseSource pose_source(const PoseTransform *t, int32_t col, int32_t row)
     return pose_sourceAt(pose_place(t, col, row));
 }
 
-/* All sources of a pixel lie in the template. */
+/* Returns whether all sources of a pixel lie in the template. */
 POSE_FN int pose_isInside(const PoseTransform *t, PoseSource s) {
     return s.x >= 0 && s.y >= 0 && s.x + (s.fx > 0) < t->width && s.y + (s.fy > 0) < t->height;
 }
 
-/* Resamples one pixel. templ and mask are tight; mask may be NULL. Returns -1 where the pixel does not count. */
+/* Resamples one pixel; templ and mask have no padding, and mask may be NULL. Returns -1 where the pixel does not count. */
 POSE_FN int pose_sample(const PoseTransform *t, const uint8_t *templ, const uint8_t *mask, PoseSource s) {
     const int right = s.fx > 0, below = s.fy > 0;
     if (!pose_isInside(t, s))

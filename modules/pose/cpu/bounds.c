@@ -1,4 +1,4 @@
-/* Bounds of cells and positions by the means of blocks. */
+/* Bounds of cells and positions by means of blocks. */
 #include "pose/cpu/state.h"
 
 #include <math.h>
@@ -6,12 +6,13 @@
 
 /* ---- Sums over a chunk of blocks ----------------------------------------------------------------------------------------- */
 
-/* Lanes come in groups, so that some lie beyond the last cell: in the padding, where low is 0 or 2040 and high 0, or in cells
- * where the window does not fit. Their sums are ignored, and no sum overflows in any lane: means are 0..2041 (255 in units of 1/8, and 1),
- * so differences and radii are at most 2041, a center is at most 4081, and a template's value at most 4080. A product is below
- * 2^24, and the sum of the POSE_GUIDES products of a guess, the most of all, at most 64 * 4081^2 < 2^30. */
+/* Lanes come in groups, so some lie beyond the last cell: in the padding, where low is 0 or 2040 and high 0, or in
+ * cells where the window does not fit. Their sums are ignored, and no lane overflows: means are 0..2041 (255 in units
+ * of 1/8, and 1), so differences and radii are at most 2041, a center is at most 4081, and a template's value at most
+ * 4080. A product is below 2^24. The largest sum, of the POSE_GUIDES products of a guess, is at most 64 * 4081^2 <
+ * 2^30. */
 
-/* Squares of how far the template's means lie outside what the frame's means may be, added to sums. */
+/* Adds the squared distances from the template's means to the ranges of the frame's means. */
 CUSI_MULTIVERSION
 static void addDistances(const int16_t *low, const int16_t *high, const PoseBlock *blocks, int count, int lanes,
                          int32_t *restrict sums) {
@@ -27,7 +28,7 @@ static void addDistances(const int16_t *low, const int16_t *high, const PoseBloc
     }
 }
 
-/* Sums for lanes of c, c^2, c t, and of squared radii r, where the frame's mean is within r of c. */
+/* Sums over blocks of c, c^2, c t and r^2 in each lane: the frame's mean lies within r of c. */
 typedef struct Moments {
     int32_t s1[POSE_STRIP], s2[POSE_STRIP], st[POSE_STRIP], sr[POSE_STRIP];
 } Moments;
@@ -71,7 +72,7 @@ int pose_tests(const cusPoseMatcher *m, int pose, int level, const PoseBest *bes
     return any;
 }
 
-/* Sums of all chunks so far. */
+/* Sums over all chunks so far. */
 typedef struct Totals {
     double s1[POSE_STRIP], s2[POSE_STRIP], st[POSE_STRIP], sr[POSE_STRIP];
 } Totals;
@@ -86,7 +87,7 @@ static void addTotals(Totals *restrict to, const Moments *restrict from) {
     }
 }
 
-/* A lane is ruled out if its ball of windows does not meet the cone. */
+/* Rules out lanes whose ball of windows does not meet the cone. */
 CUSI_MULTIVERSION
 static void testCone(const Totals *restrict sums, const PoseTest *t, int centered, int lanes, uint8_t *restrict alive) {
     for (int i = 0; i < lanes; ++i) {
@@ -120,7 +121,7 @@ int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tes
     for (int chunk = 0; k < blocks->count && left > 0; ++chunk) {
         const int count = tests[chunk].count - k;
         if (differs) {
-            int32_t sums[POSE_STRIP] = {0}; /* up to 2^26 */
+            int32_t sums[POSE_STRIP] = {0}; /* at most 2^26 */
             addDistances(low, high, blocks->at + k, count, lanes, sums);
             for (int i = 0; i < lanes; ++i) {
                 totals.s1[i] += sums[i];
@@ -144,7 +145,7 @@ int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tes
 
 /* ---- Guesses ------------------------------------------------------------------------------------------------------------- */
 
-/* Sums for lanes of c, c^2 and c t: rounded, which is enough for a guess. */
+/* Sums over blocks of c, c^2 and c t in each lane, rounded: enough for a guess. */
 typedef struct Guides {
     float s1[POSE_STRIP], s2[POSE_STRIP], st[POSE_STRIP];
 } Guides;
@@ -165,7 +166,7 @@ static void addGuides(const int16_t *low, const int16_t *high, const PoseBlock *
     }
 }
 
-/* What a template's values add to. */
+/* Sums over blocks of the template's values. */
 typedef struct GuideTotals {
     float count, t1, t2;
 } GuideTotals;
@@ -209,7 +210,7 @@ PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, PoseArea area
                 if (costs[i] < guess.cost && !skip(about, y, x + i))
                     guess = (PoseGuess){costs[i], pose, y, x + i};
         }
-    if (method != CUS_MATCH_SQDIFF && t.t2 > 0) /* so that poses compare */
+    if (method != CUS_MATCH_SQDIFF && t.t2 > 0) /* makes poses comparable */
         guess.cost /= method == CUS_MATCH_CCOEFF_NORMED ? t.t2 - t.t1 * t.t1 / t.count + 1 : t.t2;
     return guess;
 }

@@ -1,7 +1,7 @@
 /* Exact values of positions. */
 #include "pose/cpu/state.h"
 
-/* At most 2^15 pixels, so that sums of squares fit 32 bits. */
+/* Sums up to 2^15 squares, which fit 32 bits. */
 CUSI_MULTIVERSION
 static uint32_t squares(const uint8_t *image, const uint8_t *templ, const uint8_t *mask, int n) {
     int32_t sum = 0;

@@ -1,10 +1,10 @@
-/* Means of all blocks of the frame. */
+/* Computes the means of all blocks of the frame. */
 #include "pose/cpu/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds row `in` to the sums of columns and takes `out` away. */
+/* Adds row `in` to the sums of columns and subtracts row `out`. */
 CUSI_MULTIVERSION
 static void slide(uint32_t *sums, const uint8_t *in, const uint8_t *out, int cols) {
     if (out)
@@ -15,7 +15,7 @@ static void slide(uint32_t *sums, const uint8_t *in, const uint8_t *out, int col
             sums[x] += in[x];
 }
 
-/* Widens the cells of a row by the means of blocks that begin in it. high: NULL for cells of one position. */
+/* Extends the cells' ranges by the means of blocks that begin in a row. high: NULL for cells of one position. */
 static void addRow(const PoseLevel *p, const uint32_t *sums, int positions, int16_t *low, int16_t *high) {
     const uint32_t area = (uint32_t)(p->block * p->block);
     uint32_t sum = 0;
@@ -39,7 +39,7 @@ static const uint8_t *rowOf(const cusMat *frame, int y) {
     return (const uint8_t *)frame->data + (size_t)y * frame->step;
 }
 
-/* Rows of cells first..last - 1. */
+/* Fills rows first .. last - 1 of cells. */
 static void fillRows(const PoseLevel *p, const PosePlane *plane, const cusMat *frame, uint32_t *sums, int first, int last,
                      CusiProgress *progress) {
     const int positions = frame->rows - p->block + 1;

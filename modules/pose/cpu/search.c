@@ -1,4 +1,4 @@
-/* The search for the best position of all poses: a first guess, then branch and bound. */
+/* Searches all poses for the best position: a first guess, then branch and bound. */
 #include "check.h"
 #include "pose/cpu/state.h"
 
@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    TRIALS = 16, /* guesses that are computed */
-    PROBES = 16, /* one pose of so many */
+    TRIALS = 16, /* guesses whose exact values are computed */
+    PROBES = 16, /* one in this many poses */
     BOUND_STEPS = 1,
-    TRANSFORM_STEPS = 4 /* what progress counts for a row of cells */
+    TRANSFORM_STEPS = 4 /* progress steps of a row of cells */
 };
 
 typedef struct Search {
@@ -23,7 +23,7 @@ typedef struct Search {
     PoseBest best;
     double work; /* estimated time */
     int transformed;
-    double credit; /* what bounds have saved, less what they have wasted on poses that were transformed after all */
+    double credit; /* estimated time that bounds have saved, less what they wasted on poses that were transformed */
 } Search;
 
 /* A thread's work on a pose. */
@@ -31,13 +31,13 @@ typedef struct Worker {
     Search *search;
     PoseScratch *scratch;
     PoseTest *tests;
-    int useful[POSE_LEVELS]; /* whether the tests of a level can rule anything out */
+    int useful[POSE_LEVELS]; /* whether the tests of a level can rule out anything */
     int pose, version;
-    double spent, most; /* estimated times: what bounds have taken and what they may take */
-    PoseBest best;      /* as of version */
+    double spent, most; /* estimated times that bounds have taken and may take */
+    PoseBest best;      /* the best at `version` */
 } Worker;
 
-/* Rows of the largest cells. */
+/* Returns the number of rows of the largest cells. */
 static int cellRows(const cusPoseMatcher *m, int pose) {
     const int cell = m->level[0].cell;
     return (pose_positionRows(m, &m->poses[pose]) + cell - 1) / cell;
@@ -85,7 +85,7 @@ static void tryPosition(Worker *w, int row, int col) {
     Search *const s = w->search;
     const PoseBest here = {w->best.ssd, w->best.n, w->best.cost, w->pose, row, col};
     if (pose_isPerfect(s->m->options.method, &w->best) && !pose_isBetter(&here, &w->best))
-        return; /* at best a later tie */
+        return; /* could only tie with the best, later */
     if (pose_isSuppressed(&s->picks, w->pose, row, col) || cusi_step(s->progress, 0))
         return;
     if (w->scratch->pose != w->pose)
@@ -98,13 +98,13 @@ static void tryPosition(Worker *w, int row, int col) {
     }
 }
 
-/* Clears what a level rules out. Returns whether anything is left. */
+/* Clears what the level's tests rule out. Returns whether anything is left. */
 static int isLeft(Worker *w, int level, int row, int col, int lanes, uint8_t *alive) {
     const PoseTest *const tests = w->tests + (size_t)level * w->search->host->chunks;
     return !w->useful[level] || pose_bound(w->search->m, w->pose, level, tests, row, col, lanes, alive, &w->spent) > 0;
 }
 
-/* What the finer levels leave of neighboring cells, those that are alive: their cells at the next level, in groups. */
+/* Searches the cells at finer levels within those neighboring cells that are alive. */
 static void searchCells(Worker *w, int level, int row, int col, int lanes, const uint8_t *alive) {
     const cusPoseMatcher *const m = w->search->m;
     const int next = level + 1;
@@ -143,8 +143,8 @@ static Worker workerOf(Search *s, int pose) {
     return w;
 }
 
-/* Rows of cells first..last - 1 of a pose. Gives up once that takes more than `most`. Returns what it took, or infinity for giving up at once; all
- * are estimated times. */
+/* Searches rows first .. last - 1 of cells of a pose, and gives up after `most`. Returns the time taken, or infinity if
+ * it gives up at once; all times are estimates. */
 static double searchRows(Search *s, int pose, int first, int last, double most) {
     const cusPoseMatcher *const m = s->m;
     const int cell = m->level[0].cell;
@@ -192,12 +192,13 @@ static int byCost(const void *a, const void *b) {
     return (x->pose > y->pose) - (x->pose < y->pose);
 }
 
-/* Rows between two that guesses look at. Where cells are single positions, all of them would take as long as transforms. */
+/* Returns the step between rows that guesses use. If cells are single positions, all rows would take as long as
+ * transforms. */
 static int rowStep(const cusPoseMatcher *m) {
     return m->levels > 1 ? 1 : 3;
 }
 
-/* Where each pose fits best by its first blocks, the best pose first. */
+/* Guesses the best cell of each pose by its first blocks, and sorts the guesses. */
 static void guessAll(Search *s) {
     PoseHost *const host = s->host;
     const int cell = s->m->level[0].cell, step = rowStep(s->m);
@@ -219,7 +220,7 @@ static void guessAll(Search *s) {
     qsort(host->guesses, (size_t)pose_count(s->m), sizeof *host->guesses, byCost);
 }
 
-/* Computes the best position near a guess. */
+/* Computes the exact value of the best position near a guess. */
 static void tryGuess(Search *s, const PoseGuess *guess) {
     const Pose *const p = &s->m->poses[guess->pose];
     const int cell = s->m->level[0].cell, rows = pose_positionRows(s->m, p), cols = pose_positionCols(s->m, p);
@@ -235,7 +236,7 @@ static void tryGuess(Search *s, const PoseGuess *guess) {
     addWork(s, w.spent);
 }
 
-/* Moves from the best guess to the best position and pose around it, so that less is left to search. */
+/* Moves from the best guess to the best position and pose around it, which leaves less to search. */
 static void climb(Search *s) {
     for (int step = 0, version = -1; step < POSE_CLIMBS && s->best.pose >= 0 && s->version != version; ++step) {
         version = s->version;
@@ -262,7 +263,7 @@ static void climb(Search *s) {
 
 /* ---- Matches ------------------------------------------------------------------------------------------------------------- */
 
-/* Whether the best position of a pose is known and offered. */
+/* Returns whether the best position of a pose is known, and offers it. */
 static int isKnown(Search *s, int pose) {
     const PoseBest *const known = &s->host->known[pose];
     if (known->n == 0 || (known->pose >= 0 && pose_isSuppressed(&s->picks, pose, known->row, known->col)))
@@ -272,7 +273,7 @@ static int isKnown(Search *s, int pose) {
     return 1;
 }
 
-/* Transforms a pose, or searches it to the end where there is no memory for that. */
+/* Transforms a pose, or searches it completely if there is no memory for that. */
 static void transform(Search *s, int pose) {
     PoseHost *const host = s->host;
     PoseBest *const known = &host->known[pose];
@@ -287,14 +288,15 @@ static void transform(Search *s, int pose) {
     }
 }
 
-/* What bounds have left. */
+/* Transforms the pose if bounds did not finish it. */
 static void finish(Search *s, int pose) {
     if (s->host->left[pose] && !cusi_step(s->progress, 0))
         transform(s, pose);
     cusi_step(s->progress, TRANSFORM_STEPS * cellRows(s->m, pose));
 }
 
-/* What bounds may take of a pose's transforms: less where they have not paid, but for some poses, which may show that they do again. */
+/* Returns the share of a pose's transform time that bounds may take. It is smaller if bounds have not paid, except for
+ * some probes, which may show that they pay again. */
 static double shareOf(Search *s, int nth) {
     double credit;
 #pragma omp atomic read
@@ -302,7 +304,7 @@ static double shareOf(Search *s, int nth) {
     return credit > 0 || nth % PROBES == 0 ? POSE_BOUND_SHARE : POSE_BOUND_SHARE / 8;
 }
 
-/* Part `part` of `parts` of the `nth` pose. */
+/* Searches part `part` of `parts` of pose `nth`, in the order of guesses. */
 static void searchPart(Search *s, int nth, int part, int parts) {
     PoseHost *const host = s->host;
     const int pose = host->guesses[nth].pose, rows = cellRows(s->m, pose);
@@ -343,7 +345,7 @@ static void findBest(Search *s, PoseBest *seen) {
     for (int i = 0; i < poses; ++i)
         rows += cellRows(s->m, i);
     cusi_part(s->progress, 1, rows * (BOUND_STEPS + TRANSFORM_STEPS));
-    /* more and more poses at a time, so that those that all threads transform help to rule out others */
+    /* batches grow, so that transformed poses help to rule out later ones */
     for (int first = 0, count = shared ? host->threads : poses; first < poses; first += count, count *= 2) {
         count = count < poses - first ? count : poses - first;
         const int parts = shared ? 4 * host->threads / count + 1 : 1;
@@ -377,7 +379,7 @@ cusStatus pose_host_search(cusPoseMatcher *m, const cusMat *frame, const PoseBes
         m->seen = seen;
     host->work += s.work;
     m->transformed += s.transformed;
-    *best = s.best; /* of a cancelled search, the best so far */
+    *best = s.best; /* after a cancel, the best so far */
     return cusi_proceed(s.progress);
 }
 
@@ -410,7 +412,7 @@ static int allocatePlanes(const cusPoseMatcher *m, PoseHost *host) {
     return ok;
 }
 
-/* The most tests that a pose needs, for each thread. */
+/* Allocates for each thread as many tests as a pose can need. */
 static int allocateTests(const cusPoseMatcher *m, PoseHost *host) {
     host->chunks = 1;
     for (int i = 0; i < pose_count(m) * m->levels; ++i) {

@@ -1,5 +1,5 @@
-/* All positions of a pose at once, by Fourier transforms in double. Sums of pixels are integers, and what transforms round is far
- * below one half (docs/internals/pose.md), so rounding to the nearest integer makes them exact. */
+/* Computes all positions of a pose at once by Fourier transforms in double. Sums of pixels are integers, and transforms
+ * round far less than one half (docs/internals/pose.md), so rounding to the nearest integer gives exact sums. */
 #include "host.h"
 #include "pose/cpu/state.h"
 
@@ -9,33 +9,33 @@
 #include <string.h>
 
 enum { ELEMENT = sizeof(double), SUMS = 3 };
-/* What threads take together, if each of them has poses of its own. */
+/* Most bytes for all threads, if each has poses of its own. */
 #define MAX_BYTES ((size_t)1 << 30)
-/* More points take too much memory, 64 bytes each, and time between two questions whether to go on. */
+/* More points would take too much memory (64 bytes each), and too long between checks for a cancel. */
 #define MAX_POINTS ((size_t)1 << 26)
-/* Fewer are not worth a team. */
+/* Smaller transforms are not worth a team. */
 #define MIN_POINTS ((size_t)1 << 16)
 
-/* What a pose needs at a time. */
+/* Memory for one pose. */
 typedef struct Place {
     MatchFft *fft;
-    double *templ;      /* spectra: of the mask, then of the pixels */
-    double *product;    /* a spectrum */
-    double *costs;      /* of a row of positions, for each thread of the team; behind product */
-    double *sums[SUMS]; /* planes: of I T (for SQDIFF of I^2 - 2 I T), I^2 and I over the window of each position */
+    double *templ;      /* spectra of the mask, then of the pixels */
+    double *product;    /* one spectrum */
+    double *costs;      /* costs of a row of positions, for each thread of the team; they follow product */
+    double *sums[SUMS]; /* planes of sums over each window: I T (SQDIFF: I^2 - 2 I T), I^2 and I */
 } Place;
 
 struct PoseTransforms {
     const MatchFftKernels *kernels;
-    int rows, cols; /* of the transforms */
-    int team;       /* threads that share a pose; 1: each has its own */
-    int count;      /* places */
-    int is_filled;  /* the spectra are those of the frame */
+    int rows, cols; /* size of the transforms */
+    int team;       /* threads that share a pose; 1: each thread has its own */
+    int count;      /* number of places */
+    int is_filled;  /* whether `frame` has the current frame's spectra */
     pthread_mutex_t filling;
-    MatchFft *fft; /* of the frame */
-    double *frame; /* spectra: of I^2, then of I, or -2 I for SQDIFF; scaled */
+    MatchFft *fft; /* transforms the frame */
+    double *frame; /* scaled spectra of I^2, then of I (SQDIFF: -2 I) */
     size_t spectrum;
-    Place *places; /* made when first needed */
+    Place *places; /* created when first needed */
 };
 
 static size_t points(const PoseTransforms *t) {
@@ -44,7 +44,7 @@ static size_t points(const PoseTransforms *t) {
 
 /* ---- Costs --------------------------------------------------------------------------------------------------------------- */
 
-/* Planes of sums that are transformed back. */
+/* Returns the number of planes that are transformed back. */
 static int planesOf(cusMatchMethod method) {
     return method == CUS_MATCH_SQDIFF ? 1 : method == CUS_MATCH_CCOEFF_NORMED ? 3 : 2;
 }
@@ -61,8 +61,8 @@ double pose_transformCost(const cusPoseMatcher *m, int pose) {
 
 /* ---- Memory -------------------------------------------------------------------------------------------------------------- */
 
-/* What may be off by one half at most: each sum is of products of two numbers up to 255, or of squares, and SQDIFF adds I^2 and twice
- * I T. */
+/* Returns whether rounding stays below one half. Sums are of products of numbers up to 255; SQDIFF adds I^2 and twice I
+ * T. */
 static int isExact(const cusPoseMatcher *m, double all) {
     double n = 0;
     for (int i = 0; i < pose_count(m); ++i)
@@ -137,7 +137,7 @@ static int allocateFrame(const cusPoseMatcher *m, PoseTransforms *t) {
     return t->places && t->frame;
 }
 
-/* The spectra of the frame. */
+/* Computes the spectra of the frame. */
 static int fillFrame(const cusPoseMatcher *m, PoseTransforms *t) {
     if (t->is_filled)
         return 1;
@@ -180,7 +180,7 @@ void pose_endFrame(PoseTransforms *t) {
 
 /* ---- Poses --------------------------------------------------------------------------------------------------------------- */
 
-/* The spectrum of a pose's pixels, or of its mask of 0 and 255. */
+/* Computes the spectrum of a pose's pixels, or of its mask of 0 and 255. */
 static void transformWindow(const Pose *p, const Place *place, const uint8_t *from, double factor, double *spectrum) {
     const size_t cols = (size_t)place->fft->cols;
     double *const plane = place->sums[0];
@@ -191,16 +191,16 @@ static void transformWindow(const Pose *p, const Place *place, const uint8_t *fr
     match_fft_forward(place->fft, plane, spectrum);
 }
 
-/* The nearest of integers from 0 to 2^52. */
+/* Returns the nearest integer, 0 to 2^52. */
 static inline uint64_t rounded(double v) {
     return (uint64_t)(int64_t)(v + 0.5);
 }
 
-/* Costs of a row of positions: of SQDIFF n times the score. at: of the row in the planes of sums. */
+/* Computes the costs of a row of positions; for SQDIFF, n times the score. at: index of the row in the planes of sums. */
 CUSI_MULTIVERSION
 static void rowCosts(cusMatchMethod method, const Pose *p, double *const *sums, size_t at, int cols,
                      double *restrict costs) {
-    /* a plane that the method lacks is not read */
+    /* planes that the method lacks are not read */
     const double *const c = sums[0] + at, *const s2 = (sums[1] ? sums[1] : sums[0]) + at,
                         *const s1 = (sums[2] ? sums[2] : sums[0]) + at;
     const uint64_t n = (uint64_t)p->n, t1 = (uint64_t)p->t1, flat = n * (uint64_t)p->t2 - t1 * t1;
@@ -208,7 +208,7 @@ static void rowCosts(cusMatchMethod method, const Pose *p, double *const *sums, 
         for (int x = 0; x < cols; ++x)
             costs[x] = (double)rounded(c[x] + (double)p->t2);
     else if (method == CUS_MATCH_CCOEFF_NORMED && flat > 0)
-        for (int x = 0; x < cols; ++x) { /* pose_normed() without branches: a window without energy has no covariance */
+        for (int x = 0; x < cols; ++x) { /* pose_normed() without branches: without energy a window has no covariance */
             const uint64_t i1 = rounded(s1[x]), energy = n * rounded(s2[x]) - i1 * i1;
             const double product = (double)energy * (double)flat;
             const double score = (double)(int64_t)(n * rounded(c[x]) - i1 * t1) / sqrt(product > 0 ? product : 1);
@@ -227,7 +227,7 @@ static double least(const double *costs, int cols) {
     return low;
 }
 
-/* The first best position in rows that is not near a match. */
+/* Returns the first best position, in some rows, that is not near a match. */
 static PoseBest bestOfRows(const cusPoseMatcher *m, const PosePicks *picks, int pose, const Place *place, int first,
                            int last, double *costs) {
     const Pose *const p = &m->poses[pose];
@@ -269,7 +269,7 @@ int pose_bestByTransforms(const cusPoseMatcher *m, PoseScratch *s, int pose, con
     const cusMatchMethod method = m->options.method;
     *best = (PoseBest){.n = 1, .pose = -1};
     int ok = t != NULL;
-    if (ok) { /* not `critical`: transforms ask the caller's callback, which may search for itself */
+    if (ok) { /* not `critical`: transforms call the callback, which may itself search */
         pthread_mutex_lock(&t->filling);
         ok = fillFrame(m, t);
         pthread_mutex_unlock(&t->filling);

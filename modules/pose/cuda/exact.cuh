@@ -1,4 +1,4 @@
-// Exact values of positions: blocks resample slices of a pose, each once for several positions.
+// Exact values of positions. Blocks resample slices of a pose, each once for several positions.
 #ifndef CUSI_POSE_EXACT_CUH
 #define CUSI_POSE_EXACT_CUH
 
@@ -8,8 +8,8 @@ namespace cusi::pose {
 
 // ---- The best value so far ------------------------------------------------------------------------------------------
 
-// Readers do not lock, since every slice of every block reads: they repeat what a writer has disturbed, which is seldom. Called by
-// one thread of a block, as offer().
+// Loads the best value without a lock, since every slice reads it, and repeats the rare reads that a writer has
+// disturbed. One thread of a block calls it, as it does offer().
 __device__ inline PoseBest loadBest(const State *state) {
     PoseBest best;
     const PoseBest &shared = state->best;
@@ -47,16 +47,16 @@ __device__ inline void offer(const Field &f, const PoseBest &value) {
 
 // ---- Pixels ---------------------------------------------------------------------------------------------------------
 
-// pose_sample() along a row with 32-bit numbers: coordinates in the template, 16.16, are below 2^31. One load gives all four
-// sources, since lanes that go across the template's rows touch a cache line each.
+// pose_sample() along a row in 32 bits: coordinates in the template, 16.16, are below 2^31. One load gives all four
+// sources, since lanes that cross the template's rows touch a cache line each.
 class RowSampler {
   public:
     __device__ RowSampler(const Field &f, const PoseTransform &t, int col, int row)
         : templ_(f.templ), mask_(f.mask), width_(t.width), height_(t.height), place_(pose_place(&t, col, row)) {
-        place_.u += 1 << 16, place_.v += 1 << 16; // half of what is rounded away first
+        place_.u += 1 << 16, place_.v += 1 << 16; // adds half of what rounding drops
     }
     __device__ void advance(int64_t du, int64_t dv) { place_.u += du, place_.v += dv; }
-    // -1 where the pixel does not count.
+    // Returns -1 where the pixel does not count.
     __device__ int operator()() const {
         const int u = (static_cast<int>(place_.u >> 17) + 1024) >> 11, v = (static_cast<int>(place_.v >> 17) + 1024) >> 11;
         const int x = u >> 5, y = v >> 5, fx = u & 31, fy = v & 31;
@@ -78,10 +78,10 @@ class RowSampler {
     PosePlace place_;
 };
 
-// A thread's sums of one position over a slice.
+// A thread's sums over a slice, for one position.
 template<bool DIFFERS>
 struct PixelSums {
-    static constexpr int COUNT = DIFFERS ? 1 : 3; // of squared differences, or of I, I^2 and I T
+    static constexpr int COUNT = DIFFERS ? 1 : 3; // squared differences; or I, I^2 and I T
     uint32_t v[COUNT] = {};
 
     __device__ void add(int image, int templ) {
@@ -98,8 +98,8 @@ struct PixelSums {
 
 using Sums = unsigned long long[TOGETHER][3];
 
-// Adds rows first..first + SLICE - 1 of a pose at `count` places, at most MAX_PLACES, to sums in shared memory. Windows are at most
-// 2^14 wide, so that a thread's sum is at most 2^11 * 255^2, and a warp's fits 32 bits.
+// Adds rows first .. first + SLICE - 1 of a pose at `count` <= MAX_PLACES places to sums in shared memory. Windows are
+// at most 2^14 wide, so a thread's sum is at most 2^11 * 255^2 and a warp's fits 32 bits.
 template<bool DIFFERS, int MAX_PLACES>
 __device__ void addSlice(const Field &f, const Pose &p, int first, const Place *at, int count, Sums &sums) {
     const int tid = static_cast<int>(threadIdx.x), last = min(first + SLICE, p.rows);
@@ -145,11 +145,11 @@ struct ExactShared {
     Place at[TOGETHER];
     Sums sums;
     unsigned slot;
-    int count, first, left; // of the slice; slices of the group after it
-    bool is_done, is_worse; // two, since other threads read the first while thread 0 writes the second
+    int count, first, left; // the slice's number of places, and its first row
+    bool is_done, is_worse; // two flags, since other threads read the first while thread 0 writes the second
 };
 
-// The value of one position, by a block; valid in thread 0.
+// Computes the value of one position with a block; valid in thread 0.
 template<bool DIFFERS>
 __device__ __noinline__ PoseBest computeValue(const Field &f, int pose, Place at) {
     __shared__ Sums sums;
@@ -163,7 +163,7 @@ __device__ __noinline__ PoseBest computeValue(const Field &f, int pose, Place at
     return valueOf<DIFFERS>(f, pose, at, sums[0]);
 }
 
-// Lists positions of a pose, which are in shared memory, to be computed by exactKernel(); those that find no room, at once.
+// Lists positions of a pose, in shared memory, for exactKernel(), and computes those for which the list has no room.
 template<bool DIFFERS>
 __device__ void listGroups(const Field &f, int pose, const Place *at, int count, ExactShared &shared) {
     __syncthreads();
@@ -193,7 +193,7 @@ __device__ void listGroups(const Field &f, int pose, const Place *at, int count,
     __syncthreads();
 }
 
-// Blocks take slices of the listed groups in turn: the first of all groups, then the second.
+// Computes the listed groups slice by slice: first slice 0 of all groups, then slice 1.
 template<bool DIFFERS>
 __global__ void __launch_bounds__(THREADS, 3) exactKernel(const __grid_constant__ Field f) {
     __shared__ ExactShared s;
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(THREADS, 3) exactKernel(const __grid_constant_
             s.at[threadIdx.x] = group.at[threadIdx.x];
         if (threadIdx.x == 0)
             s.is_worse = false;
-        if (DIFFERS && threadIdx.x == 0 && s.first > 0) { // worse than the best already, by what is known
+        if (DIFFERS && threadIdx.x == 0 && s.first > 0) { // the part known is already worse than the best
             const PoseBest best = loadBest(&state);
             s.is_worse = best.pose >= 0;
             for (int i = 0; i < count; ++i)
@@ -243,7 +243,7 @@ __global__ void __launch_bounds__(THREADS, 3) exactKernel(const __grid_constant_
         for (int i = 0; i < count; ++i) {
             const unsigned long long sums[] = {__ldcg(&group.sums[i][0]), __ldcg(&group.sums[i][1]),
                                                __ldcg(&group.sums[i][2])};
-            offer(f, valueOf<DIFFERS>(f, group.pose, s.at[i], sums)); // what was cut short is worse than the best
+            offer(f, valueOf<DIFFERS>(f, group.pose, s.at[i], sums)); // incomplete sums are worse than the best
         }
     }
 }

@@ -1,4 +1,4 @@
-// What the kernels of pose work on.
+// Data of the kernels of pose.
 #ifndef CUSI_POSE_FIELD_CUH
 #define CUSI_POSE_FIELD_CUH
 
@@ -8,17 +8,17 @@
 namespace cusi::pose {
 
 constexpr int THREADS = 256, WARPS = THREADS / 32, TRIALS = 32;
-constexpr int TOGETHER = 8, SLICE = 32; // positions for which a pose is resampled once, and its rows
+constexpr int TOGETHER = 8, SLICE = 32; // positions in a group; rows in a slice
 constexpr int MAX_GROUPS = 1 << 15;
 
-// The blocks of a pose at each level, and its positions.
+// A pose's blocks at each level, and its positions.
 struct Lists {
     uint32_t first[POSE_LEVELS]; // a multiple of POSE_CHUNK
     uint32_t count[POSE_LEVELS];
     int32_t rows, cols; // positions; 0 if the window does not fit
 };
 
-// A chunk of blocks: those of its list up to and including its own are `count` with these sums of values and squares.
+// A chunk of blocks. count, t1, t2: blocks of the list up to the chunk's last, the sums of their values and squares.
 struct Chunk {
     int32_t pose, level, count;
     int64_t t1, t2;
@@ -27,12 +27,12 @@ struct Chunk {
 // A PoseTest with integers where the sums are integers.
 struct Test {
     uint64_t most;      // SQDIFF
-    int64_t t1;         // sum of values if means are taken away, else 0
-    int64_t spread;     // count t2 - t1 t1, with t1 as above
-    float cosine, sine; // cosine < 0: rules nothing out
+    int64_t t1;         // sum of values if means are subtracted, else 0
+    int64_t spread;     // count t2 - t1 t1
+    float cosine, sine; // cosine < 0: rules out nothing
 };
 
-// 32 cells in a row; bits of mask are set of those that remain.
+// 32 cells in a row; mask: those that remain.
 struct Strip {
     int32_t pose, row, word;
     uint32_t mask;
@@ -42,51 +42,51 @@ struct Place {
     int row, col;
 };
 
-// Positions of a pose whose values are to be computed; blocks add the sums of their slices.
+// Positions of a pose whose values are wanted. Blocks add the sums of their slices.
 struct Group {
     int32_t pose, count;
-    unsigned done; // slices
+    unsigned done; // slices done
     Place at[TOGETHER];
     unsigned long long sums[TOGETHER][3];
 };
 
-// Set and read by the kernels. The lock is for writers of `best`, and the version odd while one writes.
+// Kernels set and read this. Writers of `best` hold the lock; version is odd while one writes.
 struct State {
     unsigned lock, version, strips, next_part, groups, next_slice;
     int stop;            // 1: the search is cancelled
-    PoseBest best, seen; // seen: what was best before branch and bound
-    int given_up, left;  // poses: that bounds leave, and of these that screening leaves
+    PoseBest best, seen; // seen: the best before branch and bound
+    int given_up, left;  // poses left by bounds, and those of them left by screening
 };
 
 struct Field {
     const unsigned char *frame;
     size_t frame_step;
     int frame_rows, frame_cols;
-    const uint32_t *table; // integral image
+    const uint32_t *table; // integral image of the frame
     size_t table_step;     // in entries
-    uint32_t *plane;       // level 0: least mean in the lower half, greatest in the upper
+    uint32_t *plane;       // level 0: least mean in the lower half, greatest in the upper half
     const uint32_t *templ,
-        *mask; // [row][col] of the template: a pixel, that to the right, and the two below; mask 0 or 255
+        *mask; // [row][col] of the template: the pixel, its right neighbor, and the two below; mask: 0 or 255
     const Pose *poses;
     const Lists *lists;
     const PoseBlock *blocks;
-    const Chunk *chunks; // of blocks / POSE_CHUNK
+    const Chunk *chunks; // one for every POSE_CHUNK blocks
     Test *tests;
     unsigned chunk_count;
     Strip *strips;
     Group *groups;
-    int most_slices;             // of a pose
-    unsigned long long *guesses; // [pose]: order of costs, then the place
+    int most_slices;             // most slices of a pose
+    unsigned long long *guesses; // [pose]: the cost as an ordered integer, then the place
     State *state;
     PosePicks picks;
     cusMatchMethod method;
     double limit_cost;
     int pose_count, levels;
     PoseLevel level[POSE_LEVELS];
-    // [pose]: loads of memory that computing what bounds leave takes, about; a pose with more than the most is given up, to be
-    // transformed.
+    // [pose]: approximate memory loads for the exact values that bounds leave. A pose with more than most_loads is
+    // given up and transformed.
     unsigned long long *loads, most_loads;
-    int *given_up; // such poses
+    int *given_up; // the poses that are given up
 };
 
 // ---- Poses that are given up ------------------------------------------------------------------------------------------
@@ -94,26 +94,27 @@ struct Field {
 __device__ __forceinline__ bool isGivenUp(const Field &f, int pose) {
     return __ldcg(&f.loads[pose]) > f.most_loads;
 }
-// Whether a pose is given up with these loads.
+// Adds loads to a pose. Returns whether it is now given up.
 __device__ __forceinline__ bool isTooMuch(const Field &f, int pose, unsigned long long loads) {
     return atomicAdd(&f.loads[pose], loads) + loads > f.most_loads;
 }
 
 // ---- Block means ----------------------------------------------------------------------------------------------------
 
-// Log2 of a block's side, a power of two.
+// Returns log2 of a block's side, a power of two.
 __device__ __forceinline__ int log2Of(int block) {
     return 31 - __clz(block);
 }
 
-// The mean of a block, in units of 1/8 and rounded down. corner: the table's entry of its first pixel.
+// Returns the mean of a block in units of 1/8, rounded down. corner: the table's entry of its first pixel.
 __device__ __forceinline__ int blockMean(const uint32_t *corner, size_t step, int block) {
     const uint32_t *const below = corner + static_cast<size_t>(block) * step;
     const uint32_t sum = below[block] - below[0] - corner[block] + corner[0];
     return static_cast<int>(sum >> (2 * log2Of(block) - 3));
 }
 
-// Reads the least and the greatest mean of a block for lanes of neighboring cells, or for neighboring positions.
+// The least and greatest mean of a block. The classes read them for neighboring cells or neighboring positions, one per
+// lane.
 struct Means {
     int low, high;
 };
@@ -145,7 +146,7 @@ class PositionMeans {
 
 // ---- Sums over blocks -----------------------------------------------------------------------------------------------
 
-// Up to 64 blocks: 64 * 4081^2 is below 2^31 (cpu/bounds.c).
+// Sums over up to 64 blocks: 64 * 4081^2 is below 2^31 (cpu/bounds.c).
 template<bool DIFFERS>
 struct BlockSums;
 template<>
@@ -175,7 +176,7 @@ struct BlockSums<false> {
     }
 };
 
-// All blocks so far, at most 2^16 of them.
+// Sums over all blocks so far, at most 2^16.
 template<bool DIFFERS>
 struct Totals;
 template<>
@@ -191,8 +192,8 @@ struct Totals<false> {
 
     __device__ void add(const BlockSums<false> &s) { s1 += s.s1, s2 += s.s2, st += s.st, sr += s.sr; }
 
-    // Whether the ball of windows meets the cone. Everything is `count` times as in pose_cone()'s proof, and differences that
-    // cancel are those of integers; what floats round is below 2^-20 of the window's norm.
+    // Returns whether the ball of windows meets the cone. All values are `count` times those of pose_cone()'s proof.
+    // Differences that cancel are taken in integers; floats round by less than 2^-20 of the window's norm.
     __device__ bool passes(const Test &t, int count, bool centered) const {
         if (t.cosine < 0)
             return true;

@@ -1,4 +1,4 @@
-// pose on the GPU: the object, and the launches of a search.
+// The matcher of pose on the GPU, and the launches of a search.
 #include "pose/cuda/search.cuh"
 #include "pose/cuda/transforms.cuh"
 
@@ -18,8 +18,8 @@ using namespace cusi::pose;
 namespace {
 
 constexpr size_t MIN_STRIPS = 1 << 20;
-constexpr double BOUND_SHARE = 0.5;               // of a pose's transforms, which bounds may take
-constexpr unsigned long long MIN_LOADS = 1 << 20; // that bounds may take always: plans and launches take longer
+constexpr double BOUND_SHARE = 0.5;               // share of a pose's transforms that bounds may take
+constexpr unsigned long long MIN_LOADS = 1 << 20; // bounds may always take these; plans and launches take longer
 
 struct Matcher {
     cusIntegrator *integrator = nullptr;
@@ -27,12 +27,12 @@ struct Matcher {
     Field field = {};
     PoseBest *picks = nullptr, *values = nullptr;
     std::unique_ptr<Transforms> transforms;
-    int transformed = 0; // poses in this frame
+    int transformed = 0; // poses transformed in this frame
     size_t strips_of_pose = 1, strips = 0;
     Arena memory;
 };
 
-// Memory of the host while a matcher is created.
+// Host memory used while a matcher is created.
 template<class T>
 class HostArray {
   public:
@@ -46,12 +46,12 @@ class HostArray {
     T *data_;
 };
 
-// At most 2^16 blocks of a pose are used, so that sums fit.
+// Returns how many blocks of a pose are used: at most 2^16, so that sums fit.
 uint32_t usedBlocks(const cusPoseMatcher &host, int pose, int level) {
     return static_cast<uint32_t>(std::min(host.blocks[pose * host.levels + level].count, 1 << 16));
 }
 
-// The blocks of all poses, those of each in whole chunks.
+// Uploads the blocks of all poses; each pose has whole chunks.
 cusStatus uploadBlocks(const char *function, Matcher &m, const cusPoseMatcher &host) {
     const size_t poses = static_cast<size_t>(pose_count(&host));
     size_t total = 0;
@@ -93,7 +93,7 @@ cusStatus uploadBlocks(const char *function, Matcher &m, const cusPoseMatcher &h
     return m.memory.upload(function, blocks.get(), total, &m.field.blocks, nullptr);
 }
 
-// What RowSampler loads. Beyond the template, where weights are 0, it is repeated.
+// Uploads what RowSampler loads. The template is repeated beyond its end, where weights are 0.
 cusStatus uploadSources(const char *function, Matcher &m, const cusPoseMatcher &host, const uint8_t *from, bool is_mask,
                         const uint32_t **data) {
     const size_t rows = static_cast<size_t>(host.templ_rows), cols = static_cast<size_t>(host.templ_cols);
@@ -135,7 +135,7 @@ cusStatus fill(const char *function, Matcher &m, cusPoseMatcher &host) {
     CUS_TRY(m.memory.allocate(function, poses, &f.guesses));
     CUS_TRY(m.memory.allocate(function, poses, &f.loads));
     CUS_TRY(m.memory.allocate(function, poses, &f.given_up));
-    CUS_TRY(m.memory.allocateZeros(function, 1, &f.state, nullptr)); // its padding is copied to the host too
+    CUS_TRY(m.memory.allocateZeros(function, 1, &f.state, nullptr)); // zeros, since padding is copied to the host too
     CUS_TRY(m.memory.allocate(function, MAX_GROUPS, &f.groups));
     const double *const angles = f.picks.angles;
     f.picks = pose_picks(&host, nullptr, 0);
@@ -178,7 +178,7 @@ cusStatus readState(const char *function, const Field &f, State *state, cudaStre
     return CUS_OK;
 }
 
-// All poses by bounds, from the best value so far, which is the best that was tried if it `is_first`.
+// Searches all poses by bounds. is_first: the best value so far is that of the trials.
 template<bool DIFFERS>
 cusStatus searchAll(const char *function, const Matcher &m, unsigned count, bool is_first, cudaStream_t stream) {
     const Field &f = m.field;
@@ -196,14 +196,15 @@ cusStatus searchAll(const char *function, const Matcher &m, unsigned count, bool
                        stream, f, static_cast<int>(first)));
         CUS_TRY(launch(function, searchKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
         CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
-        if (progress->callback) // which is asked while this waits
+        if (progress->callback) // the callback is called during the wait
             CUS_TRY(cusi_deviceWait(function, stream, &f.state->stop));
         cusi_step(progress, std::min(step, poses - first));
     }
     return CUS_OK;
 }
 
-// What bounds have given up, of which there are `count`. Without memory or cuFFT bounds have to do, in this search and later ones.
+// Transforms the `count` poses that bounds have given up. Without memory or cuFFT, this and later searches use bounds
+// alone.
 template<bool DIFFERS>
 cusStatus transformLeft(const char *function, Matcher &m, int count, unsigned multiprocessors, cudaStream_t stream) {
     CusiProgress *const progress = cusi_progress();
@@ -226,7 +227,7 @@ cusStatus findBest(const char *function, Matcher &m, State *state, cudaStream_t 
     CUSI_CUDA(function, cudaMemsetAsync(f.guesses, 0xff, poses * sizeof *f.guesses, stream));
     const dim3 shares(divUp(16 * count, std::min(poses, 16 * count)), gridSide(poses));
     CUS_TRY(launch(function, guessKernel<DIFFERS>, shares, THREADS, 0, stream, f));
-    if (f.levels > 1) // else cells are positions
+    if (f.levels > 1) // otherwise cells are positions
         CUS_TRY(launch(function, sharpenKernel<DIFFERS>, gridSide(poses), THREADS, 0, stream, f));
     CUS_TRY(launch(function, trialKernel, 1, THREADS, 0, stream, f));
     CUS_TRY(launch(function, exactKernel<DIFFERS>, 3 * count, THREADS, 0, stream, f));
@@ -307,9 +308,9 @@ cusStatus pose_cuda_bestByTransforms(cusPoseMatcher *matcher, const cusMat *fram
                  "%s: no memory for transforms, or no cuFFT", function);
     m.transforms->forget();
     const unsigned poses = static_cast<unsigned>(f.pose_count);
-    CUSI_CUDA(function, cudaMemsetAsync(f.guesses, 0xff, poses * sizeof *f.guesses, stream)); // none: nothing is found yet
+    CUSI_CUDA(function, cudaMemsetAsync(f.guesses, 0xff, poses * sizeof *f.guesses, stream)); // no guesses yet
     CUS_TRY(launch(function, trialKernel, 1, THREADS, 0, stream, f));
-    Field all = f; // of which all are given up
+    Field all = f; // gives up all poses
     all.most_loads = 0;
     CUSI_CUDA(function, cudaMemsetAsync(f.loads, 0xff, poses * sizeof *f.loads, stream));
     CUSI_CUDA(function, cudaMemsetAsync(&f.state->given_up, 0, sizeof f.state->given_up, stream));

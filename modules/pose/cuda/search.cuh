@@ -8,7 +8,7 @@ namespace cusi::pose {
 
 // ---- Block means of cells -------------------------------------------------------------------------------------------
 
-constexpr int PLANE_COLS = 32, PLANE_ROWS = 16; // positions of a block: whole cells
+constexpr int PLANE_COLS = 32, PLANE_ROWS = 16; // positions per block, whole cells
 
 __global__ void __launch_bounds__(PLANE_COLS *PLANE_ROWS) planeKernel(const __grid_constant__ Field f) {
     __shared__ int low[PLANE_COLS * PLANE_ROWS], high[PLANE_COLS * PLANE_ROWS];
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(PLANE_COLS *PLANE_ROWS) planeKernel(const __gr
 
 // ---- Guesses --------------------------------------------------------------------------------------------------------
 
-// Costs in the order of unsigned integers.
+// Returns a key that orders costs as unsigned integers.
 __device__ __forceinline__ unsigned long long guessKey(float cost, uint32_t place) {
     const uint32_t bits = __float_as_uint(cost);
     return static_cast<unsigned long long>(bits ^ (bits >> 31 ? ~0u : 1u << 31)) << 32 | place;
@@ -73,7 +73,7 @@ __device__ inline void loadGuides(const Field &f, int pose, int level, Guides &s
     __syncthreads();
 }
 
-// How badly a cell or position seems to fit; of different poses too.
+// Returns how badly a cell or position fits; comparable between poses.
 template<bool DIFFERS, class Read>
 __device__ float guessCost(const Field &f, const Guides &guides, const Read &read) {
     if constexpr (DIFFERS) {
@@ -99,7 +99,7 @@ __device__ float guessCost(const Field &f, const Guides &guides, const Read &rea
     }
 }
 
-// The least key of a block, in thread 0.
+// Returns the least key of a block, in thread 0.
 __device__ inline unsigned long long blockMinKey(unsigned long long key) {
     __shared__ unsigned long long warps[WARPS];
     for (int d = 16; d > 0; d /= 2)
@@ -115,7 +115,7 @@ __device__ inline unsigned long long blockMinKey(unsigned long long key) {
 
 constexpr unsigned long long NO_GUESS = ~0ull;
 
-// The best cell of each pose; block x of gridDim.x has a share of them.
+// Finds the best cell of each pose. Block x of gridDim.x examines a share of the cells.
 template<bool DIFFERS>
 __global__ void __launch_bounds__(THREADS) guessKernel(const __grid_constant__ Field f) {
     __shared__ Guides guides;
@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(THREADS) guessKernel(const __grid_constant__ F
     }
 }
 
-// Moves each guess to the best position of its cell and those around it, by the same number of blocks: its place becomes
-// row * positions in a row + column.
+// Moves each guess to the best position in its cell and the cells around it, by as many blocks. Its place becomes row *
+// columns of positions + column.
 template<bool DIFFERS>
 __global__ void __launch_bounds__(THREADS) sharpenKernel(const __grid_constant__ Field f) {
     __shared__ Guides guides;
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(THREADS) sharpenKernel(const __grid_constant__
     }
 }
 
-// Begins a search, in which nothing is found yet, by listing the best guesses. Takes them from the array.
+// Starts a search: clears the best value, lists the best guesses and removes them from the array.
 __global__ void __launch_bounds__(THREADS) trialKernel(const __grid_constant__ Field f) {
     State &state = *f.state;
     if (threadIdx.x == 0) {
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(THREADS) trialKernel(const __grid_constant__ F
     }
 }
 
-// Lists what lies around the best value so far: positions at most CLIMB away from it, of its pose and those beside it.
+// Lists the positions within POSE_CLIMB of the best one, in its pose and the neighboring poses.
 template<bool DIFFERS>
 __global__ void __launch_bounds__(THREADS) climbKernel(const __grid_constant__ Field f) {
     __shared__ ExactShared shared;
@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(THREADS) climbKernel(const __grid_constant__ F
 
 // ---- Branch and bound -----------------------------------------------------------------------------------------------
 
-// What every chunk of blocks must reach, by the best value so far. Empties the lists.
+// Computes the tests of all chunks from the best value so far, and empties the lists.
 __global__ void __launch_bounds__(THREADS) testKernel(const __grid_constant__ Field f, bool is_first) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i == 0 && is_first)
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(THREADS) testKernel(const __grid_constant__ Fi
                   __double2float_rd(t.cosine), static_cast<float>(t.sine)};
 }
 
-// Whether blocks leave a lane's cell or position, of a warp in which all lanes have the same pose.
+// Returns whether blocks leave the lane's cell or position. All lanes of the warp have the same pose.
 template<bool DIFFERS, class Read>
 __device__ bool isLeft(const Field &f, const Lists &lists, int level, bool is_left, const Read &read) {
     const bool centered = f.method == CUS_MATCH_CCOEFF_NORMED;
@@ -273,8 +273,8 @@ __device__ bool isLeft(const Field &f, const Lists &lists, int level, bool is_le
     return is_left;
 }
 
-// The cells of poses first_pose + blockIdx.z that blocks leave. A warp has 32 of a row. SINGLE: cells are positions, whose bounds take so
-// long that poses are given up here.
+// Lists the cells that blocks leave in pose first_pose + blockIdx.z, 32 cells of a row per warp. SINGLE: cells are
+// positions, whose bounds take so long that poses are given up here.
 template<bool DIFFERS, bool SINGLE>
 __global__ void __launch_bounds__(THREADS) boundKernel(const __grid_constant__ Field f, int first_pose) {
     const int pose = first_pose + static_cast<int>(blockIdx.z), cell = f.level[0].cell, lane = threadIdx.x % 32;
@@ -295,7 +295,7 @@ __global__ void __launch_bounds__(THREADS) boundKernel(const __grid_constant__ F
         }
 }
 
-// Whether the finest blocks leave a position: a warp, 64 blocks between two tests.
+// Returns whether the finest blocks leave a position; the warp tests every 64 blocks.
 template<bool DIFFERS>
 __device__ bool isLeftByWarp(const Field &f, const Lists &lists, int level, Place at) {
     const bool centered = f.method == CUS_MATCH_CCOEFF_NORMED;
@@ -318,14 +318,14 @@ __device__ bool isLeftByWarp(const Field &f, const Lists &lists, int level, Plac
 
 struct SearchShared {
     ExactShared exact;
-    PoseBest best; // at the start
+    PoseBest best; // the best at the start
     Strip strip;
-    int first; // position of the strip's cells; -1: there is no more
+    int first; // first position of the part in the strip's cells; -1: no more parts
     int left, last;
     Place left_at[THREADS], last_at[THREADS];
 };
 
-// Whether a position may be the best: at a perfect best, a later one may not.
+// Returns whether a position may be the best: if the best is perfect, a later one is not.
 __device__ inline bool isCandidate(const Field &f, const PoseBest &best, int pose, Place at) {
     PoseBest here = best;
     here.pose = pose, here.row = at.row, here.col = at.col;
@@ -333,7 +333,7 @@ __device__ inline bool isCandidate(const Field &f, const PoseBest &best, int pos
            !pose_isSuppressed(&f.picks, pose, at.row, at.col);
 }
 
-// Positions of the strip's cells s.first..s.first + THREADS - 1, in order.
+// Searches positions s.first .. s.first + THREADS - 1 of the strip's cells, in order.
 template<bool DIFFERS>
 __device__ void searchPositions(const Field &f, const Lists &lists, SearchShared &s) {
     const int cell = f.level[0].cell, in_strip = s.first + static_cast<int>(threadIdx.x);
@@ -371,7 +371,7 @@ __device__ void searchPositions(const Field &f, const Lists &lists, SearchShared
     listGroups<DIFFERS>(f, pose, s.last_at, s.last, s.exact);
 }
 
-// Takes the next part of a strip: the first parts of all strips, then the second.
+// Takes the next part of a strip: the first parts of all strips, then the second parts.
 __device__ inline void takePart(const Field &f, SearchShared &s) {
     const unsigned strips = f.state->strips, cell = static_cast<unsigned>(f.level[0].cell);
     const unsigned parts = divUp(32 * cell * cell, unsigned{THREADS});
@@ -382,14 +382,14 @@ __device__ inline void takePart(const Field &f, SearchShared &s) {
         const unsigned first = i / strips * THREADS;
         s.strip = f.strips[i % strips];
         const unsigned positions = __popc(s.strip.mask) * cell * cell;
-        const bool counts = first == 0 && f.levels > 1; // what the next level takes, once for all parts
+        const bool counts = first == 0 && f.levels > 1; // count the next level's loads once for all parts
         if (first < positions && !(counts ? isTooMuch(f, s.strip.pose, 4ull * positions * f.lists[s.strip.pose].count[1])
                                           : isGivenUp(f, s.strip.pose)))
             s.first = static_cast<int>(first);
     }
 }
 
-// Blocks list the positions that all levels leave.
+// Lists the positions that all levels leave.
 template<bool DIFFERS>
 __global__ void __launch_bounds__(THREADS, 3) searchKernel(const __grid_constant__ Field f) {
     __shared__ SearchShared s;

@@ -1,4 +1,5 @@
-// The fallback of a search: windows of poses and the frame are correlated by transforms in batches, and every position is scored.
+// The fallback of a search. Transforms correlate windows of poses with the frame, in batches, and every position is
+// scored.
 #include "pose/cuda/transforms.cuh"
 
 #include "pose/cuda/exact.cuh"
@@ -13,11 +14,11 @@ namespace cusi::pose {
 
 namespace {
 
-constexpr int TEMPLATES = 2, MAX_BATCH = 64; // planes of a pose: its pixels and its mask
+constexpr int TEMPLATES = 2, MAX_BATCH = 64; // planes of a pose: pixels and mask
 constexpr size_t BATCH_BYTES = size_t{1} << 30;
-constexpr int MIN_SCREENED = 16;      // poses: fewer are not worth what screening needs
-constexpr double LOADS_OF_POINT = 10; // of a transform; measured on an H100
-constexpr double CUFFT_UNITS = 4;     // rounding of a transform in units of 2^-53, for each bit of its number of points
+constexpr int MIN_SCREENED = 16;      // poses from which screening pays
+constexpr double LOADS_OF_POINT = 10; // loads of the search that a point of a transform takes; measured on an H100
+constexpr double CUFFT_UNITS = 4;     // rounding of a transform in units of 2^-53, per log2 of its points
 
 struct Sizes {
     int rows, cols, sums;
@@ -26,7 +27,7 @@ struct Sizes {
 
 // ---- Spectra --------------------------------------------------------------------------------------------------------
 
-// Planes of I^2 and of I, 0 beyond the frame.
+// Fills planes of I^2 and of I, 0 beyond the frame.
 __global__ void __launch_bounds__(THREADS) frameKernel(const __grid_constant__ Field f, Sizes s, double *planes) {
     for (size_t i = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x; i < s.points;
          i += static_cast<size_t>(gridDim.x) * THREADS) {
@@ -47,7 +48,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Of poses[blockIdx.y]: planes of the pixels and of the mask; SCREENS: of the pixels less their mean. Blocks take rows.
+// Fills the planes of the pixels and the mask of poses[blockIdx.y]; SCREENS: of the pixels less their mean. Blocks
+// share the rows.
 template<bool SCREENS>
 __global__ void __launch_bounds__(THREADS)
     windowKernel(const __grid_constant__ Field f, Sizes s, const int *poses, double *planes) {
@@ -73,7 +75,8 @@ __device__ __forceinline__ cufftDoubleComplex correlated(cufftDoubleComplex a, c
     return {a.x * b.x + a.y * b.y, a.y * b.x - a.x * b.y};
 }
 
-// Spectra of the sums of pose blockIdx.y: of I T (for SQDIFF of I^2 - 2 I T), I^2 and I over each window; SCREENS: of the first alone.
+// Computes the spectra of pose blockIdx.y's sums over each window: I T (SQDIFF: I^2 - 2 I T), I^2 and I; SCREENS: only
+// the first.
 template<bool SCREENS>
 __global__ void __launch_bounds__(THREADS) productKernel(Sizes s, const cufftDoubleComplex *frame,
                                                          const cufftDoubleComplex *spectra, cufftDoubleComplex *products) {
@@ -106,7 +109,7 @@ __device__ __forceinline__ unsigned long long rounded(double v) {
     return static_cast<unsigned long long>(__double2ll_rd(v + 0.5));
 }
 
-// Offers the best values of pose poses[blockIdx.y] in the rows that a block takes.
+// Offers the best values of pose poses[blockIdx.y] in the block's rows.
 template<bool DIFFERS>
 __global__ void __launch_bounds__(THREADS)
     scoreKernel(const __grid_constant__ Field f, Sizes s, const int *poses, const double *planes) {
@@ -152,7 +155,7 @@ __device__ __forceinline__ int partRow(const Pose &p, int part) {
     return part * p.rows / PARTS;
 }
 
-// Where all rows of a part count: without a mask, the columns that count in a row are an interval.
+// Finds the columns where all rows of a part count. Without a mask, those that count in a row are an interval.
 __global__ void __launch_bounds__(THREADS)
     insideKernel(const __grid_constant__ Field f, const int *poses, Inside *of_batch) {
     __shared__ Inside own;
@@ -184,12 +187,12 @@ struct Tables {
     size_t step; // in entries
 };
 
-// A lower bound of the energy of the window at (y, x); stops once it is `enough`.
+// Returns a lower bound of the energy of the window at (y, x); stops once it reaches `enough`.
 __device__ __forceinline__ double leastEnergy(const Field &f, const Tables &t, const Pose &p, const Inside &inside, int y,
                                               int x, double enough) {
     double energy = 0;
     for (int k = 0; k < PARTS && energy <= enough; ++k) {
-        const int part = (k + 1) % PARTS; // the wide ones first
+        const int part = (k + 1) % PARTS; // wide parts first
         const int top = partRow(p, part), bottom = partRow(p, part + 1), first = inside.first[part],
                   width = inside.last[part] - first;
         if (top >= bottom || width <= 0)
@@ -197,14 +200,15 @@ __device__ __forceinline__ double leastEnergy(const Field &f, const Tables &t, c
         const size_t upper = static_cast<size_t>(y + top), lower = static_cast<size_t>(y + bottom), left = x + first;
         const uint32_t *const a = f.table + upper * f.table_step + left, *const b = f.table + lower * f.table_step + left;
         const double *const c = t.squares + upper * t.step + left, *const d = t.squares + lower * t.step + left;
-        const double s1 = b[width] - b[0] - a[width] + a[0]; // modulo 2^32, below which sums of a part are
+        const double s1 = b[width] - b[0] - a[width] + a[0]; // modulo 2^32; sums of a part are smaller
         const double s2 = d[width] - d[0] - c[width] + c[0];
         energy += s2 * (1 - 0x1p-48) - s1 * s1 / (static_cast<double>(width) * (bottom - top)); // rounded down
     }
     return energy;
 }
 
-// Appends pose poses[blockIdx.y] to `left` if a position may reach the goal. is_left: of the batch, 0 before.
+// Appends pose poses[blockIdx.y] to `left` if a position may reach the goal. is_left: one flag per pose of the batch, 0
+// before.
 __global__ void __launch_bounds__(THREADS)
     screenKernel(const __grid_constant__ Field f, Sizes s, Tables tables, double error, const int *poses,
                  const Inside *of_batch, const double *planes, int *is_left, int *left) {
@@ -233,7 +237,7 @@ __global__ void __launch_bounds__(THREADS)
 
 // ---- Host -----------------------------------------------------------------------------------------------------------
 
-// The smallest n' >= n, a multiple of `multiple`, of which cuFFT has fast transforms.
+// Returns the smallest multiple of `multiple` from n on that cuFFT transforms fast.
 int goodSize(int n, int multiple) {
     for (n = divUp(n, multiple) * multiple;; n += multiple) {
         int rest = n;
@@ -245,16 +249,17 @@ int goodSize(int n, int multiple) {
     }
 }
 
-// Blocks for work of so many threads.
+// Returns the number of blocks for `count` threads.
 unsigned blocksFor(size_t count) {
     return static_cast<unsigned>(std::min<size_t>(divUp(count, size_t{THREADS}), 1 << 12));
 }
 
 } // namespace
 
-// Sums are of at most `most_pixels` products, of I and T or of I^2 and the mask: by Cauchy-Schwarz the transforms' rounding is at most
-// so many units of 2^-53 of |I| |T| <= 255^2 sqrt(pixels of the frame * most_pixels); three times that for SQDIFF's I^2 - 2 I T. A
-// transform of cuFFT rounds by 4 units a level at most (Higham, Accuracy and Stability, ch. 24); there are three.
+// Sums have at most `most_pixels` products, of I and T or of I^2 and the mask. By Cauchy-Schwarz the transforms round
+// by so many units of 2^-53 of |I| |T| <= 255^2 sqrt(pixels of the frame * most_pixels), or three times that for
+// SQDIFF's I^2 - 2 I T. Each of the three transforms rounds by at most 4 units a level (Higham, Accuracy and Stability,
+// ch. 24).
 Transforms::Transforms(const Field &field, double most_pixels)
     : frame_rows_(field.frame_rows), frame_cols_(field.frame_cols), poses_(field.pose_count),
       rows_(goodSize(field.frame_rows, 1)), cols_(goodSize(field.frame_cols, 2)),
@@ -307,7 +312,7 @@ bool Transforms::allocate(const char *function, T **memory, size_t count) {
     return memory_.allocate(function, count, memory) == CUS_OK;
 }
 
-// What only screening needs. Its plan works in the others' area.
+// Creates what only screening needs. Its plan shares the others' work area.
 bool Transforms::createScreening(const char *function) {
     const size_t room = work_bytes_, screened = static_cast<size_t>(screened_);
     return makePlan(screen_, CUFFT_Z2D, screened_) && work_bytes_ <= room &&
@@ -333,7 +338,7 @@ bool Transforms::create(const char *function, int count) {
     }
     if (!is_created_) {
         release();
-        (void)match_cufftProblem(); // not that of a later call
+        (void)match_cufftProblem(); // later calls must not report this problem
     }
     return is_created_;
 }
@@ -348,7 +353,7 @@ bool Transforms::create(const char *function, int count) {
 cusStatus Transforms::transformFrame(const char *function, const Field &field, cudaStream_t stream) {
     const Sizes sizes = {rows_, cols_, sums_, points(), spectrum()};
     CUS_TRY(launch(function, frameKernel, blocksFor(points()), THREADS, 0, stream, field, sizes, planes_));
-    // The plan's other planes are transformed too, once a frame.
+    // The plan also transforms its other planes; this happens once a frame.
     POSE_CUFFT(function, cufftExecD2Z(forward_.handle, planes_, spectra_));
     const double of_image = field.method == CUS_MATCH_SQDIFF ? -2 : 1;
     CUS_TRY(
@@ -357,16 +362,16 @@ cusStatus Transforms::transformFrame(const char *function, const Field &field, c
     return CUS_OK;
 }
 
-// What lies between two batches.
+// Waits and reports progress between two batches.
 cusStatus Transforms::endBatch(const char *function, const Field &field, int count, cudaStream_t stream) {
     CusiProgress *const progress = cusi_progress();
-    if (progress->callback) // which is asked while this waits
+    if (progress->callback) // the callback is called during the wait
         CUS_TRY(cusi_deviceWait(function, stream, &field.state->stop));
     cusi_step(progress, count);
     return CUS_OK;
 }
 
-// Screens batches of poses for as long as it pays, which is *done poses, and lists those that are *left.
+// Screens batches for as long as it pays: *done poses, of which it lists *left.
 cusStatus Transforms::screen(const char *function, const Field &field, const int *poses, int count, int *done, int *left,
                              cudaStream_t stream) {
     const Sizes sizes = {rows_, cols_, sums_, points(), spectrum()};
@@ -390,7 +395,7 @@ cusStatus Transforms::screen(const char *function, const Field &field, const int
         CUSI_CUDA(function, cudaMemcpyAsync(left, &field.state->left, sizeof *left, cudaMemcpyDeviceToHost, stream));
         CUSI_CUDA(function, cudaStreamSynchronize(stream));
         *done += static_cast<int>(batch);
-        cusi_step(cusi_progress(), static_cast<int64_t>(batch) - (*left - before)); // these are done
+        cusi_step(cusi_progress(), static_cast<int64_t>(batch) - (*left - before)); // screening has finished these
     }
     return CUS_OK;
 }

@@ -1,4 +1,4 @@
-// All positions of a pose at once, by cuFFT in double. docs/internals/pose.md has why the sums are exact.
+// All positions of a pose at once, by cuFFT in double. docs/internals/pose.md shows that the sums are exact.
 #ifndef CUSI_POSE_TRANSFORMS_CUH
 #define CUSI_POSE_TRANSFORMS_CUH
 
@@ -13,7 +13,7 @@
 
 namespace cusi::pose {
 
-// Parts of a pose's window from top to bottom, and the columns in which all of a part counts.
+// A window's parts from top to bottom. Inside: the columns that count in all rows of each part.
 constexpr int PARTS = 4;
 struct Inside {
     int first[PARTS], last[PARTS];
@@ -26,15 +26,16 @@ class Transforms {
     Transforms(const Transforms &) = delete;
     Transforms &operator=(const Transforms &) = delete;
 
-    // Whether rounding surely stays below one half, and the memory is not too much.
+    // Returns whether rounding stays below one half and the memory is not too large.
     bool areExact() const { return error_ < 0.25 && points() <= MAX_POINTS; }
-    // What a pose takes, in loads of the search (Field::loads).
+    // Returns the cost of a pose in loads of the search (Field::loads).
     double loadsOfPose() const;
-    // Allocates what is needed for so many poses, unless it is there. False if that fails, for want of memory or of cuFFT.
+    // Allocates memory for `count` poses unless it exists. Returns false without memory or cuFFT.
     bool create(const char *function, int count);
-    // The next search is in another frame.
+    // Forgets the frame.
     void forget() { has_frame_ = has_squares_ = false; }
-    // Offers the best values of `count` poses, which are in device memory; only those that may be best, if it screens them.
+    // Offers the best values of `count` poses, listed in device memory. With `screens`, skips poses that screening
+    // rules out.
     cusStatus run(const char *function, const Field &field, cusIntegrator *integrator, bool screens, const int *poses,
                   int count, cudaStream_t stream);
 
@@ -59,19 +60,20 @@ class Transforms {
     cusStatus compute(const char *function, const Field &field, const int *poses, int count, cudaStream_t stream);
 
     int frame_rows_, frame_cols_, poses_, rows_, cols_, sums_;
-    int batch_, screened_; // poses of a batch that are computed, or screened; 0: none are
-    double error_;         // of a sum, at most
+    int batch_, screened_; // poses computed or screened in a batch; screened_ 0: none
+    double error_;         // bound of a sum's error
     bool is_created_ = false, has_frame_ = false, has_squares_ = false;
-    Plan forward_, inverse_, screen_; // screen_: the inverse of screened poses, of which forward_ has as many planes
+    Plan forward_, inverse_, screen_; // screen_: inverse for screened poses; forward_ serves both
     Arena memory_;
     size_t work_bytes_ = 0;
-    double *planes_ = nullptr;                                                       // of a batch: templates, then sums
-    cufftDoubleComplex *spectra_ = nullptr, *products_ = nullptr, *frame_ = nullptr; // frame_: of I^2, then of I or -2 I
+    double *planes_ = nullptr; // templates of a batch, then sums
+    cufftDoubleComplex *spectra_ = nullptr, *products_ = nullptr,
+                       *frame_ = nullptr; // frame_: spectra of I^2, then of I or -2 I
     char *work_ = nullptr;
     cusMat squares_ = CUS_MAT_INIT; // integral image of I^2
-    Inside *inside_ = nullptr;      // of a batch
-    int *is_left_ = nullptr;        // of a batch: whether screening leaves a pose
-    int *left_ = nullptr;           // poses that it leaves
+    Inside *inside_ = nullptr;      // one per pose of a batch
+    int *is_left_ = nullptr;        // one per pose of a batch: whether screening leaves it
+    int *left_ = nullptr;           // poses that screening leaves
 };
 
 } // namespace cusi::pose
