@@ -27,7 +27,7 @@ typedef struct CusiGuard {
     uint64_t stream;  /* id of the stream of the last call that was not captured */
     uint64_t capture; /* id of the last capture, and of its stream */
     uint64_t captured_in;
-    uint64_t now, now_capture; /* of the current call */
+    uint64_t now, now_capture; /* stream and capture of the current call */
     cusStreamEvent passed;     /* the last call's work; NULL on the host */
     cusStreamEvent captured;   /* the same within a capture */
 } CusiGuard;

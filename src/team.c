@@ -102,7 +102,7 @@ typedef struct Pool {
 typedef struct Place {
     Team *team; /* NULL: outside regions */
     int number;
-    int loops, barriers; /* of the region that this thread has entered */
+    int loops, barriers; /* how many of the region's this thread has entered */
 } Place;
 
 static _Thread_local Place me;

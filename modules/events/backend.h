@@ -235,7 +235,7 @@ cusStatus eventsCheckArrays(const char *function, const cusEventArrays *events, 
 
 cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowing);
 
-/* The number of windows. extent: the number of events, or the last event's time from the first, plus one. */
+/* Returns the number of windows. extent: the number of events, or the last event's time from the first, plus one. */
 uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent);
 
 static inline uint64_t eventsStride(const cusWindowing *windowing) {

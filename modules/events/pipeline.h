@@ -82,10 +82,10 @@ cusStatus eventsDrain(cusEventPipeline *s);
 /* Resident: makes room behind the staged events. Moves them to the start of another slot's arrays if events before them
  * have been used. */
 cusStatus eventsMakeRoom(cusEventPipeline *s);
-/* Resident: the address of staged event `index` in array k. */
+/* Resident: returns the address of staged event `index` in array k. */
 void *eventsStaged(const cusEventPipeline *s, int k, size_t index);
 
-/* The most microseconds by which a time may follow s->newest without a check by eventsCheckGap(). */
+/* Returns the most microseconds by which a time may follow s->newest without a check by eventsCheckGap(). */
 uint64_t eventsGapLimit(const cusEventPipeline *s);
 /* Checks that a longer step, from s->newest to t, contains at most max_gap windows. */
 cusStatus eventsCheckGap(const cusEventPipeline *s, int64_t t);

@@ -70,7 +70,7 @@ INTEGRAL_INLINE double integral_gridScale(int bits, float magnitude, bool square
 
 /* ---- The backends ------------------------------------------------------------------------------------------------ */
 
-/* Bytes of workspace for any source of up to rows x cols with this number of channels. Grows with rows and with cols. */
+/* Computes the workspace for any source of up to rows x cols with so many channels. It grows with rows and with cols. */
 cusStatus integral_host_workspace(const char *function, int rows, int cols, int channels, size_t *bytes);
 cusStatus integral_cuda_workspace(const char *function, int rows, int cols, int channels, size_t *bytes);
 

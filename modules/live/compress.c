@@ -74,7 +74,7 @@ static size_t compressBlocks(LiveCompressor *compressor, const uint8_t *raw, siz
     if (blocks > compressor->max_blocks)
         return 0;
     const int threads = (size_t)compressor->threads < blocks ? compressor->threads : (int)blocks;
-    (void)threads; /* without OpenMP */
+    (void)threads;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (size_t i = 0; i < blocks; ++i) {
         const size_t start = i < mask_blocks ? i * BLOCK_BYTES : mask_bytes + (i - mask_blocks) * BLOCK_BYTES;

@@ -6,7 +6,8 @@
 
 typedef struct LiveCompressor LiveCompressor;
 
-/* For up to max_bytes at a time on up to `threads` threads. UNSUPPORTED in a build without libzstd. */
+/* Creates a compressor for up to max_bytes at a time on up to `threads` threads. Fails with UNSUPPORTED without
+ * libzstd. */
 cusStatus live_compressorCreate(const char *function, int compression_level, int threads, size_t max_bytes,
                                 LiveCompressor **compressor);
 void live_compressorDestroy(LiveCompressor *compressor);

@@ -96,7 +96,7 @@ LiveCrc32c *live_crc32cInstruction(void) {
 
 /* ---- Many bytes, on all threads ------------------------------------------------------------------------------------ */
 
-/* The product of two polynomials modulo that of the CRC; bit 31 is x^0. */
+/* Returns the product of two polynomials modulo that of the CRC; bit 31 is x^0. */
 static uint32_t multiply(uint32_t a, uint32_t b) {
     uint32_t product = 0;
     for (; a; a <<= 1) {
@@ -106,7 +106,7 @@ static uint32_t multiply(uint32_t a, uint32_t b) {
     return product;
 }
 
-/* x^(8 bytes), with which a remainder is multiplied to go past so many bytes. */
+/* Returns x^(8 bytes). Multiplying a remainder by it appends so many zero bytes. */
 static uint32_t past(size_t bytes) {
     uint32_t power = 1u << 31;
     for (uint32_t square = 1u << 23; bytes; bytes >>= 1, square = multiply(square, square))
@@ -116,10 +116,10 @@ static uint32_t past(size_t bytes) {
 
 enum { BLOCK = 1 << 20, MAX_BLOCKS = 64, MIN_BLOCKS = 4 };
 
-/* Up to MAX_BLOCKS whole blocks: their remainders are taken side by side, each from 0, and put together. */
+/* Computes the remainders of up to MAX_BLOCKS whole blocks in parallel, each from 0, and combines them. */
 static uint32_t ofBlocks(LiveCrc32c *way, uint32_t remainder, const uint8_t *data, int blocks, int threads) {
     uint32_t of_block[MAX_BLOCKS];
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int k = 0; k < blocks; ++k)
         of_block[k] = way(0, data + (size_t)k * BLOCK, BLOCK);

@@ -48,7 +48,7 @@ int live_checksumMatches(const uint8_t header[CUS_WIRE_HEADER_BYTES], const void
     return cusCrc32c(cusCrc32c(0, header, AT_CRC), payload, bytes) == (uint32_t)live_load(header + AT_CRC, 4);
 }
 
-/* Magic, version, type, encoding and reserved bytes. */
+/* Checks magic, version, type, encoding and reserved bytes. */
 static cusStatus checkPreamble(const uint8_t in[CUS_WIRE_HEADER_BYTES]) {
     CUSI_REQUIRE(memcmp(in + AT_MAGIC, MAGIC, sizeof MAGIC) == 0, CUS_ERROR_FORMAT,
                  "live: the message starts with %02x %02x %02x %02x instead of \"CUSD\": the other end speaks another "
@@ -69,7 +69,7 @@ static int hasSize(const cusWireHeader *h) {
     return h->width != 0 || h->height != 0 || h->channels != 0;
 }
 
-/* The frame size against the limits of the format, and the payload size against its decompressed size. */
+/* Checks the frame size against the format's limits, and the payload size against its decompressed size. */
 static cusStatus checkSizes(const cusWireHeader *h) {
     const int frame = h->type == CUS_WIRE_KEY_FRAME || h->type == CUS_WIRE_DIFFERENCE;
     CUSI_REQUIRE(!hasSize(h) ||
@@ -85,7 +85,7 @@ static cusStatus checkSizes(const cusWireHeader *h) {
     return CUS_OK;
 }
 
-/* What each type of message requires of the other fields. */
+/* Checks what each type of message requires of the other fields. */
 static cusStatus checkType(const cusWireHeader *h) {
     const uint64_t row_bytes = (uint64_t)h->width * (unsigned)h->channels, frame_bytes = row_bytes * h->height;
     const uint64_t mask_bytes = (row_bytes + 7) / 8 * h->height;
@@ -174,7 +174,7 @@ cusStatus live_shape(const char *function, int rows, int cols, int type, LiveSha
 
 /* ---- Masks ------------------------------------------------------------------------------------------------------------ */
 
-/* 64 bits of a row's mask; bits past its end are 0. */
+/* Returns 64 bits of a row's mask; bits past its end are 0. */
 static uint64_t maskWord(const uint8_t *mask_row, size_t at, size_t mask_row_bytes) {
     const size_t left = mask_row_bytes - at;
     if (left < 8)

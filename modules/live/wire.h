@@ -18,10 +18,10 @@ typedef struct LiveShape {
 /* Checks the shape and fills the struct. */
 cusStatus live_shape(const char *function, int rows, int cols, int type, LiveShape *shape);
 
-/* An otherwise zero header of this type with the sizes of `shape` (NULL: none). */
+/* Returns a header of this type with the sizes of `shape` (NULL: none), otherwise zero. */
 cusWireHeader live_header(cusWireType type, const LiveShape *shape);
 
-/* Little-endian numbers of up to 8 bytes. */
+/* Store and load little-endian numbers of up to 8 bytes. */
 void live_store(uint8_t *at, uint64_t value, int bytes);
 uint64_t live_load(const uint8_t *at, int bytes);
 

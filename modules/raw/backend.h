@@ -33,7 +33,7 @@ enum {
     RAW_BAD_FRAME = 8      /* [1]: its byte in the stream */
 };
 
-/* The first word of a frame; 0 if the format has words instead. */
+/* Returns the first word of a frame; 0 if the format has words instead. */
 static inline uint32_t raw_magicOf(cusEventFormat format) {
     return format == CUS_EVENTS_METAVISION ? CUSI_FRAME_ECF : format == CUS_EVENTS_HDF5 ? CUSI_FRAME_LZF : 0;
 }
@@ -41,10 +41,10 @@ static inline int raw_isFrames(const cusEventDecoder *decoder) {
     return raw_magicOf(decoder->options.format) != 0;
 }
 
-/* The state at the start of a recording. */
+/* Returns the state at the start of a recording. */
 cusEventDecoderState raw_start(void);
 
-/* What a run did that decoded nothing. */
+/* Returns the record of a run that decoded nothing. */
 cusEventDecoded raw_nothing(void);
 
 /* Returns decoded->status and sets the message that describes it. */

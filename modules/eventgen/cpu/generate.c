@@ -197,7 +197,7 @@ uint64_t eventgen_host_count(cusEventGenerator *generator, const EventgenBatch *
     const cusEventGenerator *const g = generator;
     HostState *const state = g->state;
     const int threads = threadsFor(g, batch);
-    (void)threads; /* without OpenMP */
+    (void)threads;
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 0.4, stepsOf(g, batch));
 #pragma omp parallel for schedule(dynamic, ROWS_AT_ONCE) num_threads(threads)
@@ -266,7 +266,7 @@ cusStatus eventgen_host_make(const char *function, cusEventGenerator *generator,
     CUSI_REQUIRE(reserve(state, count + 1), CUS_ERROR_NO_MEMORY, "%s: out of host memory for %llu events", function,
                  (unsigned long long)count);
     const int threads = threadsFor(g, batch);
-    (void)threads; /* without OpenMP */
+    (void)threads;
     CusiProgress *const progress = cusi_progress();
     CUSI_REQUIRE(chooseNext(g, progress->callback != NULL), CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     cusi_part(progress, 0.8, stepsOf(g, batch));

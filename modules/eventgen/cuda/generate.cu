@@ -14,11 +14,11 @@ namespace {
 
 constexpr unsigned THREADS = 256;
 constexpr unsigned BLOCKS =
-    3;                   // of generateKernel() per multiprocessor; at 75 registers a thread, a fourth would cause spills
+    3;                   // blocks of generateKernel() per multiprocessor; at 75 registers a thread, a fourth would spill
 constexpr int AHEAD = 8; // frames whose values are loaded ahead
 constexpr unsigned STAGED = 96;   // events of a warp in shared memory: 64 and one from each lane
 constexpr int LAUNCH_TIMES = 256; // times per launch, 2 KiB of parameters
-constexpr int WRITE_BLOCKS = 16;  // per multiprocessor
+constexpr int WRITE_BLOCKS = 16;  // blocks per multiprocessor
 
 // The state of the runs so far, in device memory.
 struct Control {

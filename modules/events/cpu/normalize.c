@@ -44,7 +44,7 @@ static void normalizeRow(float *row, size_t n, EventsScaling scaling) {
 
 /* Subtracts the mean from the non-zero values of a frame and divides them by their standard deviation. */
 static void normalizeFrame(cusMat *frames, size_t top, size_t rows, int sample, int threads) {
-    (void)threads; /* without OpenMP */
+    (void)threads;
     const size_t n = (size_t)frames->cols * (size_t)CUS_CHANNELS(frames->type);
     uint64_t count = 0, low = 0, middle = 0, high = 0;
     int64_t sum = 0;

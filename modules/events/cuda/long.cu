@@ -8,7 +8,7 @@ namespace cusi::events {
 
 namespace tuning {
 constexpr int LONG_THREADS = 256;
-constexpr unsigned LONG_BLOCKS = 8; // per multiprocessor
+constexpr unsigned LONG_BLOCKS = 8; // blocks per multiprocessor
 // A window is long from this many events per tile on, which take a tile's block 50 to 200 us. At most MANY_TILES tiles
 // count, since one of them may have most of the events.
 constexpr unsigned LONG_EVENTS = 65536, MANY_TILES = 64;
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(THREADS) accumulateKernel(const Source source,
 
 // ---- Accumulators to values --------------------------------------------------------------------------------------------
 
-// The value of cell `at` of a row, as a byte or as the bits of a float.
+// Returns the value of cell `at` of a row, as a byte or as the bits of a float.
 template<Kind KIND>
 __device__ __forceinline__ uint32_t valueOf(const LongParams &params, size_t row_cells, unsigned at) {
     const Representation &repr = params.repr;

@@ -13,7 +13,7 @@ constexpr unsigned WORDS = tuning::RUN / 32; // a bit for each event of a run
 static_assert(WORDS == THREADS, "a thread has a word");
 
 struct Segment {
-    const uint32_t *records; // of the run
+    const uint32_t *records; // the run's records
     unsigned begin, end;
 };
 

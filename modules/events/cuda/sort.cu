@@ -9,7 +9,7 @@
 namespace cusi::events {
 
 namespace tuning {
-constexpr int SORT_BLOCKS = 2; // per multiprocessor
+constexpr int SORT_BLOCKS = 2; // blocks per multiprocessor
 // Counters per tile, chosen by lane, so that fewer threads of a warp add to the same one when events are crowded.
 constexpr int COUNTER_COPIES = 4;
 } // namespace tuning
@@ -29,12 +29,12 @@ struct SortParams {
 constexpr int THREADS = tuning::SORT_THREADS, EVENTS = tuning::RUN / THREADS, COPIES = tuning::COUNTER_COPIES;
 static_assert(EVENTS % CHUNK == 0 && tuning::RUN <= 1 << (31 - tuning::INDEXED_TILE), "a record is 32 bits");
 
-// Records that a sorted run takes in memory, with each segment at a multiple of 16 bytes.
+// Returns the records that a sorted run takes in memory, with each segment at a multiple of 16 bytes.
 constexpr unsigned runPitch(unsigned tiles, unsigned record_bytes) {
     return tuning::RUN + 16 / record_bytes * (tiles + 1);
 }
 
-// Shared memory for a run and its tiles' counters.
+// Returns the shared memory for a run and its tiles' counters.
 constexpr size_t sharedBytes(unsigned pitch, unsigned record_bytes) {
     return size_t{pitch} * record_bytes + (pitch - tuning::RUN) / (16 / record_bytes) * COPIES * sizeof(unsigned);
 }
@@ -68,7 +68,7 @@ struct RankedEvents {
     uint32_t tile_rank[EVENTS], records[EVENTS / 2];
 };
 
-// The largest and the smallest of four packed 16-bit pairs.
+// Return the largest and the smallest of four packed 16-bit pairs.
 __device__ inline unsigned max16(const uint32_t *pairs) {
     const uint32_t m = __vmaxu2(__vmaxu2(pairs[0], pairs[1]), __vmaxu2(pairs[2], pairs[3]));
     return max(m & 0xffff, m >> 16);

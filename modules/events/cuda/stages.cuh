@@ -107,7 +107,7 @@ __device__ inline void load(const Source &source, const Window &window, unsigned
     }
 }
 
-// Element i of packed 16-bit pairs.
+// Returns element i of packed 16-bit pairs.
 __device__ inline uint32_t element16(const uint32_t *pairs, int i) {
     return i % 2 ? pairs[i / 2] >> 16 : pairs[i / 2] & 0xffff;
 }
@@ -136,7 +136,7 @@ struct SortedRuns {
     uint16_t *ends;
     uint32_t *green_begin; // TENCODE: GREEN_LEVELS per window
     unsigned runs_per_window, pitch;
-    // The most runs that a window of `events` events can have.
+    // Returns the most runs that a window of `events` events can have.
     static uint64_t maxRuns(uint64_t events) { return divUp<uint64_t>(events + CHUNK - 1, tuning::RUN); }
     __device__ static unsigned runs(const Window &window) {
         const unsigned long long events = window.last - window.first / CHUNK * CHUNK;

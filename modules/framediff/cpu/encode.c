@@ -31,7 +31,7 @@ typedef struct Segment {
     const uint8_t *cur;
     uint8_t *ref;
     size_t n;
-    uint32_t position; /* of the first byte */
+    uint32_t position; /* position of the first byte */
     uint8_t threshold;
     const uint8_t *passes; /* NULL, or for each byte 1 if it passes the noise filter, else 0 */
     uint8_t *mask;         /* NULL, or (n + 7) / 8 bytes */
@@ -351,7 +351,7 @@ typedef struct Progress {
     _Alignas(64) size_t tickets; /* taken so far */
     _Alignas(64) size_t mapped;  /* chunks whose changed pixels are known, in order */
     _Alignas(64) size_t listed;  /* chunks whose number of entries is known, in order */
-    size_t total, fitting;       /* entries of these chunks; entries of them that fit the list */
+    size_t total, fitting;       /* entries in these chunks; those that fit the list */
 } Progress;
 
 static void awaitTurn(const size_t *count, size_t turn) {

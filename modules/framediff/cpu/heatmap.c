@@ -43,7 +43,7 @@ cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat 
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
     size_t rows = (size_t)cur->rows, cols = (size_t)cur->cols;
     const int threads = cusi_threadsFor(3 * rows * cols, BYTES_PER_THREAD);
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
     if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst)) {
         cols *= rows; /* makes frames of any shape cost the same */
         rows = 1;

@@ -68,7 +68,7 @@ __device__ __forceinline__ void writeList(const EncodeParams &params, const uint
     }
 }
 
-// The position of a unit's first byte.
+// Returns the position of a unit's first byte.
 template<bool FULL_UNITS>
 __device__ __forceinline__ unsigned positionOf(const EncodeParams &params, unsigned unit) {
     if (FULL_UNITS)

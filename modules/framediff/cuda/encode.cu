@@ -55,7 +55,7 @@ class WarpEncoder {
         __syncwarp();
     }
 
-    // The number of entries of the run, including those still in the queue; valid only in lane 0.
+    // Returns the run's number of entries, including those still in the queue; valid only in lane 0.
     __device__ __forceinline__ unsigned total() const { return staged_ + counted_ + queuedEntries(); }
 
     __device__ __forceinline__ void drainRest() {
@@ -66,7 +66,7 @@ class WarpEncoder {
     // Writes the staged entries from index `out` of the output on; returns the index after them.
     __device__ __forceinline__ size_t writeStaged(size_t out) { return writeEntries(out, staged_, false); }
 
-    // The first unit of the group at which the spilled part of the run begins.
+    // Returns the first unit of the group where the spilled part of the run begins.
     __device__ __forceinline__ unsigned firstSpilledUnit() const { return run_ + spill_from_ / 32 * 32; }
 
     // Reads the run again from spill_from on, stages one group at a time and writes it.
@@ -108,7 +108,7 @@ class WarpEncoder {
         return cusi::warpSumToFirst<unsigned>(lane_ < queued_ ? __popc(queue_.unit[(head_ + lane_) % 64] & 0xffff) : 0);
     }
 
-    // An entry in shared memory: offset in the run << 8 | difference modulo 256.
+    // Returns an entry in shared memory: offset in the run << 8 | difference modulo 256.
     __device__ __forceinline__ static uint32_t entryOf(unsigned first, unsigned byte, const uint32_t (&d)[4]) {
         return ((first * 16 + byte) << 8) + __byte_perm(d[byte / 4], 0, 0x4440 | byte % 4);
     }

@@ -126,7 +126,7 @@ enum : unsigned long long {
 template<int THREADS>
 __device__ inline unsigned lookBack(const unsigned long long *words, unsigned tile, unsigned long long frame) {
     constexpr unsigned WARPS = THREADS / 32;
-    // These are, for each warp's 32 tiles, their sum up to the nearest known prefix, and whether there is one.
+    // For each warp's 32 tiles: their sum up to the nearest known prefix, and whether there is one.
     __shared__ unsigned sums[WARPS], ends[WARPS];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     unsigned before = 0;

@@ -9,7 +9,7 @@ constexpr int THREADS = 256, WARPS = THREADS / 32;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
 constexpr int UNALIGNED_BLOCKS_PER_SM = 4;
 #else
-constexpr int UNALIGNED_BLOCKS_PER_SM = 5; // of three channels
+constexpr int UNALIGNED_BLOCKS_PER_SM = 5; // for three channels
 #endif
 
 // ALIGNED: all rows begin at multiples of 16 bytes.

@@ -155,7 +155,9 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
                                                    : CN > 3 ? tuning::UNALIGNED_BLOCKS_OF_FOUR_CHANNELS
                                                             : tuning::UNALIGNED_BLOCKS_PER_SM)
     colorizeKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
-    constexpr int VECTORS = ALIGNED ? 32 * (CN > 3 ? CN : 3) : CN > 1 ? 32 * CN + 1 : 96; // of the frames and the colors
+    constexpr int VECTORS = ALIGNED  ? 32 * (CN > 3 ? CN : 3)
+                            : CN > 1 ? 32 * CN + 1
+                                     : 96; // vectors of the frames and the colors
     __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
     __shared__ uint4 staged[WARPS][VECTORS];
 

@@ -78,7 +78,7 @@ class UnitReader<false> {
   public:
     struct Loaded {
         uint4 low, high, ref;
-        unsigned phase; // of the unit in `low`; BYTES if only the reference has been loaded
+        unsigned phase; // phase of the unit in `low`; BYTES if only the reference has been loaded
     };
     __device__ UnitReader(const EncodeParams &, unsigned unit) : unit_(unit) {}
     __device__ void load(const EncodeParams &params, bool wanted, Loaded &unit) {

@@ -85,7 +85,7 @@ void hsv_host_count(const cusMat *src, const cusHsvRange *range, cusMat *count, 
     size_t rows = (size_t)src->rows, cols = (size_t)src->cols;
     const size_t useful = rows * cols / 16384 + 1;
     const int threads = useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
     if (cusi_isContinuous(src) && (!mask || cusi_isContinuous(mask))) {
         cols *= rows; /* makes images of any shape cost the same */
         rows = 1;

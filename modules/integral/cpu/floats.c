@@ -13,7 +13,7 @@ typedef struct Stripe {
     double *above[2];  /* the row above in both tables */
 } Stripe;
 
-/* The number of entries of the rows above, which start at a cache line for each stripe. */
+/* Returns the number of entries of the rows above, which start at a cache line for each stripe. */
 static size_t aboveEntries(int threads, int cols) {
     return integral_padded((size_t)cols) + 8 * (size_t)threads;
 }
@@ -185,7 +185,7 @@ static void writeEightRows(int squares, const float *const in[8], size_t x, size
 
 /* Makes the sums of rows y .. y + rows - 1 left of each stripe. */
 static void sumLeftOfStripes(const IntegralArgs *args, IntegralHostPath path, int count, int y, int rows) {
-    (void)path; /* unused where there is only one path */
+    (void)path;
     double sums[2][8] = {{0}, {0}};
     for (int k = 0; k < count; ++k) {
         const Stripe stripe = stripeAt(args, count, k);
@@ -212,7 +212,7 @@ static void sumLeftOfStripes(const IntegralArgs *args, IntegralHostPath path, in
 /* Writes rows y .. y + rows - 1 of a stripe of one table. */
 static void writeStripe(const IntegralArgs *args, IntegralHostPath path, const Stripe *stripe, int y, int rows,
                         int squares) {
-    (void)path; /* unused where there is only one path */
+    (void)path;
     cusMat *const table = squares ? args->sqsum : args->sum;
 #ifdef INTEGRAL_X86
     if (path == INTEGRAL_AVX512 && rows == 8) {

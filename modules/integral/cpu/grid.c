@@ -13,7 +13,7 @@ enum { CHUNK = 240 };
 
 /* Factors and limits of value i of a chunk, which belongs to channel i % channels. */
 typedef struct Grid {
-    double scales[2][CHUNK], units[2][CHUNK]; /* of values and of squares */
+    double scales[2][CHUNK], units[2][CHUNK]; /* for values and for squares */
     float limits[CHUNK];                      /* the largest magnitude */
 } Grid;
 
@@ -215,7 +215,7 @@ static int writeRows(const IntegralArgs *args, IntegralHostPath path, const Grid
         out[r] = INTEGRAL_ROW(double, table, y + r + 1) + channels;
         memset(out[r] - channels, 0, (size_t)channels * sizeof **out);
     }
-    (void)path; /* unused where there is only one path */
+    (void)path;
 #ifdef INTEGRAL_X86
     if (path == INTEGRAL_AVX512 && channels == 1)
         return streamRows(rows, in, values, squares, grid->limits[0], scales[0], units[0], above, out);
@@ -259,7 +259,7 @@ static void findMagnitudes(const IntegralArgs *args, int threads, float magnitud
     const cusMat *const src = args->src;
     const size_t channels = (size_t)CUS_CHANNELS(src->type), values = (size_t)src->cols * channels;
     int32_t largest[4] = {0};
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
 #pragma omp parallel num_threads(threads)
     {
         int32_t own[CHUNK] = {0};

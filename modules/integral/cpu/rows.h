@@ -23,7 +23,7 @@ static inline size_t integral_padded(size_t n) {
 /* Bytes of workspace, for one table or both. */
 size_t integral_bytesWorkspace(int threads, int cols);
 size_t integral_floatsWorkspace(int threads, int rows, int cols);
-size_t integral_gridWorkspace(int threads, size_t values); /* values: of a row */
+size_t integral_gridWorkspace(int threads, size_t values); /* values: those of a row */
 
 /* Fill the tables, whose row 0 is already zero. */
 void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int threads);

@@ -7,8 +7,9 @@
 enum {
     PIXELS_PER_THREAD = 65536,
     BOXES_PER_THREAD = 4096,
-    STREAM_BYTES = 4 << 20,      /* tables of this size or more bypass the caches: they exceed the L2 caches of two cores */
-    AMD_STREAM_BYTES = 12 << 20, /* of bytes, 32S alone: an L3 cache of 16 MiB or more, as fast as L2 there, keeps them */
+    STREAM_BYTES = 4 << 20, /* tables of this size or more bypass the caches: they exceed the L2 caches of two cores */
+    AMD_STREAM_BYTES =
+        12 << 20, /* for 32S tables of bytes alone: an L3 cache of 16 MiB or more, as fast as L2 there, keeps them */
 };
 
 static int threadsFor(int rows, int cols) {
@@ -88,7 +89,7 @@ cusStatus integral_host_boxSums(const cusMat *table, const cusMat *boxes, cusMat
     const int channels = CUS_CHANNELS(table->type);
     const int useful = boxes->rows / BOXES_PER_THREAD + 1;
     const int threads = useful < cusi_maxThreads() ? useful : cusi_maxThreads();
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int k = 0; k < boxes->rows; ++k) {
         const int32_t *box = INTEGRAL_ROW(const int32_t, boxes, k);

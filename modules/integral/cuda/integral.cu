@@ -60,7 +60,7 @@ struct Slabs {
         const size_t words = layOut<Tile>(sums, nullptr, 0, some_tile_rows, tile_cols);
         return layOut<Tile>(squares, nullptr, words, some_tile_rows, tile_cols) * sizeof(TaggedWord);
     }
-    // Enough for every image up to this size.
+    // Returns enough bytes for every image up to this size.
     size_t maxBytes() const {
         return sizeof(LaunchState) + std::min(bytes(tile_rows), std::max(tuning::SLAB_BYTES, bytes(1)));
     }

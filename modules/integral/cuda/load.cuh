@@ -177,7 +177,7 @@ __device__ __forceinline__ void loadRowsUnaligned(Pixels4<unsigned char> *to, co
 #pragma unroll
     for (unsigned k = 0; k < ROWS; ++k)
         words[k] = loadPixelWord(wordOf(start + k * slab.step) + 4 * lane, (k < rows) & (skew(k) - min_skew < skews));
-    const uint32_t last_word = // of row `lane`
+    const uint32_t last_word = // for row `lane`
         loadPixelWord(wordOf(start + lane * slab.step) + WARP_COLS, has_row && WARP_COLS + 4 <= cols + skew(lane));
     // Up to three pixels at each end of row `lane` share a word with bytes beyond it: they are loaded byte by byte first,
     // and stored last.

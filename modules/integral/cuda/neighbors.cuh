@@ -154,7 +154,7 @@ struct TableTile {
         using Row = typename T::Row;
         static constexpr unsigned PARTS = TableTile::PARTS;
         TableTile &t;
-        const TaggedWord *words; // of the next tile
+        const TaggedWord *words; // words of the next tile
         size_t stride;
         Published<Row, N> next;
         Acc left[N] = {};

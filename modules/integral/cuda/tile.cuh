@@ -163,7 +163,7 @@ struct Interleaved : T {
     }
 };
 
-using Sums32 = TableParams<uint16_t, Bits17, uint32_t, uint32_t>; // of bytes, modulo 2^32
+using Sums32 = TableParams<uint16_t, Bits17, uint32_t, uint32_t>; // sums of bytes, modulo 2^32
 using Sums64 = TableParams<uint16_t, Bits17, uint64_t, double>;
 using Squares64 = TableParams<uint32_t, uint32_t, uint64_t, double>;
 using Floats64 = TableParams<double, double, double, double>; // sums or squares

@@ -77,7 +77,7 @@ typedef struct Effect {
 static const Effect effects[16] = {
     [CUSI_EVT3_Y] = {0, 2047, 0}, [CUSI_EVT3_X] = {0, 0, 1}, [CUSI_EVT3_TIME_LOW] = {4095, 0, 0}};
 
-/* The end of the words that fit if each is one event and there is room for `room` events. */
+/* Returns the end of the words that fit if each is one event and there is room for `room` events. */
 static inline const uint8_t *stopOf(const uint8_t *at, const uint8_t *end, size_t room) {
     return room < (size_t)(end - at) / 2 ? at + 2 * room : end;
 }

@@ -38,7 +38,7 @@ static RawDecode chooseDecode(const cusEventDecoderOptions *options) {
     }
 }
 
-/* The size of the word that starts with these n bytes. A vector of EVT4 and its mask count as one word. */
+/* Returns the size of the word that starts with these n bytes. A vector of EVT4 and its mask count as one word. */
 static size_t wordBytes(cusEventFormat format, const uint8_t *bytes, size_t n) {
     if (format == CUS_EVENTS_EVT3)
         return 2;
@@ -49,7 +49,6 @@ static size_t wordBytes(cusEventFormat format, const uint8_t *bytes, size_t n) {
 
 /* ---- One block ------------------------------------------------------------------------------------------------------- */
 
-/* The run in progress. */
 typedef struct Run {
     const cusEventDecoder *decoder;
     HostDecoder *host;

@@ -42,7 +42,7 @@ Launch launchOf(const cusEventDecoderOptions &options) {
     }
 }
 
-// The most tiles of a piece together with the bytes carried from the one before.
+// Returns the most tiles of a piece together with the bytes carried from the one before.
 size_t tilesFor(size_t size) {
     return cusi::divUp(size + sizeof(cusEventDecoderState::carry), static_cast<size_t>(TILE));
 }

@@ -46,7 +46,7 @@ cusStatus remember(const char *function, Memory *memory, Memory made, const cusE
 
 // ---- Events that are examined again
 
-// Why an event is bad, CUSI_BAD_...; 0 if it is good. `last`: the latest time of the events before.
+// Returns why an event is bad, CUSI_BAD_...; 0 if it is good. `last`: the latest time of the events before.
 __device__ __forceinline__ uint32_t badnessOf(CusiSensor sensor, uint32_t x, uint32_t y, uint32_t p, int64_t t,
                                               int64_t last) {
     return x >= sensor.width || y >= sensor.height ? CUSI_BAD_COORDINATES

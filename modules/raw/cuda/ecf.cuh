@@ -13,7 +13,7 @@
 
 namespace cusi::raw::frames::ecf {
 
-constexpr int BYTES = 16, TILE = THREADS * BYTES; // bytes of a thread, of a block
+constexpr int BYTES = 16, TILE = THREADS * BYTES; // bytes per thread, per block
 constexpr int AHEAD = 4;                          // bytes loaded after a tile, for a count that begins in it
 constexpr uint32_t WINDOW = 2048;                 // events expanded at a time
 
@@ -94,7 +94,7 @@ __device__ __forceinline__ bool isFollowed(uint32_t unit) {
 
 template<class Section>
 __device__ inline uint32_t chainsOf(const uint8_t *bytes) {
-    uint32_t next[3] = {4, 5, 6}; // of the units after this one, if 0, 1 or 2 units of a count are left
+    uint32_t next[3] = {4, 5, 6}; // for the units after this one, if 0, 1 or 2 units of a count are left
 #pragma unroll 4
     for (int i = BYTES - Section::UNIT; i >= 0; i -= Section::UNIT) {
         const uint32_t unit = unitAt<Section>(bytes, i);

@@ -67,7 +67,7 @@ struct BadEventSink {
         }
         ++*(value ? &rising : &falling);
     }
-    // Why the words so far cannot all be delivered; 0: they can.
+    // Returns why the words so far cannot all be delivered; 0: they can.
     __device__ uint32_t problem() const {
         if (at + kept > run->events.capacity)
             return RAW_EVENTS_FULL;
@@ -253,7 +253,7 @@ struct Repair {
     }
 };
 
-// The time of the last event before `tile`, of this run or earlier ones.
+// Returns the time of the last event before `tile`, of this run or earlier ones.
 __device__ int64_t lastTimeBefore(const Run &run, uint32_t tile) {
     for (uint32_t i = tile; i-- > 0;)
         if (run.last_times[i] >= 0)
@@ -261,7 +261,7 @@ __device__ int64_t lastTimeBefore(const Run &run, uint32_t tile) {
     return run.memory->place.last_time;
 }
 
-// The counts of the tiles before `tile`, none of which has anything bad.
+// Returns the counts of the tiles before `tile`, none of which has anything bad.
 template<class Format>
 __device__ RunCounts tallyBefore(const Run &run, uint32_t tile) {
     const TileSums<Format> sums = sumsBefore<Format>(run, tile);

@@ -221,7 +221,7 @@ struct Evt3 {
         return (0x3a02u /* undefined: 1, 9, 11, 12, 13 */ | 1u << CUSI_EVT3_TIME_HIGH | 1u << CUSI_EVT3_TRIGGER) >> type &
                1;
     }
-    // A bit for each event of the word; bit 0 alone for a single event.
+    // Returns a bit for each event of the word; bit 0 alone for a single event.
     static __device__ __forceinline__ uint32_t maskOf(uint32_t word, uint32_t type) {
         return type == CUSI_EVT3_X ? 1 : cusi_evt3Vector(word, cusi_evt3Columns(type));
     }
@@ -297,7 +297,7 @@ struct Dat {
     }
 };
 
-// The current time: if times never decrease, no event so far is later.
+// Returns the current time: if times never decrease, no event so far is later.
 template<class Format>
 __device__ __forceinline__ int64_t timeOf(const Now &now) {
     return now.high < 0 ? -1 : now.high << Format::LOW_BITS | (Format::LOW_BITS ? now.low : 0);

@@ -26,7 +26,7 @@ struct Listed {
 
 // A place between two chunks.
 struct Place {
-    uint64_t offset;       // of the frame's header in the whole input, over all pieces
+    uint64_t offset;       // offset of the frame's header in the whole input, over all pieces
     uint32_t header;       // offset of the frame's header in this run's input
     uint32_t header_bytes; // 0: the header is not complete
     uint32_t line;         // chunks of the frame before it
@@ -70,7 +70,7 @@ struct Run {
     cusEventBuffers events;
     cusEventDecoded *decoded;
     CusiSensor sensor;
-    uint32_t magic; // with which a frame begins
+    uint32_t magic; // first word of a frame
     bool skips;     // drop bad events
 };
 

@@ -154,7 +154,7 @@ __device__ inline Tile findTokens(Shared &shared, const uint8_t *bytes, uint32_t
     return tile;
 }
 
-// a / b for numbers up to the longest copy; 0 if b is 0 or greater than a.
+// Returns a / b for numbers up to the longest copy; 0 if b is 0 or greater than a.
 __device__ __forceinline__ uint32_t repeats(uint32_t a, uint32_t b) {
     return b && b <= a ? static_cast<uint32_t>(__fdividef(static_cast<float>(a) + 0.5f, static_cast<float>(b))) : 0;
 }

@@ -12,7 +12,7 @@
 namespace cusi::raw {
 
 constexpr int THREADS = 128;
-constexpr int BYTES = 32, TILE = THREADS * BYTES; // bytes of a thread, of a block
+constexpr int BYTES = 32, TILE = THREADS * BYTES; // bytes per thread, per block
 constexpr int LOOKBEHIND_BYTES = 4; // loaded before a tile: in EVT4 the head of a vector whose mask is the first word
 constexpr uint32_t NO_TILE = ~0u;
 
@@ -69,7 +69,7 @@ struct Run {
 };
 enum { EVEN, ODD, ALL };
 
-// The size of the input: the bytes that the last piece left, then the piece.
+// Returns the size of the input: the bytes that the last piece left, then the piece.
 __device__ __forceinline__ size_t inputSize(const Run &run) {
     return run.memory->place.carried + run.size;
 }
@@ -169,7 +169,7 @@ template<class Format>
 __device__ __forceinline__ uint32_t tilesOf(const Run &run) {
     return static_cast<uint32_t>(divUp(wordsOf<Format>(run) * Format::WORD, static_cast<size_t>(TILE)));
 }
-// The sums of all tiles before `tile`, which may be one past the last.
+// Returns the sums of all tiles before `tile`, which may be one past the last.
 template<class Format>
 __device__ __forceinline__ TileSums<Format> sumsBefore(const Run &run, uint32_t tile) {
     TileSums<Format> sums = static_cast<const TileSums<Format> *>(run.groups)[tile / GROUP];
@@ -221,7 +221,7 @@ __device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const 
 
 // ---- The state before a thread's words
 
-// The lower bits of the current time at the end of the earlier pieces.
+// Returns the lower bits of the current time at the end of the earlier pieces.
 template<class Format>
 __device__ __forceinline__ uint32_t startLow(const cusEventDecoderState &place) {
     if (Format::HAS_ROWS)

@@ -100,5 +100,5 @@ void remap_host_remap(const cusMat *src, const cusMat *map, cusMat *dst) {
             remapPart(src, places, n, out + (size_t)x * bytes);
         }
     }
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
 }
