@@ -27,14 +27,15 @@ typedef struct MatchModel {
     int ocols, orows;       /* score map size */
     int count;              /* templates that are matched in a frame */
     int templates;          /* all of them: more than `count` if each frame of a batch has its own */
-    int frames;             /* of a batch; 1 without batches */
+    int frames;             /* frames in a batch; 1 without batches */
     int needs_s1, needs_s2; /* window sums that the method needs */
     int max_matches, min_distance, subpixel;
     int samples;      /* pixels of a window whose mean centers it; 0 except for floats with methods that subtract means */
     double n;         /* pixels of the template inside the mask */
     double mask_norm; /* Euclidean norm of the mask, of ones or of squared weights */
-    double unit;      /* of scores: the square of the power of two that weights were divided by, or 1 */
-    double shift[MATCH_MAX_CHANNELS]; /* of frames, and of templates unless these have their own: integers for bytes */
+    double unit;      /* unit of scores: the square of the power of two that weights were divided by, or 1 */
+    double
+        shift[MATCH_MAX_CHANNELS]; /* shift of frames, and of templates unless these have their own: integers for bytes */
     double error;        /* bound of a correlation's error, divided by the sum over channels of |frame| |template| */
     double window_error; /* floats: bound of the error of a window's sum of squares, divided by the frame's sum */
     double limit_cost;   /* maximum cost of a match, times unit; infinity without a limit */
@@ -74,12 +75,12 @@ typedef struct MatchMask {
     float *weights;  /* NULL if there are no weights */
 } MatchMask;
 
-/* Element i of pixel data in host memory, 8-bit or float. */
+/* Returns element i of pixel data in host memory, 8-bit or float. */
 static inline double match_element(const void *data, int integer, size_t i) {
     return integer ? ((const uint8_t *)data)[i] : ((const float *)data)[i];
 }
 
-/* The factor of element i's product: the squared weight. */
+/* Returns the factor of element i's product: the squared weight. */
 static inline double match_weight(MatchMask mask, size_t i) {
     if (mask.weights)
         return (double)mask.weights[i] * mask.weights[i];
@@ -101,7 +102,7 @@ cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, MatchMa
 void match_host_release(cusMatcher *matcher);
 void match_cuda_release(cusMatcher *matcher);
 
-/* The algorithm that is used if `wanted` is asked for; for CUS_MATCH_AUTO the faster one. */
+/* Returns the algorithm that is used if `wanted` is asked for; for CUS_MATCH_AUTO the faster one. */
 cusMatchAlgorithm match_host_algorithm(const MatchModel *model, cusMatchAlgorithm wanted);
 cusStatus match_cuda_algorithm(const MatchModel *model, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm);
 

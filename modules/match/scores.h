@@ -37,7 +37,7 @@ MATCH_FN MatchPair match_centeredInteger(double n, double a, const double *b, co
     return pair;
 }
 
-/* n times the sum of (a - mean of a) (b - mean of b), in doubles; exact if the pixels and ab are integers. */
+/* Returns n times the sum of (a - mean of a) (b - mean of b), in doubles; exact if the pixels and ab are integers. */
 MATCH_FN double match_centeredRounded(const MatchModel *m, double ab, const double *a, const double *b) {
     double sum = m->n * ab;
     for (int k = 0; k < m->channels; ++k)
@@ -51,8 +51,8 @@ MATCH_FN MatchPair match_centered(const MatchModel *m, double ab, const double *
     return sum;
 }
 
-/* a / sqrt(b c), rounded once. Before it is rounded, the quotient has a relative error of 2^-100, which matters only that
- * close to the middle between two doubles. */
+/* Returns a / sqrt(b c), rounded once. Before it is rounded, the quotient has a relative error of 2^-100, which matters
+ * only that close to the middle between two doubles. */
 MATCH_FN double match_ratio(MatchPair a, MatchPair b, MatchPair c) {
     const double square = b.high * c.high;
     const double rest = fma(b.high, c.low, fma(b.low, c.high, fma(b.high, c.high, -square)));
@@ -61,13 +61,13 @@ MATCH_FN double match_ratio(MatchPair a, MatchPair b, MatchPair c) {
     return quotient + (fma(-quotient, root, a.high) + fma(-quotient, root_rest, a.low)) / root;
 }
 
-/* Values of this mean are shifted by this. Integers stay integers. */
+/* Returns the shift of values with this mean. Integers stay integers. */
 MATCH_FN double match_shiftOf(double mean, int integers) {
     return (float)(integers ? rint(mean) : mean);
 }
 
-/* The sum of products of unshifted values, from the sum `ab` of products of values shifted by p and by q, and from their
- * sums a and b. */
+/* Returns the sum of products of unshifted values, from the sum `ab` of products of values shifted by p and by q, and
+ * from their sums a and b. */
 MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, const double *b, const double *p,
                               const double *q) {
     double sum = ab;
@@ -76,8 +76,8 @@ MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, c
     return sum;
 }
 
-/* The score from the window's exact sums: c = sum I' T', s1 = sum I' of each channel, s2 = sum I'^2, ssd = sum (I - T)^2.
- * p: the pixels' shift. Sums that the method does not need are ignored. */
+/* Returns the score from the window's exact sums: c = sum I' T', s1 = sum I' of each channel, s2 = sum I'^2, ssd = sum
+ * (I - T)^2. p: the pixels' shift. Sums that the method does not need are ignored. */
 MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const double *p, double c, const double *s1,
                             double s2, double ssd) {
     switch (m->method) {
@@ -111,7 +111,7 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const d
     }
 }
 
-/* A window's sum of squares; for CCOEFF_NORMED, of differences from the mean. */
+/* Returns a window's sum of squares; for CCOEFF_NORMED, of differences from the mean. */
 MATCH_FN double match_windowEnergy(const MatchModel *m, const double *p, const double *s1, double s2) {
     return m->method == CUS_MATCH_CCOEFF_NORMED ? match_centeredRounded(m, s2, s1, s1) / m->n
                                                 : match_unshift(m, s2, s1, s1, p, p);
@@ -121,8 +121,8 @@ MATCH_FN double match_windowEnergy(const MatchModel *m, const double *p, const d
  * bound is the worst case; rounding is about a thousand times smaller. */
 #define MATCH_MIN_ENERGY 16
 
-/* match_score() for sums of squares with the error bound `uncertain`. With normed methods, a window without energy scores
- * like one of zeros, or of one color. */
+/* Does match_score() for sums of squares with the error bound `uncertain`. With normed methods, a window without energy
+ * scores like one of zeros, or of one color. */
 MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, const double *p, double c, const double *s1,
                               double s2, double ssd, double uncertain) {
     if (uncertain > 0 && (m->method & 1) && !(match_windowEnergy(m, p, s1, s2) > MATCH_MIN_ENERGY * uncertain)) {
@@ -153,10 +153,10 @@ MATCH_FN double match_center(double sum, double n, double first) {
     return sum == rint(sum) && first == rint(first) ? rint(mean) : mean;
 }
 
-/* Positions are compared by rank. Of bytes it is the score. Scores of floats are rounded to steps larger than the
- * difference that transforms or another order of sums makes: then they tie, and both backends take the first position. A
- * step is 2^-34 with normed methods, otherwise 2^-36 of the template's sum of squares or of the score. Integers below 2^53,
- * which are exact sums of integer pixels, are not rounded. */
+/* Returns the rank by which positions are compared. For bytes it is the score. Scores of floats are rounded to steps
+ * larger than the difference that transforms or another order of sums makes: then they tie, and both backends take the
+ * first position. A step is 2^-34 with normed methods, otherwise 2^-36 of the template's sum of squares or of the
+ * score. Integers below 2^53, which are exact sums of integer pixels, are not rounded. */
 MATCH_FN double match_rank(const MatchModel *m, const MatchTemplate *t, double score) {
     if (m->integer || (score == rint(score) && fabs(score) < 0x1p53))
         return score;
@@ -181,7 +181,7 @@ typedef struct MatchError {
     double correlation, score, energy, unit, range;
 } MatchError;
 
-/* The largest power of two that is not above the root of a sum of squares; 1 for the sum 0. */
+/* Returns the largest power of two that is not above the root of a sum of squares; 1 for the sum 0. */
 MATCH_FN double match_unitOf(double squares) {
     return squares > 0 ? ldexp(1.0, ilogb(sqrt(squares))) : 1;
 }
@@ -220,7 +220,7 @@ MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, con
     return e;
 }
 
-/* The score from a correlation c by transforms in float, and the range of its cost. */
+/* Returns the score from a correlation c by transforms in float, and the range of its cost. */
 MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, const double *p, double c,
                                 MatchError uncertain, const double *s1, double s2, float *score) {
     double value = 0, norm = 1, error = uncertain.correlation;
@@ -293,7 +293,8 @@ MATCH_FN int match_sumsAreIntegers(const MatchModel *m, double largest) {
 
 /* ---- Fractions of a pixel -------------------------------------------------------------------------------------------- */
 
-/* For i = 0..3, the position left of, right of, above or below one in the score map; UINT64_MAX if it is outside. */
+/* For i = 0..3, returns the position left of, right of, above or below one in the score map; UINT64_MAX if it is
+ * outside. */
 MATCH_FN uint64_t match_neighbor(const MatchModel *m, uint64_t position, int i) {
     const uint64_t cols = (uint64_t)m->ocols, x = position % cols;
     const int is_inside = i == 0   ? x > 0
@@ -304,7 +305,7 @@ MATCH_FN uint64_t match_neighbor(const MatchModel *m, uint64_t position, int i) 
     return !is_inside ? UINT64_MAX : i % 2 ? position + step : position - step;
 }
 
-/* The vertex of the parabola through the costs a, b, c at -1, 0, 1; 0 if there is none within half a pixel. */
+/* Returns the vertex of the parabola through the costs a, b, c at -1, 0, 1; 0 if there is none within half a pixel. */
 MATCH_FN float match_vertex(double a, double b, double c) {
     const double curvature = a - 2 * b + c, at = 0.5 * (a - c) / curvature;
     return at >= -0.5 && at <= 0.5 ? (float)at : 0; /* false for NaN */

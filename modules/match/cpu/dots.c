@@ -10,7 +10,7 @@
 #define TUNING_PACK_NS 0.3
 enum { TUNING_ROWS = 64 };
 
-/* The number of whole pixels that fit a word. */
+/* Returns the number of whole pixels that fit a word. */
 static size_t pixelsOfWord(const MatchModel *m) {
     return 4 / (size_t)m->channels;
 }

@@ -42,7 +42,7 @@ static double passCost(const MatchModel *m, const MatchHost *host, double points
     return (double)(host->down * host->across) * (TUNING_SHARED * (transforms + scores) + stages);
 }
 
-/* The largest magnitude of n floats if they are integers, otherwise infinity. */
+/* Returns the largest magnitude of n floats if they are integers, otherwise infinity. */
 CUSI_MULTIVERSION
 static double largestInteger(const float *values, size_t n) {
     double largest = 0;

@@ -163,7 +163,7 @@ static void refineTiles(const Search *s, size_t n, double bound, Best best, int6
     for (int t = 0; t < host->threads; ++t)
         host->bests[t] = best;
     const int threads = match_threadsFor(host, (double)wanted * s->m->n * s->m->channels);
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (size_t i = 0; i < n; ++i)
         refineTile(s, host->listed_tiles[i], &bound);

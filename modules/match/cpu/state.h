@@ -34,7 +34,7 @@ typedef struct Tile {
 
 typedef struct MatchHost {
     int threads;
-    CusiProgress *progress; /* of the run */
+    CusiProgress *progress; /* progress of the run */
     MatchTemplate *sums;
     char *templates;   /* without padding; masked pixels are 0 */
     MatchMask mask;    /* one value for each element */
@@ -55,14 +55,14 @@ typedef struct MatchHost {
     double *column1, *column2;         /* for each thread, sums over h rows of each column: one row a channel; one row */
     double *correlation;               /* for each thread, MATCH_DOTS_ROWS score rows */
     float *score_row;                  /* for each thread, if no maps are wanted */
-    MatchRange *ranges;                /* of `count` score maps */
-    double shift[MATCH_MAX_CHANNELS];  /* of the frame's pixels */
-    double energy[MATCH_MAX_CHANNELS]; /* of the frame's channels, shifted */
+    MatchRange *ranges;                /* ranges of `count` score maps */
+    double shift[MATCH_MAX_CHANNELS];  /* shift of the frame's pixels */
+    double energy[MATCH_MAX_CHANNELS]; /* energy of the frame's channels, shifted */
     double unit;                       /* divides shifted pixels before transforms in float */
     /* The exact pass, by transforms in double. */
     MatchFft *fft64;
     double *plane64, *planes64; /* one plane under a block, the spectra of all */
-    double *spectra64;          /* of template `loaded64` */
+    double *spectra64;          /* spectrum of template `loaded64` */
     double *mask_spectra64;     /* scaled; with weights, one for each channel; NULL without a mask */
     int loaded64;               /* -1 if none is loaded */
     double pass_ns;             /* infinite if rounding would not be exact */
@@ -72,7 +72,7 @@ typedef struct MatchHost {
     Tile *tiles;
     size_t *listed_tiles;
     Best *bests; /* for each thread */
-    /* These are all buffers above. */
+    /* All buffers above. */
     void *memory[MATCH_MAX_BUFFERS];
     size_t buffers, lacking; /* lacking: bytes of an allocation that failed, or 0 */
 } MatchHost;
@@ -107,21 +107,21 @@ void match_planDots(const MatchModel *m, MatchHost *host);
 /* Packs the templates into host->taps. */
 void match_packTemplates(const MatchModel *m, MatchHost *host);
 
-/* The nanoseconds that a frame takes on one thread. */
+/* Returns the nanoseconds that a frame takes on one thread. */
 double match_dotsNs(const MatchModel *m);
 
 /* Packs the pixels under a block into host->packed. */
 void match_packBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
 
-/* The correlations of template k in row y of the block. A thread must ask for MATCH_DOTS_ROWS rows one after the other. */
+/* Returns the correlations of template k in row y of the block. A thread must ask for MATCH_DOTS_ROWS successive rows. */
 const double *match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y);
 
 /* scores.c: computes scores and ranges of one block for all templates. scores: the score maps or NULL. */
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
                       const Block *block);
 
-/* match_range() of n positions, at most MATCH_PART, with the same bits. s1: a plane for each channel, `plane` apart; NULL
- * with weights. The arrays of a part stay in the L1 cache. */
+/* Does match_range() for n <= MATCH_PART positions, with the same bits. s1: a plane for each channel, `plane` apart;
+ * NULL with weights. The arrays of a part stay in the L1 cache. */
 enum { MATCH_PART = 64 };
 void match_findRanges(const MatchModel *m, const MatchTemplate *t, const double *shift, MatchError error,
                       const double *correlation, const double *s1, size_t plane, const double *s2, size_t n, float *score,
@@ -131,12 +131,12 @@ void match_findRanges(const MatchModel *m, const MatchTemplate *t, const double 
 void match_clearMatches(const cusMatcher *matcher, int k);
 void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k, MatchError error);
 
-/* window.c: the exact score of one window, from the pixels. */
+/* window.c: computes the exact score of one window from the pixels. */
 double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x);
 
 /* ---- exact.c: exact scores of all positions */
 
-/* How many nanoseconds match_exactScore takes. */
+/* Returns the nanoseconds that match_exactScore takes. */
 double match_windowNs(const MatchModel *m);
 
 /* Prepares the exact pass. */
@@ -154,7 +154,7 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
 /* Adds n bytes, `stride` apart, to `sum` and their squares to `square`. */
 void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square);
 
-/* Channel c of template k at a pixel, shifted and weighted. For c = m->channels and above, the mask of channel
+/* Returns channel c of template k at a pixel, shifted and weighted. For c = m->channels and above, the mask of channel
  * c - m->channels. */
 double match_templatePlane(const MatchModel *m, const MatchHost *host, int k, int c, size_t pixel);
 

@@ -43,7 +43,7 @@ void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, 
     WITH_STRIDE(stride, sumBytes, row, n, sum, square);
 }
 
-/* The sum of squares of pixel x, shifted. */
+/* Returns the sum of squares of pixel x, shifted. */
 static double squareAt(const MatchModel *m, const double *shift, const void *row, size_t x) {
     double sum = 0;
     for (int c = 0; c < m->channels; ++c) {
@@ -146,7 +146,7 @@ void match_chooseFrameShift(const MatchModel *m, const cusMat *frame, double *sh
 
 void match_frameEnergy(const MatchModel *m, const double *shift, const cusMat *frame, int threads, double *energy) {
     double sums[MATCH_MAX_CHANNELS] = {0};
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : sums)
     for (int y = 0; y < m->rows; ++y)
         rowEnergy(m, shift, match_row(frame, (size_t)y), sums);

@@ -67,7 +67,7 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
 
 /* ---- Floats ---------------------------------------------------------------------------------------------------------- */
 
-/* The sums of each lane over a slice (scores.h), or over a whole window. */
+/* Sums of each lane over a slice (scores.h), or over a whole window. */
 typedef struct LaneSums {
     double ssd[MATCH_LANES], c[MATCH_LANES], s2[MATCH_LANES], s1[MATCH_MAX_CHANNELS][MATCH_LANES];
 } LaneSums;

@@ -13,7 +13,7 @@ namespace cusi::match {
 
 namespace {
 
-constexpr int ACROSS = 16, COLS = 4 * ACROSS;               // columns of positions: of a warp; of a tile
+constexpr int ACROSS = 16, COLS = 4 * ACROSS;               // columns of positions per warp; per tile
 constexpr int ROWS_PER_STEP = 4, CHUNK = 8 * ROWS_PER_STEP; // rows of the template: multiplied together; in shared memory
 constexpr int PRODUCTS_PITCH = COLS + 4;                    // words from row to row, avoids bank conflicts
 constexpr int SQUARE_PLANES = 3, PIXEL_PLANES = 2; // bytes of a sum of MAX_ROWS rows: 256 * 255^2 < 2^24, 256 * 255 < 2^16
@@ -252,7 +252,7 @@ struct Work {
     uint32_t *const ones = reinterpret_cast<uint32_t *>(shared + direct.ones_at);
     uint32_t *const products = reinterpret_cast<uint32_t *>(shared + direct.products_at);
     unsigned char *const planes = shared + direct.planes_at;
-    const int lane_offset = 15 * m.channels + 4 * (lane % 4) - m.channels * (lane / 4); // lane's first word in a row
+    const int lane_offset = 15 * m.channels + 4 * (lane % 4) - m.channels * (lane / 4); // the lane's first word in a row
 
     __device__ __forceinline__ void copyWords(uint32_t *to, const uint32_t *from, int rows) const {
         for (int i = threadIdx.x; i < rows * direct.words_pitch / 4; i += THREADS)
@@ -362,7 +362,7 @@ struct Work {
                 sums[n][e] = parts[n][0][e] + (parts[n][1][e] << 8) + (PLANES > 2 ? parts[n][PLANES - 1][e] << 16 : 0);
     }
 
-    // The best of the thread's positions for SQDIFF and one section. t2: the template's sum of squares.
+    // Returns the best of the thread's positions for SQDIFF and one section. t2: the template's sum of squares.
     __device__ __forceinline__ Candidate bestSquared(const Section &section, uint32_t t2) const {
         constexpr int N = BLOCKS / SPLIT % 2 == 0 ? 2 : 1; // blocks that are summed together
         uint32_t least = ~0u;
@@ -387,9 +387,9 @@ struct Work {
         return static_cast<unsigned long long>(y0 + y) * m.ocols + x0 + x;
     }
 
-    // The best of the thread's positions; valid after the last section. If only the best position is wanted and there is
-    // one section, costs are estimated first, and computed exactly for what may be the tile's best. Otherwise all costs are
-    // computed and stored where they are wanted.
+    // Returns the best of the thread's positions; valid after the last section. If only the best position is wanted and
+    // there is one section, costs are estimated first, and computed exactly for what may be the tile's best. Otherwise
+    // all costs are computed and stored where they are wanted.
     __device__ __forceinline__ Candidate bestOf(const Section &section, int p, const MatchTemplate &t, int k,
                                                 const Scores &scores) const {
         const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
@@ -465,7 +465,7 @@ struct Work {
     }
 };
 
-// Blocks of a multiprocessor for which it has enough registers.
+// Returns how many blocks a multiprocessor has enough registers for.
 constexpr int residentBlocks(int split, bool squared) {
     return split > 1 ? 4 / split : squared ? 5 : 4;
 }

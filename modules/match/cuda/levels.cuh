@@ -8,7 +8,7 @@
 
 namespace cusi::match {
 
-// The level of rows with this sum of squares, which is not finite if a shifted pixel is not.
+// Returns the level of rows with this sum of squares, which is not finite if a shifted pixel is not.
 __device__ __forceinline__ int levelOf(double squares) {
     if ((squares >= 0x1p-120 && squares < 0x1p120) || squares == 0)
         return 0;
@@ -49,7 +49,7 @@ __device__ __forceinline__ bool hasLevels(const MatchModel &m, const Energy &ene
     return __syncthreads_or(any);
 }
 
-// The frame's level is the lowest of its rows. Rows of zeros have none.
+// Returns the frame's level, the lowest of its rows. Rows of zeros have none.
 __device__ inline int leastLevel(const MatchModel &m, const Energy &energy) {
     float least = 126;
     for (int i = threadIdx.x; i < m.channels * energy.part_count; i += blockDim.x)
@@ -58,7 +58,7 @@ __device__ inline int leastLevel(const MatchModel &m, const Energy &energy) {
     return static_cast<int>(cusi::blockMin(least));
 }
 
-// The factor that brings rows with this sum of squares to the frame's level.
+// Returns the factor that brings rows with this sum of squares to the frame's level.
 __device__ __forceinline__ float toLevel(int least, double squares) {
     return static_cast<float>(ldexp(1.0, least - levelOf(squares)));
 }

@@ -34,7 +34,7 @@ void planWindowRows(Windows &windows, int warps) {
     windows.rows_per_block = windows.prefixes ? warps : std::clamp(fitting, 1, warps);
 }
 
-// The bound of a correlation's error, relative to |frame| |template|.
+// Returns the bound of a correlation's error, relative to |frame| |template|.
 double correlationError(const Stages &stages) {
     if (stages.block_fft.rows.n)
         return correlationErrorUnits(stages) * 0x1p-24;

@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-// The bytes hold the partial sums of all slices, or a Candidate of each block.
+// Returns the bytes for the partial sums of all slices, or a Candidate of each block.
 size_t refinementBytes(const Stages &stages) {
     const MatchModel &m = stages.model;
     const int blocks = stages.refinement.blocks;

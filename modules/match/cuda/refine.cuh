@@ -7,7 +7,7 @@
 
 namespace cusi::match {
 
-constexpr int REFINE_THREADS = 384, REFINE_WARPS = REFINE_THREADS / 32; // of a block
+constexpr int REFINE_THREADS = 384, REFINE_WARPS = REFINE_THREADS / 32; // threads, warps of a block
 constexpr int MAX_TILES = 256; // the list overflows with more tiles, or with more positions than listLimit()
 static_assert(REFINE_THREADS == MATCH_LANES);
 constexpr int ITEMS = 16; // tiles or positions that a thread examines at a time
@@ -21,7 +21,7 @@ __device__ inline bool isBetter(const Candidate &a, const Candidate &b) {
     return a.cost < b.cost || (a.cost == b.cost && a.position < b.position);
 }
 
-// The best of a warp, or of a block of COUNT warps, is valid only in the first lane or thread.
+// Return the best of a warp, or of a block of COUNT warps, valid only in the first lane or thread.
 __device__ __forceinline__ Candidate warpBestToFirst(Candidate best) {
     for (int d = 16; d; d /= 2) {
         const Candidate other = {__shfl_down_sync(cusi::FULL_WARP, best.cost, d),
@@ -62,8 +62,8 @@ __device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const Candidate
 
 // ---- Exact sums and costs of single windows, from the pixels
 
-// Sums over a part of one window. Of bytes: squared differences for SQDIFF, otherwise products. Of floats: both, and the
-// window's own sums.
+// Sums over a part of one window. For bytes: squared differences for SQDIFF, otherwise products. For floats: both, and
+// the window's own sums.
 template<class T>
 struct PartialSums {
     unsigned long long sum = 0;
@@ -154,8 +154,8 @@ struct UnitCursor {
     }
 };
 
-// The sum of products of 16 bytes of a window with the template's, or for SQDIFF of their squared differences. Only the
-// first `left` bytes count.
+// Returns the sum of products of 16 bytes of a window with the template's, or for SQDIFF of their squared differences.
+// Only the first `left` bytes count.
 __device__ __forceinline__ uint32_t multiply16(const Unaligned16 &pixels, const uint4 &templ, const uint4 &mask,
                                                bool masked, int left, bool squared) {
     const uint32_t t[4] = {templ.x, templ.y, templ.z, templ.w};
@@ -288,7 +288,7 @@ __device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, con
                                           : sumAnyFloats(m, frame, templates, centers, part);
 }
 
-// Costs from a window's exact sums. Of bytes, the window's own sums are read from memory.
+// Returns costs from a window's exact sums. For bytes, the window's own sums are read from memory.
 __device__ __forceinline__ double costOfScore(const MatchModel &m, double score) {
     return match_smallestIsBest(m.method) ? score : -score;
 }
@@ -316,7 +316,7 @@ __device__ inline double exactCost(const MatchModel &m, const Templates &templat
 
 // ---- Listed candidates: all blocks share the sums, the last one to finish goes on
 
-// The part of thread `first` of `stride` in slice `slice` of `slices` of the window at a position.
+// Returns the part of thread `first` of `stride` in slice `slice` of `slices` of the window at a position.
 __device__ __forceinline__ WindowPart partOf(const MatchModel &m, int k, unsigned position, int slice, int slices,
                                              int first, int stride) {
     const int each = cusi::divUp(m.h, slices), j0 = min(slice * each, m.h);
@@ -325,14 +325,14 @@ __device__ __forceinline__ WindowPart partOf(const MatchModel &m, int k, unsigne
         stride};
 }
 
-// How many slices each of `windows` windows has. Of floats the number must not depend on the number of blocks, since it
-// decides the order of sums.
+// Returns how many slices each of `windows` windows has. For floats the number must not depend on the number of blocks,
+// since it decides the order of sums.
 template<class T>
 __device__ __forceinline__ int slicesFor(const MatchModel &m, int windows) {
     return sizeof(T) > 1 ? match_slices(&m) : windows ? max(1, min(m.h, static_cast<int>(gridDim.x) / windows)) : 1;
 }
 
-// The block sums over a slice; valid only in the first thread.
+// Returns the block's sum over a slice; valid only in the first thread.
 template<class T>
 __device__ __forceinline__ PartialSums<T> sumSlice(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                    int k, unsigned position, int slice, int slices) {
@@ -363,7 +363,7 @@ __device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &fram
     }
 }
 
-// A warp computes a window's cost from the sums of its slices; valid only in the first lane.
+// Computes a window's cost from the sums of its slices with a warp; valid only in the first lane.
 template<class T>
 __device__ __forceinline__ double costOfSlices(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                const Windows &windows, int k, unsigned position, int slices,
@@ -379,7 +379,7 @@ __device__ __forceinline__ double costOfSlices(const MatchModel &m, const Frame 
         return exactCost(m, templates, Centers(m, frame, templates, y, x), k, sum);
 }
 
-// The best of the thread's listed candidates by rank, with its exact cost and its place in the list.
+// Returns the best of the thread's listed candidates by rank, with its exact cost and its place in the list.
 template<class T>
 __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                 const Windows &windows, int k, const unsigned *candidates, int found,
@@ -416,8 +416,8 @@ __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Frame
     return best;
 }
 
-// The most candidates that are listed, and the partial sums of a template. Slices of bytes are at most as many as blocks or
-// candidates, whichever are more.
+// Return the most candidates that are listed, and the partial sums of a template. Bytes have at most as many slices as
+// blocks or candidates, whichever are more.
 template<class T>
 __host__ __device__ constexpr int listLimit() {
     return sizeof(T) == 1 ? MAX_CANDIDATES : MAX_CANDIDATES / 4;
@@ -431,7 +431,7 @@ __device__ __forceinline__ PartialSums<T> *partialsOf(const Refinement &refineme
     return static_cast<PartialSums<T> *>(refinement.partial_sums) + k * partialSums<T>(refinement.blocks);
 }
 
-// True in the last block of a template to arrive, which then sees the results of the others.
+// Returns true in the last block of a template to arrive, which then sees the results of the others.
 __device__ __forceinline__ bool isLastBlock(unsigned *ticket) {
     __shared__ bool last;
     __threadfence();
@@ -544,7 +544,8 @@ __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores
 
 // ---- Exact costs
 
-// One warp computes the cost of a window, adding up in the order that listed candidates have; valid only in the first lane.
+// Computes the cost of a window with one warp, adding up in the order of listed candidates; valid only in the first
+// lane.
 template<class T>
 __device__ __forceinline__ double costByWarp(const MatchModel &m, const Frame &frame, const Templates &templates,
                                              const Windows &windows, int k, unsigned long long position) {
@@ -612,7 +613,7 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
 
 // ---- The result
 
-// The block computes the exact cost of a window, valid in all threads. partial: room for its slices.
+// Computes the exact cost of a window with the block, valid in all threads. partial: room for its slices.
 template<class T>
 __device__ __noinline__ double costByBlock(const MatchModel &m, const Frame &frame, const Templates &templates,
                                            const Windows &windows, int k, unsigned position, PartialSums<T> *partial) {
@@ -633,9 +634,10 @@ __device__ __noinline__ double costByBlock(const MatchModel &m, const Frame &fra
     return cost;
 }
 
-// The exact costs of the best position's neighbors, for matchOf(), valid in the first thread; NULL if they are not wanted.
-// A cost is NAN if there is no such position or an earlier match has removed it. listed: sums of the slices of the best
-// window and its neighbors; if NULL, they are computed here, in `partial`. `position` must be the same in all threads.
+// Returns the exact costs of the best position's neighbors, for matchOf(), valid in the first thread; NULL if they are
+// not wanted. A cost is NAN if there is no such position or an earlier match has removed it. listed: sums of the slices
+// of the best window and its neighbors; if NULL, they are computed here, in `partial`. `position` must be the same in
+// all threads.
 template<class T>
 __device__ __forceinline__ const double *costsAround(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                      const Windows &windows, const MatchRange *ranges, int k,

@@ -20,7 +20,8 @@ static __device__ __noinline__ RangeAndScore rangeOf(const MatchModel &m, const 
     return result;
 }
 
-// The cost from the correlation c of the shifted pixels in double. uncertain: error bound of a window's sum of squares.
+// Returns the cost from the correlation c of the shifted pixels in double. uncertain: error bound of a window's sum of
+// squares.
 template<class T>
 __device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Windows &windows, int y, int x, double c,
                          double uncertain) {

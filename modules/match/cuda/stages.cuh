@@ -25,7 +25,7 @@ constexpr int MAX_CANDIDATES = 1024; // the longest list of bytes' candidates
 struct Frame {
     const void *data;
     size_t step;
-    double *shift; // of each channel, for floats
+    double *shift; // shift of each channel, for floats
 };
 
 // Rows of pixels have `step` bytes, those of masks `mask_step` bytes; both are padded with zeros.
@@ -55,7 +55,7 @@ struct CuFft {
     float *correlations;
 };
 
-// Sums over windows, first of each channel, then of all squares.
+// Sums over windows, first for each channel, then of all squares.
 struct Windows {
     int quantities;
     void *vertical, *sums; // orows rows of vertical_pitch sums; orows x ocols sums
@@ -70,7 +70,7 @@ struct Windows {
 struct Energy {
     double *parts, *channels;
     int part_count;     // parts of a channel
-    MatchError *errors; // of each template in this frame
+    MatchError *errors; // error bounds of each template in this frame
 };
 
 struct Scores {
@@ -95,7 +95,7 @@ struct Refinement {
     unsigned *overflows;
     cusMatch *results;
     int round;  // round 0 finds the best match, round 1 the next, and so on
-    int blocks; // of each template
+    int blocks; // blocks for each template
 };
 
 // If a frame is too large for a transform, the map is computed piece by piece. Pieces are disjoint; the parts of the frame
@@ -115,8 +115,8 @@ struct ExactPass {
     double2 *columns_of_template; // for each block a tile of the template's spectrum
     double2 *mask_columns; // the mask's spectrum (with weights, one a channel); tiles are as transformColumns() leaves them
     double scale;          // factor from transforms to correlations
-    double *costs;         // of one template at all positions; NULL if there is one piece and one match
-    Candidate *bests;      // of each band of each template
+    double *costs;         // costs of one template at all positions; NULL if there is one piece and one match
+    Candidate *bests;      // the best of each band of each template
     unsigned *counters;
     int blocks;
     bool in_refine; // whether refineExactKernel does refinement and exact pass
@@ -133,29 +133,29 @@ struct Section {
     int y, x, rows, bytes;
     int halves; // units of 16 bytes that cover a row's bytes under 16 neighboring positions
     int source, weight;
-    int quantity;       // that it adds to: 0 the product, 1 + c a channel's sum, 1 + MATCH_MAX_CHANNELS the sum of squares
+    int quantity;       // what it adds to: 0 the product, 1 + c a channel's sum, 1 + MATCH_MAX_CHANNELS the sum of squares
     bool first;         // whether it is the first section of its quantity
     size_t words, ones; // index of its words in Direct::words; of its rows of ones, for window sums, in Direct::ones
 };
 struct Direct {
     int shape, tiles_across;
     unsigned tiles;
-    int count; // of sections
+    int count; // number of sections
     Section first;
     const Section *sections;
     const uint32_t *words, *ones; // words: of the frame's first template
     size_t template_words;        // words from one template to the next
     int words_pitch;              // words a row
-    int pitch, tile_rows;         // of the image under a tile: bytes a row; rows
+    int pitch, tile_rows;         // size of the image under a tile: bytes in a row, rows
     bool sums_s1, sums_s2;        // whether window sums are computed beside the products
     int ones_rows;
     unsigned units_reciprocal;                     // 2^32 / (pitch / 16), rounded up
     int products_at, words_at, planes_at, ones_at; // offsets in shared memory, in bytes
     size_t shared;                                 // bytes of shared memory
     bool keeps;       // whether image and window sums stay in shared memory from template to template
-    Candidate *bests; // of each tile of each template
+    Candidate *bests; // the best of each tile of each template
     double *totals;   // sums over the sections at each position: products, channels, squares; NULL if there is one section
-    double *costs;    // at each position of each template, for further matches and fractions of a pixel; otherwise NULL
+    double *costs; // costs of each template at each position, for further matches and fractions of a pixel; otherwise NULL
 };
 
 // ---- Host
@@ -222,7 +222,7 @@ inline cusStatus allowSharedMemory(const void *kernel, int bytes) {
     return CUS_OK;
 }
 
-// Bytes of shared memory of a block of the row transforms, of sumWindowRow(), and of columnsFftKernel.
+// Return the shared memory of a block of the row transforms, of sumWindowRow(), and of columnsFftKernel.
 size_t rowFftBytes(const Stages &stages);
 size_t prefixBytes(const Stages &stages);
 size_t columnFftBytes(const Stages &stages);

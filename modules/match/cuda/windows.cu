@@ -6,7 +6,7 @@ namespace cusi::match {
 
 namespace {
 
-constexpr int COLS = 8, STRIPS = 64, UNROLL = 8; // of a block; with more columns or fewer strips memory is idle
+constexpr int COLS = 8, STRIPS = 64, UNROLL = 8; // size of a block; with more columns or fewer strips memory is idle
 
 // A block handles COLS columns of the frame, a thread PIXELS neighboring ones. First each thread sums up a chunk of rows.
 // From the chunks it gets the sum of the first window in its strip of the map, and slides that window down; this second
@@ -44,7 +44,7 @@ struct Vertical {
     const MatchModel &m;
     const Frame &frame;
     const Windows &windows;
-    size_t offsets[PIXELS]; // of the thread's columns in a row; columns beyond the frame repeat its last one
+    size_t offsets[PIXELS]; // the thread's columns in a row; columns beyond the frame repeat its last one
     Pixel shift[CN];
 
     template<class Pixels>

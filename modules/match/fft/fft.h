@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* The smallest size >= n that a transform accepts: even, and half of it a product of 2, 3, 5 and 7. */
+/* Returns the smallest size >= n that a transform accepts: even, and half of it a product of 2, 3, 5 and 7. */
 int match_fft_goodSize(int n);
 
 enum { MATCH_FFT_MAX_PASSES = 32, MATCH_FFT_MAX_LANES = 16, MATCH_FFT_MAX_RADIX = 8 };
@@ -48,8 +48,8 @@ void match_fft_releaseLine(MatchFftLine *line);
 /* Makes the factors of the last step between a line of n points and the spectrum of 2 n real ones. */
 void *match_fft_createSplit(int n, size_t element);
 
-/* Rounding errors of a transform in units of half an ulp (2^-24 for float), see docs/internals/match.md: relative to the
- * result's Euclidean norm; and of each result, relative to the sum of the magnitudes of all points. */
+/* Return rounding errors of a transform in units of half an ulp (2^-24 for float), see docs/internals/match.md:
+ * relative to the result's Euclidean norm; and of each result, relative to the sum of the magnitudes of all points. */
 double match_fft_normUnits(const MatchFftLine *line);
 double match_fft_sumUnits(const MatchFftLine *line);
 
@@ -94,7 +94,7 @@ typedef struct MatchFft {
 MatchFft *match_fft_createFor(const MatchFftKernels *kernels, int rows, int cols, int filled, int wanted, int threads);
 void match_fft_destroy(MatchFft *fft);
 
-/* The numbers of elements of a panel and of a spectrum. */
+/* Return the numbers of elements of a panel and of a spectrum. */
 size_t match_fft_panelSize(const MatchFft *fft);
 size_t match_fft_spectrumSize(const MatchFft *fft);
 
@@ -108,12 +108,12 @@ void match_fft_correlateAll(const MatchFft *fft, const void *a, const void *b, i
 /* Rounds `scale` times a spectrum in double to float. */
 void match_fft_roundSpectrum(const MatchFft *wide, const double *from, double scale, const MatchFft *fft, float *to);
 
-/* The rounding error of a correlation of planes, in the same units, relative to the product of their norms: of
+/* Returns the rounding error of a correlation of planes, in the same units, relative to the product of their norms: of
  * match_fft_forward() of one, match_fft_roundSpectrum() of the other, and match_fft_correlateAll(). */
 double match_fft_correlationUnits(const MatchFft *fft, int planes);
 
-/* An upper bound of that error in units of 2^-53 for transforms of `points` points in double: match_fft_forward() of both
- * planes, one spectrum scaled, and match_fft_correlateAll(). */
+/* Returns an upper bound of that error in units of 2^-53 for transforms of `points` points in double:
+ * match_fft_forward() of both planes, one spectrum scaled, and match_fft_correlateAll(). */
 double match_fft64_correlationUnits(double points);
 
 #ifdef __cplusplus

@@ -91,7 +91,7 @@ static char *threadWork(const MatchFft *fft) {
     return fft->work + (fft->threads > 1 ? (size_t)cusi_threadNumber() : 0) * fft->work_bytes;
 }
 
-/* The rows that are transformed together from row y on: as many as a vector has lanes, or the rest. */
+/* Returns how many rows are transformed together from row y on: as many as a vector has lanes, or the rest. */
 static size_t groupRows(const MatchFft *fft, size_t y, size_t end) {
     return end - y < fft->kernels->lanes ? end - y : fft->kernels->lanes;
 }

@@ -8,7 +8,7 @@ namespace cusi::match {
 
 namespace {
 
-// ---- Planes
+// Writes a channel's row again, times 2^level, if its sum of squares asks for a level.
 
 // Writes the row of a channel again, times 2^level, if its sum of squares asks for a level.
 __device__ __noinline__ void repeatAtLevel(const MatchModel &m, const float *pixels, double shift, int channels,
@@ -192,8 +192,8 @@ int withoutFactors(int n, int largest) {
     return n;
 }
 
-// The smallest size from n up that is a multiple of `multiple` and 2^a 3^b, for which cuFFT is fastest, if it exceeds n by
-// 7 % at most; otherwise 2^a 3^b 5^c 7^d.
+// Returns the smallest size from n up that is a multiple of `multiple` and 2^a 3^b, for which cuFFT is fastest, if it
+// exceeds n by 7 % at most; otherwise 2^a 3^b 5^c 7^d.
 int smoothSize(int n, int multiple) {
     const int first = cusi::divUp(n, multiple) * multiple;
     for (int size = first; size <= n + n / 14; size += multiple)

@@ -164,7 +164,7 @@ struct Phase {
                                          : search.bands();
     }
 
-    // Goes to the next phase; false after the last one.
+    // Goes to the next phase; returns false after the last one.
     __device__ bool advance(const Search<T> &search) {
         const MatchModel &m = search.m;
         start = end;

@@ -10,15 +10,15 @@ fft::PlanOf<double2> inDouble(const fft::Plan &p) {
     return {p.n, p.a, p.b, p.c, p.stride, p.threads, p.b_inverse, p.c_inverse, nullptr, nullptr};
 }
 
-// The bound of the error of a correlation by transforms in double, relative to the sum over channels of |frame| |template|;
-// docs/internals/match.md derives it.
+// Returns the bound of the error of a correlation by transforms in double, relative to the sum over channels of |frame|
+// |template|; docs/internals/match.md derives it.
 double exactUnits(const Stages &stages) {
     const double rows = errorUnits(stages.exact.rows), columns = errorUnits(stages.exact.columns);
     const double units = 2 * (rows + 1 + columns) + 3 * stages.model.channels + columns + 1.4143 * (1 + rows) + 4;
     return 1.001 * units * 0x1p-53;
 }
 
-// The largest error that a correlation can have if no shifted pixel is larger than `largest`.
+// Returns the largest error of a correlation if no shifted pixel is larger than `largest`.
 double exactError(const Stages &stages, const MatchTemplate *sums, const double (&largest)[MATCH_MAX_CHANNELS]) {
     const MatchModel &m = stages.model;
     const Pieces &pieces = stages.exact.pieces;
@@ -46,7 +46,7 @@ bool isExact(const Stages &stages, const MatchTemplate *sums) {
     return exactError(stages, sums, largest) < MAX_ERROR;
 }
 
-// The value of ExactPass::largest_integer, a power of two.
+// Returns the value of ExactPass::largest_integer, a power of two.
 double largestInteger(const Stages &stages, const float *templates, const MatchTemplate *sums) {
     const MatchModel &m = stages.model;
     const size_t elements = static_cast<size_t>(m.w) * m.h * m.channels;
@@ -80,7 +80,7 @@ Cut cutFor(int map, int w, int longest) {
     return cut;
 }
 
-// The most points n such that `bytes` hold the elements, of `each` bytes, of every transform of up to n points.
+// Returns the most points n such that `bytes` hold the elements, of `each` bytes, of every transform of up to n points.
 int longestFitting(size_t bytes, size_t each) {
     constexpr int PADDING = 16; // the largest outer radix
     int points = fft::MAX_POINTS;

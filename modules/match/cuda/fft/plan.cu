@@ -70,8 +70,8 @@ size_t rowFftBytes(const Stages &stages) {
     return static_cast<size_t>(stages.block_fft.rows.elements()) * sizeof(float4);
 }
 
-// The bound of a correlation's error in units of 2^-24 of |frame| |template| is a sum over the frame's rounding, the
-// transforms of rows and columns, the product, and the inverse transforms; docs/internals/match.md derives it.
+// Returns the bound of a correlation's error in units of 2^-24 of |frame| |template|: a sum over the frame's rounding,
+// the transforms of rows and columns, the product, and the inverse transforms; docs/internals/match.md derives it.
 double correlationErrorUnits(const Stages &stages) {
     const double rows = errorUnits(stages.block_fft.rows), columns = errorUnits(stages.block_fft.columns);
     return 1.001 * (1 + rows + 1 + columns + 1 + 3 * stages.model.channels + columns + 1.4143 * (1 + rows));

@@ -14,8 +14,9 @@ namespace cusi::match::fft {
 
 // ---- Butterflies in registers: unscaled forward transforms of 2 to 16 complex floats or doubles, e^(-2 pi i x k / R)
 
-// The bound of a butterfly's rounding error in units of 2^-24, relative to the Euclidean norm of its results, and at each
-// result to the sum of its inputs' magnitudes. A layer of additions costs one unit; see docs/internals/match.md.
+// Returns the bound of a butterfly's rounding error in units of 2^-24, relative to the Euclidean norm of its results,
+// and at each result to the sum of its inputs' magnitudes. A layer of additions costs one unit; see
+// docs/internals/match.md.
 constexpr double butterflyUnits(int radix) {
     return radix == 4    ? 2
            : radix == 5  ? 5.5
@@ -231,15 +232,15 @@ template<class Complex>
 struct PlanOf {
     int n, a, b, c; // radices of the outer, middle and inner pass
     int stride;     // b c or b c + 1
-    int threads;    // of a block, whole warps: one for each butterfly and signal, or a fraction of that
+    int threads;    // threads of a block, whole warps: one for each butterfly and signal, or a fraction of that
     int b_inverse, c_inverse;
     const Complex *twiddles;        // a - 1 rows of b c values w_n^(q t), then b - 1 rows of c values w_bc^(q k)
     const uint16_t *digit_reversal; // element of each frequency
     __host__ __device__ int elements() const { return a * stride; }
-    // These return t / b and t / c for t below 4096.
+    // Return t / b and t / c for t below 4096.
     __device__ int divideByB(int t) const { return t * b_inverse >> 16; }
     __device__ int divideByC(int t) const { return t * c_inverse >> 16; }
-    // The element of point x.
+    // Returns the element of point x.
     __device__ int element(int x) const { return x + (stride == b * c ? 0 : x / (b * c)); }
 };
 using Plan = PlanOf<float2>;
@@ -263,7 +264,8 @@ using Element = typename ElementOf<Complex>::Type;
 constexpr int MAX_THREADS = 384, MAX_POINTS = 3840;
 constexpr int A_RADICES[] = {8, 10, 12, 16}, B_RADICES[] = {4, 8, 9, 10, 12, 15, 16}, C_RADICES[] = {5, 9, 15};
 
-// The rounding error of one transform in units of 2^-24, or of 2^-53 in double; docs/internals/match.md derives it.
+// Returns the rounding error of one transform in units of 2^-24, or of 2^-53 in double; docs/internals/match.md derives
+// it.
 template<class Complex>
 double errorUnits(const PlanOf<Complex> &plan) {
     return butterflyUnits(plan.a) + butterflyUnits(plan.b) + butterflyUnits(plan.c) + 2 * TWIDDLE_UNITS;
@@ -291,7 +293,7 @@ FFT_FN int signalIndex() {
 FFT_FN int butterfliesPerBlock() {
     return static_cast<int>(blockDim.x) / 2;
 }
-// The thread's signal; its points are every second complex number.
+// Returns the thread's signal; its points are every second complex number.
 FFT_FN float2 *signalPoints(float4 *shared) {
     return reinterpret_cast<float2 *>(shared) + signalIndex();
 }
@@ -322,7 +324,7 @@ FFT_FN void loadTwiddles(const Complex *table, int step, bool busy, Complex (&w)
         w[i] = busy ? __ldg(table + i * step) : Complex{0, 0};
 }
 
-// The first pass of a forward transform. load(x) returns point x of the thread's signal.
+// Runs the first pass of a forward transform. load(x) returns point x of the thread's signal.
 template<class Complex, class Load>
 FFT_FN void forwardOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shared, const Load &load) {
     dispatch<A_RADICES>(plan.a, [&](auto radix) {
@@ -380,7 +382,7 @@ FFT_FN void middlePass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
     });
 }
 
-// This pass is the same in both directions; it has no twiddle factors.
+// Runs the inner pass, which is the same in both directions and has no twiddle factors.
 template<class Complex>
 FFT_FN void innerPass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
     dispatch<C_RADICES>(plan.c, [&](auto radix) {
@@ -401,8 +403,8 @@ FFT_FN void innerPass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
     });
 }
 
-// The last pass of an inverse transform. store(x, from, value) takes point x of the thread's signal; `from` is its former
-// place in shared memory.
+// Runs the last pass of an inverse transform. store(x, from, value) takes point x of the thread's signal; `from` is its
+// former place in shared memory.
 template<class Complex, class Store>
 FFT_FN void inverseOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shared, const Store &store) {
     dispatch<A_RADICES>(plan.a, [&](auto radix) {
