@@ -1,5 +1,5 @@
-/* Filters of events: a window in time, hot pixels, background activity, a region, its mirror image, and another grid of pixels, in this
- * order. Each event is decided by the events before it, so the sizes of calls do not matter. */
+/* Filters events by a window in time, hot pixels, background activity and a region, then mirrors them and maps them to
+ * another grid, in this order. Only earlier events decide about an event, so the sizes of calls do not matter. */
 #include "check.h"
 #include "cusight/eventio.h"
 #include "guard.h"
@@ -12,7 +12,7 @@ struct cusEventFilter {
     cusEventFilterOptions options;
     size_t stride;    /* pixels of a row of `last`, which has a border of one pixel */
     int64_t *last;    /* time of each pixel's last event; NULL: no filter of background activity */
-    uint64_t *period; /* of each pixel, in which it has had `hits` events; NULL: no filter of hot pixels */
+    uint64_t *period; /* period in which each pixel has had `hits` events; NULL: no filter of hot pixels */
     uint64_t *hits;
     int started;
     int64_t origin; /* time of the first event in the window */
@@ -95,7 +95,7 @@ void cusEventFilterDestroy(cusEventFilter *filter) {
     free(filter);
 }
 
-/* Counts the event; whether its pixel has had too many in this period. */
+/* Counts the event. Returns whether its pixel has had too many in this period. */
 static int isHot(cusEventFilter *f, size_t pixel, int64_t t) {
     const uint64_t now = ((uint64_t)t - (uint64_t)f->origin) / (uint64_t)f->options.hot_period + 1; /* 0: none yet */
     if (f->period[pixel] != now) {
@@ -105,7 +105,7 @@ static int isHot(cusEventFilter *f, size_t pixel, int64_t t) {
     return ++f->hits[pixel] > f->options.hot_events;
 }
 
-/* Notes the event; whether one of the eight pixels around has had one in the last `activity` microseconds. */
+/* Notes the event. Returns whether one of the eight pixels around it has had one in the last `activity` microseconds. */
 static int isSupported(cusEventFilter *f, size_t x, size_t y, int64_t t) {
     int64_t *const here = f->last + (y + 1) * f->stride + x + 1, *const above = here - f->stride,
                    *const below = here + f->stride;
@@ -117,7 +117,7 @@ static int isSupported(cusEventFilter *f, size_t x, size_t y, int64_t t) {
     return newest != INT64_MIN && (uint64_t)t - (uint64_t)newest <= (uint64_t)f->options.activity;
 }
 
-/* A position below `from` on a grid of `to`. */
+/* Returns a position below `from` on a grid of `to`. */
 static uint16_t onGrid(int position, int from, int to) {
     return (uint16_t)(from == to ? (uint32_t)position : (uint32_t)position * (uint32_t)to / (uint32_t)from);
 }

@@ -1,4 +1,4 @@
-/* Seeking in formats without an index: events are read on, from the nearest place that is known, into the reader's scratch arrays. */
+/* Seeks in formats without an index: reads events into the reader's scratch arrays, from the nearest known place on. */
 #include "eventio/recording.h"
 
 int64_t eventio_likelyLeft(const cusEventReader *reader, uint64_t next) {
@@ -8,7 +8,7 @@ int64_t eventio_likelyLeft(const cusEventReader *reader, uint64_t next) {
     const uint64_t bytes = format == CUS_EVENTS_TEXT   ? 18
                            : format == CUS_EVENTS_DAT  ? 8
                            : format <= CUS_EVENTS_EVT4 ? 4
-                                                       : 8; /* of an event */
+                                                       : 8; /* bytes of an event */
     const uint64_t likely = reader->source.size / bytes + 1;
     return likely > next ? (int64_t)(likely - next) : 1;
 }

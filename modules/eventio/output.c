@@ -1,4 +1,4 @@
-/* Writes files in the folder of their place under an unpredictable name, and renames them when they are complete. */
+/* Writes files under an unpredictable name in the same folder, and renames them when they are complete. */
 #include "eventio/output.h"
 #include "check.h"
 
@@ -17,7 +17,7 @@
 
 enum { HIDDEN_NAME = 80 }; /* ".cusight-01234567-01234567-01234567-0123456789abcdef.part" and more */
 
-/* The length of the folder's name in a path, with its slash. */
+/* Returns the length of the folder's name in a path, with its slash. */
 static size_t folderLength(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
@@ -40,7 +40,7 @@ cusStatus eventio_outputFail(const EventOutput *o, const char *function) {
                      errno ? strerror(errno) : "");
 }
 
-/* Whether a file may take the place of what is there: nothing, or a regular file that its owner has not protected. */
+/* Returns whether a file may replace what is there: nothing, or a regular file that its owner has not protected. */
 static int isReplaceable(const char *path) {
     struct stat there;
     if (stat(path, &there) != 0)
@@ -57,8 +57,8 @@ static uint32_t hashed(uint32_t hash, const char *text) { /* FNV-1a */
     return hash;
 }
 
-/* ".cusight-OUTPUT-HOST-", hashes: the same for all runs that write this path and see each other's process numbers. The programs'
- * hidden names are the same (samples/common/output.cpp). */
+/* Writes ".cusight-OUTPUT-HOST-", two hashes, which are the same for all runs that write this path and see each other's
+ * process numbers. The programs use the same hidden names (samples/common/output.cpp). */
 static void hiddenStart(const char *path, char start[HIDDEN_NAME]) {
     static const uint32_t seed = 2166136261u;
     struct utsname host = {0};
@@ -71,7 +71,7 @@ static void hiddenStart(const char *path, char start[HIDDEN_NAME]) {
              (unsigned)hashed(hashed(seed, host.nodename), number));
 }
 
-/* Whether a run for the path that is no more has left a file of this name. */
+/* Returns whether this is a file for the path of a run that has ended. */
 static int isLeftover(const char *name, const char *start, const char *path) {
     enum { RANDOM = 17, PART = 5 }; /* a dash and 16 digits, ".part" and perhaps the path's ending */
     if (strncmp(name, start, strlen(start)) != 0)
@@ -85,7 +85,7 @@ static int isLeftover(const char *name, const char *start, const char *path) {
            kill((pid_t)process, 0) != 0 && errno == ESRCH;
 }
 
-/* Removes what killed runs of this user have left. */
+/* Removes what this user's killed runs have left. */
 static void removeLeftovers(EventOutput *o, const char *start) {
     o->part[folderLength(o->path)] = 0;
     DIR *folder = opendir(o->part[0] ? o->part : ".");
@@ -99,7 +99,7 @@ static void removeLeftovers(EventOutput *o, const char *start) {
         closedir(folder);
 }
 
-/* A new file of a random name in the folder of the path. 0: failed, see errno. */
+/* Creates a file with a random name in the folder of the path. Returns 0 on failure, see errno. */
 static int createPart(EventOutput *o) {
     char start[HIDDEN_NAME];
     hiddenStart(o->path, start);
@@ -157,7 +157,7 @@ static void syncFolder(const char *path) {
     close(folder);
 }
 
-/* Synchronizes and closes the file and gives it its name. */
+/* Synchronizes, closes and renames the file. */
 static int renameOutput(EventOutput *o) {
     const mode_t mode = 0777;
     struct stat there;

@@ -1,4 +1,4 @@
-/* Files that are written under a hidden name and take their place when they are complete. */
+/* Files that are written under a hidden name and renamed when they are complete. */
 #ifndef CUSI_EVENTIO_OUTPUT_H
 #define CUSI_EVENTIO_OUTPUT_H
 
@@ -7,26 +7,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A file that is written as `part`, in the folder of `path` under a random name, and renamed when it is finished. */
+/* The file `part` is in the folder of `path` and has a random name until it is finished. */
 typedef struct EventOutput {
     char *path, *part;
     int fd; /* -1: none */
 } EventOutput;
 
-/* Creates `part`. Errors: NO_MEMORY; IO also if `path` is something that a file cannot replace. There is nothing to discard
- * then. */
+/* Creates `part`. Errors: NO_MEMORY; IO, also if a file cannot replace `path`. Then there is nothing to discard. */
 cusStatus eventio_outputCreate(EventOutput *output, const char *path, const char *function);
 
 /* Writes n bytes from byte `at` of the file on. */
 cusStatus eventio_outputWrite(EventOutput *output, uint64_t at, const void *bytes, size_t n, const char *function);
-/* The same for any file. 0: failed, see errno. */
+/* Does the same for any file. Returns 0 on failure, see errno. */
 int eventio_writeAt(int fd, uint64_t at, const void *bytes, size_t n);
 
-/* CUS_ERROR_IO, or NO_MEMORY: the file cannot be written, with the reason in errno unless that is 0. */
+/* Returns CUS_ERROR_IO, or NO_MEMORY: the file cannot be written, with the reason in errno unless that is 0. */
 cusStatus eventio_outputFail(const EventOutput *output, const char *function);
 
-/* Both close the file and free what belongs to it. Finish stores and renames the file if `status` is CUS_OK, otherwise it
- * removes the file; it returns `status` or the new error. Discard is safe on what was never created (fd -1). */
+/* Close the file and free what belongs to it. Finish stores and renames the file if `status` is CUS_OK, otherwise it
+ * removes the file; it returns `status` or the new error. Discard accepts what was never created (fd -1). */
 cusStatus eventio_outputFinish(EventOutput *output, cusStatus status, const char *function);
 void eventio_outputDiscard(EventOutput *output);
 

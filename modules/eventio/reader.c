@@ -134,14 +134,14 @@ static cusStatus keepFailure(EventFailure *failure, cusStatus status) {
     return status;
 }
 
-/* Up to n valid events; `out` has no NULL array. *got < n with CUS_OK: the end of the recording. */
+/* Reads up to n valid events; `out` has no NULL array. *got < n with CUS_OK: the recording ends. */
 static cusStatus readValid(cusEventReader *reader, size_t n, CusiEvents out, size_t *got) {
     *got = 0;
     while (*got < n) {
         const CusiEvents e = cusi_eventsFrom(out, *got);
         size_t count = 0, kept = 0;
         cusStatus status = reader->methods->read(reader, n - *got, e, &count);
-        /* A bad event precedes the damage that the decoder met, so its error comes first. */
+        /* A bad event precedes the damage found by the decoder, so its error comes first. */
         const cusStatus checked = count ? eventio_checkEvents(reader, e, count, &kept) : CUS_OK;
         if (checked != CUS_OK)
             status = checked;
@@ -231,7 +231,7 @@ cusStatus cusEventReaderRewindTriggers(cusEventReader *reader) {
 
 /* ---- Seeking ------------------------------------------------------------------------------------------------------- */
 
-/* What a seek changes, beside the place of the method. */
+/* What a seek changes besides the place of the method. */
 typedef struct Place {
     uint64_t index, mark;
     int64_t last_time;
@@ -285,7 +285,7 @@ static cusStatus eventReaderSeekTime(cusEventReader *reader, int64_t time, int64
         return stay(reader, &before, status);
     if (status != CUS_OK)
         return keepFailure(&reader->failure, status);
-    const int silent = cusi_setSilence(1); /* it is near */
+    const int silent = cusi_setSilence(1); /* the event is near */
     const cusStatus sought = seek(reader, found);
     cusi_setSilence(silent);
     CUS_TRY(sought);

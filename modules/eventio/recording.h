@@ -22,23 +22,23 @@
 #include "guard.h"
 #include "progress.h"
 
-/* Implemented by each family of formats. Events are passed on as stored; reader.c validates them. Events are the steps of
- * cusi_progress(). After a cancel, seekIndex, findTime and countEvents have left the reader where it was, and `read` gives the events
- * that it has read. */
+/* Each family of formats implements these. They pass on events as stored, and reader.c validates them. Events are the
+ * steps of cusi_progress(). After a cancel, seekIndex, findTime and countEvents return to the reader's place; `read`
+ * gives the events that it has read. */
 typedef struct EventReaderMethods {
-    /* The next events, up to n. Fewer only at the end or before an error, which is returned with them. */
+    /* Reads up to n events; fewer only at the end or before an error, which is returned with them. */
     cusStatus (*read)(cusEventReader *reader, size_t n, CusiEvents out, size_t *count);
     cusStatus (*seekIndex)(cusEventReader *reader, uint64_t index);
     cusStatus (*findTime)(cusEventReader *reader, int64_t time, uint64_t *index);
     void (*close)(cusEventReader *reader);
-    /* The next triggers, as `read` gives events. */
+    /* Reads triggers, as `read` does events. */
     cusStatus (*readTriggers)(cusEventReader *reader, size_t n, cusEventTrigger *out, size_t *count);
     void (*rewindTriggers)(cusEventReader *reader);
-    /* How many events there are, up to the end or the damage. NULL: a format whose parts are scanned instead. */
+    /* Counts events up to the end or the damage. NULL: the format's parts are scanned instead. */
     cusStatus (*countEvents)(cusEventReader *reader, uint64_t *count);
 } EventReaderMethods;
 
-/* An error that stays. */
+/* An error that later calls repeat. */
 typedef struct EventFailure {
     cusStatus status;
     char message[512];
@@ -46,7 +46,7 @@ typedef struct EventFailure {
 
 enum { EVENTIO_SCRATCH = 65536 }; /* events in the reader's scratch arrays */
 
-/* Text: the columns of a line, and the unit of time. */
+/* Text: the order of the columns, and the unit of time. */
 typedef struct TextColumns {
     unsigned char t, x, y, p; /* 0..3 */
     unsigned char in_seconds;
@@ -63,20 +63,20 @@ struct cusEventReader {
     TextColumns text;
     CusiEvents scratch;   /* replaces arrays that the caller passed as NULL */
     uint64_t index;       /* next event in the file */
-    uint64_t next_byte;   /* words: of cusEventReaderReadBytes; 0 before cusEventReaderDecoder */
-    uint64_t mark;        /* HDF5: the event of the mark that was the last seek, otherwise 0 */
+    uint64_t next_byte;   /* words: next byte for cusEventReaderReadBytes; 0 before cusEventReaderDecoder */
+    uint64_t mark;        /* HDF5: event of the mark, if the last seek was to one; otherwise 0 */
     int64_t last_time;    /* last event delivered; -1 after a seek */
-    EventFailure failure; /* until the next seek */
+    EventFailure failure; /* kept until the next seek */
     EventFailure trigger_failure;
 };
 
-/* How many events are probably left to read, for progress. */
+/* Estimates how many events are left to read, for progress. */
 int64_t eventio_likelyLeft(const cusEventReader *reader, uint64_t next);
 
-/* Reads on to event `index`, or to the end if that comes first, and sets reader->index. *next: the number of the event that the method
+/* Reads on to event `index`, or to the end if that comes first, and sets reader->index. *next: number of the event that
  * `read` gives next. */
 cusStatus eventio_readOn(cusEventReader *reader, const uint64_t *next, uint64_t index);
-/* Reads on to the first event that is not before `time`; *index: its number, or that of the end. */
+/* Reads on to the first event at or after `time`. *index: its number, or that of the end. */
 cusStatus eventio_readToTime(cusEventReader *reader, const uint64_t *next, int64_t time, uint64_t *index);
 
 #endif

@@ -30,7 +30,7 @@ cusStatus eventio_pin(EventSource *source, const char *function) {
     void *const mapped = mmap(NULL, (size_t)source->size, PROT_READ, MAP_SHARED, source->fd, 0);
     CUSI_REQUIRE(mapped != MAP_FAILED, CUS_ERROR_IO, "%s: the file cannot be mapped: %s", function, strerror(errno));
     (void)madvise(mapped, (size_t)source->size,
-                  MADV_HUGEPAGE); /* pinned four times as fast, where the file system has them */
+                  MADV_HUGEPAGE); /* pins four times as fast, where the file system has huge pages */
     const cusStatus status = cusi_pin(function, mapped, (size_t)source->size);
     if (status == CUS_OK)
         source->pinned = mapped;

@@ -11,28 +11,26 @@ typedef struct EventSource {
     int fd;                /* -1: memory */
     const uint8_t *memory; /* NULL: file */
     uint64_t size;
-    uint64_t opened; /* size when it was opened, of a file */
-    /* Its bytes, for copies to a GPU alone: they may be gone from the file, which stops a program that reads them. NULL: they
-     * are not pinned. */
+    uint64_t opened; /* size of a file when it was opened */
+    /* The bytes of a pinned file, or NULL. Only copies to a GPU may read them: if the file has become shorter, a
+     * program that reads them is stopped. */
     uint8_t *pinned;
 } EventSource;
 
-/* Opens a regular file, O_RDONLY or O_RDWR, for an entry point that messages name. The caller closes it, also after an
- * error. */
+/* Opens a regular file, O_RDONLY or O_RDWR; messages name `function`. The caller closes it even after an error. */
 cusStatus eventio_openSource(EventSource *source, const char *path, int access, const char *function);
 
-/* How many of its bytes the source has now. */
+/* Returns how many bytes the source has now. */
 uint64_t eventio_sizeNow(const EventSource *source);
 
 /* Maps the file and pins it. */
 cusStatus eventio_pin(EventSource *source, const char *function);
 
-/* Closes the file. */
 void eventio_closeSource(EventSource *source);
 
-/* TRUNCATED: the file ends at byte `end`, before the size that it had. */
+/* Fails with TRUNCATED: the file ends at byte `end`, before the size that it had. */
 cusStatus eventio_isShorter(const EventSource *source, const char *function, uint64_t end);
-/* Fails so if the file has become shorter since it was opened: what reads as its end is not. */
+/* Does so if the file has become shorter since it was opened: its apparent end is not the true one. */
 cusStatus eventio_checkSize(const EventSource *source, const char *function);
 
 /* Returns the number of bytes read: fewer than n only at the end; -1 if the file cannot be read (see errno). */

@@ -1,5 +1,6 @@
-/* Text: one event per line, four numbers separated by spaces, tabs, commas or semicolons; "#" and "%" start a comment line. A line
- * of names or the numbers of the first lines give the order of the columns ("t x y p", Metavision's "x,y,p,t" and others). */
+/* Reads text: one event per line, four numbers separated by spaces, tabs, commas or semicolons; "#" and "%" start a
+ * comment line. A line of names, or else the numbers of the first lines, give the order of the columns ("t x y p",
+ * Metavision's "x,y,p,t" and others). */
 #include "eventio/text.h"
 #include "check.h"
 
@@ -21,7 +22,7 @@ static const uint8_t *skipSpace(const uint8_t *p, const uint8_t *end) {
 
 typedef struct Number {
     uint64_t digits; /* up to 18 significant digits; further ones are cut off */
-    int exponent;    /* value = digits * 10^exponent */
+    int exponent;    /* the value is digits * 10^exponent */
     int negative;
     int integer; /* written without a dot and an exponent */
 } Number;
@@ -71,7 +72,7 @@ static const uint8_t *parseNumber(const uint8_t *p, const uint8_t *end, Number *
     return p && p < end && !isSpace(*p) ? NULL : p;
 }
 
-/* number * 10^scale, rounded half up; -1 if negative or greater than 2^62. */
+/* Returns number * 10^scale, rounded half up; -1 if negative or greater than 2^62. */
 static int64_t scaled(const Number *number, int scale) {
     uint64_t value = number->digits;
     if (number->negative && value)
@@ -202,8 +203,8 @@ cusStatus eventio_decodeText(cusEventReader *reader, cusEventDecoderState *state
 
 enum { ORDERS = 6, METAVISION = 1, SAMPLE_LINES = 2000 };
 
-/* The most common order first: the first order that the numbers allow is taken, after Metavision's where the file looks like
- * it. */
+/* The most common order comes first: the first order that the numbers allow is chosen, but Metavision's precedes if the
+ * file looks like it. */
 static const TextColumns orders[ORDERS] = {
     {.t = 0, .x = 1, .y = 2, .p = 3}, {.t = 3, .x = 0, .y = 1, .p = 2}, {.t = 2, .x = 0, .y = 1, .p = 3},
     {.t = 0, .x = 2, .y = 3, .p = 1}, {.t = 3, .x = 1, .y = 2, .p = 0}, {.t = 1, .x = 2, .y = 3, .p = 0},
@@ -217,11 +218,11 @@ static int isPolarity(const Number *n) {
     return n->integer && n->digits <= 1 && n->exponent == 0;
 }
 
-/* Finds the order that the fewest lines contradict: times do not decrease, coordinates have 16 bits, polarities are -1, 0
- * or 1. Of those that are left, number `usual` comes first. */
+/* Finds the order that the fewest lines contradict: times do not decrease, coordinates have 16 bits, polarities are -1,
+ * 0 or 1. Of several, `usual` comes first. */
 static TextColumns findColumns(const uint8_t *p, const uint8_t *end, int usual) {
     size_t contradictions[ORDERS] = {0};
-    int64_t last[4] = {-1, -1, -1, -1}; /* in each column, as a time */
+    int64_t last[4] = {-1, -1, -1, -1}; /* last number of each column, as a time */
     int in_seconds[4] = {0}, lines = 0;
     while (p < end && lines < SAMPLE_LINES) {
         const uint8_t *newline = memchr(p, '\n', (size_t)(end - p));
@@ -356,7 +357,7 @@ int eventio_looksLikeText(const uint8_t *bytes, size_t n, cusEventDecoderState *
         ++start->line;
         p = newline + 1;
     }
-    /* Without events, but of a known size. */
+    /* There are no events, but the size may be known. */
     if (!named)
         *columns = orders[has_size ? 0 : METAVISION];
     start->offset = n;

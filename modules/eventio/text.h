@@ -1,11 +1,11 @@
-/* Events as text: one line each. */
+/* Events as text, one per line. */
 #ifndef CUSI_EVENTIO_TEXT_H
 #define CUSI_EVENTIO_TEXT_H
 
 #include "eventio/recording.h"
 
-/* Whether the file starts as text events do. Sets where the events start, their columns, and the sensor size if a line
- * before them gives it. */
+/* Returns whether the file starts as text events do. Sets where the events start, their columns, and the sensor size if
+ * an earlier line gives it. */
 int eventio_looksLikeText(const uint8_t *bytes, size_t n, cusEventDecoderState *start, TextColumns *columns, int64_t *width,
                           int64_t *height);
 

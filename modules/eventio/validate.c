@@ -6,7 +6,7 @@
 
 /* ---- Options and format -------------------------------------------------------------------------------------------- */
 
-enum { MIN_MEMORY = 64 << 20 }; /* the least that the option max_memory takes */
+enum { MIN_MEMORY = 64 << 20 }; /* smallest value of the option max_memory */
 
 cusEventReaderOptions cusEventReaderDefaults(void) {
     return (cusEventReaderOptions){

@@ -1,4 +1,4 @@
-/* Checks of options, formats and events, and what bad input does: an error or a count. */
+/* Checks options, formats and events; bad input is an error or counted. */
 #ifndef CUSI_EVENTIO_VALIDATE_H
 #define CUSI_EVENTIO_VALIDATE_H
 
@@ -6,7 +6,7 @@
 
 cusStatus eventio_checkOptions(const cusEventReaderOptions *options);
 
-/* Whether the format found is the one that the options ask for. */
+/* Checks that the format found is the one that the options ask for. */
 cusStatus eventio_checkFormat(const cusEventReader *reader);
 
 /* Validates events 0 .. count-1, which follow an event at reader->last_time; reader->index is the number of the first. Sets

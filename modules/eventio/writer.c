@@ -10,7 +10,7 @@
 
 enum { ASKED_EVENTS = 1 << 16 }; /* written at once if cusSetProgress may cancel */
 
-static const int64_t usual_time = (int64_t)1 << 40; /* without an offset that a format adds */
+static const int64_t usual_time = (int64_t)1 << 40; /* unless the format has another limit */
 
 cusEventWriterOptions cusEventWriterDefaults(void) {
     return (cusEventWriterOptions){.compress = 1};
@@ -18,7 +18,7 @@ cusEventWriterOptions cusEventWriterDefaults(void) {
 
 /* ---- Options ------------------------------------------------------------------------------------------------------- */
 
-/* The formats that can be written; NULL: the others. */
+/* Returns the methods of a format that can be written, or NULL. */
 static const EventWriterMethods *methodsOf(cusEventFormat format) {
     switch (format) {
     case CUS_EVENTS_M3ED:
@@ -259,7 +259,7 @@ cusStatus cusEventWriterFinish(cusEventWriter *writer) {
     CUSI_TRACE;
     static const char function[] = "cusEventWriterFinish";
     CUSI_NOT_NULL(function, writer);
-    CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
+    CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* never left again */
     cusStatus status = writer->failure;
     writer->function = function;
     if (status != CUS_OK)

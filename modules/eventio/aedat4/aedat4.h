@@ -23,24 +23,24 @@ typedef struct Aedat4Stream {
 
 typedef struct Aedat4 {
     PacketCodec codec;
-    uint64_t end;     /* of the packets */
-    uint64_t table;   /* where the table of packets is; 0: the file was not finished */
-    cusStatus damage; /* of that table: reported after the last event */
+    uint64_t end;     /* end of the packets */
+    uint64_t table;   /* place of the table of packets; 0: the file was not finished */
+    cusStatus damage; /* error in the table, reported after the last event */
     int has_table;
-    uint64_t count; /* events, if it has */
+    uint64_t count; /* events, if there is a table */
     Aedat4Stream streams[AEDAT4_STREAMS];
-    FlatTable triggers;                /* of the message, for takeTriggers */
-    int stream_count, chosen, current; /* chosen: -1: any stream of events; current: that of the last packet */
+    FlatTable triggers;                /* the message's triggers, for takeTriggers */
+    int stream_count, chosen, current; /* chosen -1: any stream of events; current: stream of the last packet */
 } Aedat4;
 
-/* Lists the streams of events and triggers. 0: not XML of that kind, or too many streams. */
+/* Lists the streams of events and triggers. Returns 0 if the XML is not of that kind or has too many streams. */
 int eventio_aedat4Streams(const char *xml, size_t size, Aedat4 *file);
 
 /* Decompresses a packet, or the table, and finds its root table. */
 cusStatus eventio_aedat4Unpack(cusEventReader *reader, PacketReader *packets, uint64_t offset, uint64_t size,
                                const char *identifier, FlatTable *root);
 
-/* PacketFormat's */
+/* Methods of PacketFormat. */
 cusStatus eventio_aedat4Next(cusEventReader *reader, PacketReader *packets, int *found);
 cusStatus eventio_aedat4TakeTriggers(PacketReader *packets, size_t n, cusEventTrigger *out, size_t *count);
 

@@ -6,7 +6,7 @@
 
 enum { MAX_BYTES = 0x7fffffff }; /* FlatBuffers' own limit; sums of two offsets cannot wrap */
 
-/* The table at `at`. It starts with the distance to its list of fields, which may lie on either side. */
+/* Opens the table at `at`. It starts with the distance to its list of fields, which may lie on either side. */
 static int openTable(const uint8_t *bytes, size_t size, size_t at, FlatTable *table) {
     if (at > size || size - at < 4)
         return 0;

@@ -13,16 +13,16 @@ typedef struct FlatTable {
     size_t fields, field_count; /* offsets of its fields, 16 bits each */
 } FlatTable;
 
-/* The root table of a buffer of `size` bytes after its size prefix, which has a file identifier of 4 letters. */
+/* Finds the root table of a buffer of `size` bytes after its size prefix, which has a file identifier of 4 letters. */
 int eventio_flatRoot(const uint8_t *bytes, size_t size, const char *identifier, FlatTable *table);
 
-/* *field: `size` bytes stored in the table; NULL: the field has its default. */
+/* Sets *field to `size` bytes in the table, or to NULL if the field has its default. */
 int eventio_flatField(const FlatTable *table, unsigned number, size_t size, const uint8_t **field);
 
-/* The elements of a vector, or the characters of a string; none if the field has its default. */
+/* Finds the elements of a vector, or the characters of a string; none if the field has its default. */
 int eventio_flatVector(const FlatTable *table, unsigned number, size_t element, const uint8_t **elements, size_t *count);
 
-/* Element i of a vector of tables, with `elements` and i < count of eventio_flatVector. */
+/* Opens element i of a vector of tables, with `elements` and i < count from eventio_flatVector. */
 int eventio_flatElement(const FlatTable *parent, const uint8_t *elements, size_t i, FlatTable *table);
 
 #endif

@@ -18,7 +18,7 @@ static cusStatus badHeader(const char *what) {
     return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: the header of the AEDAT4 file is damaged: expected %s", what);
 }
 
-/* 0: none, 1 and 2: LZ4, 3 and 4: zstd */
+/* Knows 0 (none), 1 and 2 (LZ4), 3 and 4 (zstd). */
 static cusStatus setCompression(Aedat4 *file, const uint8_t *field) {
     const uint32_t value = field ? cusi_load32(field) : 0;
     if (value > 4)
@@ -60,7 +60,7 @@ static int isWanted(const Aedat4Stream *s, const char *wanted) {
     return s->type[0] == 'E' && (!wanted || strcmp(wanted, number) == 0 || strcmp(wanted, s->source) == 0);
 }
 
-/* The first stream that is wanted and has events; without events, the first one. */
+/* Chooses the first wanted stream that has events; without events, the first wanted one. */
 static cusStatus chooseStream(cusEventReader *reader, PacketReader *p, Aedat4 *file) {
     const char *wanted = reader->options.camera;
     int first = -1, several = 0;
@@ -91,7 +91,7 @@ static cusStatus chooseStream(cusEventReader *reader, PacketReader *p, Aedat4 *f
     return eventio_restorePlace(p, &start);
 }
 
-/* The camera's name; its number if several streams of events have that name, or it has none. */
+/* Sets info.camera to the camera's name, or to the stream's number if the name is empty or not unique. */
 static void describeStream(cusEventReader *reader, const Aedat4 *file) {
     const Aedat4Stream *chosen = &file->streams[file->chosen];
     int same = 0;
@@ -109,7 +109,6 @@ static void describeStream(cusEventReader *reader, const Aedat4 *file) {
 
 /* ---- The table -------------------------------------------------------------------------------------------------------- */
 
-/* A line of the table. */
 typedef struct Entry {
     int64_t offset, count, last;
     int32_t stream, size;
@@ -130,7 +129,7 @@ static int readEntry(const FlatTable *list, const uint8_t *elements, size_t i, E
     return 1;
 }
 
-/* Makes a checkpoint of each packet of the chosen stream. *damaged: the table cannot be that of this file. */
+/* Makes a checkpoint of each packet of the chosen stream. *damaged: the table cannot belong to this file. */
 static cusStatus useTable(const cusEventReader *reader, PacketReader *p, Aedat4 *file, const FlatTable *root,
                           int *damaged) {
     const uint8_t *elements;
@@ -177,7 +176,7 @@ static cusStatus readTable(cusEventReader *reader, PacketReader *p, Aedat4 *file
     if (status == CUS_ERROR_IO || status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_UNSUPPORTED)
         return status;
     if (status == CUS_ERROR_CAPACITY)
-        status = CUS_OK; /* of a long recording: read without it */
+        status = CUS_OK; /* of a long recording, which is read without the table */
     else if (status == CUS_OK) {
         CUS_TRY(useTable(reader, p, file, &root, &damaged));
         status = damaged ? CUS_ERROR_FORMAT : CUS_OK;

@@ -1,4 +1,4 @@
-/* One packet of AEDAT4 after the other. Those of other streams are passed over by their size. */
+/* Reads AEDAT4 packet by packet. Skips those of other streams by their size. */
 #include "check.h"
 #include "eventio/aedat4/aedat4.h"
 
@@ -44,7 +44,7 @@ static cusStatus startEvents(cusEventReader *reader, PacketReader *p, uint64_t o
     return CUS_OK;
 }
 
-/* *edge: RISING, FALLING, or another type, which is no trigger. */
+/* Reads a trigger. *edge: RISING, FALLING, or another type, which is no trigger. */
 static cusStatus readTrigger(const FlatTable *root, const uint8_t *elements, size_t i, uint64_t offset, int *edge,
                              int64_t *time) {
     FlatTable trigger;
@@ -92,7 +92,7 @@ cusStatus eventio_aedat4TakeTriggers(PacketReader *p, size_t n, cusEventTrigger 
     return CUS_OK;
 }
 
-/* After the last packet. */
+/* Checks the end after the last packet. */
 static cusStatus finish(const PacketReader *p) {
     const Aedat4 *file = p->state;
     const unsigned long long index = p->place.index;
@@ -107,7 +107,7 @@ static cusStatus finish(const PacketReader *p) {
     return CUS_OK;
 }
 
-/* The stream of a packet whose events are wanted, or whose triggers belong to those; otherwise -1. */
+/* Returns the stream of a packet whose events are wanted, or whose triggers belong to those; otherwise -1. */
 static int streamOf(const Aedat4 *file, int32_t number) {
     const Aedat4Stream *chosen = file->chosen >= 0 ? &file->streams[file->chosen] : NULL;
     for (int k = 0; k < file->stream_count; ++k) {

@@ -9,9 +9,9 @@
 
 enum { MAX_DEPTH = 32 };
 
-/* Where the pass is. */
+/* The state of the pass. */
 typedef struct Walk {
-    int depth;              /* of nodes that are open */
+    int depth;              /* number of open nodes */
     int list, stream, info; /* depths of outInfo, of the stream in it, and of its info; 0: not within one */
     Aedat4Stream now;
 } Walk;
@@ -45,7 +45,7 @@ static Span findText(Span in, const char *text) {
     return found ? (Span){found, in.size - (size_t)(found - in.at)} : (Span){NULL, 0};
 }
 
-/* The value of `attribute`, which is name=" in a tag. */
+/* Returns the value of `attribute`, given as name=" and looked for in a tag. */
 static Span valueOf(Span tag, const char *attribute) {
     const Span none = {"", 0}, found = findText(tag, attribute);
     if (!found.at)
@@ -67,7 +67,7 @@ static void openNode(Walk *w, Span name) {
     }
 }
 
-/* 0: too many streams. */
+/* Returns 0 if there are too many streams. */
 static int closeNode(Walk *w, Aedat4 *file) {
     if (w->depth == w->stream) {
         w->stream = 0;

@@ -1,4 +1,4 @@
-/* The bytes of a recording, for a decoder of the caller's. */
+/* Gives the recording's bytes to a decoder of the caller's. */
 #include "check.h"
 #include "eventio/evt/words.h"
 #include "eventio/hdf5/reader.h"
@@ -53,7 +53,7 @@ static int64_t readShare(const EventSource *source, uint64_t offset, size_t n, c
     return (int64_t)n;
 }
 
-/* A share for each thread: one copies 5 to 10 GB/s from the page cache, a fraction of what a GPU's bus takes. */
+/* Each thread reads a share: one thread copies 5 to 10 GB/s from the page cache, a fraction of a GPU's bus. */
 cusStatus eventio_readBytesAt(const EventSource *source, uint64_t offset, size_t capacity, void *bytes, int most,
                               size_t *count) {
     enum { SHARE = 1 << 20 };

@@ -1,4 +1,4 @@
-/* "% " headers of Prophesee's files, and detection of the formats without an index. */
+/* Parses the "% " headers of Prophesee's files, and detects the formats without an index. */
 #include "eventio/evt/header.h"
 #include "check.h"
 #include "event_words.h"
@@ -13,14 +13,14 @@ typedef struct TextHeader {
     size_t bytes;
     int evt_major, evt_minor; /* 0: not given */
     char endianness[8];       /* EVT 2.1: "legacy", "little", "big"; "": not given */
-    int is_dat;               /* a line that only DAT files have */
+    int is_dat;               /* whether there is a line that only DAT files have */
     int dat_version;
     int width, height;
     int model_width, model_height; /* the sensor that the camera's name implies; 0: unknown */
     char camera[32];
 } TextHeader;
 
-/* Whether `line` starts with `name`; *value is what follows it and its blanks. */
+/* Returns whether `line` starts with `name`; *value is what follows it and its blanks. */
 static int hasField(const char *line, const char *name, const char **value) {
     const size_t n = strlen(name);
     if (strncmp(line, name, n) != 0)
@@ -56,13 +56,13 @@ static void setModelSize(TextHeader *header, const char *plugin) {
         }
 }
 
-/* A part of a version; one that is too large must not become a known one. */
+/* Returns a part of a version. A part that is too large must not become a known one. */
 static int versionNumber(const char *text, char **rest) {
     const long value = strtol(text, rest, 10);
     return value < 0 || value > INT_MAX ? INT_MAX : (int)value;
 }
 
-/* "3.0" */
+/* Parses "3.0", for example. */
 static void setEvtVersion(TextHeader *header, const char *text) {
     char *rest;
     header->evt_major = versionNumber(text, &rest);
@@ -75,7 +75,7 @@ static void setEndianness(TextHeader *header, const char *text) {
     memcpy(header->endianness, text, n < sizeof header->endianness ? n : sizeof header->endianness - 1);
 }
 
-/* "EVT3;height=720;width=1280", "EVT21;endianness=legacy;height=720;width=1280" */
+/* Parses "EVT3;height=720;width=1280" or "EVT21;endianness=legacy;height=720;width=1280", for example. */
 static void parseFormatField(TextHeader *header, const char *value) {
     if (strncmp(value, "EVT21", 5) == 0)
         setEvtVersion(header, "2.1");
@@ -121,7 +121,7 @@ static void parseLine(TextHeader *header, const char *line) {
     }
 }
 
-/* The "% " lines at the start of the file. */
+/* Parses the "% " lines at the start of the file. */
 static cusStatus parseHeader(const char *function, const uint8_t *bytes, size_t n, TextHeader *header) {
     while (header->bytes + 2 <= n && bytes[header->bytes] == '%' && bytes[header->bytes + 1] == ' ') {
         const uint8_t *text = bytes + header->bytes + 2;
@@ -166,7 +166,7 @@ static int looksLikeEvt21Legacy(const uint8_t *bytes, size_t n) {
     return undefined_first < undefined_last;
 }
 
-/* The events are the n bytes from `events` on. */
+/* Chooses the order of the halves; `events` are the first n bytes after the header. */
 static cusStatus chooseEvt21(const char *function, const TextHeader *header, const uint8_t *events, size_t n,
                              EventHeader *out) {
     const char *order = header->endianness;
@@ -190,7 +190,7 @@ static cusStatus chooseEvt(const char *function, TextHeader *header, cusEventInf
     return CUS_OK;
 }
 
-/* After the "% " lines come a type byte and a size byte. */
+/* Reads the type byte and the size byte that follow the "% " lines. */
 static cusStatus chooseDat(const char *function, const cusEventReader *reader, TextHeader *header, cusEventInfo *info,
                            const uint8_t *bytes, size_t n) {
     CUSI_REQUIRE(n >= header->bytes + 2, CUS_ERROR_TRUNCATED, "%s: the file ends after its header, at byte %zu", function,

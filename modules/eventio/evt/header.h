@@ -1,4 +1,4 @@
-/* "% " headers, and how a file is decoded. */
+/* The "% " headers, and how they say that a file is decoded. */
 #ifndef CUSI_EVENTIO_EVT_HEADER_H
 #define CUSI_EVENTIO_EVT_HEADER_H
 

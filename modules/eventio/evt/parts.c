@@ -18,7 +18,7 @@ typedef struct Part {
     uint64_t lines;                /* text */
     CusiTimeRun times;
     CusiRowRun rows;      /* EVT3 */
-    uint32_t vector_size; /* EVT3: of the last vector, 0: none */
+    uint32_t vector_size; /* EVT3: size of the last vector; 0: none */
     uint32_t is_open;     /* EVT4: the last word scanned was a vector's */
 } Part;
 
@@ -135,7 +135,7 @@ static void scanText(Part *part, const uint8_t *bytes, size_t n) {
     }
 }
 
-/* Bytes of the smallest unit that must not be split; 1 for text. */
+/* Returns the bytes of the smallest unit that must not be split; 1 for text. */
 static size_t unitOf(cusEventFormat format) {
     switch (format) {
     case CUS_EVENTS_EVT2:
@@ -151,7 +151,7 @@ static size_t unitOf(cusEventFormat format) {
     }
 }
 
-/* The start of the first line at or after `at`; the end of the file if there is none. */
+/* Finds the start of the first line at or after `at`, or the end of the file. */
 static cusStatus nextLine(const cusEventReader *reader, uint64_t start, uint64_t at, uint64_t *line) {
     uint8_t buffer[4096];
     *line = at;
@@ -174,8 +174,8 @@ static cusStatus nextLine(const cusEventReader *reader, uint64_t start, uint64_t
     return CUS_OK;
 }
 
-/* Moves `at` past the mask of a vector of EVT4, if it is at one. After any other word than a vector's comes no mask, so the words
- * before that look like a vector's are in turn vectors and masks. */
+/* Moves `at` past a mask of EVT4. No mask follows a word other than a vector's, so the words before `at` that look like
+ * vectors are vectors and masks in turn. */
 static cusStatus passMask(const cusEventReader *reader, uint64_t start, uint64_t *at) {
     uint8_t buffer[4096];
     uint64_t run = 0;
@@ -197,7 +197,7 @@ static cusStatus passMask(const cusEventReader *reader, uint64_t start, uint64_t
     return CUS_OK;
 }
 
-/* Where part number `part` of `parts` starts, of what the file has from `start` on. */
+/* Finds where part `part` of `parts` of the file from `start` on begins. */
 static cusStatus cut(const cusEventReader *reader, uint64_t start, uint64_t part, uint64_t parts, uint64_t *at) {
     const uint64_t size = reader->source.size;
     const size_t unit = unitOf(reader->info.format);
@@ -211,7 +211,7 @@ static cusStatus cut(const cusEventReader *reader, uint64_t start, uint64_t part
     return unit == 1 ? nextLine(reader, start, *at, at) : CUS_OK;
 }
 
-/* How many bytes of `buffer` are whole units or lines; at the end of the part, all. */
+/* Returns how many bytes of `buffer` are whole units or lines: all, at the end of the part. */
 static size_t wholeBytes(const uint8_t *buffer, size_t n, size_t unit, int at_end) {
     if (at_end)
         return n;
@@ -244,8 +244,8 @@ static void scanBuffer(const cusEventReader *reader, Part *part, const uint8_t *
     part->wraps += times->wraps;
 }
 
-/* Part number `number` of `parts` from `start` on; `buffer` has room for SCAN_BYTES. From any thread; a cancel leaves the part as far as
- * it is. */
+/* Scans part `number` of `parts` from `start` on, on any thread. `buffer` has room for SCAN_BYTES. After a cancel the
+ * part is incomplete. */
 static cusStatus scanBytes(const cusEventReader *reader, uint64_t start, uint64_t number, uint64_t parts, uint8_t *buffer,
                            CusiProgress *progress, Part *part) {
     const size_t unit = unitOf(reader->info.format);
@@ -318,7 +318,7 @@ cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *fr
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)((double)reader->source.size * (double)count / (double)parts));
     const int useful = cusi_threadsFor((size_t)count, 1), threads = useful < buffers->threads ? useful : buffers->threads;
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
     uint64_t failed = UINT64_MAX;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (int64_t k = 0; k < (int64_t)count; ++k) {
@@ -381,7 +381,7 @@ static void joinRows(cusEventDecoderState *state, const Part *part) {
         state->vector_size = part->vector_size;
 }
 
-/* The state after the part. No event before the mark is later than its time. */
+/* Advances the state past the part. No event before the mark is later than its time. */
 static void join(cusEventFormat format, cusEventDecoderState *state, const Part *part) {
     const int is_untimed = state->time_high < 0;
     switch (format) {
@@ -424,7 +424,7 @@ cusStatus eventio_joinWords(const cusEventReader *reader, const cusEventPart *su
     return CUS_OK;
 }
 
-/* Parts of a format with an index are of equal numbers of events. */
+/* Joins parts of a format with an index, which have equal numbers of events. */
 static cusStatus joinEvents(const cusEventPart *summaries, uint64_t count, uint64_t parts, cusEventMark *marks) {
     Part part;
     memcpy(&part, &summaries[0], sizeof part);

@@ -1,4 +1,4 @@
-/* Triggers of RAW files: a second decoder goes through the file and delivers no events. */
+/* Reads triggers of RAW files with a second decoder, which goes through the file and delivers no events. */
 #include "eventio/evt/triggers.h"
 #include "check.h"
 #include "eventio/validate.h"
@@ -10,7 +10,7 @@ enum { PIECE = 1 << 16 };
 
 struct TriggerReader {
     cusEventDecoder *decoder;
-    uint64_t at; /* of the file: the next byte to decode */
+    uint64_t at; /* offset in the file of the next byte to decode */
     uint8_t piece[PIECE];
 };
 

@@ -24,7 +24,7 @@ typedef struct WordReader {
     uint8_t *buffer;        /* `filled` bytes of the file, from `start` on */
     uint64_t start;
     size_t filled;
-    cusEventDecoderState place;        /* what a decoder elsewhere starts from: a mark, or the first event */
+    cusEventDecoderState place; /* the state from which a decoder of the caller's starts: a mark, or the first event */
     cusEventDecoderState *checkpoints; /* the first is the state before the first event */
     size_t checkpoint_count, checkpoint_capacity;
 } WordReader;
@@ -41,7 +41,7 @@ static cusStatus addCheckpoint(WordReader *words) {
     return CUS_OK;
 }
 
-/* The next byte of the file that the decoder takes. */
+/* Returns the offset in the file of the next byte that the decoder takes. */
 static uint64_t position(const WordReader *words) {
     return words->state.offset + words->state.carried;
 }
@@ -172,7 +172,7 @@ cusStatus eventio_wordsRestore(cusEventReader *reader, const cusEventDecoderStat
     return CUS_OK;
 }
 
-/* After a cancel, goes back to where the reader was. */
+/* After a cancel, returns to where the reader was. */
 static cusStatus stay(WordReader *words, const WordReader *before, cusStatus status) {
     if (status != CUS_ERROR_CANCELLED)
         return status;

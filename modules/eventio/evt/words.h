@@ -1,4 +1,4 @@
-/* Recordings without an index, as reader.c and parts.c use them. */
+/* Recordings without an index, for reader.c and parts.c. */
 #ifndef CUSI_EVENTIO_EVT_WORDS_H
 #define CUSI_EVENTIO_EVT_WORDS_H
 
@@ -12,13 +12,13 @@ cusStatus eventio_openWords(cusEventReader *reader);
 /* Whether a cusEventDecoder decodes the recording. */
 int eventio_isWords(const cusEventReader *reader);
 
-/* The state before the first event. */
+/* Returns the state before the first event. */
 const cusEventDecoderState *eventio_wordsStart(const cusEventReader *reader);
 
-/* The state at the mark that was sought last; the same where none was. */
+/* Returns the state at the last mark sought, or else before the first event. */
 const cusEventDecoderState *eventio_wordsPlace(const cusEventReader *reader);
 
-/* EVT2.1: the byte of a word at which its upper half starts. */
+/* EVT2.1: returns the offset in a word of its upper half. */
 size_t eventio_wordsUpperHalf(const cusEventReader *reader);
 
 /* Continues from the given state. Errors: VALUE (not a state of this recording). */
@@ -26,30 +26,30 @@ cusStatus eventio_wordsRestore(cusEventReader *reader, const cusEventDecoderStat
 
 /* ---- Parts (evt/parts.c) ------------------------------------------------------------------------------------------- */
 
-/* Where part number `part` of `parts` begins in n: n * part / parts, which may exceed 64 bits on the way. */
+/* Returns where part `part` of `parts` of n begins: n * part / parts, which may exceed 64 bits on the way. */
 static inline uint64_t eventio_share(uint64_t n, uint64_t part, uint64_t parts) {
     return n / parts * part + n % parts * part / parts;
 }
 
-/* cusEventReaderScan() of parts 0 .. count - 1 of `parts`, on all threads. A step of progress is a byte. */
+/* Does cusEventReaderScan() of parts 0 .. count - 1 of `parts`, on all threads. A step of progress is a byte. */
 cusStatus eventio_scanFirst(cusEventReader *reader, uint64_t count, uint64_t parts, cusEventPart *summaries);
-/* cusEventReaderMarks() of these: marks[0] .. marks[count]. */
+/* Does cusEventReaderMarks() of these parts: marks[0] .. marks[count]. */
 cusStatus eventio_joinFirst(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count, uint64_t parts,
                             cusEventMark *marks);
 
 typedef struct ScanBuffers ScanBuffers;
-/* What eventio_scanWords() needs, once for many calls: new memory for all threads costs more than a scan. The caller frees it; NULL: there
- * is no memory. */
+/* Allocates buffers for many calls of eventio_scanWords(), since new memory for all threads costs more than a scan. The
+ * caller frees them. Returns NULL if memory runs out. */
 ScanBuffers *eventio_createScanBuffers(void);
 
-/* The same of words, from a mark on: parts first .. first + count - 1 of `parts`, into which what follows the mark is divided. */
+/* Scans words after a mark, which are divided into `parts` parts: parts first .. first + count - 1. */
 cusStatus eventio_scanWords(const cusEventReader *reader, const cusEventMark *from, uint64_t first, uint64_t count,
                             uint64_t parts, ScanBuffers *buffers, cusEventPart *summaries);
-/* marks[0], where the first of the parts begins, is the caller's. */
+/* Joins these parts; the caller sets marks[0], where the first of them begins. */
 cusStatus eventio_joinWords(const cusEventReader *reader, const cusEventPart *summaries, uint64_t count,
                             cusEventMark *marks);
 
-/* A mark of words is a state of the decoder. */
+/* Makes a mark of words, which is a state of the decoder. */
 static inline void eventio_markOf(const cusEventDecoderState *state, cusEventMark *mark) {
     memset(mark, 0, sizeof *mark);
     memcpy(mark, state, sizeof *state);
@@ -60,7 +60,8 @@ static inline void eventio_stateAt(const cusEventMark *mark, cusEventDecoderStat
 
 /* ---- Bytes (evt/bytes.c) ------------------------------------------------------------------------------------------- */
 
-/* Reads up to `capacity` bytes of words from `offset` on, on up to so many threads; from any thread. *count: fewer only at the end. */
+/* Reads up to `capacity` bytes of words from `offset` on, on up to so many threads; from any thread. *count is smaller
+ * only at the end. */
 cusStatus eventio_readBytesAt(const EventSource *source, uint64_t offset, size_t capacity, void *bytes, int threads,
                               size_t *count);
 

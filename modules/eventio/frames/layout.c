@@ -1,4 +1,4 @@
-/* Makes a file of frames without the frames: the HDF5 around them, and where they are. */
+/* Makes a file of frames without the frames: the HDF5 around them, and their places. */
 #include "eventio/frames/layout.h"
 #include "check.h"
 #include "eventio/hdf5/codec.h"
@@ -94,7 +94,7 @@ typedef struct Stored {
     size_t frame_bytes;
 } Stored;
 
-/* A frame that is incompressible is stored plain: its filter is marked as skipped. */
+/* Incompressible frames are stored plain: their filter is marked as skipped. */
 static Hdf5Chunk chunkAt(const void *chunks, uint64_t k) {
     const Stored *s = chunks;
     return (Hdf5Chunk){s->offsets[k], s->sizes[k], s->sizes[k] == s->frame_bytes};

@@ -1,4 +1,4 @@
-/* What files of frames have around the frames. */
+/* What surrounds the frames in their files. */
 #ifndef CUSI_EVENTIO_FRAMES_LAYOUT_H
 #define CUSI_EVENTIO_FRAMES_LAYOUT_H
 
@@ -24,8 +24,8 @@ typedef struct FrameShape {
 
 size_t eventio_frameBytes(const FrameShape *shape);
 
-/* Writes everything but the frames, which have stored[k] bytes each if they are compressed; label NULL: none yet. *size is set
- * to the length of the file. 0: failed, see errno. */
+/* Writes everything but the frames. stored[k]: bytes of frame k, if frames are compressed; label NULL: none yet; *size:
+ * the length of the file. Returns 0 on failure, see errno. */
 int eventio_writeFrameLayout(int fd, const FrameShape *shape, uint64_t frames, const uint32_t *stored,
                              const uint64_t *offsets, const char *label, uint64_t *size);
 

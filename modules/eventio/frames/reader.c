@@ -20,11 +20,11 @@ struct cusFrameReader {
     size_t frame_bytes;
     EventSource source;
     Hdf5File file;
-    uint64_t object; /* /frames */
+    uint64_t object; /* address of /frames */
     Hdf5Dataset set;
 };
 
-/* The cusMat type with this element type and number of channels; -1 if there is none. */
+/* Returns the cusMat type with this element type and number of channels, or -1. */
 static int typeOf(const Hdf5Type *type, uint64_t channels) {
     const Hdf5Number *n = &type->number;
     static const int integers[5][2] = {{0}, {CUS_8U, CUS_8S}, {CUS_16U, CUS_16S}, {0}, {-1, CUS_32S}};
@@ -38,7 +38,7 @@ static int typeOf(const Hdf5Type *type, uint64_t channels) {
                : -1;
 }
 
-/* Whether each frame is a chunk compressed with LZF alone, or all frames are one block. */
+/* Returns whether each frame is a chunk compressed with LZF alone, or all frames are one block. */
 static int isStoredAsOurs(const Hdf5Dataset *d) {
     if (d->storage == HDF5_CONTIGUOUS)
         return !d->shape[0] || d->address != hdf5_nowhere;
@@ -47,7 +47,7 @@ static int isStoredAsOurs(const Hdf5Dataset *d) {
            d->filters[0].id == EVENTIO_FILTER_LZF;
 }
 
-/* Reads /frames; *good 0: it is not like ours. */
+/* Reads /frames; *good 0: not as the writer makes it. */
 static cusStatus openFrames(cusFrameReader *r, int *good) {
     Hdf5Kind kind;
     int found;
@@ -108,7 +108,7 @@ cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrame
     return CUS_OK;
 }
 
-/* Where a frame is, and its bytes. */
+/* Finds a frame's place and size. */
 static cusStatus findFrame(cusFrameReader *r, uint64_t frame, Hdf5Chunk *chunk) {
     const uint64_t number[RANK] = {frame};
     r->file.function = "cusFrameReaderStored";

@@ -15,10 +15,10 @@ struct cusFrameWriter {
     CusiGuard guard;
     FrameShape shape;
     EventOutput output;
-    uint64_t end;            /* of the frames stored */
-    uint64_t count, room;    /* frames; for how many the next two have room */
-    uint32_t *stored;        /* bytes of each */
-    uint64_t *offsets;       /* where it is */
+    uint64_t end;            /* end of the stored frames */
+    uint64_t count, room;    /* frames; capacity of the next two */
+    uint32_t *stored;        /* bytes of each frame */
+    uint64_t *offsets;       /* place of each frame */
     uint8_t *plain, *packed; /* one frame for each thread */
     size_t *packed_size;
     int threads;
@@ -53,7 +53,7 @@ cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int ro
     return CUS_OK;
 }
 
-/* Compresses frames first .. first + n - 1, one on each thread. packed_size 0: incompressible. */
+/* Compresses frames first .. first + n - 1, one per thread. packed_size is 0 for incompressible ones. */
 static void packFrames(cusFrameWriter *w, const cusMat *frames, int first, int n) {
     const size_t bytes = eventio_frameBytes(&w->shape), row = cusi_rowBytes(frames), rows = (size_t)w->shape.rows;
 #pragma omp parallel for schedule(static) num_threads(w->threads) if (n > 1)
@@ -66,7 +66,7 @@ static void packFrames(cusFrameWriter *w, const cusMat *frames, int first, int n
     }
 }
 
-/* Makes room for n more places. 0: out of memory. */
+/* Makes room for n more places. Returns 0 if memory runs out. */
 static int reserve(cusFrameWriter *w, uint64_t n) {
     if (w->count + n <= w->room)
         return 1;
@@ -83,7 +83,7 @@ static int reserve(cusFrameWriter *w, uint64_t n) {
     return 1;
 }
 
-/* Appends the n packed frames as one chunk each. */
+/* Appends the n packed frames, a chunk each. */
 static cusStatus storeFrames(cusFrameWriter *w, int n, const char *function) {
     const size_t bytes = eventio_frameBytes(&w->shape);
     CUSI_REQUIRE(reserve(w, (uint64_t)n), CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
@@ -161,7 +161,7 @@ cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
     CUSI_TRACE;
     static const char function[] = "cusFrameWriterFinish";
     CUSI_NOT_NULL(function, writer);
-    CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
+    CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* never left again */
     cusStatus status = writer->failure;
     uint64_t size;
     if (status != CUS_OK)

@@ -1,5 +1,6 @@
-/* The bytes of a recording for a decoder of the caller's: its chunks as they are stored, in frames (frames.h), either Metavision's of ECF
- * or those of four columns compressed by LZF. A frame is planned from the index of the chunks, and read where its bytes go. */
+/* Gives a recording's chunks, as stored, to a decoder of the caller's, in frames (frames.h): Metavision's chunks of
+ * ECF, or those of four columns compressed by LZF. A frame is planned from the index of the chunks; its bytes are read
+ * straight to the caller. */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/columns.h"
@@ -31,11 +32,11 @@ typedef struct Chunk {
 struct Hdf5Frames {
     uint32_t magic;
     uint64_t next;     /* chunk after the frame */
-    uint64_t size, at; /* of the frame, and of its bytes that have been read */
+    uint64_t size, at; /* bytes of the frame; those that have been read */
     uint32_t count;
     Chunk chunk[CUSI_FRAME_CHUNKS];
     uint8_t header[CUSI_FRAME_HEADER + CUSI_FRAME_UNIT];
-    EventFailure failure; /* comes after the frame */
+    EventFailure failure; /* follows the frame */
 };
 
 /* Whether the table has chunks that a frame can have, with this as their only filter. */
@@ -68,7 +69,8 @@ static int isColumns(const Hdf5Reader *h) {
     return 1;
 }
 
-/* Whether ECF has compressed every chunk, up to damage: HDF5 may leave a filter out for single ones. The index is looked at once. */
+/* Returns whether ECF has compressed every chunk, up to damage: HDF5 may leave the filter out for single chunks. Reads
+ * the index once. */
 static int isEncoded(Hdf5Reader *h) {
     ChunkJob job = {.table = &h->table[0]};
     uint64_t address;
@@ -130,7 +132,7 @@ static void put32(uint8_t *to, uint32_t value) {
     memcpy(to, &value, sizeof value); /* the machine is little-endian, as CUDA's hosts are */
 }
 
-/* Finds where the source has a table's next chunk, which becomes the next part of `chunk`. */
+/* Finds a table's next chunk in the source and adds it to `chunk` as a part. */
 static cusStatus findPart(Hdf5Reader *h, Table *t, Chunk *chunk, ChunkJob *job) {
     Part *part = &chunk->part[chunk->part_count++];
     *job = (ChunkJob){.table = t, .chunk = h->frames->next};
@@ -151,7 +153,7 @@ static cusStatus findEcf(Hdf5Reader *h, Chunk *chunk) {
 }
 
 static cusStatus findColumns(Hdf5Reader *h, Chunk *chunk) {
-    enum { MAX_RATIO = 88 }; /* LZF makes at most so many bytes of one */
+    enum { MAX_RATIO = 88 }; /* LZF's highest compression ratio */
     const Hdf5Number *p = &h->table[EVENTIO_P].field[0].number, *t = &h->table[EVENTIO_T].field[0].number;
     put32(chunk->header, (uint32_t)h->table[0].chunk);
     put32(chunk->header + 4, (t->size == 4 ? CUSI_COLUMNS_SHORT_T : 0u) | (t->is_signed ? CUSI_COLUMNS_SIGNED_T : 0u) |
@@ -163,7 +165,7 @@ static cusStatus findColumns(Hdf5Reader *h, Chunk *chunk) {
         ChunkJob job;
         CUS_TRY(findPart(h, column, chunk, &job));
         const uint32_t size = chunk->part[k].size;
-        const int plain = job.skipped_filters & 1; /* HDF5 leaves a filter out that would not make the chunk smaller */
+        const int plain = job.skipped_filters & 1; /* HDF5 leaves out a filter that would enlarge the chunk */
         if (plain ? size != eventio_chunkBytes(column) : size < eventio_chunkBytes(column) / MAX_RATIO)
             return damaged(column, job.chunk);
         put32(chunk->header + 16 + 4 * k, plain ? size | CUSI_COLUMNS_PLAIN : size);
@@ -187,7 +189,7 @@ static cusStatus addChunk(Hdf5Reader *h) {
     return CUS_OK;
 }
 
-/* Plans the next frame: size 0 at the end. Damage comes after the chunks before it. */
+/* Plans the next frame; size 0: the end. Damage follows the chunks before it. */
 static cusStatus planFrame(Hdf5Reader *h) {
     Hdf5Frames *f = h->frames;
     f->size = f->at = f->count = 0;
@@ -215,14 +217,14 @@ static cusStatus planFrame(Hdf5Reader *h) {
 
 /* ---- Reading ------------------------------------------------------------------------------------------------------------ */
 
-/* The part of [at, at + size) that is in [from, to). */
+/* Returns the size of the part of [at, at + size) that lies in [from, to). */
 static uint64_t overlap(uint64_t at, uint64_t size, uint64_t from, uint64_t to, uint64_t *first) {
     const uint64_t end = at + size < to ? at + size : to;
     *first = at > from ? at : from;
     return end > *first ? end - *first : 0;
 }
 
-/* Copies the chunk's bytes among those; as copyFrame(). */
+/* Copies those of these bytes that the chunk has; otherwise like copyFrame(). */
 static int copyChunk(const Hdf5Reader *h, const Chunk *chunk, uint64_t from, uint64_t to, uint8_t *bytes) {
     uint64_t at = chunk->at, first, n = overlap(at, chunk->header_size, from, to, &first);
     if (n)
@@ -242,7 +244,7 @@ static int copyChunk(const Hdf5Reader *h, const Chunk *chunk, uint64_t from, uin
     return 1;
 }
 
-/* Copies bytes from .. to - 1 of the frame. Whether the file has them all; errno is 0 if it has become shorter. */
+/* Copies bytes from .. to - 1 of the frame. Returns whether the file has them all; errno is 0 if it has become shorter. */
 static int copyFrame(const Hdf5Reader *h, uint64_t from, uint64_t to, uint8_t *bytes) {
     const Hdf5Frames *f = h->frames;
     uint64_t first;
@@ -255,7 +257,7 @@ static int copyFrame(const Hdf5Reader *h, uint64_t from, uint64_t to, uint8_t *b
     return 1;
 }
 
-/* A share for each thread, as for the bytes of other formats. */
+/* Each thread copies a share, as for the bytes of other formats. */
 static cusStatus copyParallel(const Hdf5Reader *h, size_t n, uint8_t *bytes) {
     enum { SHARE = 1 << 20 };
     const uint64_t start = h->frames->at;
@@ -285,7 +287,7 @@ cusStatus eventio_readFrames(cusEventReader *reader, size_t capacity, uint8_t *b
     CUSI_REQUIRE(f, CUS_ERROR_VALUE, "%s: expected cusEventReaderDecoder before it", function);
     CusiProgress *const progress = cusi_progress();
     while (*count < capacity) {
-        cusi_step(progress, 0); /* a frame is short: it is given whole */
+        cusi_step(progress, 0); /* asks once a frame, which is short */
         CUS_TRY(cusi_proceed(progress));
         if (f->at == f->size)
             CUS_TRY(planFrame(h));

@@ -21,13 +21,12 @@ static cusStatus damaged(const Table *t, uint64_t chunk, cusStatus status) {
 
 /* ---- A range ------------------------------------------------------------------------------------------------------- */
 
-/* A range being read. */
 typedef struct Range {
     uint64_t first;
     size_t n;
     uint8_t *const *out;
     size_t next[EVENTIO_COLUMNS]; /* per table, rows that are read or belong to a job */
-    size_t good;                  /* elements that are valid in all columns, as far as is known */
+    size_t good;                  /* elements known to be valid in all columns */
     cusStatus status;
 } Range;
 
@@ -55,8 +54,8 @@ static void runJobs(const Hdf5Reader *h, JobQueue *queue, uint8_t *const *out) {
     }
 }
 
-/* Plans the next chunk of the table that is furthest behind, so that all columns are complete up to any damage. 0: none is
- * left. */
+/* Plans the next chunk of the table that is furthest behind, so that all columns are complete up to any damage. Returns
+ * 0 if none is left. */
 static int planJob(Hdf5Reader *h, Range *range, ChunkJob *job) {
     int k = 0;
     for (int j = 1; j < h->table_count; ++j)
@@ -149,20 +148,20 @@ static int isWanted(const Table *t, uint8_t *const *out) {
     return 0;
 }
 
-/* Both fetch and decode what fits in one batch, and return the number of jobs. */
+/* Fetch and decode what fits in one batch, and return the number of jobs. */
 static int runInParallel(Hdf5Reader *h, Range *range) {
     JobQueue queue = {0};
     int used = 0;
 #pragma omp parallel num_threads(h->threads)
     {
-        if (cusi_threadNumber() == 0) /* the caller's thread, whose error message it is; `omp master` is deprecated */
+        if (cusi_threadNumber() == 0) /* this thread's error message is reported; `omp master` is deprecated */
             used = fetchJobs(h, range, &queue);
         runJobs(h, &queue, range->out);
     }
     return used;
 }
 
-/* Without OpenMP, which allocates memory even for one thread. */
+/* Avoids OpenMP, which allocates memory even for one thread. */
 static int runAlone(Hdf5Reader *h, Range *range) {
     JobQueue queue = {0};
     const int used = fetchJobs(h, range, &queue);

@@ -36,7 +36,7 @@ static uint64_t loadBigEndian(const uint8_t *in, int n) {
     return value;
 }
 
-/* One block; its size says whether it is compressed. */
+/* Decodes one block; its size says whether it is compressed. */
 static int decodeLz4Block(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {
     if (in_size == out_size)
         memcpy(out, in, out_size);
@@ -153,7 +153,7 @@ int eventio_fletcher32Good(const uint8_t *in, size_t size) {
     return stored == sum || stored == ((sum & 0xff00ffu) << 8 | (sum >> 8 & 0xff00ffu));
 }
 
-/* One loop for each common element size, known at compile time. */
+/* Each common element size has a loop with that constant. */
 CUSI_MULTIVERSION
 void eventio_unshuffle(const uint8_t *in, size_t size, size_t element, uint8_t *out) {
     const size_t n = size / element;

@@ -32,24 +32,24 @@ typedef struct Field {
     Hdf5Number number;
 } Field;
 
-/* What one chunk gives rows of: a dataset; or of one with two dimensions, those of its columns that share chunks. */
+/* Rows that one chunk gives: of a dataset, or of those columns of a two-dimensional dataset that share chunks. */
 typedef struct Table {
-    const char *name; /* of the dataset, for messages */
+    const char *name; /* the dataset, for messages */
     Hdf5Dataset set;
     uint64_t length; /* rows */
-    size_t row;      /* bytes of one */
+    size_t row;      /* bytes of a row */
     Field field[EVENTIO_COLUMNS];
     int field_count;
     int is_chunked;
-    uint64_t address;      /* contiguous: in the source; UINT64_MAX: never written */
-    size_t chunk;          /* rows */
-    uint64_t chunk_column; /* two dimensions: the chunks' number in the second */
+    uint64_t address;      /* contiguous: offset in the source; UINT64_MAX: never written */
+    size_t chunk;          /* rows in a chunk */
+    uint64_t chunk_column; /* two dimensions: number of the chunks in the second */
     int filters[EVENTIO_MAX_FILTERS], filter_count;
     Buffer last; /* the decoded chunk that the last range ended in, as stored */
     uint64_t last_chunk;
 } Table;
 
-/* Bytes of one decoded chunk. */
+/* Returns the bytes of one decoded chunk. */
 static inline size_t eventio_chunkBytes(const Table *t) {
     return t->chunk * t->row;
 }
@@ -61,7 +61,7 @@ typedef struct ChunkJob {
     size_t first, count, skip;
     Buffer raw, decoded, spare;
     size_t raw_size;
-    uint32_t skipped_filters; /* not applied to this chunk: one bit each */
+    uint32_t skipped_filters; /* filters not applied to this chunk, one bit each */
     cusStatus status;
     size_t good; /* rows before the first whose time is out of range */
 } ChunkJob;
@@ -80,7 +80,7 @@ typedef struct Hdf5Reader {
     int64_t time_offset; /* added to t */
     ChunkJob *jobs;
     int job_count, threads;
-    size_t memory, max_memory; /* bytes of all buffers, and what they may become */
+    size_t memory, max_memory; /* bytes of all buffers, and their limit */
     size_t max_chunk;
     struct Hdf5Reader *triggers; /* NULL: not opened, or there are none */
     Hdf5Frames *frames;          /* NULL: not started */
@@ -93,8 +93,8 @@ typedef struct Hdf5Reader {
 /* Looks up an object below a group by its path, without following soft, external and user-defined links. */
 cusStatus eventio_findObject(Hdf5Reader *h, uint64_t group, const char *path, Hdf5Kind *kind, uint64_t *address);
 
-/* Adds a table for the dataset of one column, which must exist in the group (`path` is that of the group): x or xs, y or ys, p, ps, pol
- * or polarity, t, ts, time or timestamp. */
+/* Adds a table for the dataset of one column, which must exist in the group (`path` is the group's): x or xs, y or ys,
+ * p, ps, pol or polarity, t, ts, time or timestamp. */
 cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, int which);
 
 /* Adds the tables of a dataset with all four columns: a compound with members of the same names, or two dimensions with the columns
@@ -109,28 +109,28 @@ cusStatus eventio_readNumbers(Hdf5Reader *h, uint64_t group, const char *name, i
 
 /* ---- decode.c; on any thread ---------------------------------------------------------------------------------------- */
 
-/* How many bytes job->raw and job->spare need to decode the fetched chunk. */
+/* Computes how many bytes job->raw and job->spare need to decode the fetched chunk. */
 void eventio_decodeNeeds(const ChunkJob *job, size_t *raw, size_t *spare);
 
 /* Whether a chunk is decoded straight into the caller's array. */
 int eventio_decodesInPlace(const ChunkJob *job);
-/* Whether rows may be read there. */
+/* Returns whether rows may be read straight into that array. */
 int eventio_isDelivered(const Table *t);
 
-/* Decodes a fetched chunk into the columns `out`, those that are not NULL, and sets job->status, without a message: CUS_OK, FORMAT or
- * NO_MEMORY. */
+/* Decodes a fetched chunk into those columns of `out` that are not NULL. Sets job->status, without a message: CUS_OK,
+ * FORMAT or NO_MEMORY. */
 void eventio_runJob(const Hdf5Reader *h, ChunkJob *job, uint8_t *const *out);
 
-/* An integer, extended to 64 bits; *negative: of a signed type and below zero. */
+/* Returns an integer, extended to 64 bits; *negative: its type is signed and it is below zero. */
 uint64_t eventio_loadInteger(const Hdf5Number *number, const uint8_t *in, int *negative);
 
-/* Converts n rows at `in` to elements first .. of the columns `out`; for a single column they may be where they go. Returns how many
- * precede the first whose time is out of range. */
+/* Converts n rows at `in` to elements first .. of the columns `out`; a single column may be converted in place. Returns
+ * how many precede the first whose time is out of range. */
 size_t eventio_deliver(const Table *t, int64_t offset, const uint8_t *in, size_t n, uint8_t *const *out, size_t first);
 
 /* ---- fetch.c -------------------------------------------------------------------------------------------------------- */
 
-/* Finds where the chunk job->chunk is in the source, and sets job->raw_size, which is bounded, and job->skipped_filters. */
+/* Finds the chunk job->chunk in the source. Sets job->raw_size, which is bounded, and job->skipped_filters. */
 cusStatus eventio_findChunk(Hdf5Reader *h, ChunkJob *job, uint64_t *address);
 
 /* Reads the stored bytes of job->chunk and allocates what decoding needs, for job number `used` of a batch. *full:
@@ -143,7 +143,7 @@ cusStatus eventio_readContiguous(Hdf5Reader *h, const Table *t, uint64_t first, 
 
 /* ---- bytes.c -------------------------------------------------------------------------------------------------------- */
 
-/* Safe on NULL. */
+/* Accepts NULL. */
 void eventio_closeFrames(Hdf5Frames *frames);
 
 /* ---- open.c and chunks.c -------------------------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ static int isCompression(unsigned filter) {
            filter == EVENTIO_FILTER_LZ4 || filter == EVENTIO_FILTER_ZSTD || filter == EVENTIO_FILTER_ECF;
 }
 
-/* What a filter is that is not decoded. */
+/* Returns the name of a filter that is not decoded. */
 static const char *filterName(unsigned filter) {
     switch (filter) {
     case EVENTIO_FILTER_DEFLATE:
@@ -163,10 +163,10 @@ static cusStatus findElements(const Hdf5Reader *h, const Hdf5Dataset *set, const
     return CUS_OK;
 }
 
-/* The storage of a table, whose type, shape and fields are known. */
+/* Sets the storage of a table whose type, shape and fields are known. */
 static cusStatus inspectStorage(const Hdf5Reader *h, Table *t) {
     const Hdf5Dataset *set = &t->set;
-    uint64_t others = 1; /* elements of the dataset for each row of it */
+    uint64_t others = 1; /* elements of the dataset in each row */
     for (unsigned i = 1; i < set->rank; ++i)
         others *= set->shape[i];
     t->length = set->shape[0];
@@ -189,7 +189,7 @@ static Table *newTable(Hdf5Reader *h, const char *name) {
     return t;
 }
 
-/* What programs call the columns; those of M3ED and DSEC first. */
+/* Names that programs give the columns; those of M3ED and DSEC first. */
 enum { MAX_NAMES = 4 };
 typedef const char *ColumnNames[EVENTIO_COLUMNS][MAX_NAMES];
 static const ColumnNames column_names = {
@@ -228,7 +228,7 @@ static const Hdf5Member *findMember(const Hdf5Type *type, const char *name) {
     return NULL;
 }
 
-/* A compound with a member for each column that has a name. */
+/* Adds a compound with a member for each column that has a name. */
 static cusStatus addCompound(Hdf5Reader *h, Table *t, const ColumnNames *all) {
     const Hdf5Type *type = &t->set.type;
     CUSI_REQUIRE(
@@ -252,7 +252,7 @@ static cusStatus addCompound(Hdf5Reader *h, Table *t, const ColumnNames *all) {
     return inspectStorage(h, t);
 }
 
-/* Two dimensions: a table for the columns of each chunk. */
+/* Adds a table for the columns of each chunk of a two-dimensional dataset. */
 static cusStatus addPlane(Hdf5Reader *h, Table *t) {
     static const int order[EVENTIO_COLUMNS] = {EVENTIO_X, EVENTIO_Y, EVENTIO_T, EVENTIO_P};
     const Hdf5Dataset set = t->set;

@@ -1,5 +1,5 @@
-/* One chunk of an HDF5 recording, from the stored bytes to the delivered type. Every step writes into a buffer of the size
- * that its result must have. */
+/* Decodes a chunk of an HDF5 recording, from the stored bytes to the delivered type. Every step writes into a buffer of
+ * the size that its result must have. */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/columns.h"
@@ -14,12 +14,12 @@ const size_t eventio_deliveredSize[EVENTIO_COLUMNS] = {2, 2, 1, 8};
 
 /* ---- Filters ------------------------------------------------------------------------------------------------------- */
 
-/* Bit k: filter k was applied to the chunk. */
+/* Returns bit k if filter k was applied to the chunk. */
 static unsigned appliedFilters(const ChunkJob *job) {
     return ((1u << job->table->filter_count) - 1) & ~job->skipped_filters;
 }
 
-/* The bytes of the chunk before filter k was applied: each checksum below k has added four. */
+/* Returns the bytes of the chunk before filter k was applied: each checksum below k has added four. */
 static size_t bytesBefore(const ChunkJob *job, int k) {
     const unsigned applied = appliedFilters(job);
     size_t bytes = eventio_chunkBytes(job->table);
@@ -143,12 +143,12 @@ static double loadFloat(const Hdf5Number *number, const uint8_t *in) {
     return wide;
 }
 
-/* A float as a whole number. Times are seconds, the others pixels and signs. What is out of range or no number becomes one that no
- * sensor, polarity and time has. */
+/* Returns a float as a whole number. Times are seconds; the others are pixels and signs. NaN and values out of range
+ * become one that no sensor, polarity or time has. */
 static uint64_t wholeNumber(const Field *field, const uint8_t *in, int *negative) {
     const double scale = field->which == EVENTIO_T ? 1e6 : 1;
     const double value = rint(loadFloat(&field->number, in) * scale);
-    const int fits = fabs(value) < 0x1p62; /* not if it is no number */
+    const int fits = fabs(value) < 0x1p62; /* false for NaN */
     *negative = fits && value < 0;
     return fits ? (uint64_t)(int64_t)value : (uint64_t)1 << 62;
 }
@@ -215,7 +215,7 @@ static void gather(const uint8_t *in, size_t n, size_t row, size_t size, uint8_t
     }
 }
 
-/* How many of n delivered times come before the first that is out of range. */
+/* Returns how many of n delivered times precede the first that is out of range. */
 static size_t countGoodTimes(const uint8_t *times, size_t n) {
     size_t i = 0;
     for (uint64_t time = 0; i < n; ++i) {
@@ -259,8 +259,8 @@ int eventio_decodesInPlace(const ChunkJob *job) {
     return job->count == job->table->chunk && eventio_isDelivered(job->table);
 }
 
-/* Decodes a whole chunk whose only filter is ECF straight into the columns, about twice as fast as by way of rows. Whether it is one
- * with as many events as rows. */
+/* Decodes a whole chunk whose only filter is ECF straight into the columns, about twice as fast as by rows. Returns
+ * whether it has as many events as rows. */
 static int decodeColumns(const Hdf5Reader *h, ChunkJob *job, uint8_t *const *out) {
     const Table *t = job->table;
     if (t->filter_count != 1 || t->filters[0] != EVENTIO_FILTER_ECF || appliedFilters(job) != 1 || h->time_offset ||

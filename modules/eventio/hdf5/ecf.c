@@ -2,7 +2,7 @@
 #include "ecf.h"
 #include "eventio/hdf5/codec.h"
 
-enum { ROW = 16, X = 0, Y = 2, P = 4, T = 8 }; /* of an event as HDF5 has it: x, y, p 16 bits, t 64 bits */
+enum { ROW = 16, X = 0, Y = 2, P = 4, T = 8 }; /* an event as HDF5 has it: x, y, p 16 bits, t 64 bits */
 
 int eventio_ecfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {
     static const uint64_t no_time = UINT64_MAX;
@@ -13,7 +13,7 @@ int eventio_ecfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t ou
         return 0;
     if (out_size) /* out may be NULL otherwise */
         memset(out, 0, out_size);
-    for (size_t i = count; i < rows; ++i) /* not events: the time tells if one is read */
+    for (size_t i = count; i < rows; ++i) /* not events; their time shows if one is read */
         memcpy(out + i * ROW + T, &no_time, 8);
     if (!out_size) /* the chunk has no events */
         return 1;

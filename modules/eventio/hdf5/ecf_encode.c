@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ROW = 16, X = 0, Y = 2, P = 4, T = 8 }; /* of an event as HDF5 has it: x, y, p 16 bits, t 64 bits */
+enum { ROW = 16, X = 0, Y = 2, P = 4, T = 8 }; /* an event as HDF5 has it: x, y, p 16 bits, t 64 bits */
 
 /* The events of a chunk, and where the next byte goes. */
 typedef struct Output {
@@ -25,7 +25,7 @@ static void put(Output *o, uint64_t value, int bytes) {
         *o->at++ = (uint8_t)(value >> 8 * i);
 }
 
-/* How many events from i on have the same 16 bits at `offset`. */
+/* Returns how many events from i on have the same 16 bits at `offset`. */
 static size_t runOf(const Output *o, size_t i, size_t offset) {
     const uint32_t value = field(o, i, offset);
     size_t n = 1;
@@ -54,7 +54,7 @@ static void putTimes(Output *o) {
     }
 }
 
-/* y, x and p in 24 bits. */
+/* Puts y, x and p in 24 bits. */
 static void putPacked(Output *o) {
     for (size_t i = 0; i < o->count; i += 4) {
         uint32_t v[4] = {0};
@@ -66,7 +66,8 @@ static void putPacked(Output *o) {
     }
 }
 
-/* Runs of equal values at `offset`: a value and its count in `bytes` bytes, of which `bits` are the count's; all ones: it follows. */
+/* Puts runs of equal values at `offset`: a value and its count in `bytes` bytes, of which `bits` are the count's. If
+ * these are all ones, the count follows. */
 static void putRuns(Output *o, size_t offset, unsigned bits, int bytes) {
     const size_t limit = ((size_t)1 << bits) - 1;
     for (size_t i = 0; i < o->count;) {
@@ -77,7 +78,7 @@ static void putRuns(Output *o, size_t offset, unsigned bits, int bytes) {
     }
 }
 
-/* x and p in 12 bits. */
+/* Puts x and p in 12 bits. */
 static void putPackedXp(Output *o) {
     for (size_t i = 0; i < o->count; i += 4) {
         uint32_t v[4] = {0};
@@ -89,7 +90,7 @@ static void putPackedXp(Output *o) {
     }
 }
 
-/* The word for x of event i and of those that follow within 5 pixels to the right; *n: how many in all. */
+/* Returns the word for x of event i and of those that follow within 5 pixels to the right; *n: how many in all. */
 static uint32_t maskAt(const Output *o, size_t i, size_t *n) {
     const uint32_t first = field(o, i, X);
     uint32_t word = first << 5, last = first;
@@ -109,7 +110,7 @@ static void putMasks(Output *o) {
         put(o, maskAt(o, i, &n), 2);
 }
 
-/* The bytes that runs of the values at `offset` take. */
+/* Returns the bytes that runs of the values at `offset` take. */
 static size_t runBytes(const Output *o, size_t offset, unsigned bits, size_t bytes) {
     const size_t limit = ((size_t)1 << bits) - 1;
     size_t all = 0, n;

@@ -17,7 +17,7 @@ static void release(Hdf5Reader *h, Buffer *buffer) {
     *buffer = (Buffer){NULL, 0};
 }
 
-/* Makes the buffer at least this large and drops its contents. */
+/* Grows the buffer to this size and drops its contents. */
 static int grow(Hdf5Reader *h, Buffer *buffer, size_t size) {
     if (buffer->size >= size)
         return 1;
@@ -34,7 +34,8 @@ static size_t growth(const Buffer *buffer, size_t size) {
     return buffer->size >= size ? 0 : size - buffer->size;
 }
 
-/* What decoders need besides their input and output, on every thread: Blosc up to three blocks of up to a chunk, zstd its tables. */
+/* Returns what decoders need on every thread besides input and output: Blosc up to three blocks of up to a chunk, zstd
+ * its tables. */
 static size_t decoderBytes(const Hdf5Reader *h, const ChunkJob *job, int used) {
     enum { ZSTD_BYTES = 160 << 10 };
     const Table *t = job->table;
@@ -60,7 +61,7 @@ static void releaseIdle(Hdf5Reader *h, const ChunkJob *job, int used) {
             release(h, &h->table[k].last);
 }
 
-/* The buffers for fetching and decoding the job, whose chunk has job->raw_size stored bytes. */
+/* Allocates buffers to fetch and decode the job, whose chunk has job->raw_size stored bytes. */
 static cusStatus allocateBuffers(Hdf5Reader *h, ChunkJob *job, int used, int *full) {
     const size_t decoder = decoderBytes(h, job, used);
     const size_t decoded = eventio_decodesInPlace(job) ? 0 : eventio_chunkBytes(job->table);
@@ -152,7 +153,7 @@ static cusStatus readRows(const Hdf5Reader *h, const Table *t, uint64_t at, size
     return CUS_OK;
 }
 
-/* Reads the next rows, at most one piece, to elements `to` .. of the columns. *good < n with an error. */
+/* Reads the next rows, at most one piece, to elements `to` .. of the columns. With an error, *good < n. */
 static cusStatus readPiece(const Hdf5Reader *h, const Table *t, uint64_t at, size_t n, uint8_t *const *out, size_t to,
                            size_t *good) {
     enum { PIECE_BYTES = 32768, PIECE_IN_PLACE = 16384 };

@@ -9,7 +9,7 @@
 /* The greatest compression ratio of events. No filter used here exceeds it, so greater claims are false. */
 enum { MAX_RATIO = 1100 };
 
-/* Sets the number of events, that of the shortest table. */
+/* Sets the number of events to that of the shortest table. */
 static cusStatus setCount(Hdf5Reader *h, const char *path) {
     h->count = UINT64_MAX;
     for (int k = 0; k < h->table_count; ++k)
@@ -27,7 +27,7 @@ static cusStatus openColumns(Hdf5Reader *h, uint64_t group, const char *path) {
     return setCount(h, path);
 }
 
-/* *found 0: there is no such group within the file. */
+/* Opens a group. *found 0: there is none within the file. */
 static cusStatus openGroup(Hdf5Reader *h, uint64_t parent, const char *name, uint64_t *group, int *found) {
     Hdf5Kind kind;
     CUS_TRY(eventio_findObject(h, parent, name, &kind, group));
@@ -37,7 +37,7 @@ static cusStatus openGroup(Hdf5Reader *h, uint64_t parent, const char *name, uin
     return CUS_OK;
 }
 
-/* *found 0: there is no such dataset within the file. */
+/* Opens a dataset. *found 0: there is none within the file. */
 static cusStatus openDataset(Hdf5Reader *h, const char *path, uint64_t *dataset, int *found) {
     Hdf5Kind kind;
     CUS_TRY(eventio_findObject(h, h->file.root, path, &kind, dataset));
@@ -107,7 +107,7 @@ static cusStatus openM3ed(cusEventReader *reader, Hdf5Reader *h, uint64_t group)
     return openColumns(h, recording, path);
 }
 
-/* DSEC, if the datasets are x, y, p and t; other names are those of e2vid and others. */
+/* Opens DSEC, if the datasets are x, y, p and t; other names are those of e2vid and others. */
 static cusStatus openEvents(cusEventReader *reader, Hdf5Reader *h, uint64_t group) {
     static const int64_t most = (int64_t)1 << 62;
     int found;
@@ -124,7 +124,7 @@ static cusStatus openEvents(cusEventReader *reader, Hdf5Reader *h, uint64_t grou
     return readSensorResolution(reader, h);
 }
 
-/* MVSEC: rows of x, y, t, p as floats. */
+/* Opens MVSEC: rows of x, y, t, p as floats. */
 static cusStatus openMvsec(cusEventReader *reader, Hdf5Reader *h, const char *camera, uint64_t dataset) {
     reader->info.format = CUS_EVENTS_MVSEC;
     setSize(reader, 346, 260);
@@ -133,7 +133,7 @@ static cusStatus openMvsec(cusEventReader *reader, Hdf5Reader *h, const char *ca
     return setCount(h, "/davis");
 }
 
-/* *found 0: the file is not of MVSEC, or has no such camera. */
+/* Tries MVSEC. *found 0: it is not, or has no such camera. */
 static cusStatus tryMvsec(cusEventReader *reader, Hdf5Reader *h, int *found) {
     static const char *const cameras[] = {"left", "right"};
     const char *requested = reader->options.camera;
@@ -149,7 +149,8 @@ static cusStatus tryMvsec(cusEventReader *reader, Hdf5Reader *h, int *found) {
     return CUS_OK;
 }
 
-/* Metavision's own HDF5: /CD/events has x, y, p and t in one compound type; the file's attribute geometry is "1280x720". */
+/* Opens Metavision's own HDF5: /CD/events has x, y, p and t in one compound type; the file's attribute geometry is
+ * "1280x720". */
 static cusStatus openMetavision(cusEventReader *reader, Hdf5Reader *h, uint64_t dataset) {
     char geometry[32], *rest;
     int found;

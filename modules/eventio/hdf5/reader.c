@@ -1,4 +1,4 @@
-/* HDF5 recordings: detection, and the methods of the format. */
+/* Detects HDF5 recordings, and has the format's methods. */
 #include "eventio/hdf5/reader.h"
 #include "check.h"
 #include "eventio/hdf5/columns.h"
@@ -23,7 +23,7 @@ static cusStatus findSignature(const EventSource *source, int *found, uint64_t *
     return CUS_OK;
 }
 
-enum { METADATA_BYTES = 32 << 20 }; /* the part of max_memory for the reader without its buffers */
+enum { METADATA_BYTES = 32 << 20 }; /* share of max_memory for the reader without its buffers */
 
 enum { ASKED_EVENTS = 1 << 20 }; /* read at once if cusSetProgress may cancel */
 
@@ -68,7 +68,7 @@ static cusStatus readTime(Hdf5Reader *h, uint64_t index, int64_t *time) {
     return eventio_readColumns(h, index, 1, columns, &good);
 }
 
-/* Whether the error has another cause than the contents of the file. */
+/* Returns whether the error has another cause than the file's contents. */
 static int isOutside(cusStatus status) {
     return status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_IO || status == CUS_ERROR_CAPACITY;
 }
@@ -148,7 +148,7 @@ static cusStatus prepareTriggers(const cusEventReader *reader, const Hdf5Reader 
     return eventio_openTriggerDataset(triggers, found);
 }
 
-/* Opens the triggers, which are rows of another dataset with buffers of their own. */
+/* Opens the triggers, rows of another dataset, with buffers of their own. */
 static cusStatus openTriggers(const cusEventReader *reader, Hdf5Reader *h) {
     int found = 0;
     Hdf5Reader *made = calloc(1, sizeof *made);
@@ -231,6 +231,6 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
     CUS_TRY(readTimeIfGood(h, 0, &first));
     CUS_TRY(readTimeIfGood(h, h->count - 1, &last));
     reader->info.first_time = first;
-    reader->info.last_time = last >= first ? last : -1; /* reading finds the event that is out of order */
+    reader->info.last_time = last >= first ? last : -1; /* reading reports the event that is out of order */
     return CUS_OK;
 }

@@ -1,5 +1,5 @@
-/* Decompression of one block: LZ4 and zstd frames, bzip2. Each call decompresses straight into the caller's buffer, so no stream can
- * make a library allocate a window of the size that it claims. */
+/* Decompresses one block: LZ4 and zstd frames, bzip2. Each call writes straight into the caller's buffer, so no stream
+ * can make a library allocate a window of the size that it claims. */
 #include "eventio/packets/codec.h"
 
 #include <string.h>
@@ -105,7 +105,7 @@ static Unpacked unpackBzip2(const uint8_t *in, size_t n, uint8_t *out, size_t ca
     *size = capacity - stream.avail_out;
     BZ2_bzDecompressEnd(&stream);
 #ifdef CUSI_FUZZ
-    if (result == BZ_DATA_ERROR && full) /* the checksum is compared when the block has been delivered */
+    if (result == BZ_DATA_ERROR && full) /* the checksum is compared only after the block has been delivered */
         return UNPACK_DONE;
 #endif
     if (result == BZ_STREAM_END)

@@ -19,7 +19,7 @@ typedef enum Unpacked {
 /* Decompresses one stream to at most `capacity` bytes, and sets *size to how many it gave. Without CODEC_NONE. */
 Unpacked eventio_unpack(PacketCodec codec, const uint8_t *in, size_t n, uint8_t *out, size_t capacity, size_t *size);
 
-/* "LZ4", "zstd", "bzip2" */
+/* Returns "LZ4", "zstd" or "bzip2". */
 const char *eventio_codecName(PacketCodec codec);
 
 #endif

@@ -32,7 +32,8 @@ static void deliverRos(const uint8_t *in, size_t n, CusiEvents out) {
     }
 }
 
-/* Elements start at every 16 bytes, but x of all but the first lies in the padding before, as 2 bytes are its alignment. */
+/* Elements start at every 16 bytes, but every x except the first lies in the padding before, since its alignment is 2
+ * bytes. */
 static void deliverCdr(const Message *m, size_t first, size_t n, CusiEvents out) {
     const uint8_t *in = m->bytes + 16 * first;
     for (size_t i = 0; i < n; ++i, in += 16) {
@@ -78,7 +79,7 @@ static void deliverLibcaer(Message *m, size_t first, size_t n, CusiEvents out) {
     }
 }
 
-/* The decoder delivers bad events, too: seeking counts them, and reader.c checks what is read. */
+/* Creates the decoder. It delivers bad events too: seeking counts them, and reader.c checks what is read. */
 cusStatus eventio_createEvt3(const cusEventReader *reader, PacketReader *p) {
     cusEventDecoderOptions options = cusEventDecoderDefaults();
     options.format = CUS_EVENTS_EVT3;
@@ -96,7 +97,7 @@ static void addCounts(cusEventCounts *sum, cusEventCounts *counted, const cusEve
     *counted = *counts;
 }
 
-/* The decoder gives the place within the words of the topic. */
+/* Adds the place within the words of the topic to the decoder's error. */
 cusStatus eventio_describeEvt3(const PacketReader *p, cusStatus status) {
     const char *colon = strchr(cusLastError(), ':');
     return cusi_fail(status, "cusEventReaderRead: EVT3 in a packet before byte %llu of the file%s",

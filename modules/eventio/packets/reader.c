@@ -1,5 +1,5 @@
-/* The methods of recordings made of packets: read, seek, find a time, list triggers. A checkpoint is a place before a block; seeking starts from the
- * nearest one. */
+/* The methods of recordings made of packets: read, seek, find a time, list triggers. A checkpoint is a place before a
+ * block; seeking starts from the nearest one. */
 #include "check.h"
 #include "eventio/packets/packets.h"
 #include "eventio/validate.h"
@@ -34,7 +34,7 @@ cusStatus eventio_addPlace(PacketReader *p, const PacketPlace *place) {
     return CUS_OK;
 }
 
-/* The last checkpoint for which `offset` or `index` is not past the given one. */
+/* Returns the last checkpoint whose `offset` or `index` is not past the given one. */
 static size_t lastBefore(const PacketReader *p, uint64_t offset, uint64_t index) {
     size_t low = 0, high = p->checkpoint_count;
     while (high - low > 1) {
@@ -84,7 +84,7 @@ static int64_t latest(const int64_t *t, size_t n, int64_t time) {
 
 static cusStatus seekPackets(cusEventReader *reader, uint64_t index);
 
-/* After a cancel within a block or a message, goes to the event whose number is `index`. */
+/* After a cancel within a block or a message, returns to event `index`. */
 static cusStatus goBack(cusEventReader *reader, uint64_t index, cusStatus status) {
     PacketReader *p = reader->state;
     if (status != CUS_ERROR_CANCELLED)
@@ -142,7 +142,7 @@ static cusStatus seekPackets(cusEventReader *reader, uint64_t index) {
     return goBack(reader, before, eventio_readOn(reader, &p->place.index, index));
 }
 
-/* If the first event of the walk is late enough already, the one wanted may precede it: times in a file's own table may be wrong. */
+/* If the first event read is late enough, the one wanted may precede it: a file's own table may have wrong times. */
 static cusStatus findTimeInPackets(cusEventReader *reader, int64_t time, uint64_t *index) {
     PacketReader *p = reader->state;
     const uint64_t before = p->place.index;
@@ -158,7 +158,7 @@ static cusStatus findTimeInPackets(cusEventReader *reader, int64_t time, uint64_
     }
 }
 
-/* Counts the events up to the end or the damage, which is no error here, and returns to where reading was. */
+/* Counts the events up to the end or the damage, which is no error here, and returns to the reader's place. */
 static cusStatus walkToEnd(cusEventReader *reader, PacketReader *p) {
     const uint64_t index = p->place.index, next = reader->index;
     const cusEventCounts counts = reader->counts;
@@ -224,7 +224,7 @@ static cusStatus openTriggers(const cusEventReader *reader, PacketReader *p) {
     return CUS_OK;
 }
 
-/* Those among the words of the message. */
+/* Takes the triggers among the words of the message. */
 static cusStatus takeEvt3(PacketReader *p, size_t n, cusEventTrigger *out, size_t *count) {
     Message *m = &p->message;
     const cusEventBuffers buffers = {.capacity = SIZE_MAX, .triggers = out, .trigger_capacity = n};
@@ -302,15 +302,14 @@ static cusStatus detect(const EventSource *source, const PacketFormat **format) 
     for (size_t k = 0; k < sizeof known / sizeof *known; ++k)
         if (got >= (int64_t)known[k].size && memcmp(start, known[k].magic, known[k].size) == 0)
             *format = known[k].format;
-    static const char aedat[] =
-        "#!AER-DAT"; /* before 4.0: where the bits of x, y and polarity are depends on the camera's model */
+    static const char aedat[] = "#!AER-DAT"; /* before 4.0: the bits of x, y and polarity depend on the camera's model */
     const size_t length = sizeof aedat - 1;
     CUSI_REQUIRE(*format || got < (int64_t)length + 3 || memcmp(start, aedat, length) != 0, CUS_ERROR_UNSUPPORTED,
                  "cusEventReaderOpen: the file is AEDAT %.3s, expected AEDAT 4.0: convert it first", start + length);
     return CUS_OK;
 }
 
-/* The time of event `index`; -1 if it cannot be read, which reading reports later. */
+/* Finds the time of event `index`; -1 if it cannot be read, which reading reports later. */
 static cusStatus timeOf(cusEventReader *reader, uint64_t index, int64_t *time) {
     size_t events = 0;
     cusStatus status = seekPackets(reader, index);
@@ -320,7 +319,7 @@ static cusStatus timeOf(cusEventReader *reader, uint64_t index, int64_t *time) {
     return status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_IO ? status : CUS_OK;
 }
 
-/* The first time, and the number of events and last time if the file has a table of its packets. */
+/* Finds the first time and, if the file has a table of its packets, the number of events and the last time. */
 static cusStatus findTimes(cusEventReader *reader, PacketReader *p) {
     cusEventInfo *info = &reader->info;
     const PacketPlace start = p->place;

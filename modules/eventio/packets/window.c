@@ -1,5 +1,5 @@
-/* The bytes of a recording made of packets: a window on the file, and the last decompressed block. What a block claims is checked before
- * memory is allocated for it, and both buffers together stay within the reader's memory. */
+/* Holds the bytes of a recording made of packets: a window on the file, and the last decompressed block. What a block
+ * claims is checked before memory is allocated for it, and both buffers together stay within the reader's memory. */
 #include "check.h"
 #include "eventio/packets/packets.h"
 
@@ -8,7 +8,7 @@
 
 enum { WINDOW_BYTES = 1 << 20, MAX_RATIO = 1100 };
 
-/* Makes a buffer hold `size` bytes; what it held is lost. */
+/* Grows a buffer to `size` bytes and drops its contents. */
 static cusStatus grow(PacketReader *p, uint8_t **buffer, size_t *capacity, size_t size) {
     if (size <= *capacity)
         return CUS_OK;
@@ -51,7 +51,7 @@ cusStatus eventio_view(cusEventReader *reader, PacketReader *p, uint64_t offset,
                      (unsigned long long)offset);
         p->window_start = offset;
         p->window_size = (size_t)got;
-        if ((uint64_t)got < wanted) /* the file has become shorter since it was opened, which its end says */
+        if ((uint64_t)got < wanted) /* the file has become shorter since it was opened; its end reports that */
             reader->source.size = offset + (uint64_t)got;
         CUS_TRY(checkRange(reader, p, offset, n));
     }
@@ -85,15 +85,15 @@ static cusStatus describe(Unpacked result, PacketCodec codec, uint64_t offset, s
     }
 }
 
-/* The most that the block may give: max_chunk; and all blocks together give at most max_chunk more than 1100 bytes for each byte of the
- * file up to here, so that a small file cannot cost much time. */
+/* Returns the most that the block may give. One block gives at most max_chunk. All blocks give at most max_chunk and
+ * 1100 bytes for each byte of the file up to here, so that a small file cannot cost much time. */
 static size_t mostUnpacked(const PacketReader *p, uint64_t end) {
     const uint64_t allowed = end > UINT64_MAX / MAX_RATIO - p->max_chunk ? UINT64_MAX : end * MAX_RATIO + p->max_chunk;
     const uint64_t left = allowed > p->place.unpacked ? allowed - p->place.unpacked : 0;
     return left < p->max_chunk ? (size_t)left : p->max_chunk;
 }
 
-/* Decompresses to a block of a size that is not known, which grows until everything fits. */
+/* Decompresses to a block of unknown size, which grows until everything fits. */
 static Unpacked unpackGrowing(PacketReader *p, PacketCodec codec, const uint8_t *in, size_t n, size_t most,
                               cusStatus *status) {
     size_t size = 4 * n + 4096 > p->block_capacity ? 4 * n + 4096 : p->block_capacity;

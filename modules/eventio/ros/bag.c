@@ -1,4 +1,4 @@
-/* One record of a ROS 1 bag: size and fields "name=value" of its header, size and bytes of its data. */
+/* Reads a record of a ROS 1 bag: size and fields "name=value" of its header, size and bytes of its data. */
 #include "check.h"
 #include "eventio/ros/ros.h"
 
@@ -12,7 +12,7 @@ typedef struct BagFields {
     size_t size;
 } BagFields;
 
-/* *value: that of the field `name`; .at NULL: there is none. 0: damaged. */
+/* Finds the value of a field; .at is NULL if there is none. Returns 0 if the fields are damaged. */
 static int findField(BagFields f, const char *name, RosText *value) {
     const size_t n = strlen(name);
     *value = (RosText){NULL, 0};
@@ -30,7 +30,7 @@ static int findField(BagFields f, const char *name, RosText *value) {
     return 1;
 }
 
-/* A field of `size` bytes. */
+/* Finds a number in a field of `size` bytes. */
 static int findNumber(BagFields f, const char *name, size_t size, uint64_t *number) {
     RosText value;
     if (!findField(f, name, &value) || value.size != size)
@@ -100,7 +100,7 @@ static cusStatus readRecord(cusEventReader *reader, PacketReader *p, uint64_t at
     return CUS_OK;
 }
 
-/* The index starts where the bag's header says, unless the bag was not closed. */
+/* Checks the end: the index starts where the bag's header says, unless the bag was not closed. */
 static cusStatus finishBag(cusEventReader *reader, PacketReader *p) {
     const Ros *ros = p->state;
     CUSI_REQUIRE(reader->source.size >= ros->index, CUS_ERROR_TRUNCATED,

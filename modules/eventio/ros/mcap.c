@@ -1,4 +1,4 @@
-/* One record of MCAP: its type in a byte, its size, its contents. */
+/* Reads a record of MCAP: its type in a byte, its size, its contents. */
 #include "check.h"
 #include "eventio/ros/ros.h"
 
@@ -150,7 +150,7 @@ static cusStatus readRecord(cusEventReader *reader, PacketReader *p, uint64_t at
     }
 }
 
-/* A complete file has an end of its data, an index, and the first bytes again. */
+/* Checks that the file is complete: the end of the data, an index, and the first bytes again. */
 static cusStatus finishMcap(cusEventReader *reader, PacketReader *p) {
     const uint64_t size = reader->source.size;
     const uint8_t *bytes;

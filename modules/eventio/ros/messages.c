@@ -1,9 +1,9 @@
-/* dvs_msgs/EventArray and event_camera_msgs/EventPacket, in the serialization of ROS 1, which packs its fields, and in CDR, which aligns
- * them. */
+/* Reads dvs_msgs/EventArray and event_camera_msgs/EventPacket, in the serialization of ROS 1, which packs fields, and
+ * in CDR, which aligns them. */
 #include "check.h"
 #include "eventio/ros/ros.h"
 
-/* Reads fields one after the other. Past the end it gives zeros and remembers it. */
+/* Reads fields in turn. Past the end it gives zeros and sets a flag. */
 typedef struct Fields {
     const uint8_t *bytes;
     size_t size, at;
@@ -45,7 +45,7 @@ static RosText takeText(Fields *f) {
     return (RosText){text, f->is_cdr && n && !text[n - 1] ? n - 1 : n};
 }
 
-/* std_msgs/Header, and the sensor's size. */
+/* Takes std_msgs/Header, and the sensor's size. */
 static void takeHeader(Fields *f, Ros *ros) {
     if (!f->is_cdr)
         take32(f); /* seq */
@@ -72,7 +72,7 @@ static cusStatus takeArray(PacketReader *p, uint64_t at, Fields *f) {
     return CUS_OK;
 }
 
-/* From the lowest bit: ns since the message's base 32, nothing 16, id 15, rising 1. */
+/* Counts words of, from the lowest bit, ns since the message's base 32, nothing 16, id 15, rising 1. */
 static void countTriggers(cusEventCounts *counts, const uint8_t *bytes, size_t n) {
     for (size_t at = 0; at + 8 <= n; at += 8)
         ++*(bytes[at + 7] & 0x80 ? &counts->triggers_rising : &counts->triggers_falling);
@@ -89,7 +89,7 @@ cusStatus eventio_rosTakeTriggers(PacketReader *p, size_t n, cusEventTrigger *ou
     return CUS_OK;
 }
 
-/* The events of a packet in one of the encodings of event_camera_codecs. */
+/* Starts the events of a packet in an encoding of event_camera_codecs. */
 static cusStatus startPacket(cusEventReader *reader, PacketReader *p, uint64_t at, RosText encoding, uint64_t base,
                              const uint8_t *bytes, size_t n) {
     const Ros *ros = p->state;
@@ -129,7 +129,7 @@ static cusStatus takePacket(cusEventReader *reader, PacketReader *p, const RosTo
     return startPacket(reader, p, at, encoding, base, events, n);
 }
 
-/* The 4 bytes before CDR: 0, 0 or 1 for little-endian, options. */
+/* Skips the 4 bytes before CDR: 0, 0 or 1 for little-endian, options. */
 static cusStatus skipEncapsulation(PacketReader *p, uint64_t at, Fields *f) {
     if (f->size < 4 || f->bytes[0] || f->bytes[1] > 1)
         return eventio_rosDamaged(p, at, "a message in CDR");

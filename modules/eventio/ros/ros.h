@@ -14,17 +14,17 @@ typedef enum RecordKind { RECORD_OTHER, RECORD_CHUNK, RECORD_TOPIC, RECORD_MESSA
 /* A record, without its contents. */
 typedef struct Record {
     RecordKind kind;
-    uint64_t size;       /* of the whole record */
-    uint64_t body, rest; /* what its header precedes: from where in the record, bytes */
+    uint64_t size;       /* bytes of the whole record */
+    uint64_t body, rest; /* contents behind the header: offset in the record, bytes */
     uint32_t topic;      /* MESSAGE: number of its topic */
     PacketCodec codec;   /* CHUNK */
-    uint64_t unpacked;   /* CHUNK: bytes */
-    uint32_t checksum;   /* CHUNK: CRC-32, decompressed; 0: none */
+    uint64_t unpacked;   /* CHUNK: decompressed bytes */
+    uint32_t checksum;   /* CHUNK: CRC-32 of the decompressed bytes; 0: none */
 } Record;
 
 enum { ROS_NAME = 256, ROS_TOPICS = 128 };
 
-/* Where a record is: `at` in the file, or in the chunk that ends at `block` + 1. */
+/* A record's place: `at` in the file, or in the chunk that ends at `block` + 1. */
 typedef struct RosPosition {
     uint64_t block, at;
 } RosPosition;
@@ -36,7 +36,7 @@ static inline int eventio_rosIsPast(RosPosition position, RosPosition other) {
     return position.block > other.block || (position.block == other.block && position.at > other.at);
 }
 
-/* A topic with messages of events. What precedes it in the file does not know it, also when that is read again. */
+/* A topic with messages of events. Records before it in the file do not know it, even when they are read again. */
 typedef struct RosTopic {
     RosPosition since;
     uint32_t number;
@@ -55,10 +55,10 @@ typedef struct RosSchema {
 typedef struct Ros Ros;
 
 typedef struct RosFormat {
-    uint64_t start; /* of the first record */
+    uint64_t start; /* place of the first record */
     /* Reads the header of the record at `at`. Keeps what a TOPIC says. */
     cusStatus (*record)(cusEventReader *reader, PacketReader *packets, uint64_t at, Record *record);
-    /* At the end of the records: whether anything is missing. */
+    /* Called after the last record; reports what is missing. */
     cusStatus (*finish)(cusEventReader *reader, PacketReader *packets);
 } RosFormat;
 
@@ -69,8 +69,8 @@ struct Ros {
     RosSchema *schemas;
     size_t topic_count, schema_count;
     const char *wanted;    /* the option camera, during open */
-    char chosen[ROS_NAME]; /* the topic that is read; "": any topic that is wanted */
-    const RosTopic *last;  /* that of the last message, and its sensor */
+    char chosen[ROS_NAME]; /* the topic that is read; "": any wanted one */
+    const RosTopic *last;  /* topic of the last message, and its sensor */
     uint32_t width, height;
 };
 
@@ -82,7 +82,7 @@ cusStatus eventio_rosNext(cusEventReader *reader, PacketReader *packets, int *fo
 void eventio_closeRos(PacketReader *packets);
 cusStatus eventio_copyRos(const PacketReader *from, PacketReader *to);
 
-/* n bytes at `at` of the file, or of the chunk if reading is within one. */
+/* Sets *bytes to n bytes at `at` of the file, or of the current chunk. */
 cusStatus eventio_rosView(cusEventReader *reader, PacketReader *packets, uint64_t at, uint64_t n, const uint8_t **bytes);
 
 /* ---- topics.c --------------------------------------------------------------------------------------------------------- */
@@ -100,25 +100,25 @@ static inline int eventio_rosEquals(RosText text, const char *other) {
     return n == text.size && !other[n];
 }
 
-/* Whether a type of messages has events; *is_packet: which of both. */
+/* Returns whether a type of message has events; *is_packet: which of the two. */
 int eventio_rosType(RosText type, uint8_t *is_packet);
 
-/* Keeps a topic, or checks that it is the one kept under that number. has_events 0: of another type, which is not kept. */
+/* Adds a topic, or compares it with the one of that number. has_events 0: of another type, which is not kept. */
 cusStatus eventio_addTopic(PacketReader *packets, uint64_t at, RosTopic topic, RosText name, int has_events);
 
-/* The topic of that number for a record at `at`. NULL: it has no events. */
+/* Returns the topic of that number for a record at `at`; NULL if it has no events. */
 const RosTopic *eventio_findTopic(const PacketReader *packets, uint64_t at, uint32_t number);
 
-/* Whether its events are to be read, and whether its triggers belong to them. */
+/* Returns whether the topic's events are read, and so its triggers too. */
 int eventio_isRead(const Ros *ros, const RosTopic *topic);
 int eventio_isBeside(const Ros *ros, const RosTopic *topic);
 
-/* FORMAT: the record at `at` is damaged. */
+/* Fails with FORMAT: the record at `at` is damaged. */
 cusStatus eventio_rosDamaged(const PacketReader *packets, uint64_t at, const char *expected);
 
 /* ---- messages.c ------------------------------------------------------------------------------------------------------- */
 
-/* Sets packets->message to the events of a message, if they are to be read, and counts its triggers. */
+/* Sets packets->message to the events of a message, if they are wanted, and counts its triggers. */
 cusStatus eventio_rosMessage(cusEventReader *reader, PacketReader *packets, const RosTopic *topic, uint64_t at,
                              const uint8_t *bytes, size_t n);
 

@@ -1,4 +1,4 @@
-/* The topics with events. */
+/* Keeps the topics with events. */
 #include "check.h"
 #include "eventio/ros/ros.h"
 
@@ -25,7 +25,7 @@ int eventio_rosType(RosText type, uint8_t *is_packet) {
                  {"prophesee_event_msgs/msg/EventArray", 0},
                  {"event_camera_msgs/EventPacket", 1},
                  {"event_camera_msgs/msg/EventPacket", 1},
-                 {"event_array_msgs/EventArray", 1}, /* its former name */
+                 {"event_array_msgs/EventArray", 1}, /* the former name */
                  {"event_array_msgs/msg/EventArray", 1}};
     for (size_t k = 0; k < sizeof known / sizeof *known; ++k)
         if (eventio_rosEquals(type, known[k].name)) {

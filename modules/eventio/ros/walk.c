@@ -1,4 +1,4 @@
-/* From record to record, into chunks and out, to the next message with events. */
+/* Walks from record to record, into chunks and out, to the next message with events. */
 #include "check.h"
 #include "eventio/ros/ros.h"
 
@@ -17,7 +17,7 @@ cusStatus eventio_rosView(cusEventReader *reader, PacketReader *p, uint64_t at, 
     return CUS_OK;
 }
 
-/* The record must end within the file or the chunk. */
+/* Checks that the record ends within the file or the chunk. */
 static cusStatus checkEnd(const cusEventReader *reader, const PacketReader *p, uint64_t at, uint64_t size) {
     const uint64_t end = p->chunk_size ? p->chunk_size : reader->source.size;
     if (size <= end - at)
@@ -29,7 +29,6 @@ static cusStatus checkEnd(const cusEventReader *reader, const PacketReader *p, u
                      (unsigned long long)end, (unsigned long long)at);
 }
 
-/* Moves into the chunk. */
 static cusStatus enter(cusEventReader *reader, PacketReader *p, uint64_t at, const Record *r) {
     if (p->chunk_size)
         return eventio_rosDamaged(p, at, "no chunk within a chunk");
@@ -103,7 +102,7 @@ cusStatus eventio_rosNext(cusEventReader *reader, PacketReader *p, int *found) {
     }
 }
 
-/* Longer topics are given without their first parts. */
+/* Shortens long topics by their first parts. */
 static void describeTopic(cusEventReader *reader, const char *name) {
     const size_t n = strlen(name), room = sizeof reader->info.camera - 1;
     const char *part = n > room ? strchr(name + n - room, '/') : name;
@@ -111,7 +110,7 @@ static void describeTopic(cusEventReader *reader, const char *name) {
     memcpy(reader->info.camera, part, strlen(part) + 1);
 }
 
-/* Chooses the first topic that is wanted and has events; without events, the first one. */
+/* Chooses the first wanted topic that has events; without events, the first wanted one. */
 static cusStatus chooseTopic(cusEventReader *reader, PacketReader *p) {
     Ros *ros = p->state;
     const PacketPlace start = p->place;

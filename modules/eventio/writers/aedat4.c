@@ -18,10 +18,10 @@
 enum { NONE, LZ4, ZSTD };                                     /* the option compress */
 enum { PACKET_HEADER = 8, EVENTS_AT = 32, EVENT_BYTES = 16 }; /* EVENTS_AT: in a buffer of events */
 enum { LINE_BYTES = 48, LINES_AT = 44, ZSTD_LEVEL = 3 };      /* of the table */
-enum { EVENT_STREAM, TRIGGER_STREAM };                        /* numbers of the streams */
-enum { TRIGGERS = 512, RISING = 1, FALLING = 2 };             /* in a packet; the edges of the external signal */
+enum { EVENT_STREAM, TRIGGER_STREAM };
+enum { TRIGGERS = 512, RISING = 1, FALLING = 2 }; /* in a packet; the edges of the external signal */
 
-/* A packet that is stored. */
+/* An entry of the table: a stored packet. */
 typedef struct Line {
     uint64_t offset; /* behind its header */
     uint32_t stream, size, count;
@@ -33,9 +33,9 @@ typedef struct Aedat4Writer {
     size_t packed_capacity;
     uint32_t count; /* events in the packet */
     int64_t first, last;
-    cusEventTrigger triggers[TRIGGERS]; /* of the next packet of these */
+    cusEventTrigger triggers[TRIGGERS]; /* triggers of the next packet */
     uint32_t trigger_count;
-    uint64_t end, position_at; /* of the file; where the header has the table's place */
+    uint64_t end, position_at; /* end of the file; where the header has the table's place */
     Line *lines;
     size_t line_count, line_capacity;
 } Aedat4Writer;
@@ -53,7 +53,7 @@ static void put64(uint8_t *p, uint64_t value) {
     put32(p + 4, value >> 32);
 }
 
-/* The start of a buffer of `size` bytes, whose root table is at `root`, with the list of `n` fields at `list`. */
+/* Puts the start of a buffer of `size` bytes, whose root table is at `root` and whose list of `n` fields is at `list`. */
 static void putRoot(uint8_t *p, size_t size, const char *identifier, size_t root, size_t list, const uint16_t *fields,
                     size_t n) {
     put32(p, size - 4);
@@ -79,7 +79,7 @@ static size_t boundOf(int codec, size_t n) {
     return 0;
 }
 
-/* Compresses n bytes to out, which has boundOf of them. 0: out of memory. */
+/* Compresses n bytes to `out`, which has room for boundOf(). Returns 0 if memory runs out. */
 static size_t compress(int codec, const uint8_t *in, size_t n, uint8_t *out, size_t capacity) {
 #ifdef CUSI_WITH_LZ4
     if (codec == LZ4) {
@@ -99,7 +99,7 @@ static size_t compress(int codec, const uint8_t *in, size_t n, uint8_t *out, siz
     return 0;
 }
 
-/* Compresses n bytes at `in` to w's packed bytes behind room for a header; *out: where the result is. */
+/* Compresses n bytes at `in` to w's packed bytes, behind room for a header. *out: the result. */
 static cusStatus pack(cusEventWriter *w, uint8_t *in, size_t n, uint8_t **out, size_t *size) {
     Aedat4Writer *a = w->state;
     const int codec = w->options.compress;
@@ -143,7 +143,7 @@ static cusStatus checkBuild(const cusEventWriter *w) {
     return CUS_OK;
 }
 
-/* The streams of events and triggers, as iniVation's programs describe theirs. */
+/* Describes the streams of events and triggers as iniVation's programs do. */
 static int describeStreams(const cusEventWriter *w, char *xml, size_t capacity) {
     static const char *const names[] = {"NONE", "LZ4", "ZSTD"};
     const char *codec = names[w->options.compress], *source = w->options.camera ? w->options.camera : "cusight";
@@ -177,11 +177,11 @@ static int describeStreams(const cusEventWriter *w, char *xml, size_t capacity) 
                     codec, w->options.width, w->options.height, source, codec, source);
 }
 
-/* The line of the version, and an IOHeader: compression, the table's place (-1 until it is written), XML. */
+/* Writes the line of the version, and an IOHeader: compression, the table's place (-1 until it is written), XML. */
 static cusStatus writeHeader(cusEventWriter *w) {
     enum { VERSION = 14, LIST = 12, ROOT = 28, PLACE = ROOT + 4, COMPRESSION = ROOT + 12, TEXT = ROOT + 20, ROOM = 2048 };
     static const uint16_t fields[] = {10, 20, 12, 4, 16};
-    static const int numbers[] = {0, 1, 3}; /* of LZ4 and zstd in the format */
+    static const int numbers[] = {0, 1, 3}; /* the format's numbers of none, LZ4 and zstd */
     uint8_t header[VERSION + ROOM] = "#!AER-DAT4.0\r\n", *io = header + VERSION;
     const size_t text = (size_t)describeStreams(w, (char *)io + TEXT + 4, ROOM - TEXT - 4);
     const size_t size = (TEXT + 4 + text + 1 + 7) / 8 * 8;
@@ -254,7 +254,7 @@ static cusStatus flush(cusEventWriter *w) {
     return CUS_OK;
 }
 
-/* A vector of tables: where each is, the list of their fields, then the tables: place of the list, edge, time. */
+/* Writes a vector of tables: offset of each, the list of their fields, then the tables: place of the list, edge, time. */
 static cusStatus flushTriggers(cusEventWriter *w) {
     enum { LIST = 14, ROOT = 20, ELEMENTS = 32, TABLE_BYTES = 16, ROOM = ELEMENTS + TRIGGERS * (4 + TABLE_BYTES) + 16 };
     static const uint16_t fields[] = {6, 8, 4}, trigger_fields[] = {8, TABLE_BYTES, 8, 4};
@@ -305,7 +305,7 @@ static cusStatus write(cusEventWriter *w, const cusEventArrays *e) {
 
 /* ---- The table -------------------------------------------------------------------------------------------------------- */
 
-/* A vector of tables: where each is, then the lines, which share one list of fields. */
+/* Lays out a vector of tables: offset of each, then the lines, which share one list of fields. */
 static void layTable(const Aedat4Writer *a, uint8_t *table, size_t size) {
     enum { LIST = 12, LINE_LIST = 18, ROOT = 32 };
     static const uint16_t fields[] = {6, 8, 4}, line_fields[] = {14, 44, 12, 4, 20, 28, 36};
@@ -359,7 +359,7 @@ static void destroy(cusEventWriter *w) {
 }
 
 const EventWriterMethods eventio_writeAedat4 = {.max_side = INT16_MAX + 1,
-                                                .max_time = (int64_t)1 << 62, /* from the epoch on, usually */
+                                                .max_time = (int64_t)1 << 62, /* times usually count from the epoch */
                                                 .max_chunk = 1 << 20,
                                                 .default_chunk = 8192,
                                                 .create = create,

@@ -6,14 +6,15 @@
 #include <string.h>
 
 static cusStatus create(cusEventWriter *w) {
-    enum { TYPE = 12, SIZE = 8 }; /* contrast detection events, bytes of one */
+    enum { TYPE = 12, SIZE = 8 }; /* contrast detection events; bytes of one */
     char header[160];
     snprintf(header, sizeof header, "%% Data file containing CD events.\n%% Version 2\n%% Height %d\n%% Width %d\n%c%c",
              w->options.height, w->options.width, TYPE, SIZE);
     return eventio_streamCreate(w, header);
 }
 
-/* Times have 32 bits, and no event says that they wrap: readers see a wrap in a step back by more than half of their range. */
+/* Checks for wraps. Times have 32 bits, and no event says that they wrap: readers take a step back by more than half
+ * the range for a wrap. */
 static cusStatus check(const cusEventWriter *w, const cusEventArrays *e) {
     enum { BITS = 32 };
     int64_t last = w->count ? w->last_time : 0;

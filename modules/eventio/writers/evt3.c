@@ -35,14 +35,14 @@ static void putTime(cusEventWriter *w, EventStream *s, int64_t time) {
     s->time = time;
 }
 
-/* A single event. Some decoders forget the polarity of vectors then. */
+/* Puts a single event. Some decoders then forget the polarity of vectors. */
 static void putSingle(cusEventWriter *w, EventStream *s, uint32_t x, int p) {
     put(w, s, ADDR_X | (uint32_t)p << 11 | x);
     if (p != s->vector_p)
         s->vector_x = -1;
 }
 
-/* Where a vector that has x may start: where the last one ended, or as far right as it fits on the sensor. */
+/* Returns where a vector that has x may start: where the last one ended, or as far right as it fits on the sensor. */
 static int baseFor(const cusEventWriter *w, const EventStream *s, int x, int p) {
     const int most = w->options.width - VECTOR;
     if (s->vector_p == p && s->vector_x >= 0 && s->vector_x <= most && x >= s->vector_x && x < s->vector_x + VECTOR)
@@ -71,7 +71,7 @@ static int putVector(cusEventWriter *w, EventStream *s, const uint16_t *x, int n
     return used;
 }
 
-/* Writes the first events of the run until `left` are left. What a vector takes depends on at most 32 events, so the words do
+/* Writes the first events of the run, all but `left`. What a vector takes depends on at most 32 events, so the words do
  * not depend on where calls end. */
 static void drain(cusEventWriter *w, EventStream *s, int left) {
     int k = 0;

@@ -16,7 +16,7 @@ typedef struct M3edWriter {
     char camera[32];
 } M3edWriter;
 
-/* The head of the file, once the columns are stored; before that, to know its size. */
+/* Builds the head of the file; also before the columns are stored, to know its size. */
 static void buildHead(const cusEventWriter *w, Hdf5Head *h) {
     static const char *const names[COLUMNS] = {"x", "y", "p", "t", "ms_map_idx"};
     const M3edWriter *m = w->state;

@@ -1,5 +1,4 @@
-/* Writes Metavision's HDF5 as OpenEB does and reads it: /CD/events compressed with ECF, /EXT_TRIGGER/events, and an index of
- * each. */
+/* Writes Metavision's HDF5 as OpenEB does: /CD/events compressed with ECF, /EXT_TRIGGER/events, and an index of each. */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/store/store.h"
@@ -10,7 +9,11 @@
 #include <string.h>
 
 enum { EVENTS, INDEX, TRIGGERS, TRIGGER_INDEX, COLUMNS };
-enum { ROW = 16, CHUNK = 16384, INDEX_US = 2000 }; /* bytes of an event, rows of the other datasets, what an entry covers */
+enum {
+    ROW = 16,
+    CHUNK = 16384,
+    INDEX_US = 2000
+}; /* bytes of an event; rows in a chunk of the other datasets; microseconds per entry of an index */
 
 /* A place in the recording: the number of an event and its time after the first. */
 typedef struct Place {
@@ -20,8 +23,8 @@ typedef struct Place {
 
 /* The index of events or triggers. */
 typedef struct Index {
-    uint64_t rows, entries; /* what it is of; its own */
-    int64_t first_time;     /* of these rows */
+    uint64_t rows, entries; /* rows indexed; entries so far */
+    int64_t first_time;     /* time of the first row */
     Place last, now;        /* where the last period with events began, and the one before it */
 } Index;
 
@@ -32,7 +35,7 @@ typedef struct MetavisionWriter {
     Index events, triggers;
 } MetavisionWriter;
 
-/* /GROUP with events and indexes. `offset` is text number `number` of the heap. */
+/* Puts /GROUP with events and indexes. `offset` is text number `number` of the heap. */
 static uint64_t putPair(Hdf5Head *h, const Hdf5Column *events, const Hdf5Column *index, int has_offset, const char *offset,
                         uint64_t heap, uint32_t number) {
     eventio_objectStart(h);
@@ -50,7 +53,8 @@ static uint64_t putPair(Hdf5Head *h, const Hdf5Column *events, const Hdf5Column 
     return eventio_objectEnd(h);
 }
 
-/* The attributes are text of variable size, which OpenEB asks for. The offset is subtracted from the times of the index. */
+/* Builds the head of the file. Attributes are text of variable size, which OpenEB expects. The offset is subtracted
+ * from the times of the index. */
 static void buildHead(const cusEventWriter *w, Hdf5Head *h) {
     const MetavisionWriter *m = w->state;
     char geometry[24], offset[24], trigger_offset[24];
@@ -106,7 +110,7 @@ static cusStatus create(cusEventWriter *w) {
                  w->function);
     Hdf5Head head;
     buildHead(w, &head);
-    m->all.end = m->head_bytes = eventio_headBytes(&head) + HDF5_HEAD_STEP; /* the offset is not known yet */
+    m->all.end = m->head_bytes = eventio_headBytes(&head) + HDF5_HEAD_STEP; /* room, since the offset is not known yet */
     return CUS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Formats that are written from front to back, through a buffer. */
+/* The buffer of formats that are written from front to back. */
 #include "check.h"
 #include "eventio/writers/methods.h"
 

@@ -1,14 +1,15 @@
-/* Fixed and extensible arrays of chunks. An element is an address; with filters also the bytes stored and the filters skipped. */
+/* Fixed and extensible arrays of chunks. An element is an address; with filters also the number of stored bytes and the
+ * filters skipped. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 
 enum { MAX_PAGE_BITS = 20, PREFIX = 6, CHECKSUM = 4 }; /* the signature, version and client; a checksum */
 
-/* What both kinds have in common. */
+/* Fields of both kinds. */
 typedef struct Elements {
     uint64_t header;
     unsigned client; /* 1: with filters */
-    unsigned size;   /* of an element */
+    unsigned size;   /* bytes of an element */
 } Elements;
 
 static int isElementSize(const Hdf5File *f, const Elements *e) {
@@ -40,7 +41,7 @@ static int bitOf(const uint8_t *bits, uint64_t index) {
     return bits[index / 8] >> (7 - index % 8) & 1;
 }
 
-/* Element `index` of a page of `count`. */
+/* Reads element `index` of a page of `count`. */
 static cusStatus readPage(Hdf5File *f, const Elements *e, uint64_t address, uint64_t count, uint64_t index,
                           const char *what, Hdf5Chunk *chunk) {
     const uint8_t *bytes;
@@ -89,7 +90,7 @@ cusStatus eventio_hdf5FixedArray(Hdf5File *f, uint64_t address, int filtered, ui
 typedef struct Extensible {
     Elements e;
     unsigned index_bits, in_index, block_min, pointers_min, page_bits;
-    unsigned offset_bytes; /* of a block's place in the array */
+    unsigned offset_bytes; /* bytes of a block's place in the array */
     uint64_t index_block;
 } Extensible;
 
@@ -121,12 +122,12 @@ static cusStatus openExtensible(Hdf5File *f, uint64_t address, int filtered, Ext
                : eventio_hdf5Damaged(f, address, what);
 }
 
-/* The place of an element behind the index block. */
+/* An element's place behind the index block. */
 typedef struct Place {
-    unsigned super;           /* block */
-    uint64_t blocks, each;    /* its data blocks, and their elements */
-    uint64_t block, in_block; /* the data block within the super block, and the element in it */
-    uint64_t page;            /* elements of a page; 0: the data block has no pages */
+    unsigned super;           /* super block */
+    uint64_t blocks, each;    /* its data blocks; elements in each */
+    uint64_t block, in_block; /* data block in the super block; element in it */
+    uint64_t page;            /* elements in a page; 0: the data block has no pages */
 } Place;
 
 static Place placeOf(const Extensible *x, uint64_t index) {

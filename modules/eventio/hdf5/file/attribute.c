@@ -1,5 +1,5 @@
-/* Attributes with text or numbers: in the object header, or if there are many in a fractal heap. Text of any length is in a global
- * heap. */
+/* Attributes with text or numbers, in the object header or, if there are many, in a fractal heap. Text of any length is
+ * in a global heap. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 
@@ -10,11 +10,11 @@ enum { MAX_EQUAL_HASHES = 16, NAME_RECORD = 8, ID_SIZE = 8, RECORD = 17 };
 /* An attribute being looked for. */
 typedef struct Attribute {
     const char *name;
-    Hdf5Number number; /* its type, if it is found */
+    Hdf5Number number; /* the type, once found */
     uint8_t *value;
     size_t size, filled; /* bytes */
     int found;
-    uint64_t heap, index; /* text in a global heap */
+    uint64_t heap, index; /* place of the text in a global heap */
     uint64_t dense_heap, dense_tree;
 } Attribute;
 
@@ -24,7 +24,7 @@ static void copyValue(Attribute *a, const uint8_t *value, size_t n) {
     a->found = 1;
 }
 
-/* An attribute message: its name, type and shape, and its value. */
+/* Reads an attribute message: name, type, shape and value. */
 static cusStatus readAttribute(const Hdf5File *f, const uint8_t *body, size_t size, uint64_t place, Attribute *a) {
     enum { SHARED = 3 };
     Hdf5Cursor c = eventio_hdf5Cursor(f, body, size);
@@ -44,7 +44,7 @@ static cusStatus readAttribute(const Hdf5File *f, const uint8_t *body, size_t si
     CUS_TRY(eventio_hdf5Type(f, type_at, (size_t)type_size, place, &type));
     a->number = type.number;
     if (type.number.class == HDF5_VARIABLE_TEXT) {
-        (void)eventio_takeNumber(&c, 4); /* its length, which the heap has too */
+        (void)eventio_takeNumber(&c, 4); /* the length, which the heap has too */
         a->heap = eventio_takeAddress(&c);
         a->index = eventio_takeNumber(&c, 4);
         return c.failed ? eventio_hdf5Damaged(f, place, "attribute") : CUS_OK;

@@ -1,5 +1,5 @@
-/* The superblock, and blocks of the file: read within its bounds and verified. The last ones are kept, since each chunk is found
- * through the same few. */
+/* The superblock, and blocks of the file, read within its bounds and verified. The last ones are kept, since the same
+ * few lead to every chunk. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 
@@ -50,7 +50,7 @@ uint32_t eventio_lookup3(const uint8_t *bytes, size_t n) {
 void (*eventio_hdf5Repair)(uint64_t at, uint32_t checksum);
 #endif
 
-/* The checksum is that of the bytes before it; of the whole block with zeros in its place if it is not the last. */
+/* Verifies the checksum: that of the bytes before it or, if it is not last, of the whole block with zeros in its place. */
 static int isVerified(const Hdf5File *f, Hdf5Block *block, int checksum) {
     if (checksum == HDF5_UNCHECKED)
         return 1;
@@ -113,7 +113,7 @@ cusStatus eventio_hdf5Peek(const Hdf5File *f, uint64_t address, void *bytes, siz
     return readBytes(f, address, bytes, there, what);
 }
 
-/* The place of a new block: an empty one, or the one used longest ago. */
+/* Returns the slot for a new block: an empty one, or the one used longest ago. */
 static Hdf5Block *oldest(Hdf5File *f) {
     Hdf5Block *block = f->kept;
     for (int i = 1; i < HDF5_KEPT_BLOCKS && block->bytes; ++i)
@@ -159,7 +159,7 @@ void eventio_closeHdf5File(Hdf5File *f) {
 /* ---- Superblock ------------------------------------------------------------------------------------------------------ */
 
 static int isSize(unsigned size) {
-    return size == 2 || size == 4 || size == 8; /* 16 and 32, which the format allows, are written by nothing */
+    return size == 2 || size == 4 || size == 8; /* nothing writes 16 and 32, which the format allows */
 }
 
 cusStatus eventio_openHdf5File(Hdf5File *f, const EventSource *source, uint64_t base, const char *function) {
@@ -188,7 +188,7 @@ cusStatus eventio_openHdf5File(Hdf5File *f, const EventSource *source, uint64_t 
     const uint64_t size = fields + (version < 2 ? 6 : 4) * (uint64_t)f->address_size + (version < 2 ? 0 : 4);
     CUS_TRY(eventio_hdf5Block(f, 0, size, version < 2 ? HDF5_UNCHECKED : HDF5_CHECKSUM_LAST, what, &bytes));
     Hdf5Cursor c = eventio_hdf5Cursor(f, bytes + fields, (size_t)size - fields);
-    (void)eventio_takeAddress(&c); /* the base address: where the signature is counts, as in libhdf5 */
+    (void)eventio_takeAddress(&c); /* the base address; like libhdf5, uses the place of the signature instead */
     (void)eventio_takeAddress(&c); /* free space, or the extension */
     f->end = eventio_takeAddress(&c);
     if (version < 2) {

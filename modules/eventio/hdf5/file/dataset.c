@@ -1,4 +1,4 @@
-/* What the messages of a dataset say: shape, type, layout, filters. */
+/* Reads the messages of a dataset: shape, type, layout, filters. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 
@@ -11,7 +11,7 @@ typedef struct Reading {
     Hdf5Dataset *dataset;
     unsigned seen;           /* one bit for each type of message */
     uint64_t type_elsewhere; /* the object with the datatype, or hdf5_nowhere */
-    unsigned layout_rank;    /* chunks: dimensions, with that of the element's bytes */
+    unsigned layout_rank;    /* chunks: number of dimensions, including that of the element's bytes */
     uint64_t extents[HDF5_MAX_RANK + 1], element;
 } Reading;
 
@@ -81,7 +81,7 @@ static void takeExtents(Hdf5Cursor *c, Reading *r, unsigned width) {
     }
 }
 
-/* The bytes of a compact dataset are in the message. */
+/* Takes a compact dataset, whose bytes are in the message. */
 static void takeCompact(Hdf5Cursor *c, const Hdf5Message *m, unsigned width, Hdf5Dataset *d) {
     d->storage = HDF5_CONTIGUOUS;
     d->bytes = eventio_takeNumber(c, width);
@@ -108,7 +108,8 @@ static void takeOldLayout(Hdf5Cursor *c, const Hdf5Message *m, Reading *r) {
     }
 }
 
-/* Chunks of layout version 4 and later: the index has one of five kinds, with parameters that its header repeats. */
+/* Takes the chunks of layout version 4 and later: the index has one of five kinds, with parameters that its header
+ * repeats. */
 static void takeIndex(Hdf5Cursor *c, Reading *r) {
     enum { PARTIAL_IS_PLAIN = 1, SINGLE_IS_FILTERED = 2 };
     static const unsigned parameters[] = {0, 0, 0, 1, 5, 6};
@@ -171,7 +172,7 @@ static cusStatus readLayout(const Hdf5File *f, const Hdf5Message *m, Reading *r)
 
 /* ---- All messages ---------------------------------------------------------------------------------------------------- */
 
-/* A shared datatype is that of another object. */
+/* Reads a shared datatype, which belongs to another object. */
 static cusStatus readSharedType(const Hdf5File *f, const Hdf5Message *m, Reading *r) {
     enum { IN_OBJECT = 2 };
     Hdf5Cursor c = eventio_hdf5Cursor(f, m->body, m->size);
@@ -210,7 +211,7 @@ static cusStatus visitDataset(Hdf5File *f, const Hdf5Message *m, void *context) 
     }
 }
 
-/* A named datatype's own message. */
+/* Visits a named datatype's own message. */
 static cusStatus visitType(Hdf5File *f, const Hdf5Message *m, void *context) {
     Reading *r = context;
     if (m->type != HDF5_DATATYPE)
@@ -221,7 +222,7 @@ static cusStatus visitType(Hdf5File *f, const Hdf5Message *m, void *context) {
     return eventio_hdf5Type(f, m->body, m->size, m->address, &r->dataset->type);
 }
 
-/* Chunks have the dataset's dimensions and one more: the bytes of an element. */
+/* Sets the shape of chunks, which have one more dimension than the dataset: the bytes of an element. */
 static cusStatus setChunks(const Hdf5File *f, const Reading *r, const char *name, uint64_t address) {
     Hdf5Dataset *d = r->dataset;
     if (r->layout_rank != d->rank + 1 || d->rank == 0 || r->element != d->type.number.size)

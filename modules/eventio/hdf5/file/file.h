@@ -29,13 +29,13 @@ enum {
     HDF5_MAX_FILTER_VALUES = 24,
     HDF5_MAX_MEMBERS = 8
 };
-static const uint64_t hdf5_nowhere = UINT64_MAX; /* the address of what was never written */
+static const uint64_t hdf5_nowhere = UINT64_MAX; /* address of what was never written */
 
 /* A verified part of the file. */
 typedef struct Hdf5Block {
     uint64_t address;
     size_t size;
-    int checksum;   /* as eventio_hdf5Block takes it */
+    int checksum;   /* as passed to eventio_hdf5Block */
     uint8_t *bytes; /* NULL: none */
     uint64_t used;  /* the file's clock at the last use */
 } Hdf5Block;
@@ -43,7 +43,7 @@ typedef struct Hdf5Block {
 typedef struct Hdf5File {
     const EventSource *source;
     const char *function; /* the entry point, which messages name */
-    uint64_t base, end;   /* where the superblock is; the end of the file according to it, counted from there */
+    uint64_t base, end;   /* place of the superblock; end of the file according to it, counted from there */
     unsigned address_size, length_size;
     uint64_t root; /* the root group */
     Hdf5Block kept[HDF5_KEPT_BLOCKS];
@@ -56,25 +56,25 @@ typedef struct Hdf5File {
 cusStatus eventio_openHdf5File(Hdf5File *f, const EventSource *source, uint64_t base, const char *function);
 void eventio_closeHdf5File(Hdf5File *f);
 
-/* Whether the bytes address .. address + size - 1, part of `what`, are in the file: CUS_OK, FORMAT or TRUNCATED. */
+/* Checks that bytes address .. address + size - 1, part of `what`, are in the file: CUS_OK, FORMAT or TRUNCATED. */
 cusStatus eventio_hdf5Within(const Hdf5File *f, uint64_t address, uint64_t size, const char *what);
 
 enum { HDF5_UNCHECKED = -1, HDF5_CHECKSUM_LAST = -2 };
-/* The block at `address`, valid until the next call for this file. checksum: where its lookup3 checksum is, HDF5_CHECKSUM_LAST (the
- * last four bytes) or HDF5_UNCHECKED. */
+/* Reads the block at `address`, valid until the next call for this file. checksum: where its lookup3 checksum is,
+ * HDF5_CHECKSUM_LAST (the last four bytes) or HDF5_UNCHECKED. */
 cusStatus eventio_hdf5Block(Hdf5File *f, uint64_t address, uint64_t size, int checksum, const char *what,
                             const uint8_t **bytes);
 
-/* Copies n bytes, zeros past the end of the file. Only to learn how large a block is. */
+/* Copies n bytes, zeros past the end of the file; only to learn how large a block is. */
 cusStatus eventio_hdf5Peek(const Hdf5File *f, uint64_t address, void *bytes, size_t n, const char *what);
 
-/* FORMAT: `what` at this address is damaged. */
+/* Fails with FORMAT: `what` at this address is damaged. */
 cusStatus eventio_hdf5Damaged(const Hdf5File *f, uint64_t address, const char *what);
 
 uint32_t eventio_lookup3(const uint8_t *bytes, size_t n);
 
 #ifdef CUSI_FUZZ
-/* Called for a wrong checksum with the byte of the source where it is, and the right one. The block then counts as good. */
+/* Is called for a wrong checksum, with its offset in the source and the right value. The block then counts as good. */
 extern void (*eventio_hdf5Repair)(uint64_t at, uint32_t checksum);
 #endif
 
@@ -88,7 +88,7 @@ typedef struct Hdf5Cursor {
 static inline Hdf5Cursor eventio_hdf5Cursor(const Hdf5File *f, const uint8_t *bytes, size_t n) {
     return (Hdf5Cursor){bytes, bytes + n, f->address_size, f->length_size, 0};
 }
-/* The next n bytes; NULL past the end. */
+/* Returns the next n bytes; NULL past the end. */
 static inline const uint8_t *eventio_take(Hdf5Cursor *c, uint64_t n) {
     const uint8_t *bytes = c->at;
     if (n > (uint64_t)(c->end - c->at)) {
@@ -104,7 +104,7 @@ static inline uint64_t eventio_number(const uint8_t *bytes, unsigned size) {
         value |= (uint64_t)bytes[i] << 8 * i;
     return value;
 }
-/* A number of up to 8 bytes. */
+/* Returns a number of up to 8 bytes. */
 static inline uint64_t eventio_takeNumber(Hdf5Cursor *c, unsigned size) {
     const uint8_t *bytes = eventio_take(c, size);
     return bytes ? eventio_number(bytes, size) : 0;
@@ -121,7 +121,7 @@ static inline int eventio_takeSignature(Hdf5Cursor *c, const char *signature, un
     const uint8_t *s = eventio_take(c, 4);
     return s && memcmp(s, signature, 4) == 0 && eventio_takeNumber(c, 1) == version;
 }
-/* The bytes that numbers up to `most` take. */
+/* Returns the bytes that numbers up to `most` take. */
 static inline unsigned eventio_numberBytes(uint64_t most) {
     unsigned bytes = 1;
     while (bytes < 8 && most >> 8 * bytes)
@@ -154,51 +154,51 @@ enum {
 typedef struct Hdf5Message {
     unsigned type;
     int is_shared;    /* the body is stored elsewhere; these bytes say where */
-    uint64_t address; /* of the body */
+    uint64_t address; /* address of the body */
     const uint8_t *body;
     size_t size;
 } Hdf5Message;
 
-/* Must not read blocks: the message is in one. */
+/* A visitor must not read blocks: the message is in one. */
 typedef cusStatus (*Hdf5Visit)(Hdf5File *f, const Hdf5Message *message, void *context);
 /* Visits the messages of the object header at `address`, in the file's order. */
 cusStatus eventio_hdf5Messages(Hdf5File *f, uint64_t address, Hdf5Visit visit, void *context);
 
 /* ---- trees.c --------------------------------------------------------------------------------------------------------- */
 
-/* Names of an old group: the object header's address, or hdf5_nowhere with *found for a soft link. */
+/* Finds a name in an old group: the object header's address, or hdf5_nowhere with *found for a soft link. */
 cusStatus eventio_hdf5FindSymbol(Hdf5File *f, uint64_t tree, uint64_t heap, const char *name, int *found,
                                  uint64_t *address);
 
 typedef struct Hdf5Chunk {
     uint64_t address; /* hdf5_nowhere: never written */
     uint64_t size;    /* bytes stored */
-    uint32_t mask;    /* filters that were not applied: one bit each */
+    uint32_t mask;    /* filters not applied, one bit each */
 } Hdf5Chunk;
 
-/* The chunk whose first element is at `offsets` (rank numbers), in a version 1 B-tree. */
+/* Finds the chunk whose first element is at `offsets` (rank numbers) in a version 1 B-tree. */
 cusStatus eventio_hdf5TreeChunk(Hdf5File *f, uint64_t tree, unsigned rank, const uint64_t *offsets, Hdf5Chunk *chunk);
 
-/* The order of a record of a version 2 B-tree and what is looked for: negative if the record comes before, 0 if it matches. */
+/* Compares a record of a version 2 B-tree with what is wanted: negative if the record comes before it, 0 if it matches. */
 typedef int (*Hdf5Compare)(const uint8_t *record, const void *wanted);
 /* Copies all matching records of `size` bytes each, up to `most`; more are an error. `type` and `size` must be the tree's. */
 cusStatus eventio_hdf5Records(Hdf5File *f, uint64_t tree, unsigned type, unsigned size, Hdf5Compare compare,
                               const void *wanted, unsigned most, uint8_t *records, unsigned *count);
-/* The size of the records of the tree. */
+/* Finds the size of the tree's records. */
 cusStatus eventio_hdf5RecordSize(Hdf5File *f, uint64_t tree, unsigned *size);
 
 /* ---- arrays.c -------------------------------------------------------------------------------------------------------- */
 
-/* Element number `index` of the fixed or extensible array whose header is at `address`. */
+/* Finds element `index` of the fixed or extensible array whose header is at `address`. */
 cusStatus eventio_hdf5FixedArray(Hdf5File *f, uint64_t address, int filtered, uint64_t index, Hdf5Chunk *chunk);
 cusStatus eventio_hdf5ExtensibleArray(Hdf5File *f, uint64_t address, int filtered, uint64_t index, Hdf5Chunk *chunk);
 
 /* ---- heap.c ---------------------------------------------------------------------------------------------------------- */
 
-/* The object with this ID in a fractal heap, valid like a block. */
+/* Finds the object with this ID in a fractal heap, valid like a block. */
 cusStatus eventio_hdf5HeapObject(Hdf5File *f, uint64_t heap, const uint8_t *id, unsigned id_size, const uint8_t **bytes,
                                  size_t *size);
-/* Object number `index` of a global heap. */
+/* Finds object `index` of a global heap. */
 cusStatus eventio_hdf5GlobalObject(Hdf5File *f, uint64_t heap, uint64_t index, const uint8_t **bytes, size_t *size);
 
 /* ---- group.c --------------------------------------------------------------------------------------------------------- */
@@ -229,7 +229,7 @@ typedef enum Hdf5Class {
 typedef struct Hdf5Number {
     Hdf5Class class;
     uint32_t size;
-    unsigned bits; /* of the value; less than those of `size` bytes if it is padded */
+    unsigned bits; /* bits of the value; fewer than `size` bytes have if it is padded */
     int is_signed, is_big_endian;
     int is_plain; /* no padding, in one of the two byte orders; floats: IEEE 754 of 4 or 8 bytes */
 } Hdf5Number;
@@ -269,12 +269,12 @@ typedef struct Hdf5Dataset {
     Hdf5Type type;
     unsigned rank;                 /* 0: scalar; at most 32 */
     int is_null;                   /* the dataspace has no elements, not even one */
-    uint64_t shape[HDF5_MAX_RANK]; /* of the first dimensions */
+    uint64_t shape[HDF5_MAX_RANK]; /* sizes of the first dimensions */
     uint64_t most[HDF5_MAX_RANK];  /* what they may grow to; UINT64_MAX: no limit */
     Hdf5Storage storage;
     int is_external;
     uint64_t address; /* contiguous, and compact: the first byte; chunked: the index; hdf5_nowhere: never written */
-    uint64_t bytes;   /* contiguous, compact: as stored, 0 if the file does not say */
+    uint64_t bytes;   /* contiguous, compact: stored bytes, 0 if the file does not say */
     uint64_t chunk[HDF5_MAX_RANK];
     uint64_t chunk_bytes;
     Hdf5Index index;
@@ -284,15 +284,14 @@ typedef struct Hdf5Dataset {
     Hdf5Filter filters[HDF5_MAX_FILTERS];
 } Hdf5Dataset;
 
-/* What the object header of a dataset says. `name` is for messages. Where it leads out of the file (external, virtual), the type
- * and shape may still be unset. */
+/* Reads the object header of a dataset; `name` is for messages. If it leads out of the file (external, virtual), type
+ * and shape may stay unset. */
 cusStatus eventio_hdf5Dataset(Hdf5File *f, uint64_t address, const char *name, Hdf5Dataset *dataset);
 
 /* Reads a text attribute, cut to size - 1 bytes, and terminates it. *found 0: there is none, or it is not text. */
 cusStatus eventio_hdf5Text(Hdf5File *f, uint64_t object, const char *name, char *text, size_t size, int *found);
 
-/* Reads the integers of an attribute, up to `size` bytes of them, as they are stored. *count 0: there is none, or it has no
- * integers. */
+/* Reads the integers of an attribute as stored, up to `size` bytes. *count 0: there is none, or it has no integers. */
 cusStatus eventio_hdf5Integers(Hdf5File *f, uint64_t object, const char *name, uint8_t *values, size_t size,
                                Hdf5Number *number, unsigned *count);
 

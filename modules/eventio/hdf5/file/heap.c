@@ -1,4 +1,5 @@
-/* Heaps: fractal heaps, with the links and attributes of objects that have many; global heaps, with text of any length. */
+/* Reads fractal heaps, with the links and attributes of objects that have many, and global heaps, with text of any
+ * length. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 
@@ -6,8 +7,9 @@
 
 /* ---- Fractal heaps --------------------------------------------------------------------------------------------------- */
 
-/* The heap is a space of up to 2^bits bytes. Its blocks are rows of `width`: those of rows 0 and 1 have `first` bytes each, those
- * of each next row twice as many. Blocks up to `direct_most` bytes hold objects, larger ones are again such tables. */
+/* The heap is a space of up to 2^bits bytes. Its blocks are rows of `width`. Those of rows 0 and 1 have `first` bytes
+ * each, those of each next row twice as many. Blocks up to `direct_most` bytes hold objects; larger ones are such
+ * tables again. */
 typedef struct Heap {
     uint64_t header;
     unsigned id_size, bits, width, root_rows;
@@ -53,7 +55,7 @@ static cusStatus openHeap(Hdf5File *f, uint64_t address, Heap *h) {
     return good ? CUS_OK : eventio_hdf5Damaged(f, address, what);
 }
 
-/* The bytes of a block of row `row`, and where the row starts in its table. */
+/* Returns the bytes of a block of row `row`, and where the row starts in its table. */
 static uint64_t blockSize(const Heap *h, unsigned row) {
     return row == 0 ? h->first : h->first << (row - 1);
 }
@@ -61,7 +63,7 @@ static uint64_t rowStart(const Heap *h, unsigned row) {
     return row == 0 ? 0 : h->width * blockSize(h, row);
 }
 
-/* The row of the byte at `offset` of a table. */
+/* Returns the row of the byte at `offset` of a table. */
 static unsigned rowOf(const Heap *h, uint64_t offset) {
     const uint64_t number = offset / ((uint64_t)h->width * h->first);
     return number ? 1 + eventio_log2(number) : 0;

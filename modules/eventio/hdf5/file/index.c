@@ -4,7 +4,8 @@
 
 enum { PLAIN_RECORD = 10, FILTERED_RECORD = 11, MAX_RECORD = 8 + 8 + 4 + 8 * HDF5_MAX_RANK };
 
-/* The number of the chunk in arrays: row by row, for the most chunks that there may be. The unlimited dimension comes first. */
+/* Finds the chunk's number in arrays, which count row by row, for the most chunks possible. The unlimited dimension
+ * comes first. */
 static cusStatus numberInArray(const Hdf5File *f, const Hdf5Dataset *d, const uint64_t *number, uint64_t *index) {
     unsigned unlimited = 0;
     while (unlimited < d->rank && d->most[unlimited] != UINT64_MAX)
@@ -23,7 +24,7 @@ static cusStatus numberInArray(const Hdf5File *f, const Hdf5Dataset *d, const ui
     return CUS_OK;
 }
 
-/* The key of a record: the numbers of a chunk. */
+/* The key of a record: a chunk's numbers. */
 typedef struct Key {
     unsigned rank, before; /* bytes of a record before its numbers */
     const uint64_t *number;

@@ -1,4 +1,4 @@
-/* Object headers: a list of messages in one block and the continuations that it names. */
+/* Reads object headers: a list of messages in one block and the continuations that it names. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 
@@ -18,7 +18,6 @@ enum {
 };
 static const char what[] = "object header";
 
-/* A header being walked. */
 typedef struct Walk {
     uint64_t object;
     int is_new;
@@ -67,7 +66,7 @@ static cusStatus visitPart(Hdf5File *f, Walk *w, Hdf5Cursor c, uint64_t address,
     return CUS_OK;
 }
 
-/* The first part of an old header has its size at byte 8, and its messages after byte 16. */
+/* Visits an old header, whose first part has its size at byte 8 and its messages after byte 16. */
 static cusStatus visitOld(Hdf5File *f, Walk *w, const uint8_t *start, Hdf5Visit visit, void *context) {
     const uint64_t size = eventio_number(start + 8, 4);
     const uint8_t *bytes;

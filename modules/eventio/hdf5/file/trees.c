@@ -1,4 +1,4 @@
-/* B-trees. Each step down goes one level lower, so no path is longer than a tree's depth, whatever the file says. */
+/* Reads B-trees. Each step down goes one level lower, so no path is longer than a tree's depth, whatever the file says. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 
@@ -11,7 +11,7 @@ enum { GROUP_TREE = 0, CHUNK_TREE = 1 };
 /* A node: children 0 .. count - 1, each between two keys. */
 typedef struct Node {
     unsigned level, count;
-    size_t key_size, step; /* a key; a key and a child */
+    size_t key_size, step; /* bytes of a key; of a key and a child */
     const uint8_t *keys;
     unsigned address_size;
 } Node;
@@ -52,7 +52,7 @@ static cusStatus readChild(Hdf5File *f, uint64_t address, unsigned type, Node *n
 
 /* The names of a group. */
 typedef struct Names {
-    uint64_t address, size; /* of the local heap's data */
+    uint64_t address, size; /* place of the local heap's data */
 } Names;
 
 static cusStatus openNames(Hdf5File *f, uint64_t heap, Names *names) {
@@ -70,7 +70,7 @@ static cusStatus openNames(Hdf5File *f, uint64_t heap, Names *names) {
     return eventio_hdf5Within(f, names->address, names->size, what);
 }
 
-/* *order: like strcmp of `name` and the one at `offset`. */
+/* Sets *order like strcmp of `name` and the one at `offset`. */
 static cusStatus compareName(Hdf5File *f, const Names *names, uint64_t offset, const char *name, int *order) {
     uint8_t there[257]; /* ends with 0 */
     const size_t n = strlen(name) + 1;
@@ -189,7 +189,7 @@ typedef struct Tree {
     uint64_t node_size, root;
     uint64_t root_records;
     uint64_t most[MAX_DEPTH + 1], all[MAX_DEPTH + 1];
-    unsigned count_bytes; /* of a node's number of records */
+    unsigned count_bytes; /* bytes of a node's number of records */
 } Tree;
 
 static uint64_t pointerSize(const Hdf5File *f, const Tree *t, unsigned depth) {
@@ -241,7 +241,6 @@ typedef struct Visit {
     unsigned depth;
 } Visit;
 
-/* The search for records. */
 typedef struct Search {
     Hdf5Compare compare;
     const void *wanted;
@@ -264,7 +263,7 @@ static cusStatus visitNode(Hdf5File *f, const Tree *t, Visit v, Search *s) {
     if (!eventio_takeSignature(&c, v.depth ? "BTIN" : "BTLF", 0) || eventio_takeNumber(&c, 1) != t->type)
         return eventio_hdf5Damaged(f, v.address, what);
     const uint8_t *record = eventio_take(&c, v.records * t->record_size);
-    int before = -1; /* how the record before the child compares */
+    int before = -1; /* order of the record before the child */
     for (uint64_t i = 0; i <= v.records; ++i, record += t->record_size) {
         const int after = i < v.records ? s->compare(record, s->wanted) : 1;
         if (v.depth) {

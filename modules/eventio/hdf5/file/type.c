@@ -1,4 +1,4 @@
-/* Datatypes: numbers, text, and compounds of those. A compound within a compound is not read, so nothing recurses. */
+/* Reads datatypes: numbers, text, and compounds of those. Compounds within compounds are not read, so nothing recurses. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 
@@ -15,7 +15,7 @@ enum {
     VARIABLE_LENGTH = 9
 };
 
-/* What each datatype starts with. */
+/* The start of each datatype. */
 typedef struct Start {
     unsigned class, version, bits;
     uint64_t size;
@@ -51,7 +51,7 @@ static void readFloat(Hdf5Cursor *c, Start s, Hdf5Number *n) {
                   ((s.size == 4 && memcmp(fields, single, 12) == 0) || (s.size == 8 && memcmp(fields, twice, 12) == 0));
 }
 
-/* Passes the names and values of an enumeration. */
+/* Skips the names and values of an enumeration. */
 static void passMembers(Hdf5Cursor *c, Start s, uint64_t value_size) {
     const unsigned count = s.bits & 65535;
     for (unsigned i = 0; i < count && !c->failed; ++i) {
@@ -62,7 +62,7 @@ static void passMembers(Hdf5Cursor *c, Start s, uint64_t value_size) {
     (void)eventio_take(c, count * value_size);
 }
 
-/* A number or text, up to its last byte. Others give HDF5_OTHER_CLASS, where the cursor stays. */
+/* Takes a number or text up to its last byte. Other classes give HDF5_OTHER_CLASS and do not move the cursor. */
 static void takeNumber(Hdf5Cursor *c, Hdf5Number *n) {
     Start s = takeStart(c);
     *n = (Hdf5Number){.class = HDF5_OTHER_CLASS, .size = (uint32_t)s.size};
@@ -81,7 +81,7 @@ static void takeNumber(Hdf5Cursor *c, Hdf5Number *n) {
         passMembers(c, s, base.size);
     } else if (s.class == VARIABLE_LENGTH && (s.bits & 15) == 1) {
         n->class = HDF5_VARIABLE_TEXT;
-        (void)takeStart(c); /* of one character */
+        (void)takeStart(c); /* the type of one character */
     } else if (s.class == BIT_FIELD) {
         (void)eventio_take(c, 4);
     } else if (s.class != REFERENCE) {
@@ -89,7 +89,7 @@ static void takeNumber(Hdf5Cursor *c, Hdf5Number *n) {
     }
 }
 
-/* The fields before a member's type. */
+/* Takes the fields before a member's type. */
 static void takeMember(Hdf5Cursor *c, Start s, Hdf5Member *m) {
     enum { OLD_ARRAY = 28 };
     const uint8_t *name = c->at, *end = memchr(name, 0, (size_t)(c->end - name));

@@ -1,4 +1,4 @@
-/* A dataset of one dimension that grows by chunks, which all threads compress. */
+/* Writes a dataset of one dimension, which grows by chunks that all threads compress. */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/store/store.h"
@@ -39,7 +39,7 @@ void eventio_columnsFree(Hdf5Columns *all) {
     free(all->packed_size);
 }
 
-/* Compresses a chunk, in which `size` bytes are elements. 0: it is stored plain; SIZE_MAX: out of memory. */
+/* Compresses a chunk with `size` bytes of elements. Returns 0 if it is stored plain, SIZE_MAX if memory runs out. */
 static size_t pack(const Hdf5Dataset *d, const uint8_t *in, size_t size, uint8_t *out) {
     switch (d->filter_count ? d->filters[0].id : 0) {
     case EVENTIO_FILTER_LZF:
@@ -53,7 +53,7 @@ static size_t pack(const Hdf5Dataset *d, const uint8_t *in, size_t size, uint8_t
     }
 }
 
-/* Remembers where a chunk is. */
+/* Notes a chunk's place. */
 static cusStatus addChunk(const Hdf5Columns *all, Hdf5Column *c, Hdf5Chunk chunk) {
     if (c->chunk_count == c->chunk_capacity) {
         const size_t capacity = 2 * c->chunk_capacity + 16;
@@ -81,7 +81,7 @@ cusStatus eventio_columnStore(Hdf5Columns *all, Hdf5Column *c, int at_end) {
     for (size_t i = 0; i < chunks; ++i) {
         const size_t packed = all->packed_size[i], size = packed ? packed : bytes;
         CUSI_REQUIRE(packed != SIZE_MAX, CUS_ERROR_NO_MEMORY, "%s: out of host memory", all->function);
-        /* Plain: its filter is marked as skipped. */
+        /* A plain chunk's filter is marked as skipped. */
         CUS_TRY(addChunk(all, c, (Hdf5Chunk){all->end, size, !packed && c->set.filter_count}));
         CUS_TRY(eventio_outputWrite(all->output, all->end, (packed ? all->packed : c->waiting) + i * bytes, size,
                                     all->function));

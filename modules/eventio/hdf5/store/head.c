@@ -1,4 +1,4 @@
-/* The start of an HDF5 file: superblock, groups and object headers, of the version that libhdf5 1.8 introduced. */
+/* Writes the start of an HDF5 file: superblock, groups and object headers, as libhdf5 1.8 introduced them. */
 #include "eventio/hdf5/store/store.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ void eventio_put(Hdf5Head *h, uint64_t value, unsigned n) {
         h->bytes[h->size++] = (uint8_t)(value >> 8 * i);
 }
 
-/* A number at a place that has been passed. */
+/* Overwrites a number at an earlier place. */
 static void putBack(Hdf5Head *h, size_t at, uint64_t value, unsigned n) {
     const size_t size = h->size;
     h->size = at;
@@ -62,7 +62,7 @@ void eventio_objectStart(Hdf5Head *h) {
     h->object = h->size;
     eventio_putBytes(h, "OHDR", 4);
     eventio_put(h, VERSION, 1);
-    eventio_put(h, SIZE_OF_2_BYTES, 1); /* of the messages; no times, so the same contents give the same bytes */
+    eventio_put(h, SIZE_OF_2_BYTES, 1); /* size of the messages; no times, so the same contents give the same bytes */
     eventio_put(h, 0, 2);
 }
 
@@ -87,7 +87,7 @@ void eventio_messageEnd(Hdf5Head *h) {
 void eventio_putGroup(Hdf5Head *h) {
     eventio_messageStart(h, HDF5_LINK_INFO);
     eventio_put(h, 0, 2);            /* version, flags: no order of creation */
-    eventio_put(h, hdf5_nowhere, 8); /* heap and B-tree of many links */
+    eventio_put(h, hdf5_nowhere, 8); /* heap and B-tree for many links */
     eventio_put(h, hdf5_nowhere, 8);
     eventio_messageEnd(h);
     eventio_messageStart(h, HDF5_GROUP_INFO);

@@ -1,4 +1,4 @@
-/* The messages of a dataset's header: shape, type, fill value, layout, filters, and attributes with text. */
+/* Writes the messages of a dataset's header: shape, type, fill value, layout, filters, and attributes with text. */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/hdf5/store/store.h"
@@ -23,14 +23,14 @@ void eventio_addMember(Hdf5Type *type, const char *name, unsigned offset, Hdf5Ty
     m->number = member.number;
 }
 
-/* The class and version of a type, 24 bits, and its size. */
+/* Puts the class and version of a type, 24 bits, and its size. */
 static void putTypeStart(Hdf5Head *h, unsigned class, unsigned version, unsigned bits, unsigned size) {
     eventio_put(h, version << 4 | class, 1);
     eventio_put(h, bits, 3);
     eventio_put(h, size, 4);
 }
 
-/* IEEE 754: the sign is the highest bit, and the first bit of the mantissa is implied. */
+/* Puts an IEEE 754 type: the sign is the highest bit, and the first bit of the mantissa is implied. */
 static void putFloat(Hdf5Head *h, unsigned size) {
     enum { FLOAT = 1, IMPLIED_BIT = 2 << 4 };
     const unsigned mantissa = size == 4 ? 23 : 52, exponent = size == 4 ? 8 : 11;
@@ -156,7 +156,7 @@ void eventio_putDataset(Hdf5Head *h, const Hdf5Dataset *d) {
 
 enum { ATTRIBUTE_VERSION = 3, TEXT_TYPE = 8, SCALAR_SPACE = 4, MESSAGE_PREFIX = 4 };
 
-/* The start of an attribute whose type has this many bytes; the type follows, then the value. */
+/* Puts the start of an attribute whose type has this many bytes; type and value follow. */
 static void putAttributeStart(Hdf5Head *h, const char *name, unsigned type_bytes) {
     eventio_messageStart(h, HDF5_ATTRIBUTE);
     eventio_put(h, ATTRIBUTE_VERSION, 1);
@@ -173,14 +173,15 @@ static void putScalarSpace(Hdf5Head *h) {
     eventio_put(h, VERSION, SCALAR_SPACE);
 }
 
-/* A message that is nothing; this many bytes with its prefix. */
+/* Puts an empty message of this many bytes with its prefix. */
 static void putNothing(Hdf5Head *h, size_t bytes) {
     eventio_messageStart(h, HDF5_NOTHING);
     eventio_putBytes(h, NULL, bytes - MESSAGE_PREFIX);
     eventio_messageEnd(h);
 }
 
-/* An attribute of this name with the longest label, and a message of nothing, which fills what a shorter one leaves. */
+/* Returns the bytes of this attribute with the longest label, and of an empty message that fills what a shorter one
+ * leaves. */
 static size_t labelRoom(const char *name) {
     return MESSAGE_PREFIX + 9 + strlen(name) + 1 + TEXT_TYPE + SCALAR_SPACE + HDF5_MAX_LABEL + MESSAGE_PREFIX;
 }
@@ -198,11 +199,10 @@ void eventio_putLabel(Hdf5Head *h, const char *name, const char *label) {
     putNothing(h, room - (h->size - start));
 }
 
-/* The last message of an object. */
 typedef struct Last {
     unsigned type;
-    uint64_t address; /* of its prefix */
-    size_t bytes;     /* with it */
+    uint64_t address; /* address of its prefix */
+    size_t bytes;     /* bytes with the prefix */
 } Last;
 
 static cusStatus keepLast(Hdf5File *f, const Hdf5Message *m, void *context) {
@@ -220,7 +220,7 @@ cusStatus eventio_labelObject(Hdf5File *f, int fd, uint64_t object, const char *
     if (last.type != HDF5_NOTHING || last.bytes != labelRoom(name) || last.address < object ||
         last.address - object > HDF5_HEAD_BYTES / 2)
         return CUS_OK;
-    /* An object that ends with the message: its checksum is right. */
+    /* If the object ends with the message, its checksum is right. */
     const size_t before = (size_t)(last.address - object), size = before + last.bytes;
     CUS_TRY(eventio_hdf5Block(f, object, size + 4, HDF5_CHECKSUM_LAST, "object header", &bytes));
     eventio_putBytes(&h, bytes, before);

@@ -1,19 +1,18 @@
-/* The index of a dataset's chunks: a version 1 B-tree, whose nodes are full but for the last of each level. */
+/* Writes the index of a dataset's chunks: a version 1 B-tree, whose nodes are full except the last of each level. */
 #include "eventio/hdf5/store/store.h"
 
 enum { FAN_OUT = 64, MAX_NODE = 24 + 8 * FAN_OUT + (FAN_OUT + 1) * (8 + 8 * (HDF5_MAX_RANK + 1)) }; /* libhdf5's default */
 
-/* A tree being written. */
 typedef struct Tree {
     const Hdf5Dataset *set;
     const Hdf5Chunks *chunks;
     size_t node_bytes;
     uint64_t under;    /* chunks under each child of this level */
     uint64_t children; /* the first child's address, for levels above 0 */
-    uint64_t start;    /* the first node's */
-    uint64_t nodes;    /* in this level */
+    uint64_t start;    /* address of the level's first node */
+    uint64_t nodes;    /* number of nodes in this level */
     unsigned level;
-    uint8_t *at; /* in the node */
+    uint8_t *at; /* next byte of the node */
 } Tree;
 
 static void put(Tree *t, uint64_t value, unsigned n) {
@@ -21,8 +20,8 @@ static void put(Tree *t, uint64_t value, unsigned n) {
         *t->at++ = (uint8_t)(value >> 8 * i);
 }
 
-/* What is in the tree from chunk k on: its size and filters, and where it starts. After the last chunk comes an empty one past
- * it in each dimension. */
+/* Puts the key of chunk k: size, filters and first element. After the last chunk comes an empty one past it in each
+ * dimension. */
 static void putKey(Tree *t, uint64_t k) {
     const Hdf5Dataset *d = t->set;
     const int is_end = k >= t->chunks->n;
@@ -37,7 +36,7 @@ static void putKey(Tree *t, uint64_t k) {
     put(t, is_end ? d->type.number.size : 0, 8);
 }
 
-/* Node number `node` of the level; returns its bytes. */
+/* Puts node number `node` of the level. */
 static void putNode(Tree *t, uint64_t node, uint8_t *bytes) {
     enum { OF_CHUNKS = 1 };
     static const uint8_t signature[4] = {'T', 'R', 'E', 'E'};
