@@ -20,7 +20,8 @@ cusStatus cusi_deviceAllocateAsync(const char *function, size_t bytes, void **da
 cusStatus cusi_deviceFreeAsync(const char *function, void *data, cusStream stream);
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data);
 void cusi_pinnedFree(void *data);
-/* Pins memory that is mapped for reading only, whole pages, for all devices; cusi_unpin takes it back before it is unmapped. */
+/* Pins memory that is mapped for reading only, whole pages, for all devices; cusi_unpin takes it back before it is
+ * unmapped. */
 cusStatus cusi_pin(const char *function, void *data, size_t bytes);
 void cusi_unpin(void *data);
 

@@ -172,7 +172,7 @@ typedef struct cusDeviceInfo {
     size_t memory_total;  /* bytes */
     size_t memory_free;   /* bytes, at the time of the call */
     int driver_version;   /* 13000 is CUDA 13.0 */
-    int runtime_version;  /* of the CUDA runtime in this library, in the same form */
+    int runtime_version;  /* CUDA runtime in this library, in the same form */
     uint64_t reserved[8]; /* 0: for later fields */
 } cusDeviceInfo;
 
@@ -197,7 +197,7 @@ typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
 typedef struct cusMat {
     int rows, cols; /* 0 x 0 if empty */
     int type;       /* CUS_8UC3 and so on, OpenCV's numbers */
-    cusSpace space; /* of data */
+    cusSpace space; /* where data is */
     size_t step;    /* bytes from one row to the next, at least cols * cusTypeSize(type) */
     void *data;     /* the first element; NULL if empty */
     void *owned;    /* private: what cusMatRelease frees; NULL for an empty, wrapped or region matrix */

@@ -74,7 +74,7 @@ typedef struct {
     void *data;           /* its memory */
     DLDevice device;      /* where the memory is */
     int32_t ndim;         /* dimensions */
-    DLDataType dtype;     /* of the elements */
+    DLDataType dtype;     /* type of the elements */
     int64_t *shape;       /* ndim sizes */
     int64_t *strides;     /* in elements; NULL: contiguous, last dimension fastest */
     uint64_t byte_offset; /* from data to the first element */
@@ -90,8 +90,8 @@ typedef struct DLManagedTensor {
 #endif /* DLPACK_DLPACK_H_ */
 
 #ifndef DLPACK_MAJOR_VERSION   /* not defined by an older dlpack.h either */
-#define DLPACK_MAJOR_VERSION 1 /* of the structures below */
-#define DLPACK_MINOR_VERSION 1 /* of the structures below */
+#define DLPACK_MAJOR_VERSION 1 /* version of the structures below */
+#define DLPACK_MINOR_VERSION 1 /* the same */
 
 /* The version of a tensor's structure. */
 typedef struct {
@@ -103,7 +103,7 @@ typedef struct {
 
 /* An array with an owner. */
 typedef struct DLManagedTensorVersioned {
-    DLPackVersion version;                                  /* of this structure */
+    DLPackVersion version;                                  /* version of this structure */
     void *manager_ctx;                                      /* what the deleter needs */
     void (*deleter)(struct DLManagedTensorVersioned *self); /* ends the tensor's life; may be NULL */
     uint64_t flags;                                         /* DLPACK_FLAG_BITMASK_... */

@@ -79,9 +79,9 @@ typedef struct cusEventReaderOptions {
                                 0: 2^26 (the default). Larger ones: CUS_ERROR_CAPACITY, as are BAG, MCAP and AEDAT4 that
                                 decompress to more than 1100 times their size and max_chunk */
     int plugins;             /* reserved: 0 */
-    /* 1: the file is mapped and pinned until the reader is closed, so that cusEventFrames of a GPU read it straight from the page
-     * cache: for several passes, since pinning takes as long as reading. max_memory must be at least its size. EVT2, EVT2.1, EVT3, EVT4
-     * and DAT, from a file; a GPU is needed. Default 0 */
+    /* 1: the file is mapped and pinned until the reader is closed, so that cusEventFrames of a GPU read it straight
+     * from the page cache: for several passes, since pinning takes as long as reading. max_memory must be at least its
+     * size. EVT2, EVT2.1, EVT3, EVT4 and DAT, from a file; a GPU is needed. Default 0 */
     int pin_file;
     uint64_t reserved[8]; /* 0: for later options */
 } cusEventReaderOptions;
@@ -106,8 +106,8 @@ typedef struct cusEventInfo {
 /* An open recording. */
 typedef struct cusEventReader cusEventReader;
 
-/* Opens a recording for cusEventReaderInfo and cusEventReaderRead. One call at a time may use a reader (else BUSY); other
- * readers are independent. `options` NULL: defaults. Errors:
+/* Opens a recording for cusEventReaderInfo and cusEventReaderRead. One call at a time may use a reader (else BUSY);
+ * other readers are independent. `options` NULL: defaults. Errors:
  *   NULL, VALUE (options), NO_MEMORY;
  *   IO: missing, not readable, or not a regular file (a directory, a pipe, a device);
  *   FORMAT: empty, of an unknown format, not what its header says, or HDF5 with a dataset of the recording outside the file
@@ -303,7 +303,7 @@ CUS_API void cusEventWriterDiscard(cusEventWriter *writer);
 
 /* What a filter keeps, in this order; an event that one step drops is unknown to the next. */
 typedef struct cusEventFilterOptions {
-    int width, height;   /* of the sensor, 1..65536; events outside are dropped */
+    int width, height;   /* sensor, 1..65536; events outside are dropped */
     int64_t begin, end;  /* microseconds: only events with begin <= t < end; default: all */
     uint64_t hot_events; /* hot pixels: only so many of each pixel in each hot_period; 0 (default): all */
     int64_t hot_period;  /* microseconds, from the first event on; default 1000000 */
@@ -311,7 +311,7 @@ typedef struct cusEventFilterOptions {
      * which need not be kept itself (Delbruck 2008). 0 (default): all. */
     int64_t activity;
     int x, y;                        /* upper left pixel of a region; it becomes 0, 0 */
-    int region_width, region_height; /* of the region; 0, 0 (default): the sensor */
+    int region_width, region_height; /* size of the region; 0, 0 (default): the sensor's */
     int flip_x, flip_y;              /* mirror its columns, its rows; default 0 */
     /* 1..65536: then column x becomes x * grid_width / region_width, and rows likewise. 0, 0 (default): they stay */
     int grid_width;

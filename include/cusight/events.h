@@ -23,7 +23,7 @@ typedef struct cusEventArrays {
     const uint8_t *p;      /* 0: negative (darker), anything else: positive (brighter) */
     const int64_t *t;      /* microseconds, non-decreasing; may be NULL if times are not used */
     size_t count;          /* number of events */
-    cusSpace space;        /* of all four arrays */
+    cusSpace space;        /* space of all four arrays */
 } cusEventArrays;
 
 /* Events first .. last - 1 form a stack. If first == last, the frame has no events. */
@@ -208,7 +208,7 @@ typedef struct cusFrameBatch {
      * compute is CUS_DEVICE. */
     const cusMat *frames;
     int representations;           /* number of them */
-    int device;                    /* that the frames lie on; -1: the host */
+    int device;                    /* where the frames lie; -1: the host */
     uint64_t first;                /* index of the first window in the recording, from 0 */
     size_t count;                  /* windows */
     const cusEventWindow *windows; /* event indices count from the first event pushed, which has the number first_event */

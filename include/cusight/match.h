@@ -1,37 +1,13 @@
 /* cusight/match.h: template matching with the exact best match, and inspection (match, then count a color).
  *
- * A score is computed at every position (x, y) where the w x h template T fits into the image I: a map of
- * (rows - h + 1) x (cols - w + 1) scores. Values and meanings are those of cv::matchTemplate. Sums run over the n = w h
- * pixels of the window and all channels; S1c, T1c are the sums of channel c of window and template, S2, T2 those of
- * squares, and corr = sum I T.
+ *   frame, templates  | mask                                             | score map
+ *   8UC1..4, 32FC1..4 | none, 8UC1, or weights: see cusMatcherOptions    | 32FC1, (rows - h + 1) x (cols - w + 1)
  *
- *   method                   score                                                                  best
- *   CUS_MATCH_SQDIFF         sum (I - T)^2 = S2 - 2 corr + T2                                       smallest
- *   CUS_MATCH_SQDIFF_NORMED  min(1, SQDIFF / sqrt(S2 T2)); 1 if S2 T2 = 0                           smallest
- *   CUS_MATCH_CCORR          corr                                                                   largest
- *   CUS_MATCH_CCORR_NORMED   corr / sqrt(S2 T2); 0 if S2 T2 = 0                                     largest
- *   CUS_MATCH_CCOEFF         corr - sum_c S1c T1c / n                                               largest
- *   CUS_MATCH_CCOEFF_NORMED  CCOEFF / sqrt((S2 - sum_c S1c^2 / n) (T2 - sum_c T1c^2 / n));          largest
- *                            1 everywhere if the template has one color, else 0 where the window has one color
- *
- * With a mask of bytes, sums and n only count pixels whose mask byte is not 0. With weights W, a mask of floats or one with
- * the template's channels, I and T are replaced by W I and W T (SQDIFF, CCORR, and their normed methods).
- *
- * Matches are exact, as by brute force (docs/match.md has the theory):
- *   8-bit  A score is the exact number rounded once to double, so a copy scores 1 in CCORR_NORMED and CCOEFF_NORMED. Of
- *          equal scores, the first position in row-major order is the best.
- *   32F    (and 8-bit with weights) Images and templates may have any units and any finite values. Scores are within 1e-9
- *          (normed methods; others: of the norms of window and template). Scores tie if they round to the same multiple of
- *          2^-34 (normed methods), of 2^-36 of the template's sum of squares (SQDIFF), or to the same 36 bits (others);
- *          integers below 2^53 are not rounded. Of ties, the first position in row-major order is the best. If more than
- *          256 positions may be the best, a score within about 1e-13 of a rounding edge may go either way. A window whose
- *          sum of squares is below 2^-48 (rows + cols) of the frame's may count as empty.
- * Both backends give the same bits. Score maps are float, infinite where float ends, within this bound of the true score:
- *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - p| |T - m|
- * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and of the template (inside
- * the mask), and m the templates' mean: rounded for bytes; 0 for floats if one of several templates would be larger about
- * the mean of all. p is m, except for 32F images without squared differences, where it is the mean of 1024 of their pixels.
- * Normed scores have the bound divided by their norm, at most 2.
+ * A score is computed at every position (x, y) where the w x h template fits into the frame, as by cv::matchTemplate.
+ * Matches are exact, as by brute force, and both backends give the same bits. 8-bit scores are exact numbers, rounded once
+ * to double; those of floats and weights are within 1e-9 (normed methods; others: of the norms of window and template).
+ * Of ties, the first position in row-major order is the best: scores of floats tie if they round to the same value.
+ * docs/match.md has the formulas, that rounding and its exceptions, and the error bound of score maps.
  */
 #ifndef CUSIGHT_MATCH_H
 #define CUSIGHT_MATCH_H
@@ -44,14 +20,14 @@ extern "C" {
 
 /* ---- Matcher --------------------------------------------------------------------------------------------------------- */
 
-/* The scores of the table above, with OpenCV's numbers. */
+/* Scores of a window I and the template T, with OpenCV's numbers. The largest is best, but for squared differences. */
 typedef enum cusMatchMethod {
-    CUS_MATCH_SQDIFF = 0,
-    CUS_MATCH_SQDIFF_NORMED = 1,
-    CUS_MATCH_CCORR = 2,
-    CUS_MATCH_CCORR_NORMED = 3,
-    CUS_MATCH_CCOEFF = 4,
-    CUS_MATCH_CCOEFF_NORMED = 5
+    CUS_MATCH_SQDIFF = 0,        /* sum (I - T)^2 */
+    CUS_MATCH_SQDIFF_NORMED = 1, /* SQDIFF / sqrt(sum I^2 sum T^2), at most 1 */
+    CUS_MATCH_CCORR = 2,         /* sum I T */
+    CUS_MATCH_CCORR_NORMED = 3,  /* CCORR / sqrt(sum I^2 sum T^2) */
+    CUS_MATCH_CCOEFF = 4,        /* CCORR of I and T less their means, channel by channel */
+    CUS_MATCH_CCOEFF_NORMED = 5  /* CCORR_NORMED of the same, -1..1 */
 } cusMatchMethod;
 
 /* How the correlation is computed; results do not depend on it. Floats and weights always take the FFT. So do masks and
@@ -60,7 +36,7 @@ typedef enum cusMatchMethod {
  * cusMatcherAlgorithm tells which algorithm is used. */
 typedef enum cusMatchAlgorithm {
     CUS_MATCH_AUTO = 0,   /* the faster one, by the measured crossover */
-    CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications of bytes, on the device by tensor cores */
+    CUS_MATCH_DIRECT = 1, /* rows * cols * w * h multiplications of bytes, on the device by tensor cores */
     CUS_MATCH_FFT = 2     /* transforms whose cost hardly depends on the template */
 } cusMatchAlgorithm;
 
@@ -117,17 +93,18 @@ CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates
 /* Safe on NULL. Device: waits for the device, as cudaFree does. */
 CUS_API void cusMatcherDestroy(cusMatcher *matcher);
 
-/* Matches one frame, or each of an array of `batch` frames. The matches stay in the matcher until its next run.
- * scores: NULL (as it must be in a stream that is captured), or an array of matrices, one for each template or each frame
- * of a batch, which become the score maps: 32FC1, created as needed, not overlapping the frames.
- * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over
- * the map, and the windows of the few positions that may be the best; device: two launches for each further match. If very
- * many may be the best (flat and periodic images), a second transform, in double, computes them all, which takes three to
- * four times as long. In frames of more than 3840 rows or columns with more than 2^24 positions or a template of more than
- * 1920 rows or columns (one channel, compute capability 9.0; half of that or less if blocks have less shared memory) the
- * device computes such windows one by one, exact but slow, with up to rows * cols * n multiplications for each match.
- * Cost, DIRECT: rows * cols * n multiplications, whatever the pictures show; device: one launch for all further matches.
- * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
+/* Matches one frame, or each of an array of `batch` frames. The matches stay in the matcher until its next run. scores:
+ * NULL (as it must be in a stream that is captured), or an array of matrices, one for each template or each frame of a
+ * batch, which become the score maps: 32FC1, created as needed, not overlapping the frames. Ready: host at return;
+ * device in stream order. Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template
+ * at frame size, one pass over the map, and the windows of the few positions that may be the best; device: two launches
+ * for each further match. If very many may be the best (flat and periodic images), a second transform, in double,
+ * computes them all, which takes three to four times as long. In frames of more than 3840 rows or columns with more
+ * than 2^24 positions or a template of more than 1920 rows or columns (one channel, compute capability 9.0; half of
+ * that or less if blocks have less shared memory) the device computes such windows one by one, exact but slow, with up
+ * to rows * cols * w * h multiplications for each match. Cost, DIRECT: rows * cols * w * h multiplications, whatever
+ * the pictures show; device: one launch for all further matches. Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY,
+ * CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 
 /* Copies the matches of the last run (and inspection) of template `index`, or of frame `index` of a batch, best first, to

@@ -76,7 +76,7 @@ typedef struct cusPoseMatch {
     double x;            /* the center of the template in the picture, in pixels; 0 is the center of the first column */
     double y;            /* the same for rows */
     double angle;        /* degrees */
-    double scale;        /* of the grid, or refined */
+    double scale;        /* a value of the grid, or refined */
     double score;        /* score of the pose of the grid, in the units of the method */
     int32_t col;         /* first column of the pose's window in the picture */
     int32_t row;         /* first row of the window */

@@ -113,10 +113,10 @@ typedef struct cusEventDecoded {
     uint64_t triggers;             /* delivered by this run */
     uint64_t used;                 /* bytes of the piece that were consumed: all, unless status is not CUS_OK */
     int64_t status;                /* CUS_OK, CUS_ERROR_CAPACITY or CUS_ERROR_FORMAT */
-    int64_t first_time, last_time; /* of the events delivered; -1: none */
-    uint64_t index;                /* of the next event since the start, counting skipped ones; FORMAT: of the bad one */
-    cusEventCounts counts;         /* since the start */
-    uint64_t detail[6];            /* the library's own: details of an error's message */
+    int64_t first_time, last_time; /* first and last event delivered; -1: none */
+    uint64_t index;        /* number of the next event since the start, counting skipped ones; FORMAT: of the bad one */
+    cusEventCounts counts; /* since the start */
+    uint64_t detail[6];    /* the library's own: details of an error's message */
 } cusEventDecoded;
 
 /* Decodes the bytes of a recording. */
@@ -164,7 +164,7 @@ CUS_API cusStatus cusEventDecoderFinish(cusEventDecoder *decoder, cusStream stre
  * that continues from the state expects them again. */
 typedef struct cusEventDecoderState {
     uint64_t offset;      /* bytes decoded since the start, whole words */
-    uint64_t index;       /* of the next event, counting skipped ones */
+    uint64_t index;       /* number of the next event, counting skipped ones */
     int64_t time_high;    /* last time word, unwrapped, in its own ticks; -1 before the first */
     int64_t time;         /* microseconds. EVT3: now. EVT2.1, EVT4: of the last vector. Readers: of the last event */
     int64_t last_time;    /* latest event delivered; -1: none */

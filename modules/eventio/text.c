@@ -309,8 +309,8 @@ static void parseGeometry(const uint8_t *p, const uint8_t *end, int64_t *width, 
     }
 }
 
-/* Finds the columns from the lines at p, unless a line of names gave them: then the first event, p .. line_end, gives only the
- * unit of time. */
+/* Finds the columns from the lines at p, unless a line of names gave them: then the first event, p .. line_end, gives
+ * only the unit of time. */
 static void setColumns(const uint8_t *p, const uint8_t *line_end, const uint8_t *end, int named, int usual,
                        TextColumns *columns) {
     Number number[4];

@@ -15,9 +15,9 @@ typedef struct EventSink {
     size_t count, capacity;
 } EventSink;
 
-/* Decodes lines, with the columns of reader->text, from bytes 0 .. n-1, which start at state->offset in the file, until they or the
- * sink's capacity run out. *used: the bytes consumed. at_end: the file has no more bytes. The caller advances state->offset and
- * index. */
+/* Decodes lines, with the columns of reader->text, from bytes 0 .. n-1, which start at state->offset in the file, until
+ * they or the sink's capacity run out. *used: the bytes consumed. at_end: the file has no more bytes. The caller
+ * advances state->offset and index. */
 cusStatus eventio_decodeText(cusEventReader *reader, cusEventDecoderState *state, const uint8_t *bytes, size_t n,
                              int at_end, EventSink *sink, size_t *used);
 

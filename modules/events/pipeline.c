@@ -1,5 +1,5 @@
-/* Recordings of any length: the entry points. Pieces are cut into windows as they arrive, and frames are made batch by batch in fixed
- * buffers (staging.c). */
+/* Recordings of any length: the entry points. Pieces are cut into windows as they arrive, and frames are made batch by
+ * batch in fixed buffers (staging.c). */
 #include "check.h"
 #include "device.h"
 #include "events/pipeline.h"

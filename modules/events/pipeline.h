@@ -1,4 +1,5 @@
-/* Declarations that pipeline.c, staging.c and bytes.c share: a pipeline, its buffers, and how staged events become frames. */
+/* Declarations that pipeline.c, staging.c and bytes.c share: a pipeline, its buffers, and how staged events become
+ * frames. */
 #ifndef CUSI_EVENTS_PIPELINE_H
 #define CUSI_EVENTS_PIPELINE_H
 

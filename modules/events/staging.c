@@ -1,5 +1,6 @@
-/* Staged events, the windows that they complete, and batches of frames. On the device three slots for events and three batches rotate: while
- * one is uploaded, the one before is computed and the one before that downloaded. A batch is delivered when its memory is needed again. */
+/* Staged events, the windows that they complete, and batches of frames. On the device three slots for events and three
+ * batches rotate: while one is uploaded, the one before is computed and the one before that downloaded. A batch is
+ * delivered when its memory is needed again. */
 #include "check.h"
 #include "device.h"
 #include "events/pipeline.h"

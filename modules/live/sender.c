@@ -208,8 +208,8 @@ static cusStatus submitDevice(cusSender *sender, Slot *slot, const cusMat *frame
     CUS_TRY(cusMatRegion(&slot->work, 0, 0, (int)sender->shape.mask_bytes, 1, &mask));
     CUS_TRY(cusMatRegion(&slot->raw, 0, 0, (int)sender->shape.mask_bytes, 1, &mask_host));
     CUS_TRY(cusMatDownload(&mask, &mask_host, sender->compute));
-    /* By the time the count is known the next frame may have changed the reference, so each slot keeps a copy: on the device
-     * that costs a twentieth of the upload. */
+    /* By the time the count is known the next frame may have changed the reference, so each slot keeps a copy: on the
+     * device that costs a twentieth of the upload. */
     CUS_TRY(cusDiffEncoderReference(sender->encoder, &reference));
     CUS_TRY(cusMatCopy(&reference, &slot->reference, sender->compute));
     return cusStreamEventRecord(slot->encoded, sender->compute);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- Header ----------------------------------------------------------------------------------------------------------- */
+/* ---- Header ------------------------------------------------------------------------------------------------------ */
 
 enum { AT_MAGIC = 0, AT_VERSION = 4, AT_TYPE = 6, AT_ENCODING = 7, AT_PAYLOAD = 8, AT_RAW = 12, AT_SEQUENCE = 16 };
 enum { AT_BASE = 24, AT_WIDTH = 32, AT_HEIGHT = 36, AT_CHANNELS = 40, AT_RESERVED = 41, AT_CRC = 44 };
@@ -172,7 +172,7 @@ cusStatus live_shape(const char *function, int rows, int cols, int type, LiveSha
     return CUS_OK;
 }
 
-/* ---- Masks ------------------------------------------------------------------------------------------------------------ */
+/* ---- Masks ------------------------------------------------------------------------------------------------------- */
 
 /* Returns 64 bits of a row's mask; bits past its end are 0. */
 static uint64_t maskWord(const uint8_t *mask_row, size_t at, size_t mask_row_bytes) {
@@ -204,7 +204,7 @@ int live_maskMatches(const LiveShape *shape, const uint8_t *mask, size_t values)
     return bits == values;
 }
 
-/* ---- Key frames ------------------------------------------------------------------------------------------------------- */
+/* ---- Key frames -------------------------------------------------------------------------------------------------- */
 
 void live_filterRows(const LiveShape *shape, uint8_t *frame) {
     const size_t n = shape->row_bytes;

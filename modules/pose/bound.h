@@ -26,7 +26,7 @@ typedef struct PoseLevel {
 typedef struct PoseBlock {
     int32_t offset;
     int16_t mean;  /* in units of 1/8, rounded down */
-    int16_t value; /* What the sums over a chunk and those before it must reach to rule out a position. */
+    int16_t value; /* in units of 1/16, about the mean of the pose for CCOEFF_NORMED */
 } PoseBlock;
 
 typedef struct PoseBlocks {
@@ -34,15 +34,15 @@ typedef struct PoseBlocks {
     int count;
 } PoseBlocks;
 
-/* blocks so far */
+/* What the sums over a chunk and those before it must reach to rule out a position. */
 typedef struct PoseTest {
-    int count;                               /* normed methods; cosine < 0: these blocks rule out nothing */
-    double t1, norm, sine, cosine, rounding; /* SQDIFF: largest sum of squares that is not ruled out */
-    double
-        most; /* What a window must reach to improve on the best value and the limit: a score for normed methods, or a squared difference. */
+    int count;                               /* blocks so far */
+    double t1, norm, sine, cosine, rounding; /* normed methods; cosine < 0: these blocks rule out nothing */
+    double most;                             /* SQDIFF: largest sum of squares that is not ruled out */
 } PoseTest;
 
-/* The best value so far and the limit, as what a window must reach: a score for normed methods, or a squared difference. */
+/* What a window must reach to improve on the best value and the limit: a score for normed methods, or a squared
+ * difference. */
 typedef struct PoseGoal {
     double score, ssd, n; /* squared difference: ssd / n */
 } PoseGoal;

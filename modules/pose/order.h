@@ -82,7 +82,7 @@ POSE_FN double pose_normed(cusMatchMethod method, const Pose *p, uint64_t s1, ui
     return differs ? clamped : 0 - clamped;
 }
 
-/* ---- Suppression --------------------------------------------------------------------------------------------------------- */
+/* ---- Suppression ------------------------------------------------------------------------------------------------- */
 
 /* Returns twice the center of a pose whose window begins at `at`; an integer. */
 POSE_FN int64_t pose_center(int32_t at, int32_t trimmed, int32_t canvas) {

@@ -20,7 +20,7 @@ cusPoseOptions cusPoseDefaults(void) {
                             .score_limit = NAN};
 }
 
-/* ---- Creation ------------------------------------------------------------------------------------------------------------ */
+/* ---- Creation ---------------------------------------------------------------------------------------------------- */
 
 /* Checks a range within low..high and counts its values. */
 static cusStatus countRange(const char *f, const char *name, const cusPoseRange *r, double low, double high, int *count) {
@@ -191,7 +191,7 @@ void cusPoseMatcherDestroy(cusPoseMatcher *matcher) {
     free(matcher);
 }
 
-/* ---- Use ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Use --------------------------------------------------------------------------------------------------------- */
 
 static cusPoseMatch matchOf(const cusPoseMatcher *m, const PoseBest *b) {
     const Pose *const p = &m->poses[b->pose];

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- A pose -------------------------------------------------------------------------------------------------------------- */
+/* ---- A pose ------------------------------------------------------------------------------------------------------ */
 
 /* Narrows columns *first .. *last - 1 of a row of the canvas to those whose sources lie in the template. These are an
  * interval, since coordinates are monotonic along a row. */
@@ -101,7 +101,7 @@ void pose_load(const cusPoseMatcher *m, PoseScratch *s, int pose) {
     s->pose = pose;
 }
 
-/* ---- Blocks -------------------------------------------------------------------------------------------------------------- */
+/* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Summed {
     int32_t offset, sum;
@@ -163,7 +163,7 @@ static int makeBlocks(const cusPoseMatcher *m, const Pose *p, const PoseScratch 
     return found && out->at;
 }
 
-/* ---- All poses ----------------------------------------------------------------------------------------------------------- */
+/* ---- All poses --------------------------------------------------------------------------------------------------- */
 
 /* Chooses blocks of about a hundredth of the template. Each further level halves blocks and cells; the last has single
  * positions. The device, which reads means of single positions from its integral image, has them with large blocks

@@ -35,7 +35,7 @@ static Vertex vertexOf(const double *f) {
     return v;
 }
 
-/* ---- The grid ------------------------------------------------------------------------------------------------------------ */
+/* ---- The grid ---------------------------------------------------------------------------------------------------- */
 
 /* A value's neighbors: indices, -1 without two neighbors, and distances. */
 typedef struct Beside {
@@ -72,7 +72,7 @@ static double between(double value, const Beside *b, double t) {
     return t < 0 || t > 0 ? value + t * (b->above + b->below) / 2 + t * t * (b->above - b->below) / 2 : value;
 }
 
-/* ---- Neighbors ----------------------------------------------------------------------------------------------------------- */
+/* ---- Neighbors --------------------------------------------------------------------------------------------------- */
 
 /* Returns a pose at the match's center, or half a pixel before. The match's own pose keeps its position; the others
  * climb. */
@@ -178,7 +178,7 @@ static int leastOf(const Neighbor *all) {
     return best;
 }
 
-/* ---- A match ------------------------------------------------------------------------------------------------------------- */
+/* ---- A match ----------------------------------------------------------------------------------------------------- */
 
 static double along(double t, double before, double after) {
     return t < 0 || t > 0 ? t * (after - before) / 2 : 0;

@@ -1,6 +1,6 @@
-/* AEDAT4, iniVation's format. A file is the line "#!AER-DAT4.0", a header (IOHeader: compression, the table's place, the streams as XML),
- * packets, and a table of the packets. A packet is the number of its stream, its size, and a FlatBuffer with a size prefix, compressed
- * on its own.
+/* AEDAT4, iniVation's format. A file is the line "#!AER-DAT4.0", a header (IOHeader: compression, the table's place,
+ * the streams as XML), packets, and a table of the packets. A packet is the number of its stream, its size, and a
+ * FlatBuffer with a size prefix, compressed on its own.
  *   open.c       header, choice of the stream, table of packets
  *   packets.c    one packet after the other
  *   streams.c    the streams that the XML lists

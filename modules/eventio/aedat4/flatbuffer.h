@@ -1,5 +1,5 @@
-/* Reads the few things that AEDAT4 needs of FlatBuffers: tables, fields and vectors. Each offset is checked before it is followed;
- * nothing recurses. A function returns 0 if the buffer is not valid. */
+/* Reads the few things that AEDAT4 needs of FlatBuffers: tables, fields and vectors. Each offset is checked before it
+ * is followed; nothing recurses. A function returns 0 if the buffer is not valid. */
 #ifndef CUSI_EVENTIO_AEDAT4_FLATBUFFER_H
 #define CUSI_EVENTIO_AEDAT4_FLATBUFFER_H
 

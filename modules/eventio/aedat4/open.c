@@ -1,4 +1,5 @@
-/* Opens AEDAT4: the header, the stream of events to read, and the table of packets, which gives their number and an index. */
+/* Opens AEDAT4: the header, the stream of events to read, and the table of packets, which gives their number and an
+ * index. */
 #include "check.h"
 #include "eventio/aedat4/aedat4.h"
 
@@ -12,13 +13,13 @@ static inline int64_t load64(const uint8_t *p) {
     return (int64_t)((uint64_t)cusi_load32(p) | (uint64_t)cusi_load32(p + 4) << 32);
 }
 
-/* ---- Header ----------------------------------------------------------------------------------------------------------- */
+/* ---- Header ------------------------------------------------------------------------------------------------------ */
 
 static cusStatus badHeader(const char *what) {
     return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: the header of the AEDAT4 file is damaged: expected %s", what);
 }
 
-/* Knows 0 (none), 1 and 2 (LZ4), 3 and 4 (zstd). */
+/* The field is 0: none; 1, 2: LZ4; 3, 4: zstd. */
 static cusStatus setCompression(Aedat4 *file, const uint8_t *field) {
     const uint32_t value = field ? cusi_load32(field) : 0;
     if (value > 4)
@@ -51,7 +52,7 @@ static cusStatus readHeader(cusEventReader *reader, PacketReader *p, Aedat4 *fil
     return CUS_OK;
 }
 
-/* ---- The stream ------------------------------------------------------------------------------------------------------- */
+/* ---- The stream -------------------------------------------------------------------------------------------------- */
 
 /* Whether `wanted` is the source of the stream, or its number. */
 static int isWanted(const Aedat4Stream *s, const char *wanted) {
@@ -107,7 +108,7 @@ static void describeStream(cusEventReader *reader, const Aedat4 *file) {
     }
 }
 
-/* ---- The table -------------------------------------------------------------------------------------------------------- */
+/* ---- The table --------------------------------------------------------------------------------------------------- */
 
 typedef struct Entry {
     int64_t offset, count, last;

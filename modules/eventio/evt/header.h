@@ -1,4 +1,4 @@
-/* The "% " headers, and how they say that a file is decoded. */
+/* Finds out from the header how to decode a file. */
 #ifndef CUSI_EVENTIO_EVT_HEADER_H
 #define CUSI_EVENTIO_EVT_HEADER_H
 

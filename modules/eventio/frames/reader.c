@@ -1,5 +1,5 @@
-/* Reads the stored frames of files that cusFrameWriter and cusFrameFileLayout made, to join them with others. The strict reader
- * reads the HDF5, so the files may come from strangers. */
+/* Reads the stored frames of files that cusFrameWriter and cusFrameFileLayout made, to join them with others. The
+ * strict reader reads the HDF5, so the files may come from strangers. */
 #include "check.h"
 #include "eventio/frames/layout.h"
 #include "eventio/hdf5/codec.h"

@@ -55,8 +55,8 @@ static int isColumnType(const Table *t) {
     return number->size == eventio_deliveredSize[which] && (which == EVENTIO_P || !number->is_signed);
 }
 
-/* Whether the tables are x, y, p and t in chunks of the same events. Columns of different lengths stay with the reader, which says so at
- * the end. */
+/* Whether the tables are x, y, p and t in chunks of the same events. Columns of different lengths stay with the reader,
+ * which says so at the end. */
 static int isColumns(const Hdf5Reader *h) {
     if (h->table_count != EVENTIO_COLUMNS)
         return 0;
@@ -121,7 +121,7 @@ void eventio_closeFrames(Hdf5Frames *f) {
     free(f);
 }
 
-/* ---- Planning ----------------------------------------------------------------------------------------------------------- */
+/* ---- Planning ---------------------------------------------------------------------------------------------------- */
 
 static cusStatus damaged(const Table *t, uint64_t chunk) {
     return cusi_fail(CUS_ERROR_FORMAT, "%s: the chunk of %s that starts at event %llu is damaged", function, t->name,
@@ -165,7 +165,7 @@ static cusStatus findColumns(Hdf5Reader *h, Chunk *chunk) {
         ChunkJob job;
         CUS_TRY(findPart(h, column, chunk, &job));
         const uint32_t size = chunk->part[k].size;
-        const int plain = job.skipped_filters & 1; /* HDF5 leaves out a filter that would enlarge the chunk */
+        const int plain = job.skipped_filters & 1; /* HDF5 leaves out a filter that does not shrink the chunk */
         if (plain ? size != eventio_chunkBytes(column) : size < eventio_chunkBytes(column) / MAX_RATIO)
             return damaged(column, job.chunk);
         put32(chunk->header + 16 + 4 * k, plain ? size | CUSI_COLUMNS_PLAIN : size);
@@ -215,7 +215,7 @@ static cusStatus planFrame(Hdf5Reader *h) {
     return CUS_OK;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------------ */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 /* Returns the size of the part of [at, at + size) that lies in [from, to). */
 static uint64_t overlap(uint64_t at, uint64_t size, uint64_t from, uint64_t to, uint64_t *first) {

@@ -46,8 +46,8 @@ static int decodeLz4Block(const uint8_t *in, size_t in_size, uint8_t *out, size_
 }
 #endif
 
-/* The filter stores 8 bytes with the size of the data and 4 with that of a block before compression, then each block with 4 bytes for its
- * own size; all big-endian. */
+/* The filter stores 8 bytes with the size of the data and 4 with that of a block before compression, then each block
+ * with 4 bytes for its own size; all big-endian. */
 int eventio_lz4Decode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {
 #ifdef CUSI_WITH_LZ4
     enum { HEADER = 12, BLOCK_HEADER = 4 };

@@ -36,8 +36,8 @@ size_t eventio_deflateEncode(const uint8_t *in, size_t in_size, uint8_t *out, in
 int eventio_ecfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
 /* Decodes exactly n events into columns of 2, 2, 1 and 8 bytes. Returns whether `in` has them. */
 int eventio_ecfDecodeColumns(const uint8_t *in, size_t in_size, size_t n, uint8_t *x, uint8_t *y, uint8_t *p, uint8_t *t);
-/* Encodes up to 65535 such events, x and y below 2048, p 0 or 1, times not decreasing. `out` has room for 14 bytes an event and
- * 36 more. Returns the bytes written. */
+/* Encodes up to 65535 such events, x and y below 2048, p 0 or 1, times not decreasing. `out` has room for 14 bytes an
+ * event and 36 more. Returns the bytes written. */
 size_t eventio_ecfEncode(const uint8_t *in, size_t in_size, uint8_t *out);
 /* Returns Fletcher's checksum as HDF5 computes it: over 16-bit words, most significant byte first. */
 uint32_t eventio_fletcher32(const uint8_t *in, size_t size);

@@ -97,8 +97,8 @@ cusStatus eventio_findObject(Hdf5Reader *h, uint64_t group, const char *path, Hd
  * p, ps, pol or polarity, t, ts, time or timestamp. */
 cusStatus eventio_addColumn(Hdf5Reader *h, uint64_t group, const char *path, int which);
 
-/* Adds the tables of a dataset with all four columns: a compound with members of the same names, or two dimensions with the columns
- * x, y, t, p. */
+/* Adds the tables of a dataset with all four columns: a compound with members of the same names, or two dimensions with
+ * the columns x, y, t, p. */
 cusStatus eventio_addRows(Hdf5Reader *h, uint64_t dataset, const char *name);
 
 /* Adds the table of a compound with id, p and t: the inputs of triggers are column x. */

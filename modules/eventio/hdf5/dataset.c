@@ -145,8 +145,8 @@ static cusStatus checkNumber(const char *name, const Hdf5Number *number) {
     return CUS_OK;
 }
 
-/* Finds where the n elements of a dataset without chunks are in the source. *address is UINT64_MAX if they were never written. The
- * file may end before them. */
+/* Finds where the n elements of a dataset without chunks are in the source. *address is UINT64_MAX if they were never
+ * written. The file may end before them. */
 static cusStatus findElements(const Hdf5Reader *h, const Hdf5Dataset *set, const char *name, uint64_t n,
                               uint64_t *address) {
     const uint64_t size = set->type.number.size;

@@ -98,8 +98,8 @@ static cusStatus decodeChunk(ChunkJob *job, uint8_t *out) {
 
 /* ---- Types --------------------------------------------------------------------------------------------------------- */
 
-/* Converts stored times of 8 bytes, signed, or 4 bytes to microseconds. Returns the OR of all: bit 63 is set if one is negative, bit 62 if
- * one is 2^62 or greater. (The offset is less than 2^62, so signed sums that wrap are among these.) */
+/* Converts stored times of 8 bytes, signed, or 4 bytes to microseconds. Returns the OR of all: bit 63 is set if one is
+ * negative, bit 62 if one is 2^62 or greater. (The offset is less than 2^62, so signed sums that wrap are among these.) */
 CUSI_MULTIVERSION
 static uint64_t widenTimes(const uint8_t *in, size_t n, size_t element, int is_signed, int64_t offset, uint8_t *out) {
     uint64_t bits = 0;

@@ -85,7 +85,7 @@ cusStatus eventio_openPackets(cusEventReader *reader);
 
 extern const PacketFormat eventio_aedat4, eventio_bag, eventio_mcap;
 
-/* ---- reader.c, for the formats ---------------------------------------------------------------------------------------- */
+/* ---- reader.c, for the formats ----------------------------------------------------------------------------------- */
 
 /* Is called before the block at `offset`. Adds a checkpoint now and then, or compares with those of the file's table. */
 cusStatus eventio_passBlock(PacketReader *packets, uint64_t offset);
@@ -95,7 +95,7 @@ cusStatus eventio_addPlace(PacketReader *packets, const PacketPlace *place);
 
 cusStatus eventio_restorePlace(PacketReader *packets, const PacketPlace *place);
 
-/* ---- layouts.c -------------------------------------------------------------------------------------------------------- */
+/* ---- layouts.c --------------------------------------------------------------------------------------------------- */
 
 /* Creates the decoder of EVT3. */
 cusStatus eventio_createEvt3(const cusEventReader *reader, PacketReader *packets);
@@ -107,7 +107,7 @@ int eventio_isMessageDone(const PacketReader *packets);
 /* Delivers the next events of the message, up to n. */
 cusStatus eventio_deliverMessage(cusEventReader *reader, PacketReader *packets, size_t n, CusiEvents out, size_t *count);
 
-/* ---- window.c --------------------------------------------------------------------------------------------------------- */
+/* ---- window.c ---------------------------------------------------------------------------------------------------- */
 
 /* Sets *bytes to n bytes of the file at `offset`, valid until the next call. TRUNCATED: the file ends before. */
 cusStatus eventio_view(cusEventReader *reader, PacketReader *packets, uint64_t offset, uint64_t n, const uint8_t **bytes);

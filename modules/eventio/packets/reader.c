@@ -14,7 +14,7 @@ enum {
     RESERVED_BYTES = 16 << 20
 }; /* reserved: checkpoints, and what codecs allocate */
 
-/* ---- Checkpoints ------------------------------------------------------------------------------------------------------ */
+/* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
 
 cusStatus eventio_addPlace(PacketReader *p, const PacketPlace *place) {
     if (p->skipped++ % p->stride)
@@ -74,7 +74,7 @@ cusStatus eventio_restorePlace(PacketReader *p, const PacketPlace *place) {
     return p->decoder ? cusEventDecoderSetState(p->decoder, &place->evt3) : CUS_OK;
 }
 
-/* ---- Methods ---------------------------------------------------------------------------------------------------------- */
+/* ---- Methods ----------------------------------------------------------------------------------------------------- */
 
 static int64_t latest(const int64_t *t, size_t n, int64_t time) {
     for (size_t i = 0; i < n; ++i)
@@ -286,7 +286,7 @@ static void closePackets(cusEventReader *reader) {
 static const EventReaderMethods packet_methods = {readPackets,  seekPackets,    findTimeInPackets, closePackets,
                                                   readTriggers, rewindTriggers, countPackets};
 
-/* ---- Opening ---------------------------------------------------------------------------------------------------------- */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 static cusStatus detect(const EventSource *source, const PacketFormat **format) {
     static const struct {

@@ -1,5 +1,5 @@
-/* Messages of ROS in bags (ROS 1) and MCAP (ROS 2). Both files are records one after the other, some of them chunks: records that are
- * compressed together.
+/* Messages of ROS in bags (ROS 1) and MCAP (ROS 2). Both files are records one after the other, some of them chunks:
+ * records that are compressed together.
  *   walk.c      from record to record, into chunks and out, to the next message of the topic, which it chooses at first
  *   topics.c    the topics with events
  *   messages.c  dvs_msgs/EventArray and event_camera_msgs/EventPacket, in the serialization of ROS 1 and in CDR
@@ -74,7 +74,7 @@ struct Ros {
     uint32_t width, height;
 };
 
-/* ---- walk.c ----------------------------------------------------------------------------------------------------------- */
+/* ---- walk.c ------------------------------------------------------------------------------------------------------ */
 
 /* Sets reader->state and opens the recording, except for its format and the sensor. */
 cusStatus eventio_openRos(cusEventReader *reader, PacketReader *packets, const RosFormat *format);
@@ -85,7 +85,7 @@ cusStatus eventio_copyRos(const PacketReader *from, PacketReader *to);
 /* Sets *bytes to n bytes at `at` of the file, or of the current chunk. */
 cusStatus eventio_rosView(cusEventReader *reader, PacketReader *packets, uint64_t at, uint64_t n, const uint8_t **bytes);
 
-/* ---- topics.c --------------------------------------------------------------------------------------------------------- */
+/* ---- topics.c ---------------------------------------------------------------------------------------------------- */
 
 /* A name in a file. */
 typedef struct RosText {
@@ -116,7 +116,7 @@ int eventio_isBeside(const Ros *ros, const RosTopic *topic);
 /* Fails with FORMAT: the record at `at` is damaged. */
 cusStatus eventio_rosDamaged(const PacketReader *packets, uint64_t at, const char *expected);
 
-/* ---- messages.c ------------------------------------------------------------------------------------------------------- */
+/* ---- messages.c -------------------------------------------------------------------------------------------------- */
 
 /* Sets packets->message to the events of a message, if they are wanted, and counts its triggers. */
 cusStatus eventio_rosMessage(cusEventReader *reader, PacketReader *packets, const RosTopic *topic, uint64_t at,

@@ -1,5 +1,6 @@
-/* Writes AEDAT4 (aedat4/): packets of `chunk` events or of triggers, each compressed on its own, and a table of them. The FlatBuffers always have the
- * same few fields, so they are laid out here by hand: all fields at multiples of their size from the start, which is the size prefix. */
+/* Writes AEDAT4 (aedat4/): packets of `chunk` events or of triggers, each compressed on its own, and a table of them.
+ * The FlatBuffers always have the same few fields, so they are laid out here by hand: all fields at multiples of their
+ * size from the start, which is the size prefix. */
 #include "check.h"
 #include "eventio/writers/methods.h"
 
@@ -17,7 +18,7 @@
 
 enum { NONE, LZ4, ZSTD };                                     /* the option compress */
 enum { PACKET_HEADER = 8, EVENTS_AT = 32, EVENT_BYTES = 16 }; /* EVENTS_AT: in a buffer of events */
-enum { LINE_BYTES = 48, LINES_AT = 44, ZSTD_LEVEL = 3 };      /* of the table */
+enum { LINE_BYTES = 48, LINES_AT = 44, ZSTD_LEVEL = 3 };      /* the table */
 enum { EVENT_STREAM, TRIGGER_STREAM };
 enum { TRIGGERS = 512, RISING = 1, FALLING = 2 }; /* in a packet; the edges of the external signal */
 
@@ -64,7 +65,7 @@ static void putRoot(uint8_t *p, size_t size, const char *identifier, size_t root
     put32(p + root, root - list);
 }
 
-/* ---- Compression ------------------------------------------------------------------------------------------------------ */
+/* ---- Compression ------------------------------------------------------------------------------------------------- */
 
 static size_t boundOf(int codec, size_t n) {
 #ifdef CUSI_WITH_LZ4
@@ -128,7 +129,7 @@ static cusStatus append(cusEventWriter *w, const uint8_t *bytes, size_t n) {
     return CUS_OK;
 }
 
-/* ---- Header ----------------------------------------------------------------------------------------------------------- */
+/* ---- Header ------------------------------------------------------------------------------------------------------ */
 
 static cusStatus checkBuild(const cusEventWriter *w) {
 #ifndef CUSI_WITH_LZ4
@@ -206,7 +207,7 @@ static cusStatus create(cusEventWriter *w) {
     return writeHeader(w);
 }
 
-/* ---- Packets ---------------------------------------------------------------------------------------------------------- */
+/* ---- Packets ----------------------------------------------------------------------------------------------------- */
 
 static cusStatus addLine(cusEventWriter *w, Line line) {
     Aedat4Writer *a = w->state;
@@ -303,7 +304,7 @@ static cusStatus write(cusEventWriter *w, const cusEventArrays *e) {
     return CUS_OK;
 }
 
-/* ---- The table -------------------------------------------------------------------------------------------------------- */
+/* ---- The table --------------------------------------------------------------------------------------------------- */
 
 /* Lays out a vector of tables: offset of each, then the lines, which share one list of fields. */
 static void layTable(const Aedat4Writer *a, uint8_t *table, size_t size) {

@@ -1,5 +1,5 @@
-/* Writes Prophesee EVT 2.0 (modules/raw/cpu/evt2.c reads it): a word of 32 bits an event, and one for each 64 microseconds with
- * events. */
+/* Writes Prophesee EVT 2.0 (modules/raw/cpu/evt2.c reads it): a word of 32 bits an event, and one for each 64
+ * microseconds with events. */
 #include "eventio/writers/methods.h"
 
 #include <string.h>

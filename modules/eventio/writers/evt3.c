@@ -1,6 +1,6 @@
-/* Writes Prophesee EVT 3.0 (modules/raw/cpu/evt3.c reads it): words of 16 bits for the time, the row and x. Events of one time,
- * row and polarity with increasing x go into vectors of 32 pixels where that is shorter: words of 12, 12 and 8 bits, as cameras
- * write them and OpenEB expects them. */
+/* Writes Prophesee EVT 3.0 (modules/raw/cpu/evt3.c reads it): words of 16 bits for the time, the row and x. Events of
+ * one time, row and polarity with increasing x go into vectors of 32 pixels where that is shorter: words of 12, 12 and
+ * 8 bits, as cameras write them and OpenEB expects them. */
 #include "eventio/writers/methods.h"
 
 #include <string.h>

@@ -114,8 +114,8 @@ static cusStatus create(cusEventWriter *w) {
     return CUS_OK;
 }
 
-/* Entry k, for the 2 ms from k * 2 ms after the first event on, is where the last period with events before it begins; entry 0
- * is {0, -1}. */
+/* Entry k, for the 2 ms from k * 2 ms after the first event on, is where the last period with events before it begins;
+ * entry 0 is {0, -1}. */
 static cusStatus indexRow(MetavisionWriter *m, Index *index, Hdf5Column *column, int64_t t) {
     index->first_time = index->rows ? index->first_time : t;
     const int64_t time = t - index->first_time;

@@ -1,5 +1,5 @@
-/* Writes text (../text.c reads it): the sensor's width and height, then a line "t x y p" for each event, with seconds and six
- * digits. A path that ends in .csv: Metavision's lines "x,y,p,t" with microseconds. */
+/* Writes text (../text.c reads it): the sensor's width and height, then a line "t x y p" for each event, with seconds
+ * and six digits. A path that ends in .csv: Metavision's lines "x,y,p,t" with microseconds. */
 #include "eventio/writers/methods.h"
 
 #include <stdio.h>

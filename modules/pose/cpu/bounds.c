@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Sums over a chunk of blocks ----------------------------------------------------------------------------------------- */
+/* ---- Sums over a chunk of blocks --------------------------------------------------------------------------------- */
 
 /* Lanes come in groups, so some lie beyond the last cell: in the padding, where low is 0 or 2040 and high 0, or in
  * cells where the window does not fit. Their sums are ignored, and no lane overflows: means are 0..2041 (255 in units
@@ -50,7 +50,7 @@ static void addMoments(const int16_t *low, const int16_t *high, const PoseBlock 
     }
 }
 
-/* ---- Tests --------------------------------------------------------------------------------------------------------------- */
+/* ---- Tests ------------------------------------------------------------------------------------------------------- */
 
 int pose_tests(const cusPoseMatcher *m, int pose, int level, const PoseBest *best, double limit_cost, PoseTest *tests) {
     const PoseBlocks *const blocks = &m->blocks[pose * m->levels + level];
@@ -143,7 +143,7 @@ int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tes
     return left;
 }
 
-/* ---- Guesses ------------------------------------------------------------------------------------------------------------- */
+/* ---- Guesses ----------------------------------------------------------------------------------------------------- */
 
 /* Sums over blocks of c, c^2 and c t in each lane, rounded: enough for a guess. */
 typedef struct Guides {

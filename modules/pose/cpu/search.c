@@ -43,7 +43,7 @@ static int cellRows(const cusPoseMatcher *m, int pose) {
     return (pose_positionRows(m, &m->poses[pose]) + cell - 1) / cell;
 }
 
-/* ---- Candidates ---------------------------------------------------------------------------------------------------------- */
+/* ---- Candidates -------------------------------------------------------------------------------------------------- */
 
 static void refresh(Worker *w) {
     Search *const s = w->search;
@@ -173,7 +173,7 @@ static double searchRows(Search *s, int pose, int first, int last, double most) 
     return w.spent;
 }
 
-/* ---- Guesses ------------------------------------------------------------------------------------------------------------- */
+/* ---- Guesses ----------------------------------------------------------------------------------------------------- */
 
 typedef struct About {
     const Search *search;
@@ -261,7 +261,7 @@ static void climb(Search *s) {
     }
 }
 
-/* ---- Matches ------------------------------------------------------------------------------------------------------------- */
+/* ---- Matches ----------------------------------------------------------------------------------------------------- */
 
 /* Returns whether the best position of a pose is known, and offers it. */
 static int isKnown(Search *s, int pose) {
@@ -398,7 +398,7 @@ cusStatus pose_host_values(cusPoseMatcher *m, const cusMat *frame, PoseBest *val
     return CUS_OK;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 static int allocatePlanes(const cusPoseMatcher *m, PoseHost *host) {
     int ok = 1;

@@ -42,7 +42,7 @@ static size_t points(const PoseTransforms *t) {
     return (size_t)t->rows * (size_t)t->cols;
 }
 
-/* ---- Costs --------------------------------------------------------------------------------------------------------------- */
+/* ---- Costs ------------------------------------------------------------------------------------------------------- */
 
 /* Returns the number of planes that are transformed back. */
 static int planesOf(cusMatchMethod method) {
@@ -59,7 +59,7 @@ double pose_transformCost(const cusPoseMatcher *m, int pose) {
            POSE_SCORE_COST * (double)pose_positionRows(m, p) * (double)pose_positionCols(m, p);
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 /* Returns whether rounding stays below one half. Sums are of products of numbers up to 255; SQDIFF adds I^2 and twice I
  * T. */
@@ -123,7 +123,7 @@ static int makePlace(const PoseTransforms *t, int planes, Place *p) {
     return ok;
 }
 
-/* ---- The frame ----------------------------------------------------------------------------------------------------------- */
+/* ---- The frame --------------------------------------------------------------------------------------------------- */
 
 static int allocateFrame(const cusPoseMatcher *m, PoseTransforms *t) {
     if (!t->places)
@@ -178,7 +178,7 @@ void pose_endFrame(PoseTransforms *t) {
     t->is_filled = 0;
 }
 
-/* ---- Poses --------------------------------------------------------------------------------------------------------------- */
+/* ---- Poses ------------------------------------------------------------------------------------------------------- */
 
 /* Computes the spectrum of a pose's pixels, or of its mask of 0 and 255. */
 static void transformWindow(const Pose *p, const Place *place, const uint8_t *from, double factor, double *spectrum) {

@@ -146,10 +146,10 @@ __global__ void __launch_bounds__(THREADS)
 
 // ---- Screening ------------------------------------------------------------------------------------------------------
 //
-// CCOEFF_NORMED without a mask. The score is C / sqrt(E F), where C is the sum of I (T - mean of T), E the energy of I about its mean
-// in the window and F that of T. Rectangles R of the window that do not overlap have at least the sum of their own energies,
-// E >= sum over R of (sum of I^2 - (sum of I)^2 / pixels), by integral images. So a pose is ruled out by two transforms instead of five
-// if C + error < goal sqrt(F sum) everywhere, or C + error <= 0.
+// CCOEFF_NORMED without a mask. The score is C / sqrt(E F), where C is the sum of I (T - mean of T), E the energy of I
+// about its mean in the window and F that of T. Rectangles R of the window that do not overlap have at least the sum of
+// their own energies, E >= sum over R of (sum of I^2 - (sum of I)^2 / pixels), by integral images. So a pose is ruled
+// out by two transforms instead of five if C + error < goal sqrt(F sum) everywhere, or C + error <= 0.
 
 __device__ __forceinline__ int partRow(const Pose &p, int part) {
     return part * p.rows / PARTS;

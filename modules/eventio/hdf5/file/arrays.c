@@ -85,8 +85,9 @@ cusStatus eventio_hdf5FixedArray(Hdf5File *f, uint64_t address, int filtered, ui
 
 /* ---- Extensible ------------------------------------------------------------------------------------------------------ */
 
-/* Elements 0 .. in_index - 1 are in the index block. The others are in data blocks, of which super block s has 2^(s / 2), each of
- * block_min * 2^((s + 1) / 2) elements. The data blocks of the first super blocks are listed in the index block itself. */
+/* Elements 0 .. in_index - 1 are in the index block. The others are in data blocks, of which super block s has 2^(s /
+ * 2), each of block_min * 2^((s + 1) / 2) elements. The data blocks of the first super blocks are listed in the index
+ * block itself. */
 typedef struct Extensible {
     Elements e;
     unsigned index_bits, in_index, block_min, pointers_min, page_bits;

@@ -1,6 +1,7 @@
-/* A strict reader of HDF5's file format, for the part of it that recordings use. The file may come from a stranger: every address
- * and size is checked against the file before it is used, checksums are verified, and the work of each call is bounded. Nothing
- * recurses on what the file says, and nothing outside the file is opened. Nothing below includes what stands above it:
+/* A strict reader of HDF5's file format, for the part of it that recordings use. The file may come from a stranger:
+ * every address and size is checked against the file before it is used, checksums are verified, and the work of each
+ * call is bounded. Nothing recurses on what the file says, and nothing outside the file is opened. Nothing below
+ * includes what stands above it:
  *
  *   index.c       where a chunk is stored: the six kinds of index
  *   dataset.c     shape, layout and filters of a dataset; attribute.c: an attribute, in its object or in a heap
@@ -11,9 +12,9 @@
  *   object.c      the messages of object headers
  *   blocks.c      the superblock; verified blocks of the file, some of which it keeps
  *
- * Format: "HDF5 File Format Specification Version 4.0" (The HDF Group). Addresses are those of the file, counted from the
- * superblock. Functions return CUS_OK, or with a message FORMAT (damaged), TRUNCATED (the file ends before what it claims),
- * UNSUPPORTED, CAPACITY, IO or NO_MEMORY. */
+ * Format: "HDF5 File Format Specification Version 4.0" (The HDF Group). Addresses are those of the file, counted from
+ * the superblock. Functions return CUS_OK, or with a message FORMAT (damaged), TRUNCATED (the file ends before what it
+ * claims), UNSUPPORTED, CAPACITY, IO or NO_MEMORY. */
 #ifndef CUSI_EVENTIO_HDF5_FILE_FILE_H
 #define CUSI_EVENTIO_HDF5_FILE_FILE_H
 
@@ -181,7 +182,8 @@ cusStatus eventio_hdf5TreeChunk(Hdf5File *f, uint64_t tree, unsigned rank, const
 
 /* Compares a record of a version 2 B-tree with what is wanted: negative if the record comes before it, 0 if it matches. */
 typedef int (*Hdf5Compare)(const uint8_t *record, const void *wanted);
-/* Copies all matching records of `size` bytes each, up to `most`; more are an error. `type` and `size` must be the tree's. */
+/* Copies all matching records of `size` bytes each, up to `most`; more are an error. `type` and `size` must be the
+ * tree's. */
 cusStatus eventio_hdf5Records(Hdf5File *f, uint64_t tree, unsigned type, unsigned size, Hdf5Compare compare,
                               const void *wanted, unsigned most, uint8_t *records, unsigned *count);
 /* Finds the size of the tree's records. */

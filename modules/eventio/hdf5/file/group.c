@@ -1,5 +1,5 @@
-/* Finds objects by name. Old groups list them in a B-tree, new ones in their object header or, if there are many, in a fractal heap
- * that is sorted by hashes of the names. */
+/* Finds objects by name. Old groups list them in a B-tree, new ones in their object header or, if there are many, in a
+ * fractal heap that is sorted by hashes of the names. */
 #include "check.h"
 #include "eventio/hdf5/file/file.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- Version 1: names of old groups, chunks ------------------------------------------------------------------------------ */
+/* ---- Version 1: names of old groups, chunks ---------------------------------------------------------------------- */
 
 enum { GROUP_TREE = 0, CHUNK_TREE = 1 };
 
@@ -179,7 +179,7 @@ cusStatus eventio_hdf5TreeChunk(Hdf5File *f, uint64_t tree, unsigned rank, const
     }
 }
 
-/* ---- Version 2: names and attributes of new objects, chunks of datasets with several unlimited dimensions ------------------ */
+/* ---- Version 2: names and attributes of new objects, chunks of datasets with several unlimited dimensions -------- */
 
 enum { MAX_DEPTH = 16, MAX_NODES = 4096, MAX_WAITING = 256 };
 

@@ -1,5 +1,5 @@
-/* Writes HDF5's file format, for files that h5py, h5dump and libhdf5 since 1.10 read. The same contents give the same bytes,
- * whoever writes them: one process, several, or a merge of what they wrote.
+/* Writes HDF5's file format, for files that h5py, h5dump and libhdf5 since 1.10 read. The same contents give the same
+ * bytes, whoever writes them: one process, several, or a merge of what they wrote.
  *
  *   bytes of the file           written
  *   the head: superblock, object headers, small contiguous data; a multiple of 512 bytes, whatever the number of elements    last

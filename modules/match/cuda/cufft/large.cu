@@ -8,7 +8,7 @@ namespace cusi::match {
 
 namespace {
 
-// Writes a channel's row again, times 2^level, if its sum of squares asks for a level.
+// ---- Planes
 
 // Writes the row of a channel again, times 2^level, if its sum of squares asks for a level.
 __device__ __noinline__ void repeatAtLevel(const MatchModel &m, const float *pixels, double shift, int channels,
