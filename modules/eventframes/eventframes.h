@@ -107,7 +107,7 @@ struct cusEventFrames {
     Job whole;             /* all windows */
     Lane *lanes;
     int lane_count;
-    int lane_threads;                    /* threads of each lane on the host */
+    int lane_threads;
     uint64_t job_windows, whole_windows; /* most windows in a job; windows that must not be divided */
     pthread_t dealer;
     int deals; /* whether the dealer has been started */

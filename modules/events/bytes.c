@@ -15,7 +15,7 @@ struct EventsBytes {
     cusEventDecoder *decoder;
     cusMat decoded[EVENTS_ARRAYS]; /* host: events of one run */
     /* Device */
-    int piece_bytes;                         /* bytes of the largest piece */
+    int piece_bytes;
     cusMat pinned[BUFFERS], device[BUFFERS]; /* each 1 x piece_bytes */
     cusStreamEvent uploaded[BUFFERS];
     cusMat done;                      /* page-locked cusEventDecoded that the decoder writes */

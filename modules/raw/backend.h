@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { RAW_DEFAULT_BYTES = 64 << 20, RAW_MAX_BYTES = 1 << 29 }; /* default and limit of max_bytes */
+enum { RAW_DEFAULT_BYTES = 64 << 20, RAW_MAX_BYTES = 1 << 29 };
 
 struct cusEventDecoder {
     const struct RawMethods *methods;

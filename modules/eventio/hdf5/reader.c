@@ -163,7 +163,6 @@ static cusStatus openTriggers(const cusEventReader *reader, Hdf5Reader *h) {
     return CUS_OK;
 }
 
-/* Reads up to PIECE triggers. */
 static cusStatus readPiece(Hdf5Reader *triggers, size_t n, cusEventTrigger *out, size_t *count) {
     enum { PIECE = 1024 };
     uint16_t id[PIECE];

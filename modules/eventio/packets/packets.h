@@ -97,7 +97,6 @@ cusStatus eventio_restorePlace(PacketReader *packets, const PacketPlace *place);
 
 /* ---- layouts.c --------------------------------------------------------------------------------------------------- */
 
-/* Creates the decoder of EVT3. */
 cusStatus eventio_createEvt3(const cusEventReader *reader, PacketReader *packets);
 /* Returns the decoder's error, with the place in the file. */
 cusStatus eventio_describeEvt3(const PacketReader *packets, cusStatus status);

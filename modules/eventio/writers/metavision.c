@@ -24,8 +24,8 @@ typedef struct Place {
 /* The index of events or triggers. */
 typedef struct Index {
     uint64_t rows, entries; /* rows indexed; entries so far */
-    int64_t first_time;     /* time of the first row */
-    Place last, now;        /* where the last period with events began, and the one before it */
+    int64_t first_time;
+    Place last, now; /* where the last period with events began, and the one before it */
 } Index;
 
 typedef struct MetavisionWriter {

@@ -317,7 +317,6 @@ Tiling bandOf(Tiling tiling, unsigned top);
 cusStatus createSort();
 // Lays out the workspace for a group of windows. Returns their number, 0 if a window is too long for it.
 unsigned planSort(const Batch &batch, const Tiling &tiling, unsigned record_bytes, SortedRuns *sorted);
-// Sorts windows first .. first + count - 1 of the batch.
 cusStatus sortWindows(const Batch &batch, const Tiling &band, unsigned record_bytes, const SortedRuns &sorted,
                       unsigned first, unsigned count, bool with_green, bool count_skipped);
 // Finds the green levels of TENCODE for the batch's only window, without sorting.

@@ -50,7 +50,6 @@ struct TableTile {
 
     // ---- Sums inside the tile ----
 
-    // Sums the rows and columns of each warp.
     __device__ void sumTile(const PixelRows<Pixel> &pixels) {
         ColumnSums<Pixel, SQUARES> columns;
 #pragma unroll

@@ -17,7 +17,7 @@ template<int WARPS_X_, int WARPS_Y_, int WARP_ROWS_, int BLOCKS_PER_SM_, int MIN
          bool THROTTLED_ = false>
 struct TileShape {
     static constexpr int WARPS_X = WARPS_X_, WARPS_Y = WARPS_Y_;
-    static constexpr int WARP_ROWS = WARP_ROWS_; // rows of a warp
+    static constexpr int WARP_ROWS = WARP_ROWS_;
     static constexpr int BLOCKS_PER_SM = BLOCKS_PER_SM_;
     static constexpr int MIN_COLUMN_GROUP = MIN_COLUMN_GROUP_; // fewest tiles in a group of the column chain
     static constexpr int COLUMN_BATCH = COLUMN_BATCH_;         // tiles of that chain that a thread loads together

@@ -104,7 +104,6 @@ static inline size_t match_thisThread(void) {
 /* Cuts the score map into blocks of whole rows. */
 void match_planDots(const MatchModel *m, MatchHost *host);
 
-/* Packs the templates into host->taps. */
 void match_packTemplates(const MatchModel *m, MatchHost *host);
 
 /* Returns the nanoseconds that a frame takes on one thread. */
@@ -139,7 +138,6 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 /* Returns the nanoseconds that match_exactScore takes. */
 double match_windowNs(const MatchModel *m);
 
-/* Prepares the exact pass. */
 void match_prepareExact(MatchModel *m, MatchHost *host);
 
 /* Computes the unscaled spectrum of plane p of template k (match_templatePlane). */

@@ -7,7 +7,7 @@
 
 namespace cusi::match {
 
-constexpr int REFINE_THREADS = 384, REFINE_WARPS = REFINE_THREADS / 32; // threads, warps of a block
+constexpr int REFINE_THREADS = 384, REFINE_WARPS = REFINE_THREADS / 32;
 constexpr int MAX_TILES = 256; // the list overflows with more tiles, or with more positions than listLimit()
 static_assert(REFINE_THREADS == MATCH_LANES);
 constexpr int ITEMS = 16; // tiles or positions that a thread examines at a time

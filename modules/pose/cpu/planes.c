@@ -39,7 +39,6 @@ static const uint8_t *rowOf(const cusMat *frame, int y) {
     return (const uint8_t *)frame->data + (size_t)y * frame->step;
 }
 
-/* Fills rows first .. last - 1 of cells. */
 static void fillRows(const PoseLevel *p, const PosePlane *plane, const cusMat *frame, uint32_t *sums, int first, int last,
                      CusiProgress *progress) {
     const int positions = frame->rows - p->block + 1;

@@ -75,7 +75,7 @@ struct Field {
     unsigned chunk_count;
     Strip *strips;
     Group *groups;
-    int most_slices;             // most slices of a pose
+    int most_slices;
     unsigned long long *guesses; // [pose]: the cost as an ordered integer, then the place
     State *state;
     PosePicks picks;

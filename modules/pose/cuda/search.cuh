@@ -406,7 +406,6 @@ __global__ void __launch_bounds__(THREADS, 3) searchKernel(const __grid_constant
     }
 }
 
-// Lists the poses that are given up.
 __global__ void __launch_bounds__(THREADS) givenUpKernel(const __grid_constant__ Field f) {
     const int pose = static_cast<int>(blockIdx.x * THREADS + threadIdx.x);
     if (pose < f.pose_count && isGivenUp(f, pose))

@@ -249,7 +249,6 @@ int goodSize(int n, int multiple) {
     }
 }
 
-// Returns the number of blocks for `count` threads.
 unsigned blocksFor(size_t count) {
     return static_cast<unsigned>(std::min<size_t>(divUp(count, size_t{THREADS}), 1 << 12));
 }

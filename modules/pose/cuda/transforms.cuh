@@ -32,7 +32,6 @@ class Transforms {
     double loadsOfPose() const;
     // Allocates memory for `count` poses unless it exists. Returns false without memory or cuFFT.
     bool create(const char *function, int count);
-    // Forgets the frame.
     void forget() { has_frame_ = has_squares_ = false; }
     // Offers the best values of `count` poses, listed in device memory. With `screens`, skips poses that screening
     // rules out.

@@ -55,7 +55,6 @@ typedef struct Run {
     const cusEventBuffers *out;
 } Run;
 
-/* Decodes up to `capacity` events from n bytes. */
 static RawStop decodeEvents(const Run *run, const uint8_t *bytes, size_t n, CusiEvents events, size_t capacity,
                             size_t *count, size_t *used) {
     HostDecoder *host = run->host;

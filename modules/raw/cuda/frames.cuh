@@ -13,7 +13,7 @@ namespace cusi::raw::frames {
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr uint32_t NONE = ~0u;
-constexpr uint32_t MAX_HELD_BYTES = CUSI_FRAME_HEADER + CUSI_FRAME_UNIT + CUSI_CHUNK_MAX_BYTES; // a header and a chunk
+constexpr uint32_t MAX_HELD_BYTES = CUSI_FRAME_HEADER + CUSI_FRAME_UNIT + CUSI_CHUNK_MAX_BYTES;
 
 // ---- A run
 

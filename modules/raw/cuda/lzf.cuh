@@ -62,7 +62,6 @@ struct Token {
     }
 };
 
-// The bytes of a column.
 struct Column {
     uint32_t at, size; // offset in the input, bytes
     uint32_t length;   // bytes after decoding

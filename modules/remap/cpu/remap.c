@@ -24,7 +24,6 @@ static inline const void *pixelAt(const cusMat *src, int64_t y, int64_t x, size_
     return inside ? (const char *)src->data + (size_t)y * src->step + (size_t)x * bytes : zeros;
 }
 
-/* Finds the four neighbors of a place. */
 static inline void findNeighbors(const cusMat *src, const int32_t *place, size_t bytes, const void **p) {
     static const float zeros[4];
     const int64_t x = place[0] >> REMAP_BITS, y = place[1] >> REMAP_BITS;

@@ -90,7 +90,6 @@ cusStatus eventio_hdf5Within(const Hdf5File *f, uint64_t address, uint64_t size,
     return cusi_fail(CUS_ERROR_FORMAT, "%s: the HDF5 file is damaged: its %s is outside the file", f->function, what);
 }
 
-/* Reads bytes that are in the file. */
 static cusStatus readBytes(const Hdf5File *f, uint64_t address, void *bytes, size_t n, const char *what) {
     const int64_t got = eventio_readAt(f->source, f->base + address, bytes, n);
     CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "%s: the file cannot be read: %s", f->function, strerror(errno));

@@ -6,7 +6,6 @@
 
 enum { COMPACT = 0, CONTIGUOUS = 1, CHUNKED = 2, VIRTUAL = 3, MAX_DIMENSIONS = 32 };
 
-/* A dataset being read. */
 typedef struct Reading {
     Hdf5Dataset *dataset;
     unsigned seen;           /* one bit for each type of message */

@@ -200,7 +200,6 @@ cusStatus eventio_hdf5ExtensibleArray(Hdf5File *f, uint64_t address, int filtere
 /* Finds the object with this ID in a fractal heap, valid like a block. */
 cusStatus eventio_hdf5HeapObject(Hdf5File *f, uint64_t heap, const uint8_t *id, unsigned id_size, const uint8_t **bytes,
                                  size_t *size);
-/* Finds object `index` of a global heap. */
 cusStatus eventio_hdf5GlobalObject(Hdf5File *f, uint64_t heap, uint64_t index, const uint8_t **bytes, size_t *size);
 
 /* ---- group.c --------------------------------------------------------------------------------------------------------- */
