@@ -74,7 +74,7 @@ static inline size_t cusi_rowBytes(const cusMat *mat) {
     return (size_t)mat->cols * cusTypeSize(mat->type);
 }
 
-/* Whether there is no padding between rows. */
+/* Returns whether there is no padding between rows. */
 static inline int cusi_isContinuous(const cusMat *mat) {
     return mat->rows == 1 || mat->step == cusi_rowBytes(mat);
 }

@@ -55,8 +55,8 @@ cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid,
 
 #ifdef __CUDACC__
 
-// Whether the code that runs on a device of this version has startInOrder()'s instructions. That code was compiled for the
-// latest version that is not above the device's.
+// Returns whether the code that runs on a device of this version has startInOrder()'s instructions. That code was
+// compiled for the latest version that is not above the device's.
 constexpr bool startsInOrder(int major, int minor) {
     constexpr int compiled[] = {__CUDA_ARCH_LIST__}; // 750, 800, 900 and so on
     int latest = 0;
@@ -97,7 +97,7 @@ __host__ __device__ inline T *rowOf(T *data, size_t step, size_t y) {
     return reinterpret_cast<T *>(reinterpret_cast<Byte *>(data) + y * step);
 }
 
-// Whether all rows start at a multiple of `bytes`, for vector loads.
+// Returns whether all rows start at a multiple of `bytes`, for vector loads.
 inline bool isAligned(const void *data, size_t step, int rows, size_t bytes) {
     return reinterpret_cast<uintptr_t>(data) % bytes == 0 && (rows == 1 || step % bytes == 0);
 }

@@ -19,8 +19,8 @@ static inline int outside(CusiEvents e, size_t i, CusiSensor sensor) {
     return e.x[i] >= sensor.width || e.y[i] >= sensor.height;
 }
 
-/* Whether any of n events is bad. `last` is the time of the event before. It has no branch, so that the compiler vectorizes
- * it. */
+/* Returns whether any of n events is bad. `last` is the time of the event before. It has no branch, so that the
+ * compiler vectorizes it. */
 CUSI_MULTIVERSION
 static int anyBad(CusiEvents e, size_t n, CusiSensor sensor, int64_t last) {
     uint32_t coordinates = 0, polarity = 0, order = n && e.t[0] < last;

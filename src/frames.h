@@ -54,8 +54,8 @@ CUSI_FRAMES_INLINE uint32_t cusi_frameSlot(uint32_t size) {
 CUSI_FRAMES_INLINE uint32_t cusi_frameHeader(uint32_t chunks) {
     return cusi_frameSlot(CUSI_FRAME_START + chunks * CUSI_FRAME_ENTRY);
 }
-/* Whether a header may claim this size and number of events for a chunk. In ECF x takes at least a third of a byte. LZF
- * makes at most 88 bytes of one, and a row has at least 9. */
+/* Returns whether a header may claim this size and number of events for a chunk. In ECF x takes at least a third of a
+ * byte. LZF makes at most 88 bytes of one, and a row has at least 9. */
 CUSI_FRAMES_INLINE int cusi_isFrameEntry(uint32_t magic, uint32_t size, uint32_t events) {
     const int is_ecf = magic == CUSI_FRAME_ECF;
     const uint32_t least = is_ecf ? (uint32_t)CUSI_ECF_HEADER : (uint32_t)CUSI_COLUMNS_HEADER;

@@ -85,8 +85,8 @@ static cusStatus recordAll(const char *function, cudaEvent_t event) {
     return CUS_OK;
 }
 
-/* Whether there is one device only, so that memory and streams cannot belong to another. The number of devices never
- * changes in a process. */
+/* Returns whether there is one device only, so that memory and streams cannot belong to another. The number of devices
+ * never changes in a process. */
 static int isOnlyDevice(void) {
     static int known; /* the number, or 0 */
     int count = __atomic_load_n(&known, __ATOMIC_RELAXED);

@@ -67,7 +67,7 @@ static inline int cusi_step(CusiProgress *progress, int64_t steps) {
  * the previous setting. */
 int cusi_setSilence(int on);
 
-/* Whether the call has been cancelled, without asking. */
+/* Returns whether the call has been cancelled, without asking. */
 static inline int cusi_isCancelled(const CusiProgress *progress) {
     return progress->callback && __atomic_load_n(&progress->cancelled, __ATOMIC_RELAXED);
 }

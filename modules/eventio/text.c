@@ -105,7 +105,7 @@ static int isComment(const uint8_t *p, const uint8_t *end) {
     return p < end && (*p == '#' || *p == '%');
 }
 
-/* Whether the line has four numbers and nothing else. */
+/* Returns whether the line has four numbers and nothing else. */
 static int parseNumbers(const uint8_t *p, const uint8_t *end, Number *number) {
     for (int i = 0; i < 4; ++i) {
         p = parseNumber(skipSpace(p, end), end, &number[i]);

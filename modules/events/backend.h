@@ -218,12 +218,12 @@ static inline int eventsNormalize(const cusRepresentation *r) {
     return r->kind == CUS_REPR_VOXEL_GRID ? r->normalize : CUS_NORMALIZE_NONE;
 }
 
-/* Whether the representation uses the window's own time bounds. */
+/* Returns whether the representation uses the window's own time bounds. */
 static inline int eventsUsesSpan(const cusRepresentation *r) {
     return r->window_times && (r->kind == CUS_REPR_TIME_SURFACE || r->kind == CUS_REPR_EVENT_CUBE);
 }
 
-/* Whether the order of a pixel's events matters. */
+/* Returns whether the order of a pixel's events matters. */
 static inline int eventsInOrder(const cusRepresentation *r) {
     return r->kind == CUS_REPR_EVENT_DIFF && r->clip_each_event;
 }
@@ -244,7 +244,7 @@ static inline uint64_t eventsStride(const cusWindowing *windowing) {
 
 /* ---- events.c -------------------------------------------------------------------------------------------------------- */
 
-/* Whether a representation of the stacker uses times, or bounds of windows. */
+/* Returns whether a representation of the stacker uses times, or bounds of windows. */
 int eventsNeedsTimes(const cusEventStacker *stacker);
 int eventsNeedsSpans(const cusEventStacker *stacker);
 
@@ -276,7 +276,7 @@ cusStatus events_cuda_bounds(const int64_t *t, uint64_t events, int64_t origin, 
  * memory. */
 cusStatus events_cuda_findGap(const int64_t *t, uint64_t events, int64_t previous, uint64_t limit, uint64_t *work,
                               uint64_t *index, int64_t times[2], cusStream stream);
-/* Whether this is page-locked host memory, which the device can read directly. */
+/* Returns whether this is page-locked host memory, which the device can read directly. */
 int events_cuda_isPinned(const void *data);
 
 #ifdef __cplusplus

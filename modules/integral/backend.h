@@ -74,7 +74,7 @@ INTEGRAL_INLINE double integral_gridScale(int bits, float magnitude, bool square
 cusStatus integral_host_workspace(const char *function, int rows, int cols, int channels, size_t *bytes);
 cusStatus integral_cuda_workspace(const char *function, int rows, int cols, int channels, size_t *bytes);
 
-/* Whether this processor has the instructions of the path. */
+/* Returns whether this processor has the instructions of the path. */
 bool integral_host_supports(IntegralHostPath path);
 cusStatus integral_host_run(const char *function, const IntegralArgs *args);
 cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream);

@@ -119,8 +119,8 @@ void live_decompressorDestroy(LiveDecompressor *decompressor) {
     free(decompressor);
 }
 
-/* Whether a current Zstandard frame begins here. libzstd also skips frames with application data, and some builds read
- * frames of versions before 1.0 with decoders that hardly anyone tests. */
+/* Returns whether a current Zstandard frame begins here. libzstd also skips frames with application data, and some
+ * builds read frames of versions before 1.0 with decoders that hardly anyone tests. */
 static int beginsFrame(const uint8_t *payload, size_t bytes) {
     return bytes >= 4 && (payload[0] | (uint32_t)payload[1] << 8 | (uint32_t)payload[2] << 16 |
                           (uint32_t)payload[3] << 24) == ZSTD_MAGICNUMBER;

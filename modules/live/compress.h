@@ -16,7 +16,7 @@ typedef struct LiveDecompressor LiveDecompressor;
 cusStatus live_decompressorCreate(const char *function, LiveDecompressor **decompressor);
 void live_decompressorDestroy(LiveDecompressor *decompressor);
 
-/* Whether the payload is Zstandard frames that decompress to exactly raw_bytes. Never writes more than that. */
+/* Returns whether the payload is Zstandard frames that decompress to exactly raw_bytes. Never writes more than that. */
 int live_decompress(LiveDecompressor *decompressor, const uint8_t *payload, size_t bytes, uint8_t *raw, size_t raw_bytes);
 
 /* Writes a complete message at `out`: the header, then the payload `raw` (the first mask_bytes of which are a mask),

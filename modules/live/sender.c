@@ -172,7 +172,7 @@ static int isChecked(const Slot *slot) {
     return slot->with_key_frame || slot->sequence % CHECKSUM_INTERVAL == 0;
 }
 
-/* Whether the reference after this frame is needed in host memory: for a key frame or a checksum. */
+/* Returns whether the reference after this frame is needed in host memory: for a key frame or a checksum. */
 static int needsReference(const cusSender *sender, const Slot *slot, uint32_t count) {
     return isChecked(slot) || keyFrameMayBeSmaller(sender, count);
 }

@@ -25,7 +25,7 @@ cusWireHeader live_header(cusWireType type, const LiveShape *shape);
 void live_store(uint8_t *at, uint64_t value, int bytes);
 uint64_t live_load(const uint8_t *at, int bytes);
 
-/* Whether the header's checksum is that of header and payload. */
+/* Returns whether the header's checksum is that of header and payload. */
 int live_checksumMatches(const uint8_t header[CUS_WIRE_HEADER_BYTES], const void *payload, size_t bytes);
 
 /* ---- Masks --------------------------------------------------------------------------------------------------------- */
@@ -33,7 +33,7 @@ int live_checksumMatches(const uint8_t header[CUS_WIRE_HEADER_BYTES], const void
 /* Adds the values, modulo 256, to the bytes of `sum` that the mask selects. */
 void live_addValues(const LiveShape *shape, const uint8_t *mask, const uint8_t *values, uint8_t *sum);
 
-/* Whether the mask has as many bits as there are values, and none past the end of a row. */
+/* Returns whether the mask has as many bits as there are values, and none past the end of a row. */
 int live_maskMatches(const LiveShape *shape, const uint8_t *mask, size_t values);
 
 /* ---- Key frames ---------------------------------------------------------------------------------------------------- */

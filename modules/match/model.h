@@ -52,8 +52,8 @@ typedef struct MatchTemplate {
     double unit; /* power of two that divides shifted pixels before their transform in float; 1 for bytes */
 } MatchTemplate;
 
-/* Whether frames are shifted by their own mean. Floats may have other units than the template, except for squared
- * differences. */
+/* Returns whether frames are shifted by their own mean. Floats may have other units than the template, except for
+ * squared differences. */
 static inline int match_hasOwnShift(const MatchModel *m) {
     return !m->integer && !m->weighted && m->method != CUS_MATCH_SQDIFF && m->method != CUS_MATCH_SQDIFF_NORMED;
 }

@@ -285,8 +285,8 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, con
     return range;
 }
 
-/* Whether doubles hold every sum over a window exactly, as integers. largest: largest magnitude of the shifted pixels of
- * frame and templates if these are integers, otherwise infinity. */
+/* Returns whether doubles hold every sum over a window exactly, as integers. largest: largest magnitude of the shifted
+ * pixels of frame and templates if these are integers, otherwise infinity. */
 MATCH_FN int match_sumsAreIntegers(const MatchModel *m, double largest) {
     return 4 * m->n * m->channels * largest * largest < 0x1p52;
 }

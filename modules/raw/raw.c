@@ -239,7 +239,7 @@ cusStatus cusEventDecoderGetState(cusEventDecoder *decoder, cusEventDecoderState
     CUSI_GUARDED(function, decoder, NULL, CUSI_LONG(function, getPlace(function, decoder, state)));
 }
 
-/* Whether the carried bytes are fewer than a word. The caller passes those of frames again. */
+/* Returns whether the carried bytes are fewer than a word. The caller passes those of frames again. */
 static int isCarry(cusEventFormat format, const cusEventDecoderState *s) {
     if (raw_magicOf(format))
         return 1;
@@ -248,7 +248,7 @@ static int isCarry(cusEventFormat format, const cusEventDecoderState *s) {
     return s->carried < (format == CUS_EVENTS_EVT3 ? 2u : format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT4 ? 4u : 8u);
 }
 
-/* Whether the format's decoder can leave this vector and its position. */
+/* Returns whether the format's decoder can leave this vector and its position. */
 static int isVector(cusEventFormat format, const cusEventDecoderState *s) {
     if (format == CUS_EVENTS_EVT3)
         return (s->vector_size == 0 || s->vector_size == 8 || s->vector_size == 12) && s->vector >> s->vector_size == 0 &&

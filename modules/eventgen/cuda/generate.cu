@@ -63,7 +63,7 @@ struct Run {
     State state;
 
     __device__ unsigned pixelCount() const { return static_cast<unsigned>(rows) * static_cast<unsigned>(cols); }
-    // Whether no earlier run has failed and this run's events, which are counted, fit.
+    // Returns whether no earlier run has failed and this run's events, which are counted, fit.
     __device__ bool works() const { return !state.control->failed && state.control->count <= capacity; }
 };
 

@@ -54,7 +54,7 @@ static cusStatus readHeader(cusEventReader *reader, PacketReader *p, Aedat4 *fil
 
 /* ---- The stream -------------------------------------------------------------------------------------------------- */
 
-/* Whether `wanted` is the source of the stream, or its number. */
+/* Returns whether `wanted` is the source of the stream, or its number. */
 static int isWanted(const Aedat4Stream *s, const char *wanted) {
     char number[16];
     snprintf(number, sizeof number, "%d", (int)s->number);

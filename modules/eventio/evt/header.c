@@ -150,7 +150,7 @@ static int isEvt21Type(int type) {
     return type <= CUSI_EVT2_ON || type == CUSI_EVT2_TIME_HIGH || type == CUSI_EVT2_TRIGGER || type >= CUSI_EVT2_OTHERS;
 }
 
-/* Whether the words look like those of the legacy order, for a file whose header does not say. */
+/* Returns whether the words look like those of the legacy order, for a file whose header does not say. */
 static int looksLikeEvt21Legacy(const uint8_t *bytes, size_t n) {
     if (n < 8)
         return 0;

@@ -27,7 +27,8 @@ enum { SCAN_BYTES = EVENTIO_SCRATCH * sizeof(int64_t) };
 _Static_assert(sizeof(Part) <= sizeof(cusEventPart), "cusEventPart has no room");
 _Static_assert(sizeof(cusEventDecoderState) <= sizeof(cusEventMark), "cusEventMark has no room");
 
-/* Whether numbers of events are places in the recording. A part then only says how many events there are in all. */
+/* Returns whether numbers of events are places in the recording. A part then only says how many events there are in
+ * all. */
 static int hasIndex(const cusEventReader *reader) {
     return reader->methods->countEvents != NULL;
 }

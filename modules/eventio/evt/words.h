@@ -9,7 +9,7 @@
 /* Inspects the content and sets reader->info, methods and state. */
 cusStatus eventio_openWords(cusEventReader *reader);
 
-/* Whether a cusEventDecoder decodes the recording. */
+/* Returns whether a cusEventDecoder decodes the recording. */
 int eventio_isWords(const cusEventReader *reader);
 
 /* Returns the state before the first event. */

@@ -39,12 +39,12 @@ struct Hdf5Frames {
     EventFailure failure; /* follows the frame */
 };
 
-/* Whether the table has chunks that a frame can have, with this as their only filter. */
+/* Returns whether the table has chunks that a frame can have, with this as their only filter. */
 static int isStoredBy(const Table *t, int filter) {
     return t->is_chunked && t->filter_count == 1 && t->filters[0] == filter && t->chunk <= CUSI_CHUNK_MAX_EVENTS;
 }
 
-/* Whether a table of one column has a type that a chunk of columns can have. */
+/* Returns whether a table of one column has a type that a chunk of columns can have. */
 static int isColumnType(const Table *t) {
     const int which = t->field[0].which;
     const Hdf5Number *number = &t->field[0].number;
@@ -55,8 +55,8 @@ static int isColumnType(const Table *t) {
     return number->size == eventio_deliveredSize[which] && (which == EVENTIO_P || !number->is_signed);
 }
 
-/* Whether the tables are x, y, p and t in chunks of the same events. Columns of different lengths stay with the reader,
- * which says so at the end. */
+/* Returns whether the tables are x, y, p and t in chunks of the same events. Columns of different lengths stay with the
+ * reader, which says so at the end. */
 static int isColumns(const Hdf5Reader *h) {
     if (h->table_count != EVENTIO_COLUMNS)
         return 0;

@@ -140,7 +140,7 @@ static void collectJobs(Hdf5Reader *h, Range *range, int used) {
     }
 }
 
-/* Whether one of the table's columns is wanted. */
+/* Returns whether one of the table's columns is wanted. */
 static int isWanted(const Table *t, uint8_t *const *out) {
     for (int k = 0; k < t->field_count; ++k)
         if (out[t->field[k].which])

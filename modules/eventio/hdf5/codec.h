@@ -41,7 +41,7 @@ int eventio_ecfDecodeColumns(const uint8_t *in, size_t in_size, size_t n, uint8_
 size_t eventio_ecfEncode(const uint8_t *in, size_t in_size, uint8_t *out);
 /* Returns Fletcher's checksum as HDF5 computes it: over 16-bit words, most significant byte first. */
 uint32_t eventio_fletcher32(const uint8_t *in, size_t size);
-/* Whether the last four bytes of `in` are the checksum of those before. */
+/* Returns whether the last four bytes of `in` are the checksum of those before. */
 int eventio_fletcher32Good(const uint8_t *in, size_t size);
 /* Inverts HDF5's byte shuffle of elements of `element` bytes. Trailing bytes that are not a whole element stay as they
  * are. */

@@ -112,7 +112,7 @@ cusStatus eventio_readNumbers(Hdf5Reader *h, uint64_t group, const char *name, i
 /* Computes how many bytes job->raw and job->spare need to decode the fetched chunk. */
 void eventio_decodeNeeds(const ChunkJob *job, size_t *raw, size_t *spare);
 
-/* Whether a chunk is decoded straight into the caller's array. */
+/* Returns whether a chunk is decoded straight into the caller's array. */
 int eventio_decodesInPlace(const ChunkJob *job);
 /* Returns whether rows may be read straight into that array. */
 int eventio_isDelivered(const Table *t);

@@ -61,7 +61,7 @@ static const char *filterName(unsigned filter) {
     }
 }
 
-/* Whether rows are what ECF decodes to. */
+/* Returns whether rows are what ECF decodes to. */
 static int isEcfRow(const Table *t) {
     static const uint32_t offsets[EVENTIO_COLUMNS] = {0, 2, 4, 8}, sizes[EVENTIO_COLUMNS] = {2, 2, 2, 8};
     int same = t->row == 16 && t->field_count == EVENTIO_COLUMNS;
@@ -73,7 +73,7 @@ static int isEcfRow(const Table *t) {
     return same;
 }
 
-/* Whether this reader decodes the filter, and this build has the library for it. */
+/* Returns whether this reader decodes the filter, and this build has the library for it. */
 static int isDecodable(const Table *t, unsigned filter) {
     uint8_t none[1] = {0};
     switch (filter) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the file is HDF5: the signature is at byte 0, or after a user block of 512, 1024, 2048 ... bytes. */
+/* Looks for the signature of HDF5 at byte 0, or after a user block of 512, 1024, 2048 ... bytes. */
 static cusStatus findSignature(const EventSource *source, int *found, uint64_t *base) {
     static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
     *found = 0;

@@ -101,7 +101,7 @@ cusStatus eventio_createEvt3(const cusEventReader *reader, PacketReader *packets
 /* Returns the decoder's error, with the place in the file. */
 cusStatus eventio_describeEvt3(const PacketReader *packets, cusStatus status);
 
-/* Whether nothing is left of the message. */
+/* Returns whether nothing is left of the message. */
 int eventio_isMessageDone(const PacketReader *packets);
 /* Delivers the next events of the message, up to n. */
 cusStatus eventio_deliverMessage(cusEventReader *reader, PacketReader *packets, size_t n, CusiEvents out, size_t *count);

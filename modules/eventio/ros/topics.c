@@ -70,7 +70,8 @@ cusStatus eventio_addTopic(PacketReader *p, uint64_t at, RosTopic topic, RosText
     return CUS_OK;
 }
 
-/* Whether `wanted` is the topic, or one or more of its parts: "left" and "left/events" are parts of "/dvs/left/events". */
+/* Returns whether `wanted` is the topic, or one or more of its parts: "left" and "left/events" are parts of
+ * "/dvs/left/events". */
 static int matches(const char *topic, const char *wanted) {
     const size_t n = strlen(wanted);
     for (const char *at = strstr(topic, wanted); at; at = strstr(at + 1, wanted))

@@ -196,7 +196,7 @@ __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned 
                                                                                 : channels;
 }
 
-// Whether the kind sums weights, in 64 bits where 32 may overflow.
+// Returns whether the kind sums weights, in 64 bits where 32 may overflow.
 __host__ __device__ constexpr bool sumsWeights(Kind kind) {
     return kind == VOXEL_GRID || kind == RECTIFIED_VOXELS || kind == EVENT_CUBE;
 }
@@ -282,7 +282,7 @@ struct Batch {
     const cusEventSpan *host_spans = nullptr; // or NULL
 };
 
-// Whether rows are whole 16-byte vectors at aligned addresses.
+// Returns whether rows are whole 16-byte vectors at aligned addresses.
 inline bool rowsAligned(const cusMat &mat) {
     return isAligned(mat.data, mat.step, 2, 16) && cusi_rowBytes(&mat) % 16 == 0;
 }
@@ -336,7 +336,7 @@ TileKernel orderedKernelFor(bool aligned);
 
 // long.cu: a window through accumulators in device memory.
 size_t accumulatorBytes(const cusEventStacker *stacker, Kind kind, unsigned channels);
-// Whether the batch's only window is long, in a call whose windows have `all_events` events.
+// Returns whether the batch's only window is long, in a call whose windows have `all_events` events.
 bool isLong(const Batch &batch, double all_events);
 // Leaves the pixels' last-event keys in the accumulators.
 cusStatus findKeys(const Batch &batch, bool count_skipped);

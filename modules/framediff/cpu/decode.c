@@ -21,7 +21,7 @@ static size_t partStart(size_t count, int part, int parts) {
     return (size_t)((uint64_t)count * (uint64_t)part / (uint64_t)parts);
 }
 
-/* Whether each position is larger than the one before. */
+/* Returns whether each position is larger than the one before. */
 CUSI_MULTIVERSION
 static int ascending(const uint32_t *positions, size_t count) {
     uint32_t bad = 0;

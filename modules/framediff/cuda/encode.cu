@@ -310,7 +310,7 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     return params;
 }
 
-// Whether UnitReader<true> can read the frame.
+// Returns whether UnitReader<true> can read the frame.
 bool hasFullUnits(const EncodeParams &params) {
     return params.aligned && params.row_bytes % 16 == 0 && params.units_per_row.d >= 32 && params.units % 32 == 0 &&
            params.rows * std::max(params.cur_step, params.ref_step) / 16 <= 0xffffffffu;

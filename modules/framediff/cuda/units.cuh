@@ -15,8 +15,8 @@ __device__ inline UnitLocation locate(const EncodeParams &params, unsigned unit)
     return {y, x, min(16u, params.row_bytes - x)};
 }
 
-// Whether the aligned vectors that hold the 16 bytes from byte x of a row on lie in the row: two vectors, or one if
-// `phase`, the address of these bytes modulo 16, is 0.
+// Returns whether the aligned vectors that hold the 16 bytes from byte x of a row on lie in the row: two vectors, or
+// one if `phase`, the address of these bytes modulo 16, is 0.
 __host__ __device__ inline bool unitVectorsInside(unsigned x, unsigned row_bytes, unsigned phase) {
     return x >= phase && x + (phase ? 32 - phase : 16) <= row_bytes;
 }

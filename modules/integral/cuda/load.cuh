@@ -119,7 +119,7 @@ struct PixelRows<GridFloat> {
     __device__ double unit() const { // one over the scale
         return __hiloint2double(0x7fe00000 - scales[SQUARES], 0);
     }
-    // Whether one of four pixels is beyond the range, infinite or NaN.
+    // Returns whether one of four pixels is beyond the range, infinite or NaN.
     __device__ bool anyOutside(unsigned k) const {
         const float4 v = first_row[32 * k].v;
         return !(fabsf(v.x) <= magnitude && fabsf(v.y) <= magnitude && fabsf(v.z) <= magnitude && fabsf(v.w) <= magnitude);

@@ -314,7 +314,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
             if (endsSlab())
                 Published<Acc, 4>::store(sumAt<Acc>(table.below, x), entries, at.epoch);
     }
-    // Whether the warp's last row is the slab's, and another slab follows.
+    // Returns whether the warp's last row is the slab's, and another slab follows.
     __device__ bool endsSlab() const {
         return table.below && at.tile_y == slab.tile_rows - 1 && at.warp_y == Tile::WARPS_Y - 1;
     }

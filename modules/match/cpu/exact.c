@@ -112,7 +112,8 @@ static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *
     }
 }
 
-/* Whether all sums over windows of floats are integers that doubles hold, so that rounding makes correlations exact. */
+/* Returns whether all sums over windows of floats are integers that doubles hold, so that rounding makes correlations
+ * exact. */
 static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cusMat *frame) {
     double largest = host->largest;
     for (int y = 0; y < m->rows && largest < INFINITY; ++y) {

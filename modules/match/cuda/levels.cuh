@@ -39,7 +39,7 @@ __device__ __forceinline__ double transformAtLevel(const MatchModel &m, const Tr
     }
 }
 
-// Whether a row has a level other than 0; the same in all threads of the block.
+// Returns whether a row has a level other than 0; the same in all threads of the block.
 __device__ __forceinline__ bool hasLevels(const MatchModel &m, const Energy &energy) {
     if (m.integer)
         return false;

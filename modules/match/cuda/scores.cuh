@@ -38,7 +38,7 @@ __device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Wind
     return match_smallestIsBest(m.method) ? score : -score;
 }
 
-// Whether all values of the frame are finite.
+// Returns whether all values of the frame are finite.
 __device__ __forceinline__ bool isUsable(const MatchModel &m, const Energy &energy) {
     double sum = 0;
     for (int c = 0; c < m.channels && !m.integer; ++c)

@@ -215,8 +215,8 @@ struct Evt3 {
     static constexpr bool HAS_ROWS = true;
     static constexpr int WORD = 2, TIME_BITS = CUSI_EVT3_TIME_BITS, LOW_BITS = CUSI_EVT3_LOW_BITS;
 
-    // Whether the type is a time, a trigger or undefined, which is rare. The other types follow each other unpredictably,
-    // so they are handled without branches.
+    // Returns whether the type is a time, a trigger or undefined, which is rare. The other types follow each other
+    // unpredictably, so they are handled without branches.
     static __device__ __forceinline__ bool isRare(uint32_t type) {
         return (0x3a02u /* undefined: 1, 9, 11, 12, 13 */ | 1u << CUSI_EVT3_TIME_HIGH | 1u << CUSI_EVT3_TRIGGER) >> type &
                1;

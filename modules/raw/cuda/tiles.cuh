@@ -194,8 +194,8 @@ __device__ __forceinline__ int lastOther(const Words &words, MaxScan::TempStorag
     return before;
 }
 
-// Whether the thread's first word is a mask. Searches backward for a tile that does not consist of words like vectors
-// alone.
+// Returns whether the thread's first word is a mask. Searches backward for a tile that does not consist of words like
+// vectors alone.
 __device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const Words &words,
                                            MaxScan::TempStorage &storage) {
     __shared__ bool tile_open;

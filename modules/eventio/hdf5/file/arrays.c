@@ -36,7 +36,7 @@ static cusStatus readBlock(Hdf5File *f, const Elements *e, uint64_t address, uin
     return good ? CUS_OK : eventio_hdf5Damaged(f, address, what);
 }
 
-/* Whether bit `index` is set, counted from the highest of the first byte. */
+/* Returns whether bit `index` is set, counted from the highest of the first byte. */
 static int bitOf(const uint8_t *bits, uint64_t index) {
     return bits[index / 8] >> (7 - index % 8) & 1;
 }

@@ -117,7 +117,7 @@ static inline uint64_t eventio_takeAddress(Hdf5Cursor *c) {
     const uint64_t value = eventio_takeNumber(c, c->address_size);
     return value == UINT64_MAX >> (64 - 8 * c->address_size) ? hdf5_nowhere : value;
 }
-/* Whether the next bytes are this signature and version. */
+/* Returns whether the next bytes are this signature and version. */
 static inline int eventio_takeSignature(Hdf5Cursor *c, const char *signature, unsigned version) {
     const uint8_t *s = eventio_take(c, 4);
     return s && memcmp(s, signature, 4) == 0 && eventio_takeNumber(c, 1) == version;

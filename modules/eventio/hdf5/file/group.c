@@ -17,7 +17,7 @@ typedef struct Group {
     uint64_t address; /* hdf5_nowhere: the link leads elsewhere */
 } Group;
 
-/* Whether a link message is for this name; then *address is set. */
+/* Sets *found if a link message is for this name, and *address. */
 static cusStatus readLink(const Hdf5File *f, const uint8_t *body, size_t size, uint64_t place, const char *name, int *found,
                           uint64_t *address) {
     enum { HAS_ORDER = 4, HAS_TYPE = 8, HAS_CHARSET = 16 };

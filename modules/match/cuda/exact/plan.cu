@@ -36,7 +36,7 @@ double exactError(const Stages &stages, const MatchTemplate *sums, const double 
     return exactUnits(stages) * energy;
 }
 
-// Whether rounding makes the correlations of 8-bit pixels exact.
+// Returns whether rounding makes the correlations of 8-bit pixels exact.
 bool isExact(const Stages &stages, const MatchTemplate *sums) {
     constexpr double MAX_ERROR = 0.4;
     const double *shift = stages.model.shift;
