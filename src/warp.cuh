@@ -21,8 +21,8 @@ __device__ __forceinline__ T warpSumToFirst(T v) {
     return cub::WarpReduce<T>(none).Sum(v);
 }
 
-// The sum, maximum and minimum over the warp, in every lane. CUB's results are in lane 0 only and would need another
-// shuffle.
+// Return the sum, maximum and minimum over the warp, in every lane. CUB's results are in lane 0 only and would need
+// another shuffle.
 __device__ __forceinline__ unsigned warpSum(unsigned v) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_add_sync(FULL_WARP, v);

@@ -26,37 +26,37 @@ namespace cusight {
 // See cusIntegrator: integral images without allocating.
 class Integrator {
   public:
-    // For images up to max_rows x max_cols in `space`; C channels need C times their columns.
+    // Serves images up to max_rows x max_cols in `space`; C channels need C times their columns.
     Integrator(int max_rows, int max_cols, cusSpace space) {
         cusIntegrator *made = nullptr;
         check(cusIntegratorCreate(&made, max_rows, max_cols, space));
         handle_.reset(made);
     }
-    // The table of sums.
+    // Makes the table of sums.
     void sum(const Input &src, Output sum, StreamRef stream = {},
              const cusIntegralOptions &options = cusIntegralDefaults()) {
         check(cusIntegratorRun(get(), src.get(), table(src, sum, sumType(src, options)), nullptr, &options, stream));
     }
-    // The table of squared sums.
+    // Makes the table of squared sums.
     void squares(const Input &src, Output sqsum, StreamRef stream = {},
                  const cusIntegralOptions &options = cusIntegralDefaults()) {
         check(cusIntegratorRun(get(), src.get(), nullptr, table(src, sqsum, squaresType(src)), &options, stream));
     }
-    // Both tables in one pass.
+    // Makes both tables in one pass.
     void both(const Input &src, Output sum, Output sqsum, StreamRef stream = {},
               const cusIntegralOptions &options = cusIntegralDefaults()) {
         cusMat *first = table(src, sum, sumType(src, options)), *second = table(src, sqsum, squaresType(src));
         check(cusIntegratorRun(get(), src.get(), first, second, &options, stream));
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusIntegrator *get() const noexcept { return handle_.get(); }
 
-    // The type of the table of sums: 32S or 64F, with the channels of src.
+    // Returns the type of the table of sums: 32S or 64F, with the channels of src.
     static int sumType(const Input &src, const cusIntegralOptions &options) {
         const bool wide = CUS_DEPTH(src->type) == CUS_32F || options.sum_depth == CUS_64F;
         return CUS_MAKETYPE(wide ? CUS_64F : CUS_32S, CUS_CHANNELS(src->type));
     }
-    // The type of the table of squared sums: 64F, with the channels of src.
+    // Returns the type of the table of squared sums: 64F, with the channels of src.
     static int squaresType(const Input &src) { return CUS_MAKETYPE(CUS_64F, CUS_CHANNELS(src->type)); }
 
   private:
@@ -73,8 +73,8 @@ class Integrator {
 // See cusMatcher: template matching with the exact best match.
 class Matcher {
   public:
-    // One template or several of one size and type, for frames of rows x cols; with options.batch one, or one for each
-    // frame.
+    // Takes one template or several of one size and type, for frames of rows x cols; with options.batch one, or one for
+    // each frame.
     Matcher(const Inputs &templates, int rows, int cols, const cusMatcherOptions &options = cusMatcherDefaults(),
             StreamRef stream = {})
         : batch_(static_cast<size_t>(options.batch)), count_(static_cast<int>(templates.size())),
@@ -103,8 +103,8 @@ class Matcher {
         expectFrames(frames.size());
         check(cusMatcherInspect(get(), frames.data(), &range, min_fill, stream));
     }
-    // The matches, best first, at most max_matches; waits for the stream of the run. index: of the template, or of a
-    // batch's frame.
+    // Returns the matches, best first, at most max_matches; waits for the stream of the run. index: of the template, or
+    // of a batch's frame.
     std::vector<cusMatch> matches(StreamRef stream = {}, int index = 0) {
         std::vector<cusMatch> found(static_cast<size_t>(max_matches_));
         int count = 0;
@@ -112,7 +112,7 @@ class Matcher {
         found.resize(static_cast<size_t>(count));
         return found;
     }
-    // The best match; x = y = -1 and a score of NaN if there is none. Waits for the stream of the run.
+    // Returns the best match; x = y = -1 and a score of NaN if there is none. Waits for the stream of the run.
     cusMatch best(StreamRef stream = {}, int index = 0) {
         const auto found = matches(stream, index);
         if (!found.empty())
@@ -122,7 +122,7 @@ class Matcher {
         none.score = std::numeric_limits<double>::quiet_NaN();
         return none;
     }
-    // All results in place: see cusMatcherResults.
+    // Returns all results in place: see cusMatcherResults.
     cusMat results() const {
         cusMat view = CUS_MAT_INIT;
         check(cusMatcherResults(get(), &view));
@@ -130,7 +130,7 @@ class Matcher {
     }
     // See cusMatcherAlgorithm.
     cusMatchAlgorithm algorithm() const noexcept { return cusMatcherAlgorithm(get()); }
-    // The object of the C interface.
+    // Returns the C object.
     cusMatcher *get() const noexcept { return handle_.get(); }
 
   private:
@@ -153,7 +153,7 @@ class PoseMatcher {
         Matrix templ; // resampled
         Matrix mask;  // 255 where a pixel counts, else 0
     };
-    // For frames of rows x cols. The template and options.mask are not needed afterwards.
+    // Takes frames of rows x cols. The template and options.mask are not needed afterwards.
     PoseMatcher(const Input &templ, int rows, int cols, const cusPoseOptions &options = cusPoseDefaults(),
                 StreamRef stream = {})
         : max_matches_(options.max_matches) {
@@ -172,7 +172,7 @@ class PoseMatcher {
         found.resize(static_cast<size_t>(count));
         return found;
     }
-    // The best match; if there is none, row = col = -1 and x, y, angle, scale and score are NaN.
+    // Returns the best match; if there is none, row = col = -1 and x, y, angle, scale and score are NaN.
     cusPoseMatch best() {
         const auto found = matches();
         if (!found.empty())
@@ -182,25 +182,25 @@ class PoseMatcher {
         none.row = none.col = none.angle_index = none.scale_index = -1;
         return none;
     }
-    // The best match or, if none reaches the limit, the best that was tried: see cusPoseMatcherNearest. Like best() if
-    // there is none.
+    // Returns the best match or, if none reaches the limit, the best that was tried: see cusPoseMatcherNearest. Like
+    // best() if there is none.
     cusPoseMatch nearest() {
         cusPoseMatch found = {};
         int count = 0;
         check(cusPoseMatcherNearest(get(), &found, &count));
         return count > 0 ? found : best();
     }
-    // The resampled template of a pose, in host memory: see cusPoseMatcherTemplate.
+    // Returns the resampled template of a pose, in host memory: see cusPoseMatcherTemplate.
     Window window(int angle_index, int scale_index) {
         Window made;
         check(cusPoseMatcherTemplate(get(), angle_index, scale_index, &made.templ.get(), &made.mask.get()));
         return made;
     }
-    // The number of angles.
+    // Returns the number of angles.
     int angles() const noexcept { return angles_; }
-    // The number of scales.
+    // Returns the number of scales.
     int scales() const noexcept { return scales_; }
-    // The object of the C interface.
+    // Returns the C object.
     cusPoseMatcher *get() const noexcept { return handle_.get(); }
 
   private:
@@ -254,15 +254,15 @@ class SparseDiff {
         return *this;
     }
     ~SparseDiff() { cusSparseDiffRelease(&diff_); }
-    // Number of changed bytes; waits for the stream.
+    // Returns the number of changed bytes; waits for the stream.
     uint32_t count(StreamRef stream = {}) const {
         uint32_t n = 0;
         check(cusSparseDiffCount(&diff_, &n, stream));
         return n;
     }
-    // The struct of the C interface.
+    // Returns the C struct.
     const cusSparseDiff &get() const noexcept { return diff_; }
-    // The struct of the C interface.
+    // Returns the C struct.
     cusSparseDiff &get() noexcept { return diff_; }
 
   private:
@@ -286,13 +286,13 @@ class DiffEncoder {
     void resetToBlack(StreamRef stream = {}) { check(cusDiffEncoderReset(get(), nullptr, stream)); }
     // The reference becomes `frame`.
     void reset(const Input &frame, StreamRef stream = {}) { check(cusDiffEncoderReset(get(), frame.get(), stream)); }
-    // A view of what the receiver has.
+    // Returns a view of what the receiver has.
     cusMat reference() const {
         cusMat view = CUS_MAT_INIT;
         check(cusDiffEncoderReference(get(), &view));
         return view;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusDiffEncoder *get() const noexcept { return handle_.get(); }
 
   private:
@@ -316,13 +316,13 @@ class DiffDecoder {
     void resetToBlack(StreamRef stream = {}) { check(cusDiffDecoderReset(get(), nullptr, stream)); }
     // The frame becomes `frame`.
     void reset(const Input &frame, StreamRef stream = {}) { check(cusDiffDecoderReset(get(), frame.get(), stream)); }
-    // A view of the frame.
+    // Returns a view of the frame.
     cusMat frame() const {
         cusMat view = CUS_MAT_INIT;
         check(cusDiffDecoderFrame(get(), &view));
         return view;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusDiffDecoder *get() const noexcept { return handle_.get(); }
 
   private:
@@ -352,24 +352,24 @@ class MotionDetector {
     void watch(const Input &mask, int camera = -1, StreamRef stream = {}) {
         check(cusMotionDetectorWatch(get(), camera, mask.get(), stream));
     }
-    // A step of the only camera; its time is the number of the step.
+    // Makes a step of the only camera; its time is the number of the step.
     void run(const Input &frame, StreamRef stream = {}) {
         expectFrames(1);
         check(cusMotionDetectorRun(get(), frame.get(), nullptr, stream));
     }
-    // A step of the only camera with the frame's time in microseconds.
+    // Makes a step of the only camera with the frame's time in microseconds.
     void run(const Input &frame, int64_t time, StreamRef stream = {}) {
         expectFrames(1);
         check(cusMotionDetectorRun(get(), frame.get(), &time, stream));
     }
-    // A step of all cameras; without times these are the numbers of the steps.
+    // Makes a step of all cameras; without times these are the numbers of the steps.
     void runAll(const Inputs &frames, const std::vector<int64_t> &times = {}, StreamRef stream = {}) {
         expectFrames(frames.size());
         if (!times.empty())
             expectFrames(times.size());
         check(cusMotionDetectorRun(get(), frames.data(), times.empty() ? nullptr : times.data(), stream));
     }
-    // What a camera's last step has found. Waits for the stream of the run.
+    // Returns what a camera's last step has found. Waits for the stream of the run.
     Found found(int camera = 0, StreamRef stream = {}) {
         Found result = {{}, std::vector<cusMotionBox>(max_boxes_), std::vector<cusMotionTrack>(max_boxes_)};
         check(cusMotionDetectorGet(get(), camera, 1, &result.status, result.boxes.data(), result.tracks.data(), stream));
@@ -377,17 +377,17 @@ class MotionDetector {
         result.tracks.resize(static_cast<size_t>(result.status.tracks));
         return result;
     }
-    // The mask of a camera's last step.
+    // Copies the mask of a camera's last step.
     void mask(Output mask, int camera = 0, StreamRef stream = {}) {
         check(cusMotionDetectorMask(get(), camera, mask.create(rows_, cols_, CUS_8UC1, space_), stream));
     }
-    // All results in place: see cusMotionDetectorResults.
+    // Returns all results in place: see cusMotionDetectorResults.
     cusMotionResults results() const {
         cusMotionResults view;
         check(cusMotionDetectorResults(get(), &view));
         return view;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusMotionDetector *get() const noexcept { return handle_.get(); }
 
   private:
@@ -414,18 +414,18 @@ class ContourMapper {
         check(cusContourMapperCreate(&made, rows, cols, type, space, &options));
         handle_.reset(made);
     }
-    // The elevation alone.
+    // Maps the elevation alone.
     void map(const Input &left, const Input &right, Output elevation, StreamRef stream = {}) {
         check(cusContourMap(get(), left.get(), right.get(),
                             elevation.create(left->rows, left->cols, elevation_type_, left->space), nullptr, stream));
     }
-    // The elevation and its contour lines.
+    // Maps the elevation and its contour lines.
     void map(const Input &left, const Input &right, Output elevation, Output contours, StreamRef stream = {}) {
         cusMat *heights = elevation.create(left->rows, left->cols, elevation_type_, left->space),
                *lines = contours.create(left->rows, left->cols, CUS_8UC1, left->space);
         check(cusContourMap(get(), left.get(), right.get(), heights, lines, stream));
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusContourMapper *get() const noexcept { return handle_.get(); }
 
   private:

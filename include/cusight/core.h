@@ -71,14 +71,14 @@ typedef enum cusStatus {
     CUS_ERROR_CANCELLED = 16    /* the callback of cusSetProgress asked for it, or cusEventFramesCancel */
 } cusStatus;
 
-/* "CUS_ERROR_TYPE" and so on; never NULL. */
+/* Returns "CUS_ERROR_TYPE" and so on; never NULL. */
 CUS_API const char *cusStatusName(cusStatus status);
 
-/* The message of the calling thread's last failed call, or "" before any failure. Valid until its next failure. Control
- * characters of names, files and peers are written as "\x1b". */
+/* Returns the message of the calling thread's last failed call, or "" before any failure. Valid until its next failure.
+ * Control characters of names, files and peers are written as "\x1b". */
 CUS_API const char *cusLastError(void);
 
-/* The version of the library that runs, "0.3.0". CUSIGHT_VERSION_... are those of the headers. */
+/* Returns the version of the library that runs, "0.3.0". CUSIGHT_VERSION_... are those of the headers. */
 CUS_API const char *cusVersion(void);
 
 /* What this build contains, one line each: "cusight 0.3.0", then "  NAME: VALUE" for Blosc, zstd, CUDA, OpenMP,
@@ -131,7 +131,7 @@ enum {
     CUS_64FC4 = CUS_MAKETYPE(CUS_64F, 4)
 };
 
-/* Bytes per element, all channels; 0 if the type is invalid. */
+/* Returns the bytes per element, all channels; 0 if the type is invalid. */
 CUS_API size_t cusTypeSize(int type);
 
 /* ---- Streams, stream events, devices --------------------------------------------------------------------------------- */

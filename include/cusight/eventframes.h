@@ -54,7 +54,7 @@ typedef struct cusEventFramesOptions {
     uint64_t reserved[4]; /* 0: for later options */
 } cusEventFramesOptions;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusEventFramesOptions cusEventFramesDefaults(void);
 
 /* Finds this process's shard, and the number of shards, if a launcher has started one process for each: a job array of

@@ -32,9 +32,7 @@
  * bits after the point. docs/eventgen.md says how these are rounded.
  *
  * Sources: ESIM (Rebecq et al. 2018) for the crossings; v2e (Hu et al. 2021) for the mapping and the noise. Unlike v2e,
- * time is continuous: v2e tests thresholds once a frame and divides the frame into steps of equal length. Leak jitter is
- * drawn for each event, not for each frame. The rate of shots does not depend on the pixel's own thresholds, and leak and
- * shot rates do not vary from pixel to pixel. There is no bandwidth of the photoreceptor.
+ * time is continuous; docs/eventgen.md lists what else differs.
  */
 #ifndef CUSIGHT_EVENTGEN_H
 #define CUSIGHT_EVENTGEN_H
@@ -59,7 +57,7 @@ typedef struct cusEventGeneratorOptions {
     uint64_t reserved[8];      /* 0: for later options */
 } cusEventGeneratorOptions;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusEventGeneratorOptions cusEventGeneratorDefaults(void);
 
 /* The state of one video: a reference value, a time and a draw for each pixel. */

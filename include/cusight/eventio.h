@@ -86,7 +86,7 @@ typedef struct cusEventReaderOptions {
     uint64_t reserved[8]; /* 0: for later options */
 } cusEventReaderOptions;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusEventReaderOptions cusEventReaderDefaults(void);
 
 /* What is known about a recording. */
@@ -250,7 +250,7 @@ typedef struct cusEventWriterOptions {
     uint64_t reserved[8];  /* 0: for later options */
 } cusEventWriterOptions;
 
-/* The defaults named above; width and height are 0 and must be set. */
+/* Returns these defaults; width and height are 0 and must be set. */
 CUS_API cusEventWriterOptions cusEventWriterDefaults(void);
 
 /* A recording being written. */
@@ -319,7 +319,7 @@ typedef struct cusEventFilterOptions {
     uint64_t reserved[7]; /* 0: for later options */
 } cusEventFilterOptions;
 
-/* The defaults named above; width and height are 0 and must be set. */
+/* Returns these defaults; width and height are 0 and must be set. */
 CUS_API cusEventFilterOptions cusEventFilterDefaults(void);
 
 /* Filters a recording that arrives in pieces. */

@@ -49,7 +49,7 @@ typedef struct cusWindowing {
     uint64_t reserved[8]; /* 0: for later options */
 } cusWindowing;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusWindowing cusWindowingDefaults(void);
 
 /* Lists the windows of `events`: `count` receives their number, and windows[0 .. capacity - 1], in host memory, as many of
@@ -145,10 +145,10 @@ typedef struct cusRepresentation {
     uint64_t reserved[8]; /* 0: for later options */
 } cusRepresentation;
 
-/* The defaults of a kind. */
+/* Returns the defaults of a kind. */
 CUS_API cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind);
 
-/* The type of the frames, such as CUS_8UC2. Errors: NULL, VALUE, TYPE. */
+/* Finds the type of the frames, such as CUS_8UC2. Errors: NULL, VALUE, TYPE. */
 CUS_API cusStatus cusRepresentationType(const cusRepresentation *representation, int *type);
 
 /* "histogram", "mdes", "mdes_count", "tencode", "stacked_histogram", "voxel_grid", "time_surface", "event_diff",
@@ -196,8 +196,8 @@ typedef struct cusEventSpan {
 CUS_API cusStatus cusEventStackSpans(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                                      const cusEventSpan *spans, size_t window_count, cusMat *frames, cusStream stream);
 
-/* Number of events skipped because they lie outside the frame, over all windows since creation (an event in two windows
- * counts twice). On the device waits for `stream`. Errors: NULL, CUDA. */
+/* Counts the events skipped because they lie outside the frame, over all windows since creation (an event in two
+ * windows counts twice). On the device waits for `stream`. Errors: NULL, CUDA. */
 CUS_API cusStatus cusEventStackerSkipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream);
 
 /* ---- Recordings of any length, in pieces ----------------------------------------------------------------------------- */
@@ -248,7 +248,7 @@ typedef struct cusEventPipelineOptions {
     uint64_t reserved[7]; /* 0: for later options */
 } cusEventPipelineOptions;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusEventPipelineOptions cusEventPipelineDefaults(void);
 
 /* Makes frames from a recording that is pushed piece by piece. */

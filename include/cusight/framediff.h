@@ -64,7 +64,7 @@ typedef struct cusDiffOptions {
     uint64_t reserved[8]; /* 0: for later options */
 } cusDiffOptions;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusDiffOptions cusDiffDefaults(void);
 
 /* The sending end: holds the reference. */
@@ -123,7 +123,7 @@ typedef struct cusHeatmapOptions {
     uint64_t reserved[8];  /* 0: for later options */
 } cusHeatmapOptions;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusHeatmapOptions cusHeatmapDefaults(void);
 
 /* Shows the difference of two frames in colors.

@@ -53,7 +53,7 @@ typedef struct cusIntegralOptions {
     uint64_t reserved[6]; /* 0: for later options */
 } cusIntegralOptions;
 
-/* The default named above. */
+/* Returns this default. */
 CUS_API cusIntegralOptions cusIntegralDefaults(void);
 
 /* ---- Repeated work: an object ---------------------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ typedef struct cusSenderOptions {
     uint64_t reserved[8];  /* 0: for later options */
 } cusSenderOptions;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusSenderOptions cusSenderDefaults(void);
 
 /* One video: differences and packs its frames. */
@@ -190,7 +190,7 @@ typedef struct cusViewerOptions {
     uint64_t reserved[8];   /* 0: for later options */
 } cusViewerOptions;
 
-/* The default named above. */
+/* Returns this default. */
 CUS_API cusViewerOptions cusViewerDefaults(void);
 
 /* The result of an input. */

@@ -34,13 +34,13 @@ class Sender {
     }
     // Releases the oldest finished frame.
     void release() { check(cusSenderRelease(get())); }
-    // A view of what viewers have after the last submitted frame.
+    // Returns a view of what viewers have after the last submitted frame.
     cusMat reference() const {
         cusMat view = CUS_MAT_INIT;
         check(cusSenderReference(get(), &view));
         return view;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusSender *get() const noexcept { return handle_.get(); }
 
   private:
@@ -60,7 +60,7 @@ class Peer {
     void input(const void *data, size_t bytes) { check(cusPeerInput(get(), data, bytes)); }
     // Offers the next frame of the video.
     void offer(const cusSentFrame &frame) { check(cusPeerOffer(get(), &frame)); }
-    // The bytes that wait to be sent.
+    // Returns the bytes that wait to be sent.
     Bytes output() {
         Bytes bytes;
         check(cusPeerOutput(get(), &bytes.data, &bytes.size));
@@ -68,15 +68,15 @@ class Peer {
     }
     // Says how many of them have been sent.
     void sent(size_t bytes) { check(cusPeerSent(get(), bytes)); }
-    // No more frames follow.
+    // Ends the video.
     void finish() { check(cusPeerFinish(get())); }
-    // The state of the connection.
+    // Returns the state of the connection.
     cusPeerInfo info() const {
         cusPeerInfo info = {};
         check(cusPeerQuery(get(), &info));
         return info;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusPeer *get() const noexcept { return handle_.get(); }
 
   private:
@@ -103,7 +103,7 @@ class Viewer {
         input.size -= used;
         return update;
     }
-    // The bytes that wait to be sent.
+    // Returns the bytes that wait to be sent.
     Bytes output() {
         Bytes bytes;
         check(cusViewerOutput(get(), &bytes.data, &bytes.size));
@@ -113,19 +113,19 @@ class Viewer {
     void sent(size_t bytes) { check(cusViewerSent(get(), bytes)); }
     // Queues a bye.
     void finish() { check(cusViewerFinish(get())); }
-    // Valid until the next input.
+    // Returns the frame, valid until the next input.
     cusMat frame() const {
         cusMat view = CUS_MAT_INIT;
         check(cusViewerFrame(get(), &view));
         return view;
     }
-    // The video, and its current frame.
+    // Returns the video's properties and the current frame's.
     cusViewerInfo info() const {
         cusViewerInfo info = {};
         check(cusViewerQuery(get(), &info));
         return info;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusViewer *get() const noexcept { return handle_.get(); }
 
   private:

@@ -60,7 +60,7 @@ typedef struct cusMatcherOptions {
     uint64_t reserved[8]; /* 0: for later options */
 } cusMatcherOptions;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusMatcherOptions cusMatcherDefaults(void);
 
 /* One match: 32 bytes, in host or device memory. */
@@ -118,11 +118,11 @@ CUS_API cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matche
  * contents change in stream order with each run. Errors: NULL. */
 CUS_API cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view);
 
-/* The algorithm that the matcher uses: CUS_MATCH_DIRECT or CUS_MATCH_FFT; CUS_MATCH_AUTO for NULL. */
+/* Returns the algorithm that the matcher uses: CUS_MATCH_DIRECT or CUS_MATCH_FFT; CUS_MATCH_AUTO for NULL. */
 CUS_API cusMatchAlgorithm cusMatcherAlgorithm(const cusMatcher *matcher);
 
-/* The vectors that the host's FFT uses on this processor: "AVX-512", "AVX2" or "16-byte vectors" (SSE2, NEON). Results do
- * not depend on them. */
+/* Returns the vectors that the host's FFT uses on this processor: "AVX-512", "AVX2" or "16-byte vectors" (SSE2, NEON).
+ * Results do not depend on them. */
 CUS_API const char *cusMatcherHostFft(void);
 
 /* ---- Inspection ------------------------------------------------------------------------------------------------------ */

@@ -20,14 +20,14 @@ namespace cusight {
 // What check() throws: the status and the library's message.
 class Error : public std::runtime_error {
   public:
-    // With the calling thread's last message.
+    // Takes the calling thread's last message.
     explicit Error(cusStatus status) : Error(status, cusLastError()) {}
-    // With a message of your own.
+    // Takes a message of your own.
     Error(cusStatus status, const std::string &message)
         : std::runtime_error(std::string(cusStatusName(status)) + ": " + message), status_(status) {}
-    // The status of the call that failed.
+    // Returns the status of the call that failed.
     cusStatus status() const noexcept { return status_; }
-    // what() without the status's name.
+    // Returns what() without the status's name.
     std::string message() const { return std::string(what()).substr(std::string(cusStatusName(status_)).size() + 2); }
 
   private:
@@ -119,11 +119,11 @@ class Stream {
     }
     // Waits for everything queued so far.
     void synchronize() const { check(cusStreamSynchronize(get())); }
-    // Work queued from now on waits for `event` as last recorded.
+    // Makes work queued from now on wait for `event` as last recorded.
     void wait(cusStreamEvent event) const { check(cusStreamWaitEvent(get(), event)); }
-    // The stream itself.
+    // Returns the stream.
     cusStream get() const noexcept { return handle_.get(); }
-    // The stream itself.
+    // Returns the stream.
     operator cusStream() const noexcept { return get(); }
 
   private:
@@ -149,9 +149,9 @@ class StreamEvent {
         check(cusStreamEventElapsed(start.get(), get(), &milliseconds));
         return milliseconds;
     }
-    // The event itself.
+    // Returns the event.
     cusStreamEvent get() const noexcept { return handle_.get(); }
-    // The event itself.
+    // Returns the event.
     operator cusStreamEvent() const noexcept { return get(); }
 
   private:
@@ -165,14 +165,14 @@ struct StreamTraits {};
 // A stream argument: nothing (the default stream), a cudaStream_t, a Stream, or a type with StreamTraits.
 class StreamRef {
   public:
-    // A cudaStream_t, or the default stream.
+    // Takes a cudaStream_t, or the default stream.
     StreamRef(cusStream stream = nullptr) noexcept : stream_(stream) {}
-    // A Stream.
+    // Takes a Stream.
     StreamRef(const Stream &stream) noexcept : stream_(stream.get()) {}
-    // A type with StreamTraits.
+    // Takes a type with StreamTraits.
     template<class T, class = decltype(StreamTraits<T>::get(std::declval<const T &>()))>
     StreamRef(const T &stream) : stream_(StreamTraits<T>::get(stream)) {}
-    // The stream itself.
+    // Returns the stream.
     operator cusStream() const noexcept { return stream_; }
 
   private:
@@ -211,7 +211,7 @@ inline void resetDeviceAllocator() {
 // A cusMat that releases its memory. Wrapped memory stays its owner's.
 class Matrix {
   public:
-    // Empty.
+    // Makes an empty matrix.
     Matrix() = default;
     // Allocates: see cusMatCreate.
     Matrix(int rows, int cols, int type, cusSpace space = CUS_HOST) { create(rows, cols, type, space); }
@@ -227,7 +227,7 @@ class Matrix {
     }
     ~Matrix() { cusMatRelease(&mat_); }
 
-    // In page-locked host memory.
+    // Allocates page-locked host memory.
     static Matrix pinned(int rows, int cols, int type) {
         Matrix made;
         check(cusMatCreatePinned(&made.mat_, rows, cols, type));
@@ -246,7 +246,7 @@ class Matrix {
     }
     // Frees what the matrix owns and makes it empty.
     void release() noexcept { cusMatRelease(&mat_); }
-    // A view, valid while this matrix keeps its memory.
+    // Returns a view, valid while this matrix keeps its memory.
     cusMat region(int x, int y, int cols, int rows) const {
         cusMat view = CUS_MAT_INIT;
         check(cusMatRegion(&mat_, x, y, cols, rows, &view));
@@ -255,24 +255,24 @@ class Matrix {
     // Sets every element to zero.
     void setZero(StreamRef stream = {}) { check(cusMatSetZero(&mat_, stream)); }
 
-    // Whether there is no data.
+    // Returns whether there is no data.
     bool empty() const noexcept { return mat_.data == nullptr; }
-    // Rows.
+    // Returns the number of rows.
     int rows() const noexcept { return mat_.rows; }
-    // Columns.
+    // Returns the number of columns.
     int cols() const noexcept { return mat_.cols; }
-    // Element type: CUS_8UC3 and so on.
+    // Returns the element type: CUS_8UC3 and so on.
     int type() const noexcept { return mat_.type; }
-    // Where the data is.
+    // Returns where the data is.
     cusSpace space() const noexcept { return mat_.space; }
-    // Element x of row y; host memory only.
+    // Returns element x of row y; host memory only.
     template<class T>
     T &at(int y, int x) const {
         return reinterpret_cast<T *>(static_cast<char *>(mat_.data) + static_cast<size_t>(y) * mat_.step)[x];
     }
-    // The matrix of the C interface.
+    // Returns the C matrix.
     const cusMat &get() const noexcept { return mat_; }
-    // The matrix of the C interface.
+    // Returns the C matrix.
     cusMat &get() noexcept { return mat_; }
 
   private:
@@ -289,16 +289,16 @@ struct MatrixTraits {};
 // A matrix that is read: a cusMat, a Matrix, or a type with MatrixTraits. Copies nothing; refers to the argument's memory.
 class Input {
   public:
-    // A matrix of the C interface.
+    // Takes a cusMat.
     Input(const cusMat &mat) noexcept : mat_(mat) {}
-    // A Matrix.
+    // Takes a Matrix.
     Input(const Matrix &matrix) noexcept : mat_(matrix.get()) {}
-    // A type with MatrixTraits.
+    // Takes a type with MatrixTraits.
     template<class T, class = decltype(MatrixTraits<T>::view(std::declval<const T &>()))>
     Input(const T &matrix) : mat_(MatrixTraits<T>::view(matrix)) {}
-    // The matrix that the C function gets.
+    // Returns the matrix that the C function gets.
     const cusMat *get() const noexcept { return &mat_; }
-    // Its fields.
+    // Gives its fields.
     const cusMat *operator->() const noexcept { return &mat_; }
 
   private:
@@ -317,13 +317,13 @@ class Inputs {
     // Several of one type that an Input takes.
     template<class T, class = std::enable_if_t<std::is_convertible_v<const T &, Input>>>
     Inputs(const std::vector<T> &matrices) : Inputs(matrices.data(), matrices.size()) {}
-    // Several, in braces.
+    // Takes several, in braces.
     Inputs(std::initializer_list<Input> matrices) : Inputs(matrices.begin(), matrices.size()) {}
     Inputs(const Inputs &) = delete;
     Inputs &operator=(const Inputs &) = delete;
-    // The array that the C function gets.
+    // Returns the array that the C function gets.
     const cusMat *data() const noexcept { return data_; }
-    // Number of matrices.
+    // Returns the number of matrices.
     size_t size() const noexcept { return size_; }
 
   private:
@@ -343,16 +343,16 @@ class Inputs {
 // A matrix that is written; it is created as needed.
 class Output {
   public:
-    // A matrix of the C interface.
+    // Takes a cusMat.
     Output(cusMat &mat) noexcept : native_(&mat) {}
-    // A Matrix.
+    // Takes a Matrix.
     Output(Matrix &matrix) noexcept : native_(&matrix.get()) {}
-    // A type with MatrixTraits.
+    // Takes a type with MatrixTraits.
     template<class T, class = decltype(MatrixTraits<T>::view(std::declval<const T &>())),
              class = std::enable_if_t<!std::is_const_v<T>>>
     Output(T &matrix) : object_(&matrix), create_(createAs<T>), view_(MatrixTraits<T>::view(matrix)) {}
-    // The matrix that the C function gets. A cusMat is left to that function, which rejects bad input before it changes an
-    // output.
+    // Returns the matrix that the C function gets. A cusMat is left to that function, which rejects bad input before it
+    // changes an output.
     cusMat *create(int rows, int cols, int type, cusSpace space) {
         if (native_)
             return native_;

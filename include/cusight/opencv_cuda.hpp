@@ -115,8 +115,9 @@ class TemplateMatching : public TemplateMatchingBase {
         });
     }
 
-    // The exact best match of the last run, smallest for SQDIFF and SQDIFF_NORMED, else largest; false if there is none (a
-    // limit on the score, float images with NaN). Waits for the stream of the run. Pass NULL for values you do not need.
+    // Finds the exact best match of the last run, smallest for SQDIFF and SQDIFF_NORMED, else largest; false if there
+    // is none (a limit on the score, float images with NaN). Waits for the stream of the run. Pass NULL for values you
+    // do not need.
     bool best(double *score, cv::Point *location, StreamRef stream = {}) {
         const auto found = matches(stream);
         if (found.empty())
@@ -127,11 +128,11 @@ class TemplateMatching : public TemplateMatchingBase {
             *location = {found[0].x, found[0].y};
         return true;
     }
-    // All matches of the last run, best first, at most options.max_matches.
+    // Returns all matches of the last run, best first, at most options.max_matches.
     std::vector<cusMatch> matches(StreamRef stream = {}) {
         return detail::translated("cusight::cuda::TemplateMatching::matches", [&] { return matcher().matches(stream); });
     }
-    // The matcher of the last template, for everything else: inspection, results in place.
+    // Returns the matcher of the last template, for everything else: inspection, results in place.
     Matcher &matcher() {
         if (!matcher_)
             throw Error(CUS_ERROR_NULL, "TemplateMatching: no match yet");
@@ -233,7 +234,7 @@ class StereoContour : public cv::Algorithm {
             prepare(l).map(l, r, heights, lines, stream);
         });
     }
-    // The options it was made with.
+    // Returns the options it was made with.
     const cusStereoOptions &options() const { return options_; }
     // Releases the memory of the last size. cv::Algorithm.
     void clear() override { mapper_.reset(); }
@@ -312,7 +313,7 @@ class SparseDiff {
             encoder_->encode(in, diff_, stream);
         });
     }
-    // Number of changed bytes in the last frame; waits for `stream`.
+    // Returns the number of changed bytes in the last frame; waits for `stream`.
     uint32_t count(StreamRef stream = {}) const {
         return detail::translated("cusight::cuda::SparseDiff::count", [&] { return diff_.count(stream); });
     }
@@ -326,7 +327,7 @@ class SparseDiff {
             return n;
         });
     }
-    // What the receiver has after the last frame.
+    // Copies what the receiver has after the last frame.
     void reference(cv::OutputArray frame, StreamRef stream = {}) const {
         detail::translated("cusight::cuda::SparseDiff::reference", [&] {
             if (!encoder_)
@@ -334,7 +335,7 @@ class SparseDiff {
             detail::copyTo(encoder_->reference(), frame, stream);
         });
     }
-    // The last frame's changes in place, for SparseDiffDecoder.
+    // Returns the last frame's changes in place, for SparseDiffDecoder.
     const cusSparseDiff &diff() const { return diff_.get(); }
 
   private:
@@ -387,7 +388,7 @@ class SparseDiffDecoder {
     void decode(const SparseDiff &encoder, StreamRef stream = {}) {
         detail::translated("cusight::cuda::SparseDiffDecoder::decode", [&] { decoder_.decode(encoder.diff(), stream); });
     }
-    // A copy of the decoded frame.
+    // Copies the decoded frame.
     void frame(cv::OutputArray to, StreamRef stream = {}) const {
         detail::translated("cusight::cuda::SparseDiffDecoder::frame",
                            [&] { detail::copyTo(decoder_.frame(), to, stream); });

@@ -23,7 +23,7 @@ inline cusMat view(const cv::Mat &mat) {
     return m;
 }
 
-// A view in device memory.
+// Returns a view in device memory.
 inline cusMat view(const cv::cuda::GpuMat &mat) {
     cusMat m = CUS_MAT_INIT;
     m.space = CUS_DEVICE;
@@ -44,7 +44,7 @@ inline cv::cuda::GpuMat toGpuMat(const cusMat &m) {
     return m.data ? cv::cuda::GpuMat(m.rows, m.cols, m.type, m.data, m.step) : cv::cuda::GpuMat();
 }
 
-// The cudaStream_t of OpenCV's stream.
+// Returns the cudaStream_t of OpenCV's stream.
 inline cusStream stream(const cv::cuda::Stream &s) {
     return static_cast<cusStream>(s.cudaPtr());
 }

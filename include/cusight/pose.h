@@ -68,7 +68,7 @@ typedef struct cusPoseOptions {
     uint64_t reserved[8];  /* 0: for later options */
 } cusPoseOptions;
 
-/* The defaults named above. */
+/* Returns these defaults. */
 CUS_API cusPoseOptions cusPoseDefaults(void);
 
 /* One match: 64 bytes. */
@@ -122,11 +122,8 @@ CUS_API void cusPoseMatcherDestroy(cusPoseMatcher *matcher);
  * none at the end of a grid, or where one is more than twice as far as the other. Where a neighbor is missing or its window
  * leaves the frame, that coordinate does not move. score, row, col, angle_index and scale_index stay those of the grid.
  * Choose steps so small that the neighbors still fit: a few pixels at most at the rim of the template.
- * Accuracy of refine, measured by the test Pose.RefineAccuracy on a smooth texture of 41 x 37 pixels at any place between
- * the pixels, steps of 2 or 3 degrees and of 0.03, with and without noise: at most 0.1 degrees, 0.003 of the scale and 0.03
- * pixels off where the texture goes on around the part; 0.15 degrees, 0.005 and 0.03 pixels for a cut part on other ground,
- * with a mask without the outer two pixels of the template. Without that mask larger poses take in ground and edge pixels,
- * and scales come out too small: by 0.01 to 0.02 for a part of 61 x 41 pixels.
+ * Accuracy of refine, on a smooth texture of 41 x 37 pixels with steps of 2 or 3 degrees and of 0.03: 0.1 degrees, 0.003
+ * of the scale and 0.03 pixels (docs/pose.md).
  * Cost: a pass over the frame for its block means, then a search for each match wanted, which is short if the best match
  * stands out. A pose that bounds do not finish soon is computed at all positions by Fourier transforms, and on the host
  * known for further matches. At worst (flat or periodic pictures, or a template that is not there) a search takes about 1.5

@@ -85,7 +85,7 @@ typedef struct cusEventDecoderOptions {
     uint64_t reserved[8];    /* 0: for later options */
 } cusEventDecoderOptions;
 
-/* The defaults named above; the format is ANY and must be set. */
+/* Returns these defaults; the format is ANY and must be set. */
 CUS_API cusEventDecoderOptions cusEventDecoderDefaults(void);
 
 /* An edge on the camera's trigger input. */

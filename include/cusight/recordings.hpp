@@ -21,7 +21,7 @@ struct Events {
     std::vector<uint8_t> p;     // polarity: 0 darker, 1 brighter
     std::vector<int64_t> t;     // microseconds
 
-    // Number of events.
+    // Returns the number of events.
     size_t size() const noexcept { return x.size(); }
     // New events are zero.
     void resize(size_t count) {
@@ -30,11 +30,11 @@ struct Events {
         p.resize(count);
         t.resize(count);
     }
-    // Valid until the vectors change. All four must have the same length.
+    // Returns a view, valid until the vectors change. All four must have the same length.
     cusEventArrays view() const noexcept { return {x.data(), y.data(), p.data(), t.data(), x.size(), CUS_HOST}; }
 };
 
-// The windows of `events`: see cusEventWindows.
+// Lists the windows of `events`: see cusEventWindows.
 inline std::vector<cusEventWindow>
 eventWindows(const cusEventArrays &events, const cusWindowing &windowing = cusWindowingDefaults(), StreamRef stream = {}) {
     size_t count = 0;
@@ -70,13 +70,13 @@ class EventStacker {
             frames[k].get() = mats[k];
         check(status);
     }
-    // Events outside the frame so far; waits for the stream.
+    // Counts events outside the frame so far; waits for the stream.
     uint64_t skipped(StreamRef stream = {}) {
         uint64_t n = 0;
         check(cusEventStackerSkipped(get(), &n, stream));
         return n;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusEventStacker *get() const noexcept { return handle_.get(); }
 
   private:
@@ -119,7 +119,7 @@ class EventPipeline {
         check(cusEventPipelineQuery(get(), &counts));
         return counts;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusEventPipeline *get() const noexcept { return handle_.get(); }
 
   private:
@@ -164,13 +164,13 @@ class EventReader {
         check(cusEventReaderOpenMemory(&made, data, size, &options));
         handle_.reset(made);
     }
-    // The file's own information.
+    // Returns the file's own information.
     cusEventInfo info() const {
         cusEventInfo info = {};
         check(cusEventReaderInfo(get(), &info));
         return info;
     }
-    // What has been read.
+    // Returns what has been read.
     cusEventCounts counts() const {
         cusEventCounts counts = {};
         check(cusEventReaderCounts(get(), &counts));
@@ -187,7 +187,7 @@ class EventReader {
         check(status);
         return count > 0;
     }
-    // How a decoder decodes the recording, and from where on; readBytes starts there.
+    // Returns how a decoder decodes the recording, and from where on; readBytes starts there.
     std::pair<cusEventDecoderOptions, cusEventDecoderState> decoder() {
         std::pair<cusEventDecoderOptions, cusEventDecoderState> how = {};
         check(cusEventReaderDecoder(get(), &how.first, &how.second));
@@ -220,7 +220,7 @@ class EventReader {
         check(cusEventReaderSeekTime(get(), time, &index));
         return index;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusEventReader *get() const noexcept { return handle_.get(); }
 
   private:
@@ -262,19 +262,19 @@ class EventFrames {
     void restart() { check(cusEventFramesRestart(get())); }
     // Ends a next() that waits in another thread.
     void cancel() const noexcept { cusEventFramesCancel(get()); }
-    // What the recording says.
+    // Returns what the recording says.
     cusEventInfo info() const {
         cusEventInfo info = {};
         check(cusEventFramesInfo(get(), &info));
         return info;
     }
-    // What has passed.
+    // Returns what has passed.
     cusEventFramesCounts counts() const {
         cusEventFramesCounts counts = {};
         check(cusEventFramesQuery(get(), &counts));
         return counts;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusEventFrames *get() const noexcept { return handle_.get(); }
 
   private:
@@ -299,7 +299,7 @@ class EventWriter {
     }
     // The writer is empty afterwards, whatever happens.
     void finish() { check(cusEventWriterFinish(handle_.release())); }
-    // The object of the C interface.
+    // Returns the C object.
     cusEventWriter *get() const noexcept { return handle_.get(); }
 
   private:
@@ -319,7 +319,7 @@ class FrameWriter {
     void write(const Input &frames) { check(cusFrameWriterWrite(get(), frames.get())); }
     // Completes the file; the writer is empty afterwards.
     void finish() { check(cusFrameWriterFinish(handle_.release())); }
-    // The object of the C interface.
+    // Returns the C object.
     cusFrameWriter *get() const noexcept { return handle_.get(); }
 
   private:
@@ -335,7 +335,7 @@ class EventGenerator {
         check(cusEventGeneratorCreate(&made, rows, cols, &options));
         handle_.reset(made);
     }
-    // Valid until the next push.
+    // Returns the events, valid until the next push.
     cusEventArrays push(const Input &frame, int64_t time) {
         cusEventArrays events = {};
         check(cusEventGeneratorPush(get(), frame.get(), time, &events));
@@ -347,13 +347,13 @@ class EventGenerator {
         check(cusEventGeneratorRun(get(), frames.get(), times.data(), static_cast<int>(times.size()), &events, generated,
                                    stream));
     }
-    // What the last run did; waits for the stream.
+    // Returns what the last run did; waits for the stream.
     cusEventsGenerated generated(StreamRef stream = {}) {
         cusEventsGenerated done = {};
         check(cusEventGeneratorCheck(get(), &done, stream));
         return done;
     }
-    // The object of the C interface.
+    // Returns the C object.
     cusEventGenerator *get() const noexcept { return handle_.get(); }
 
   private:

@@ -141,7 +141,7 @@ typedef struct Border {
 
 /* ---- ahead.c -------------------------------------------------------------------------------------------------------- */
 
-/* A lane's thread that reads the pieces of its jobs. */
+/* Runs a lane's thread that reads the pieces of its jobs. */
 void *eventframes_readAhead(void *lane);
 /* Replaces the piece's bytes by the next ones. */
 void eventframes_readMore(const cusEventFrames *f, Piece *piece);
@@ -161,14 +161,14 @@ void eventframes_releasePiece(Piece *piece);
 
 /* ---- lane.c --------------------------------------------------------------------------------------------------------- */
 
-/* A lane's thread that makes the frames of its jobs. */
+/* Runs a lane's thread that makes the frames of its jobs. */
 void *eventframes_make(void *lane);
-/* The pipeline's sink. Offers the batch and waits until there is room for another. */
+/* Serves as the pipeline's sink: offers the batch and waits until there is room for another. */
 cusStatus eventframes_offer(void *lane, const cusFrameBatch *batch);
 
 /* ---- jobs.c --------------------------------------------------------------------------------------------------------- */
 
-/* The dealer's thread. */
+/* Runs the dealer's thread. */
 void *eventframes_deal(void *frames);
 
 /* ---- shard.c -------------------------------------------------------------------------------------------------------- */

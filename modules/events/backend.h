@@ -50,7 +50,7 @@ typedef struct EventsLevels {
     uint32_t begin[EVENTS_MAX_CHANNELS + 1];
 } EventsLevels;
 
-/* The starts s_0 .. s_(channels - 1) of the mixed-density windows of n events, then n. */
+/* Finds the starts s_0 .. s_(channels - 1) of the mixed-density windows of n events, then n. */
 EVENTS_INLINE void eventsMdesLevels(uint32_t n, int channels, EventsLevels *levels) {
     uint32_t start = 0;
     for (int k = 0; k < channels; ++k) {
@@ -213,7 +213,7 @@ static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
 }
 
-/* How a representation is normalized, a cusNormalization. */
+/* Returns a representation's cusNormalization. */
 static inline int eventsNormalize(const cusRepresentation *r) {
     return r->kind == CUS_REPR_VOXEL_GRID ? r->normalize : CUS_NORMALIZE_NONE;
 }

@@ -11,10 +11,10 @@ extern "C" {
 
 typedef uint32_t LiveCrc32c(uint32_t remainder, const uint8_t *data, size_t bytes);
 
-/* Eight bytes a step, from tables: for any processor. */
+/* Takes eight bytes a step, from tables: for any processor. */
 uint32_t live_crc32cTables(uint32_t remainder, const uint8_t *data, size_t bytes);
 
-/* The processor's instruction (SSE4.2, ARMv8 CRC32), or NULL if it has none. */
+/* Returns the processor's instruction (SSE4.2, ARMv8 CRC32), or NULL if it has none. */
 LiveCrc32c *live_crc32cInstruction(void);
 
 #ifdef __cplusplus

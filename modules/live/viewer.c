@@ -101,7 +101,7 @@ cusStatus cusViewerReconnect(cusViewer *viewer) {
     CUSI_GUARDED("cusViewerReconnect", viewer, NULL, viewerReconnect(viewer));
 }
 
-/* Where the payload of the current message goes. checkHeader has made sure that it fits. */
+/* Returns where the payload of the current message goes. checkHeader has made sure that it fits. */
 static uint8_t *payloadBuffer(cusViewer *viewer) {
     return viewer->header.type == CUS_WIRE_HELLO || viewer->header.type == CUS_WIRE_CHECKSUM ? viewer->small
                                                                                              : viewer->payload;
@@ -130,7 +130,7 @@ static cusStatus checkFrameHeader(const cusViewer *viewer, const cusWireHeader *
     return CUS_OK;
 }
 
-/* What cusWireParse cannot know: whether the message fits this connection. Its payload is read only then. */
+/* Checks what cusWireParse cannot know: whether the message fits this connection. Its payload is read only then. */
 static cusStatus checkHeader(const cusViewer *viewer) {
     const cusWireHeader *h = &viewer->header;
     if (h->type == CUS_WIRE_HELLO)

@@ -38,7 +38,8 @@ int live_maskMatches(const LiveShape *shape, const uint8_t *mask, size_t values)
 
 /* ---- Key frames ---------------------------------------------------------------------------------------------------- */
 
-/* PNG's Up filter: each row becomes its difference from the row above, modulo 256. Frames then compress a third better. */
+/* Apply PNG's Up filter: each row becomes its difference from the row above, modulo 256. Frames then compress a third
+ * better. */
 void live_filterRows(const LiveShape *shape, uint8_t *frame);
 void live_unfilterRows(const LiveShape *shape, const uint8_t *filtered, uint8_t *frame);
 

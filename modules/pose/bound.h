@@ -60,8 +60,8 @@ POSE_FN PoseGoal pose_goal(cusMatchMethod method, const PoseBest *best, double l
     return goal;
 }
 
-/* The cone about the template that holds every window whose score is goal->score or better. t1, t2: sums of the values of
- * t->count blocks, and of their squares. */
+/* Finds the cone about the template that holds every window whose score is goal->score or better. t1, t2: sums of the
+ * values of t->count blocks, and of their squares. */
 POSE_FN void pose_cone(cusMatchMethod method, const Pose *p, int block, const PoseGoal *goal, double t1, double t2,
                        PoseTest *t) {
     const int centered = method == CUS_MATCH_CCOEFF_NORMED;

@@ -627,7 +627,7 @@ static size_t bandsPerFrame(const cusEventStacker *stacker, size_t window_count,
     return bands < rows ? bands : rows;
 }
 
-/* How often the events of a window are read: MDES and TENCODE together read them once. */
+/* Returns how often the events of a window are read: MDES and TENCODE together read them once. */
 static int passesOf(const cusEventStacker *stacker) {
     int passes = 0, last_events = 0;
     for (int i = 0; i < stacker->count; ++i)

@@ -327,7 +327,7 @@ TilePass histogramPass(const Batch &batch, int index);
 cusStatus createLastEvent(const cusEventStacker *stacker);
 void addLastEventPasses(const Batch &batch, TilePasses *passes);
 cusStatus createValues(State *state);
-// log2 of the pixels that a block of tileValuesKernel makes.
+// Returns log2 of the pixels that a block of tileValuesKernel makes.
 unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);
 

@@ -20,7 +20,7 @@ static inline size_t integral_padded(size_t n) {
 
 /* ---- Sources ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes of workspace, for one table or both. */
+/* Return the bytes of workspace, for one table or both. */
 size_t integral_bytesWorkspace(int threads, int cols);
 size_t integral_floatsWorkspace(int threads, int rows, int cols);
 size_t integral_gridWorkspace(int threads, size_t values); /* values: those of a row */

@@ -11,7 +11,8 @@ namespace {
 
 // ---- Workspace: the launch state, then the chains of each table -----------------------------------------------------
 
-// The number of sums that a slab leaves to the next one: for each column of its tiles, and one after the last, rounded up.
+// Returns the number of sums that a slab leaves to the next one: for each column of its tiles, and one after the last,
+// rounded up.
 template<class Tile>
 constexpr size_t carried(size_t tile_cols) {
     return tile_cols * Tile::WIDTH + 4;

@@ -15,12 +15,12 @@ static inline void multiply(const double *a, double factor, size_t n, double *ou
     for (size_t x = 0; x < n; ++x)
         out[x] = factor * a[x];
 }
-/* A channel's term of match_centeredRounded(). */
+/* Subtracts a channel's term of match_centeredRounded(). */
 static inline void center(const double *a, const double *b, size_t n, double *restrict out) {
     for (size_t x = 0; x < n; ++x)
         out[x] -= a[x] * b[x];
 }
-/* A channel's term of match_unshift(). */
+/* Adds a channel's term of match_unshift(). */
 static inline void unshift(const double *a, const double *b, double p, double q, double pixels, size_t n,
                            double *restrict out) {
     for (size_t x = 0; x < n; ++x)

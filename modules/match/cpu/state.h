@@ -89,7 +89,7 @@ static inline const char *match_row(const cusMat *mat, size_t y) {
     return (const char *)mat->data + y * mat->step;
 }
 
-/* Threads worth starting for this many operations. */
+/* Returns how many threads are worth starting for so many operations. */
 static inline int match_threadsFor(const MatchHost *host, double operations) {
     const double useful = operations / (1 << 20) + 1;
     return useful < host->threads ? (int)useful : host->threads;

@@ -78,7 +78,8 @@ typedef struct PoseArea {
 PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, PoseArea area, int most,
                      int (*skip)(const void *about, int row, int col), const void *about);
 
-/* transforms.c: all positions of a pose at once. Returns NULL if rounding could reach one half or memory runs out. */
+/* transforms.c: computes all positions of a pose at once. Returns NULL if rounding could reach one half or memory runs
+ * out. */
 PoseTransforms *pose_createTransforms(const cusPoseMatcher *m, int threads);
 void pose_destroyTransforms(PoseTransforms *transforms);
 /* Forgets the frame and frees the memory taken for it. */

@@ -28,7 +28,7 @@ typedef RawStop (*RawDecode)(cusEventDecoderState *state, const uint8_t *bytes, 
 
 RawStop raw_decodeEvt2(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink, size_t *used);
 RawStop raw_decodeEvt21(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink, size_t *used);
-/* The same with the halves of each word swapped. */
+/* Does the same with the halves of each word swapped. */
 RawStop raw_decodeEvt21Legacy(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink, size_t *used);
 RawStop raw_decodeEvt3(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink, size_t *used);
 RawStop raw_decodeEvt4(cusEventDecoderState *state, const uint8_t *bytes, size_t n, RawSink *sink, size_t *used);

@@ -40,7 +40,7 @@ struct TileSums {
         rare.undefined += b.rare.undefined;
         segment.append(b.segment);
     }
-    // Events and triggers with a time. Early ones have one only if the decoder starts with a time (`high` >= 0).
+    // Count events and triggers with a time. Early ones have one only if the decoder starts with a time (`high` >= 0).
     __device__ __forceinline__ uint32_t events(int64_t high) const {
         return segment.times.events - (high < 0 ? segment.times.earlyEvents() : 0);
     }
