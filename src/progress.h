@@ -5,7 +5,7 @@
  *
  *     CUSI_GUARDED("cusFoo", foo, stream, CUSI_LONG("cusFoo", run(foo)));
  *
- *     CusiProgress *const progress = cusi_progress(); // of the calling thread; its workers share the pointer
+ *     CusiProgress *const progress = cusi_progress(); // the calling thread's; its workers share the pointer
  *     cusi_part(progress, 0.2, rows);                 // the next `rows` steps take the call to 20 %
  *     #pragma omp parallel for
  *     for (int y = 0; y < rows; ++y)

@@ -65,7 +65,6 @@ typedef struct Piece {
     char message[512];
 } Piece;
 
-/* A batch that is offered to the caller. */
 typedef struct Offer {
     uint64_t job;
     cusFrameBatch batch;

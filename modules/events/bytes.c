@@ -20,7 +20,7 @@ struct EventsBytes {
     cusStreamEvent uploaded[BUFFERS];
     cusMat done;                      /* page-locked cusEventDecoded that the decoder writes */
     uint64_t *gap;                    /* device memory for events_cuda_findGap() */
-    uint64_t last_events, last_bytes; /* of the last run, for likelyToFit() */
+    uint64_t last_events, last_bytes; /* the last run's, for likelyToFit() */
     int decoder_failed;               /* the decoder failed, which later calls must not report as the pipeline's failure */
 };
 

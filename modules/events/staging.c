@@ -313,7 +313,6 @@ static int isDirect(const cusEventPipeline *s, const cusEventArrays *events) {
 
 /* ---- Push ---------------------------------------------------------------------------------------------------------- */
 
-/* Appends `count` events of the view to the staging. */
 static void stage(cusEventPipeline *s, const View *view, size_t count) {
     for (int k = 0; k < EVENTS_ARRAYS - !s->with_times; ++k)
         memcpy((char *)s->slots[s->current].staging[k].data + s->held * array_bytes[k], view->array[k],

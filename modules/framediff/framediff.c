@@ -128,7 +128,6 @@ static int maskCols(int cols, int type) {
     return (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8);
 }
 
-/* Checks a diff for frames of the shape of `state`. */
 static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, const cusMat *state) {
     CUSI_NOT_NULL(function, diff);
     CUSI_REQUIRE(diff->positions.data && diff->values.data && diff->count.data, CUS_ERROR_NULL,

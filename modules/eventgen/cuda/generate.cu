@@ -77,7 +77,6 @@ __global__ void __launch_bounds__(LAUNCH_TIMES) setTimesKernel(const Times times
         to[threadIdx.x] = times.t[threadIdx.x];
 }
 
-// A pixel's values in the next frames.
 struct Ahead {
     unsigned value[AHEAD];
     __device__ __forceinline__ void load(const uint8_t *pixel, size_t frame_bytes, int frame, int count) {

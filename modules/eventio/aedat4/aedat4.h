@@ -13,7 +13,6 @@
 
 enum { AEDAT4_STREAMS = 64 };
 
-/* A stream of events or triggers. */
 typedef struct Aedat4Stream {
     int32_t number;
     char type[5];    /* "EVTS", "TRIG" */

@@ -177,7 +177,7 @@ static cusStatus readTable(cusEventReader *reader, PacketReader *p, Aedat4 *file
     if (status == CUS_ERROR_IO || status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_UNSUPPORTED)
         return status;
     if (status == CUS_ERROR_CAPACITY)
-        status = CUS_OK; /* of a long recording, which is read without the table */
+        status = CUS_OK; /* a long recording is read without the table */
     else if (status == CUS_OK) {
         CUS_TRY(useTable(reader, p, file, &root, &damaged));
         status = damaged ? CUS_ERROR_FORMAT : CUS_OK;

@@ -292,7 +292,6 @@ cusStatus eventio_addTriggers(Hdf5Reader *h, uint64_t dataset, const char *name)
 
 /* ---- Small datasets ------------------------------------------------------------------------------------------------ */
 
-/* Reads the stored bytes of n elements. */
 static cusStatus readSmall(Hdf5Reader *h, const Hdf5Dataset *set, const char *name, uint64_t n, uint8_t *bytes) {
     const size_t size = (size_t)n * set->type.number.size;
     uint64_t address;

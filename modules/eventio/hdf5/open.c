@@ -56,7 +56,6 @@ static void setSize(cusEventReader *reader, int64_t width, int64_t height) {
     }
 }
 
-/* Reads calib/resolution: width and height. */
 static cusStatus readResolution(cusEventReader *reader, Hdf5Reader *h, uint64_t recording) {
     uint64_t calib;
     int found;

@@ -120,7 +120,6 @@ static int nextBlock(Block *block, const Events *events, uint32_t end, const Gri
     return block->n > 0;
 }
 
-/* Returns the index of the event at position[k]. */
 static inline uint32_t eventAt(const Block *block, uint32_t k) {
     return block->start + (block->inside < block->n ? block->index[k] : k);
 }
@@ -192,7 +191,6 @@ static uint64_t findLastIndices(const Events *events, const Grid *grid, uint32_t
     return inside;
 }
 
-/* Sums polarities of events from .. to - 1. */
 static uint64_t sumPolarities(const Events *events, uint32_t from, uint32_t to, const Grid *grid, int32_t *sum) {
     uint64_t inside = 0;
     for (Block block = {.start = from}; nextBlock(&block, events, to, grid); inside += block.inside)

@@ -107,7 +107,6 @@ __device__ inline void load(const Source &source, const Window &window, unsigned
     }
 }
 
-// Returns element i of packed 16-bit pairs.
 __device__ inline uint32_t element16(const uint32_t *pairs, int i) {
     return i % 2 ? pairs[i / 2] >> 16 : pairs[i / 2] & 0xffff;
 }
@@ -331,7 +330,6 @@ cusStatus createValues(State *state);
 unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);
 
-// ordered.cu: ORDERED_DIFF.
 TileKernel orderedKernelFor(bool aligned);
 
 // long.cu: a window through accumulators in device memory.

@@ -99,7 +99,6 @@ class WarpEncoder {
     }
 
   private:
-    // Returns the first group of a warp's run.
     __device__ __forceinline__ unsigned firstGroup(unsigned w) const {
         return min((w * params_.run + __umulhi(w, params_.run_fraction)) * params_.piece, params_.groups);
     }

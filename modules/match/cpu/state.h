@@ -109,7 +109,6 @@ void match_packTemplates(const MatchModel *m, MatchHost *host);
 /* Returns the nanoseconds that a frame takes on one thread. */
 double match_dotsNs(const MatchModel *m);
 
-/* Packs the pixels under a block into host->packed. */
 void match_packBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
 
 /* Returns the correlations of template k in row y of the block. A thread must ask for MATCH_DOTS_ROWS successive rows. */

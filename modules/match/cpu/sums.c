@@ -43,7 +43,6 @@ void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, 
     WITH_STRIDE(stride, sumBytes, row, n, sum, square);
 }
 
-/* Returns the sum of squares of pixel x, shifted. */
 static double squareAt(const MatchModel *m, const double *shift, const void *row, size_t x) {
     double sum = 0;
     for (int c = 0; c < m->channels; ++c) {

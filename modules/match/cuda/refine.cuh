@@ -471,7 +471,6 @@ __device__ bool appendSelected(unsigned *list, int capacity, int &count, int rou
 
 // ---- Lists of tiles and candidates
 
-// The score map of one template.
 struct Map {
     const float *lowers, *uppers; // least lower end of each tile; least upper end of each block of the score kernel
     const MatchRange *ranges;
@@ -585,7 +584,7 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
     const double range = scores.errors[k].range;
     const int lane = threadIdx.x % 32;
     Candidate best = noCandidate();
-    const int segments_log2 = scores.tile_cols_log2 + scores.tile_rows_log2 - 5; // segments of a tile
+    const int segments_log2 = scores.tile_cols_log2 + scores.tile_rows_log2 - 5;
     for (long long segment = static_cast<long long>(blockIdx.x) * REFINE_WARPS + threadIdx.x / 32;
          segment < static_cast<long long>(map.tiles) << segments_log2;
          segment += static_cast<long long>(gridDim.x) * REFINE_WARPS) {

@@ -67,7 +67,6 @@ struct Column {
     uint32_t length;   // bytes after decoding
 };
 
-// The tokens of a tile.
 struct Tile {
     const uint8_t *bytes;
     uint32_t size, made;   // bytes of all its tokens; bytes they make

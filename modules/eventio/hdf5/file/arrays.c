@@ -41,7 +41,6 @@ static int bitOf(const uint8_t *bits, uint64_t index) {
     return bits[index / 8] >> (7 - index % 8) & 1;
 }
 
-/* Reads element `index` of a page of `count`. */
 static cusStatus readPage(Hdf5File *f, const Elements *e, uint64_t address, uint64_t count, uint64_t index,
                           const char *what, Hdf5Chunk *chunk) {
     const uint8_t *bytes;

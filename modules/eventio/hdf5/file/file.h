@@ -186,7 +186,6 @@ typedef int (*Hdf5Compare)(const uint8_t *record, const void *wanted);
  * tree's. */
 cusStatus eventio_hdf5Records(Hdf5File *f, uint64_t tree, unsigned type, unsigned size, Hdf5Compare compare,
                               const void *wanted, unsigned most, uint8_t *records, unsigned *count);
-/* Finds the size of the tree's records. */
 cusStatus eventio_hdf5RecordSize(Hdf5File *f, uint64_t tree, unsigned *size);
 
 /* ---- arrays.c -------------------------------------------------------------------------------------------------------- */

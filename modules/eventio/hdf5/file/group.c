@@ -11,7 +11,7 @@ enum { MAX_EQUAL_HASHES = 16, HASH_RECORD = 5, ID_SIZE = 7, HARD_LINK = 0 };
 typedef struct Group {
     const char *name; /* the name wanted; NULL: only the kind of the object */
     int is_group, is_dataset;
-    uint64_t tree, names;          /* of an old group */
+    uint64_t tree, names;          /* for an old group */
     uint64_t link_heap, link_tree; /* if there are many links */
     int found;
     uint64_t address; /* hdf5_nowhere: the link leads elsewhere */

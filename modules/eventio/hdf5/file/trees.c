@@ -83,7 +83,6 @@ static cusStatus compareName(Hdf5File *f, const Names *names, uint64_t offset, c
     return CUS_OK;
 }
 
-/* Looks for the name among the symbols of a leaf. */
 static cusStatus searchSymbols(Hdf5File *f, uint64_t leaf, const Names *names, const char *name, int *found,
                                uint64_t *address) {
     enum { SOFT_LINK = 2, PREFIX = 8 };
@@ -144,7 +143,6 @@ cusStatus eventio_hdf5FindSymbol(Hdf5File *f, uint64_t tree, uint64_t heap, cons
     }
 }
 
-/* Compares the offsets of a chunk with those of a key. */
 static int compareOffsets(const uint64_t *offsets, unsigned rank, const uint8_t *key) {
     for (unsigned i = 0; i < rank; ++i) {
         const uint64_t there = eventio_number(key + 8 + 8 * i, 8);
