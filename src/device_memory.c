@@ -179,7 +179,7 @@ void cusi_pinnedFree(void *data) {
 
 cusStatus cusi_pin(const char *function, void *data, size_t bytes) {
     const cudaError_t error = cudaHostRegister(data, bytes, cudaHostRegisterReadOnly | cudaHostRegisterPortable);
-    (void)cudaGetLastError(); /* not that of a later call */
+    (void)cudaGetLastError(); /* later calls must not report it */
     CUSI_REQUIRE(error != cudaErrorMemoryAllocation, CUS_ERROR_NO_MEMORY, "%s: %zu bytes of memory cannot be pinned",
                  function, bytes);
     return cusi_cudaStatus((int)error, function, "cudaHostRegister");

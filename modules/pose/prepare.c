@@ -228,7 +228,7 @@ void pose_destroyScratch(PoseScratch *scratch, int threads) {
 }
 
 static int listAll(cusPoseMatcher *m, PoseScratch *scratch, int threads) {
-    (void)threads; /* unused without OpenMP */
+    (void)threads;
     int ok = 1;
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, pose_count(m));

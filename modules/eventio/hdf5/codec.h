@@ -32,7 +32,7 @@ int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_
  * room for in_size bytes. */
 size_t eventio_deflateEncode(const uint8_t *in, size_t in_size, uint8_t *out, int level);
 /* Decodes at most out_size / 16 events of Metavision's type: x, y, p of 16 bits, 16 unused bits, t of 64 bits. Events
- * that the chunk lacks get t -1. Returns whether `in` is well-formed. */
+ * that the chunk lacks get t -1. Returns whether `in` is well-formed and has no more. */
 int eventio_ecfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
 /* Decodes exactly n events into columns of 2, 2, 1 and 8 bytes. Returns whether `in` has them. */
 int eventio_ecfDecodeColumns(const uint8_t *in, size_t in_size, size_t n, uint8_t *x, uint8_t *y, uint8_t *p, uint8_t *t);

@@ -260,7 +260,7 @@ int eventio_decodesInPlace(const ChunkJob *job) {
 }
 
 /* Decodes a whole chunk whose only filter is ECF straight into the columns, about twice as fast as by rows. Returns
- * whether it has as many events as rows. */
+ * whether it is such a chunk and has as many events as rows. */
 static int decodeColumns(const Hdf5Reader *h, ChunkJob *job, uint8_t *const *out) {
     const Table *t = job->table;
     if (t->filter_count != 1 || t->filters[0] != EVENTIO_FILTER_ECF || appliedFilters(job) != 1 || h->time_offset ||

@@ -12,7 +12,7 @@ cusStatus eventio_openHdf5(cusEventReader *reader);
 cusEventFormat eventio_frameFormat(const cusEventReader *reader);
 /* Starts frames at the chunk of the event at reader->mark. *state: how a decoder starts. */
 cusStatus eventio_startFrames(cusEventReader *reader, cusEventDecoderState *state);
-/* Appends bytes behind *count, up to `capacity` in all, even before an error. */
+/* Appends the next bytes behind *count, up to `capacity` in all; with an error, those before it. */
 cusStatus eventio_readFrames(cusEventReader *reader, size_t capacity, uint8_t *bytes, size_t *count);
 
 #endif

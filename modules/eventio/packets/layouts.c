@@ -97,7 +97,7 @@ static void addCounts(cusEventCounts *sum, cusEventCounts *counted, const cusEve
     *counted = *counts;
 }
 
-/* Adds the place within the words of the topic to the decoder's error. */
+/* Adds the place in the file; the decoder's error has the place within the topic's words. */
 cusStatus eventio_describeEvt3(const PacketReader *p, cusStatus status) {
     const char *colon = strchr(cusLastError(), ':');
     return cusi_fail(status, "cusEventReaderRead: EVT3 in a packet before byte %llu of the file%s",

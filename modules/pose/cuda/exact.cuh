@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(THREADS, 3) exactKernel(const __grid_constant_
             s.at[threadIdx.x] = group.at[threadIdx.x];
         if (threadIdx.x == 0)
             s.is_worse = false;
-        if (DIFFERS && threadIdx.x == 0 && s.first > 0) { // the part known is already worse than the best
+        if (DIFFERS && threadIdx.x == 0 && s.first > 0) { // the sums so far may be worse than the best
             const PoseBest best = loadBest(&state);
             s.is_worse = best.pose >= 0;
             for (int i = 0; i < count; ++i)
