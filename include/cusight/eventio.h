@@ -114,7 +114,7 @@ typedef struct cusEventReader cusEventReader;
  *   (soft or external link, external storage, virtual dataset), which is never opened;
  *   TRUNCATED: ends before the first event could be found;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
- *   UNSUPPORTED: pin_file of memory or another format; NO_CUDA, CUDA: pin_file where there is no GPU, or where it cannot pin;
+ *   UNSUPPORTED: pin_file of memory or another format; NO_CUDA, CUDA: pin_file without a GPU, or where it cannot pin;
  *   UNSUPPORTED: a dataset with more than one compression; another HDF5 filter than deflate, LZF, Blosc, LZ4, zstd, ECF,
  *   shuffle and fletcher32 (the message names it, and h5repack, which replaces it); an encoding that is known but not
  *   supported (AEDAT before 4.0, big-endian EVT 2.1, DAT version 1, other encodings of event_camera_msgs); data compressed

@@ -40,7 +40,7 @@ static void setSize(TextHeader *header, int64_t width, int64_t height) {
     }
 }
 
-/* Sensors by the plugin names that cameras write. A geometry line takes precedence. */
+/* Finds the sensor by the plugin name that cameras write. A geometry line takes precedence. */
 static void setModelSize(TextHeader *header, const char *plugin) {
     static const struct {
         const char *part;

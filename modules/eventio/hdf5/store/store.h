@@ -1,10 +1,11 @@
 /* Writes HDF5's file format, for files that h5py, h5dump and libhdf5 since 1.10 read. The same contents give the same
  * bytes, whoever writes them: one process, several, or a merge of what they wrote.
  *
- *   bytes of the file           written
- *   the head: superblock, object headers, small contiguous data; a multiple of 512 bytes, whatever the number of elements    last
- *   chunks, one after the other, or one contiguous block of data                                 as they come
- *   B-trees with the places of the chunks                                                        before the head
+ *   bytes of the file                                                                written
+ *   the head: superblock, object headers, small contiguous data; a multiple of 512   last
+ *   bytes, whatever the number of elements
+ *   chunks, one after the other, or one contiguous block of data                     as they come
+ *   B-trees with the places of the chunks                                            before the head
  *
  *   column.c    a chunked dataset of one dimension that grows
  *   tree.c      the index of a dataset's chunks
