@@ -69,7 +69,8 @@ static cusStatus checkValues(const char *function, const cusRepresentation *r, c
 
 static cusStatus checkRepresentation(const char *function, const cusRepresentation *r, int *type) {
     const char *name = cusRepresentationName(r->kind);
-    CUSI_REQUIRE(name, CUS_ERROR_VALUE, "%s: representation's kind is %d, expected 0..9", function, (int)r->kind);
+    CUSI_REQUIRE(name, CUS_ERROR_VALUE, "%s: representation's kind is %d, expected 0..%d", function, (int)r->kind,
+                 (int)(sizeof kinds / sizeof kinds[0]) - 1);
     const int fixed = kinds[r->kind].channels;
     CUSI_REQUIRE(fixed || (r->channels >= 1 && r->channels <= EVENTS_MAX_CHANNELS), CUS_ERROR_VALUE,
                  "%s: %s's channels are %d, expected 1..16", function, name, r->channels);

@@ -181,7 +181,7 @@ inline cusRepresentation repr(cusRepresentationKind kind) {
 
 inline std::vector<cusRepresentation> allKinds() {
     std::vector<cusRepresentation> all;
-    for (int kind = 0; kind <= CUS_REPR_MDES_DIFF; ++kind)
+    for (int kind = 0; cusRepresentationName(static_cast<cusRepresentationKind>(kind)); ++kind)
         all.push_back(repr(static_cast<cusRepresentationKind>(kind)));
     return all;
 }

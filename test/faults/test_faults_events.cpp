@@ -150,7 +150,7 @@ TEST_P(FaultsWith, FrameDecoder) {
 TEST_P(FaultsWith, Stacker) {
     const Recording recording(space());
     const cusEventWindow windows[3] = {{0, 1000}, {900, 2500}, {2500, 3000}};
-    for (int kind = CUS_REPR_HISTOGRAM; kind <= CUS_REPR_MDES_DIFF; ++kind) {
+    for (int kind = 0; cusRepresentationName(cusRepresentationKind(kind)); ++kind) {
         cusRepresentation r = cusRepresentationDefaults(cusRepresentationKind(kind));
         r.normalize = CUS_NORMALIZE_POPULATION;
         const std::string name = cusRepresentationName(r.kind);
