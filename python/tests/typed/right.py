@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Union
 
 import cusight
+import cusight.cv2
 import cusight.datasets
 import cusight.ray
 import cusight.rvt
@@ -94,6 +95,19 @@ def pictures(image: U8, any_image: Array, yes: bool) -> None:
     assert_type(cusight.remap(floats, places, out=floats.copy()), F32)
     assert_type(cusight.remap(tensor, torch.from_numpy(places)), Tensor)
     assert_type(cusight.remap(loose, places), Any)
+    across, down = places[..., 0].copy(), places[..., 1].copy()
+    in_tensors = torch.from_numpy(across), torch.from_numpy(down)
+    assert_type(cusight.cv2.matchTemplate(image, image[2:9, 3:9], cusight.cv2.TM_SQDIFF), F32)
+    assert_type(cusight.cv2.matchTemplate(tensor, torch.from_numpy(image[2:9, 3:9]), cusight.cv2.TM_SQDIFF), Tensor)
+    assert_type(cusight.cv2.integral(image), Array)
+    assert_type(cusight.cv2.integral(tensor), Tensor)
+    assert_type(cusight.cv2.integral2(image), tuple[Array, F64])
+    assert_type(cusight.cv2.integral2(tensor), tuple[Tensor, Tensor])
+    assert_type(cusight.cv2.remap(image, across, down, cusight.cv2.INTER_LINEAR), Array)
+    assert_type(cusight.cv2.remap(tensor, *in_tensors, cusight.cv2.INTER_LINEAR), Tensor)
+    stereo = cusight.cv2.StereoBM_create(16, 9)
+    assert_type(stereo.compute(image, image), Array)
+    assert_type(stereo.compute(tensor, tensor), Tensor)
     if any_image.dtype == np.uint8:  # of OpenCV, say: accepted wherever the element type fits
         cusight.integral(any_image)
         cusight.heatmap(any_image, any_image)

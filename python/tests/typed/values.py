@@ -40,6 +40,10 @@ class Tensor(standin.Tensor):
         return Tensor(self.array[index])
 
     def view(self, dtype: Any) -> Tensor:
+        return Tensor(self.array.view(dtype.partition(".")[2]))
+
+    def __isub__(self, number: int) -> Tensor:
+        self.array -= number
         return self
 
     def contiguous(self) -> Tensor:
@@ -53,8 +57,10 @@ class Dataset(typing.Generic[typing.TypeVar("Item")]):
 def install_torch() -> None:
     torch = standin.install()
     torch.Tensor = standin.Tensor = Tensor
+    Tensor.__module__ = "torch"
     torch.from_numpy, torch.device, torch.uint32 = Tensor, str, "torch.uint32"
     torch.empty = lambda shape, dtype, device: Tensor(np.empty(shape, dtype.partition(".")[2]))
+    torch.stack = lambda tensors, axis: Tensor(np.stack([one.array for one in tensors], axis))
     data = types.ModuleType("torch.utils.data")
     data.Dataset = Dataset
     sys.modules |= {"torch.utils": types.ModuleType("torch.utils"), "torch.utils.data": data}
