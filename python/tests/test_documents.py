@@ -47,6 +47,8 @@ def test_there_are_blocks():
 def test_block(block, rng, tmp_path, request):
     if re.search(r"\bray\.", block):
         pytest.importorskip("ray")
+    if "ops." in block:
+        pytest.importorskip("torch")
     if "datasets." in block:
         request.getfixturevalue("dsec"), request.getfixturevalue("m3ed")
         (tmp_path / "train").mkdir()

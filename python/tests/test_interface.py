@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import pickle
 import re
@@ -16,6 +17,8 @@ import numpy as np
 import pytest
 
 MODULES = [cusight, cusight.cv2, cusight.events, cusight.datasets, cusight.torch, cusight.ray]
+if importlib.util.find_spec("torch"):
+    MODULES.append(importlib.import_module("cusight.ops"))
 IMAGE = np.zeros((20, 30), np.uint8)
 
 
