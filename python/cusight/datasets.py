@@ -1,4 +1,5 @@
-"""DSEC and M3ED as map-style data sets: frames of events with images or ground truth of the same times.
+"""DSEC, M3ED and Prophesee's automotive data sets (Gen1, 1 Mpx) as map-style data sets: frames of events with images or ground truth of the same
+times.
 
     dataset = cusight.datasets.DSEC("train/zurich_city_01_a", "disparity", representation="voxel_grid", bins=15, length="50ms")
     frame, disparity = dataset[0]
@@ -13,9 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Tuple, overload
 
 from ._errors import MissingFileError, Status, choice, invalid
-from ._events import Representations, kinds_of
+from ._events import Representation, Representations, kinds_of
 from ._files import existing, h5py, optional, regular
 from ._types import TypeVar
+from .rvt import BINS, CUTOFF, DATASETS, STEP, frame_times, select_labels, sequences
 from .torch import EventDataset
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Unpack
 
-    from ._events import Kind, Representation
+    from ._events import Kind
     from ._types import F32, U8
     from .torch import DatasetOptions
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
         representation: Representations
         transform: Callable[[Any], Any] | None
 
-__all__ = ["DSEC", "M3ED"]
+__all__ = ["DSEC", "M3ED", "Prophesee"]
 
 
 def __dir__() -> list[str]:
@@ -69,10 +71,8 @@ TargetT = TypeVar("TargetT", default=Any)
 class _Sequence(EventDataset[Tuple[FrameT, TargetT]]):
     """One recording whose windows have labels that are read when they are asked for."""
 
-    def __getitem__(self, index: int) -> tuple[FrameT, TargetT]:
-        frame, label = super().__getitem__(index)
-        index_of: Any = label
-        return frame, self._target(int(index_of))
+    def _label(self, number: int, window: int) -> Any:
+        return self._target(window)
 
     def _target(self, index: int) -> Any:
         raise NotImplementedError
@@ -274,3 +274,69 @@ class M3ED(_Sequence[FrameT, TargetT]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_open": None}
+
+
+class Prophesee(EventDataset[Tuple[Any, Any]]):
+    """The sequences of a split of Gen1 or 1 Mpx: ``dataset[i]`` is (frame, boxes), as RVT trains from them, without preprocessing.
+
+    folder: with train, val and test, as `cusight.rvt` reads it. split: one of them. dataset: "gen1" or "gen4" (1 Mpx).
+    Windows, 50 ms long, and boxes are those that `cusight.rvt` makes: boxes are a structured array with the fields of the data set's files,
+    those of the window's end, or None where it has no label. Frames of 1 Mpx have every other row and column.
+    representation: by default RVT's stacked histograms. transform: called with each frame.
+    Give it to `cusight.torch.SequenceDataset`. Raises FileNotFoundError, ValueError.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        split: Literal["train", "val", "test"] = "train",
+        *,
+        dataset: Literal["gen1", "gen4"] = "gen1",
+        representation: Representations | None = None,
+        bins: int | None = None,
+        transform: Callable[[Any], Any] | None = None,
+    ) -> None:
+        import numpy
+
+        choice("Prophesee", "split", split, {"train": 0, "val": 1, "test": 2})
+        choice("Prophesee", "dataset", dataset, {"gen1": 0, "gen4": 1})
+        about = DATASETS[dataset]
+        paths, ends, labels = [], [], []
+        for file, recording, name, training in sequences(os.fspath(folder)):
+            if os.path.dirname(name) != split:
+                continue
+            boxes = select_labels(numpy.load(regular("Prophesee", file, 1 << 30)), about, training)
+            if not len(boxes):
+                continue
+            used, times = frame_times(numpy.unique(boxes["t"].astype(numpy.int64)), dataset)
+            of_time = {int(time): boxes[boxes["t"] == time] for time in used}
+            paths.append(recording)
+            ends.append(times + 1)  # an event at the end counts
+            labels.append([of_time.get(int(time)) for time in times])
+        if representation is None:
+            representation = Representation("stacked_histogram", BINS, swap_channels=True, cutoff=CUTOFF)
+        rows, cols = about.shape
+        opened: dict[str, Any] = {"width": cols, "height": rows, "skip_bad": True}
+        super().__init__(
+            paths,
+            ends=ends,
+            length=STEP + 1,
+            time_unit="us",
+            labels=labels,
+            representation=representation,
+            bins=bins,
+            shape=about.shape,
+            transform=_Halved(transform) if about.halve else transform,
+            **opened,
+        )
+
+
+class _Halved:
+    """Every other row and column of a frame, then `transform`."""
+
+    def __init__(self, transform: Callable[[Any], Any] | None) -> None:
+        self._transform = transform
+
+    def __call__(self, frame: Any) -> Any:
+        frame = frame[..., 1::2, 1::2]
+        return frame if self._transform is None else self._transform(frame)

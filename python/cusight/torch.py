@@ -1,8 +1,10 @@
-"""Event recordings as a map-style data set for PyTorch's DataLoader (and for anything else that takes one; PyTorch is optional).
+"""Event recordings as data sets for PyTorch's DataLoader (and for anything else that takes one; PyTorch is optional).
 
     dataset = cusight.torch.EventDataset("runs/*.h5", windows="10ms", representation="voxel_grid", bins=5)
     for frames in torch.utils.data.DataLoader(dataset, batch_size=8, num_workers=2):
         train(frames)  # (8, bins, rows, cols)
+
+`SequenceDataset` makes sequences of consecutive windows of it, for recurrent networks.
 """
 
 from __future__ import annotations
@@ -11,15 +13,17 @@ import hashlib
 import os
 import tempfile
 from bisect import bisect_right
-from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
+from collections import OrderedDict, deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Sequence, TypedDict, overload
+from threading import local
+from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, Literal, Sequence, TypedDict, overload
 
 from . import _core
 from . import events as _events
 from ._columns import TimeUnit, unit_number
-from ._errors import LONG, Shown, integer, invalid, wrong_type
+from ._errors import LONG, Shown, choice, device_text, integer, invalid, wrong_type
 from ._events import (
     EventStacker,
     Representations,
@@ -33,14 +37,15 @@ from ._events import (
     window_rows,
     windowing,
 )
-from ._files import Paths, is_pattern, list_files
+from ._files import Paths, is_pattern, list_files, optional
 from ._frames import windows_within
-from ._types import Labels, Lists, Pairs, TypeVar
+from ._types import Device, Labels, Lists, Pairs, TypeVar
 
 if TYPE_CHECKING:
     import torch as _torch
     from torch import Tensor
     from torch.utils.data import Dataset as _Dataset
+    from torch.utils.data import IterableDataset as _IterableDataset
     from typing_extensions import Unpack
 
     from ._events import Kind, Representation, SeveralKinds
@@ -48,10 +53,11 @@ else:
     try:
         import torch as _torch
         from torch.utils.data import Dataset as _Dataset
+        from torch.utils.data import IterableDataset as _IterableDataset
     except ImportError:
-        _torch, _Dataset = None, Generic
+        _torch, _Dataset, _IterableDataset = None, Generic, Iterable
 
-__all__ = ["EventDataset"]
+__all__ = ["EventDataset", "SequenceBatch", "SequenceDataset"]
 
 
 def __dir__() -> list[str]:
@@ -233,9 +239,12 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
         frames = [self._finish(frame) for frame in self._frames(self._files[number], window)]
         result: Any = frames if isinstance(self.representation, (list, tuple)) else frames[0]
         if self._labeled:
-            label = self._labels[number]
-            result = result, label[window] if _is_list(label) else label
+            result = result, self._label(number, window)
         return result  # type: ignore[no-any-return]
+
+    def _label(self, number: int, window: int) -> Any:
+        label = self._labels[number]
+        return label[window] if _is_list(label) else label
 
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} recordings"
@@ -329,13 +338,28 @@ class _File:
         self.first_time, self.events = first_time, events
 
 
+class _Recordings:
+    """Recordings that are kept open, the most recently used ones."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, _events.Recording] = OrderedDict()
+
+    def open(self, dataset: EventDataset[Any], path: str) -> _events.Recording:
+        if path not in self._open:
+            while len(self._open) >= _OPEN:
+                self._open.popitem(last=False)[1].close()
+            self._open[path] = _events.open(path, **dataset._options)
+        self._open.move_to_end(path)
+        return self._open[path]
+
+
 class _Process:
     """What a process has of its own: open recordings, a workspace, and frames that are kept. A forked process must not share the
     position in a file."""
 
     def __init__(self) -> None:
         self._pid = 0
-        self._recordings: OrderedDict[str, _events.Recording] = OrderedDict()
+        self._recordings = _Recordings()
         self._stacker: EventStacker | None = None
         self._kept: OrderedDict[Any, list[Any]] = OrderedDict()
         self._bytes = 0
@@ -343,15 +367,10 @@ class _Process:
     def open(self, dataset: EventDataset[Any], path: str) -> tuple[_events.Recording, EventStacker]:
         if self._pid != os.getpid():
             self._pid = os.getpid()
-            self._recordings = OrderedDict()
+            self._recordings = _Recordings()
             self._stacker = EventStacker(dataset.shape, dataset.representation, bins=dataset.bins)
-        if path not in self._recordings:
-            while len(self._recordings) >= _OPEN:
-                self._recordings.popitem(last=False)[1].close()
-            self._recordings[path] = _events.open(path, **dataset._options)
-        self._recordings.move_to_end(path)
         assert self._stacker is not None
-        return self._recordings[path], self._stacker
+        return self._recordings.open(dataset, path), self._stacker
 
     def remember(self, key: Any, limit: int, make: Callable[[], list[Any]]) -> list[Any]:
         """Copies of frames that are kept, or new ones; the least recently used go first."""
@@ -410,6 +429,250 @@ def _stored(folder: str, key: str, count: int, make: Callable[[], list[Any]]) ->
             os.unlink(part)
             raise
     return frames
+
+
+# ---- Sequences -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class SequenceBatch:
+    """A step of several sequences side by side, the lanes of a batch: what a SequenceDataset gives.
+
+    frames: (length, lanes, channels, rows, cols), or a list of them for a list of representations.
+    labels: ``labels[i][lane]``, those of the data set; None where there is none.
+    first: of each lane, whether its sequence begins here, so that the network's state is to be reset.
+    padded: (length, lanes), where there is no window: the frame has no events.
+    epoch, step: which one it is.
+    """
+
+    frames: Any
+    labels: list[list[Any]]
+    first: Any
+    padded: Any
+    epoch: int
+    step: int
+
+    def __repr__(self) -> str:
+        return f"SequenceBatch(epoch={self.epoch}, step={self.step}, {len(self.labels)} frames of {len(self.first)} sequences)"
+
+
+class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, unused-ignore]
+    """Sequences of consecutive windows of recordings, with labels, for training and evaluating recurrent networks without preprocessing.
+
+    dataset: an EventDataset, or several, such as the sequences of `cusight.datasets`, whose frames have one size. Each recording's windows
+        follow each other in their order.
+    length: windows of a sequence. batch: sequences side by side, the lanes.
+    sampling: "stream": each lane goes through recordings from end to end, so that the network's state is carried from a batch to the next,
+        and reset where `first` says so. All lanes together have each window once; they are equally long, and one may begin within a
+        recording. "random": `length` windows that end at one with a label, each with `first` (windows of which all labels are None are
+        no ends; those with too few windows before them are left out).
+    shuffle: the order of recordings ("stream") or of sequences ("random") is another in each epoch, by `seed`.
+    rank, world_size: which of how many processes (GPUs) this is. Each has lanes of its own, and all have as many steps.
+    device: where frames are made and stay, "cpu", "cuda" or "cuda:N". threads: read ahead, and on the CPU make the frames, too.
+
+    Give it to ``DataLoader(dataset, batch_size=None)``, with workers if frames are made on the CPU, or iterate over it: batches and their order are the
+    same. Call `set_epoch` before each epoch. ``len()`` is the number of steps of an epoch. Frames are those of the data set, whose `transform` is
+    applied to each; its `cache` is not used.
+
+    >>> import cusight.torch, numpy, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> numpy.savetxt(f"{folder.name}/run.txt", [(10_000 * i, i, i, 1) for i in range(10)], fmt="%d")  # t, x, y, p
+    >>> windows = cusight.torch.EventDataset(f"{folder.name}/run.txt", windows="10ms", labels=range(10), shape=(16, 16))
+    >>> for batch in cusight.torch.SequenceDataset(windows, length=3, batch=2):
+    ...     print(batch.labels, [bool(one) for one in batch.first])
+    [[0, 6], [1, 7], [2, 8]] [True, True]
+    [[3, 9], [4, None], [5, None]] [False, False]
+    >>> batch.frames.shape
+    torch.Size([3, 2, 2, 16, 16])
+    """
+
+    def __init__(
+        self,
+        dataset: EventDataset[Any] | Sequence[EventDataset[Any]],
+        length: int,
+        *,
+        batch: int = 1,
+        sampling: Literal["stream", "random"] = "stream",
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        device: Device = "cpu",
+        threads: int = 2,
+    ) -> None:
+        name = "SequenceDataset"
+        self._datasets = [dataset] if isinstance(dataset, EventDataset) else list(dataset)
+        if not self._datasets or not all(isinstance(one, EventDataset) for one in self._datasets):
+            raise wrong_type(name, "dataset", dataset, "an EventDataset, or a list of them")
+        for one in self._datasets:
+            if one.shape != self._datasets[0].shape:
+                raise invalid(name, "dataset", one, f"frames of {self._datasets[0].shape} like the first")
+        self._length = integer(name, "length", length, 1)
+        self._batch = integer(name, "batch", batch, 1)
+        self._random = choice(name, "sampling", sampling, {"stream": 0, "random": 1}) == 1
+        self._shuffle, self._seed = bool(shuffle), integer(name, "seed", seed, 0)
+        self._world_size = integer(name, "world_size", world_size, 1)
+        self._rank = integer(name, "rank", rank, 0, self._world_size - 1)
+        self._device = device_text(name, device)
+        if self._device != "cpu":
+            optional(name, "torch", "torch", "frames on a GPU")
+        self._threads = integer(name, "threads", threads, 1)
+        self._files = [(one, number) for one in self._datasets for number in range(len(one._files))]
+        self._epoch = self._start = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch that is iterated next, from its first step on."""
+        self._epoch, self._start = integer("SequenceDataset.set_epoch", "epoch", epoch, 0), 0
+
+    def state_dict(self, after: SequenceBatch | None = None) -> dict[str, Any]:
+        """The place after a batch, however many batches workers have made ahead; None: where iterating begins."""
+        epoch, step = (self._epoch, self._start) if after is None else (after.epoch, after.step + 1)
+        return {"epoch": epoch, "step": step, "of": self._what()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Iterating begins at the place, with the batches that would have come. The data set must have the same options, but for the number
+        of workers, threads and the device."""
+        if state["of"] != self._what():
+            raise invalid("SequenceDataset", "state", state["of"], f"{self._what()}, the options and windows of this data set")
+        self._epoch, self._start = state["epoch"], state["step"]
+
+    def _what(self) -> list[int]:
+        options = [self._length, self._batch, int(self._random), int(self._shuffle), self._seed, self._world_size]
+        return [*options, *(dataset._files[number].count for dataset, number in self._files)]
+
+    def __len__(self) -> int:
+        return -(-len(self._sequences()) // (self._batch * self._world_size))
+
+    def __repr__(self) -> str:
+        windows = sum(len(one) for one in self._datasets)
+        return f"SequenceDataset({len(self._files)} recordings, {windows:,} windows, {self._length} x {self._batch}, {self._device})"
+
+    # ---- Which windows ------------------------------------------------------------------------------------------------------
+
+    def _sequences(self) -> list[tuple[int, int]]:
+        """All of the epoch, in order: the recording's number and the first window."""
+        import numpy
+
+        shuffled = numpy.random.default_rng([self._seed, self._epoch]).permutation if self._shuffle else range
+        if not self._random:
+            files = [int(number) for number in shuffled(len(self._files))]
+            return [(number, first) for number in files for first in range(0, self._count(number), self._length)]
+        found = [(number, last + 1 - self._length) for number in range(len(self._files)) for last in self._ends(number)]
+        return [found[int(i)] for i in shuffled(len(found))]
+
+    def _count(self, number: int) -> int:
+        dataset, file = self._files[number]
+        return dataset._files[file].count
+
+    def _ends(self, number: int) -> list[int]:
+        dataset, file = self._files[number]
+        labels, after = dataset._labels[file], range(self._length - 1, self._count(number))
+        return [k for k in after if labels[k] is not None] if _is_list(labels) else list(after)
+
+    def _lanes(self) -> list[list[tuple[int, int] | None]]:
+        """For each step the sequences of this process's lanes; None after the end of a shorter one."""
+        whole, steps = self._sequences(), len(self)
+        lanes = self._batch * self._world_size
+        mine = range(self._rank * self._batch, (self._rank + 1) * self._batch)
+        parts = [whole[lane::lanes] if self._random else whole[len(whole) * lane // lanes : len(whole) * (lane + 1) // lanes]
+                 for lane in mine]  # fmt: skip
+        return [[part[step] if step < len(part) else None for part in parts] for step in range(steps)]
+
+    # ---- Batches ------------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[SequenceBatch]:
+        info = None if _torch is None else _torch.utils.data.get_worker_info()
+        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        lanes, epoch = self._lanes(), self._epoch
+        steps = range(self._start + worker, len(lanes), workers)
+        own, here = local(), _Maker(self._device)  # of each thread, and of this one
+        made: deque[Future[Any]] = deque()
+        with ThreadPoolExecutor(self._threads) as pool:
+            for ahead in range(len(steps) + self._threads):
+                if ahead < len(steps):
+                    made.append(pool.submit(self._read, lanes[steps[ahead]], own))
+                if ahead >= self._threads:
+                    step = steps[ahead - self._threads]
+                    yield self._made(made.popleft().result(), lanes, epoch, step, here)
+
+    def _read(self, lanes: list[tuple[int, int] | None], own: Any) -> list[Any]:
+        """For each lane its data set, frames on the CPU or what they are made of, and labels. In any thread."""
+        if not hasattr(own, "maker"):
+            own.maker, own.recordings = _Maker("cpu"), _Recordings()
+        found = []
+        for lane in lanes:
+            dataset, number = self._files[lane[0] if lane else 0]
+            file = dataset._files[number]
+            count = min(self._length, file.count - lane[1]) if lane else 0
+            windows = range(lane[1], lane[1] + count) if lane else range(0)
+            events = _windows_of(own.recordings, dataset, file, windows, self._length)
+            labels = [dataset._label(number, window) for window in windows] if dataset._labeled else [None] * count
+            frames = own.maker.frames(dataset, *events) if self._device == "cpu" else events
+            found.append((dataset, frames, labels + [None] * (self._length - count), count))
+        return found
+
+    def _made(self, read: list[Any], lanes: list[list[tuple[int, int] | None]], epoch: int, step: int, here: _Maker) -> SequenceBatch:
+        import numpy
+
+        each = [frames if self._device == "cpu" else here.frames(dataset, *frames) for dataset, frames, _, _ in read]
+        together = [_stacked(of_kind, 1) for of_kind in zip(*each)]
+        first = [lane is not None and (self._random or step == 0 or lane[1] == 0) for lane in lanes[step]]
+        padded = [[i >= count for _, _, _, count in read] for i in range(self._length)]
+        tensor = numpy.array if _torch is None else _torch.tensor
+        labels = [list(row) for row in zip(*(of_lane for _, _, of_lane, _ in read))]
+        many = isinstance(self._datasets[0].representation, (list, tuple))
+        return SequenceBatch(together if many else together[0], labels, tensor(first), tensor(padded), epoch, step)
+
+
+def _windows_of(recordings: _Recordings, dataset: EventDataset[Any], file: _File, windows: range, length: int) -> Any:
+    """The events of consecutive windows, and which belong to each, (length, 2); those that are lacking have none."""
+    import numpy
+
+    rows = numpy.zeros((length, 2), numpy.int64)
+    if not windows:
+        return _events.Events(*(numpy.zeros(0, dtype) for dtype in ("u2", "u2", "u1", "i8"))), rows
+    bounds = numpy.array([dataset._bounds(file, window)[1:] for window in windows])
+    first, last = int(bounds[:, 0].min()), int(bounds[:, 1].max())
+    events = _read(recordings.open(dataset, file.path), dataset._by_time, first, last)
+    rows[: len(windows)] = numpy.searchsorted(events.t, bounds) if dataset._by_time else bounds - first
+    return events, rows
+
+
+def _stacked(arrays: Iterable[Any], axis: int) -> Any:
+    import numpy
+
+    return numpy.stack(list(arrays), axis) if _torch is None else _torch.stack(list(arrays), axis)
+
+
+class _Maker:
+    """Makes the frames of one thread."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._stackers: OrderedDict[Any, EventStacker] = OrderedDict()  # by representations, of which maps differ
+
+    def frames(self, dataset: EventDataset[Any], events: Any, rows: Any) -> list[Any]:
+        """Of each representation (windows, channels, rows, cols), as the data set gives them."""
+        key = dataset.shape, *((kind, id(kind.map)) for kind in dataset._kinds)
+        if key not in self._stackers:
+            while len(self._stackers) >= _OPEN:
+                self._stackers.popitem(last=False)[1].close()
+            self._stackers[key] = EventStacker(dataset.shape, [self._moved(kind) for kind in dataset._kinds], device=self._device)
+        self._stackers.move_to_end(key)
+        if self._device != "cpu":
+            events = [_torch.from_numpy(column).to(self._device) for column in events]
+        made = []
+        for frames in self._stackers[key](*events, windows=rows):
+            values: Any = _torch.from_numpy(frames) if _torch is not None and self._device == "cpu" else frames
+            if dataset.channels_first:
+                values = values.transpose(0, 3, 1, 2) if _torch is None else values.permute(0, 3, 1, 2)
+            made.append(values if dataset.transform is None else _stacked([dataset.transform(one) for one in values], 0))
+        return made
+
+    def _moved(self, kind: Any) -> Any:
+        if self._device == "cpu" or kind.map is None:
+            return kind
+        return replace(kind, map=_torch.as_tensor(kind.map, device=self._device))
 
 
 # ---- Arguments -----------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def functions():
     for module in MODULES:
         for name in module.__all__:
             thing = getattr(module, name)
-            if thing in (cusight.FrameBatch, cusight.Error):  # made by the library
+            if thing in (cusight.FrameBatch, cusight.torch.SequenceBatch, cusight.Error):  # made by the library
                 continue
             if inspect.isclass(thing):
                 for method, function in vars(thing).items():

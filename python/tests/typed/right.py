@@ -12,7 +12,7 @@ import cusight.ray
 import cusight.rvt
 import numpy as np
 import torch
-from cusight.torch import EventDataset
+from cusight.torch import EventDataset, SequenceBatch, SequenceDataset
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -383,6 +383,12 @@ def training(path: str) -> None:
     assert_type(EventDataset(path, starts=[3], length=2, shape=size, labels=[7], representation=["mdes"])[0], tuple[list[Tensor], Any])
     assert_type(EventDataset(path, starts=[3], length=2, shape=size, labels=[7], transform=rows)[0], tuple[int, Any])
     assert_type(EventDataset([path], windows=[[(0, 2)]], shape=size, labels=["a"], transform=rows, representation=["mdes"])[0], tuple[list[int], Any])
+    sequences = SequenceDataset(EventDataset(path, windows=2, shape=size), length=2, sampling="random")
+    assert_type(len(sequences), int)
+    if TYPE_CHECKING:
+        for batch in sequences:
+            assert_type(batch, SequenceBatch)
+            sequences.load_state_dict(sequences.state_dict(batch))
 
 
 def sequences(dsec: str, m3ed: str) -> None:

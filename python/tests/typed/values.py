@@ -62,7 +62,7 @@ def install_torch() -> None:
     torch.empty = lambda shape, dtype, device: Tensor(np.empty(shape, dtype.partition(".")[2]))
     torch.stack = lambda tensors, axis: Tensor(np.stack([one.array for one in tensors], axis))
     data = types.ModuleType("torch.utils.data")
-    data.Dataset = Dataset
+    data.Dataset = data.IterableDataset = Dataset
     sys.modules |= {"torch.utils": types.ModuleType("torch.utils"), "torch.utils.data": data}
 
 
