@@ -10,7 +10,7 @@ Folders and files are as their authors publish them. Events are read by this pac
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Tuple, overload
 
 from ._errors import MissingFileError, Status, choice, invalid
@@ -331,12 +331,12 @@ class Prophesee(EventDataset[Tuple[Any, Any]]):
         )
 
 
+@dataclass(frozen=True)
 class _Halved:
     """Every other row and column of a frame, then `transform`."""
 
-    def __init__(self, transform: Callable[[Any], Any] | None) -> None:
-        self._transform = transform
+    transform: Callable[[Any], Any] | None
 
     def __call__(self, frame: Any) -> Any:
         frame = frame[..., 1::2, 1::2]
-        return frame if self._transform is None else self._transform(frame)
+        return frame if self.transform is None else self.transform(frame)

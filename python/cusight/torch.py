@@ -438,7 +438,7 @@ def _stored(folder: str, key: str, count: int, make: Callable[[], list[Any]]) ->
 class SequenceBatch:
     """A step of several sequences side by side, the lanes of a batch: what a SequenceDataset gives.
 
-    frames: (length, lanes, channels, rows, cols), or a list of them for a list of representations.
+    frames: (length, lanes, channels, rows, cols), or a list of them for a list of representations; in memory channels are last.
     labels: ``labels[i][lane]``, those of the data set; None where there is none.
     first: of each lane, whether its sequence begins here, so that the network's state is to be reset.
     padded: (length, lanes), where there is no window: the frame has no events.
@@ -504,9 +504,10 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
         self._datasets = [dataset] if isinstance(dataset, EventDataset) else list(dataset)
         if not self._datasets or not all(isinstance(one, EventDataset) for one in self._datasets):
             raise wrong_type(name, "dataset", dataset, "an EventDataset, or a list of them")
+        first = self._datasets[0]
         for one in self._datasets:
-            if one.shape != self._datasets[0].shape:
-                raise invalid(name, "dataset", one, f"frames of {self._datasets[0].shape} like the first")
+            if (one.shape, one.channels_first, one.transform) != (first.shape, first.channels_first, first.transform):
+                raise invalid(name, "dataset", one, f"{first.shape}, channels_first and transform as of the first")
         self._length = integer(name, "length", length, 1)
         self._batch = integer(name, "batch", batch, 1)
         self._random = choice(name, "sampling", sampling, {"stream": 0, "random": 1}) == 1
@@ -595,33 +596,32 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
                     step = steps[ahead - self._threads]
                     yield self._made(made.popleft().result(), lanes, epoch, step, here)
 
-    def _read(self, lanes: list[tuple[int, int] | None], own: Any) -> list[Any]:
-        """For each lane its data set, frames on the CPU or what they are made of, and labels. In any thread."""
+    def _read(self, lanes: list[tuple[int, int] | None], own: Any) -> Any:
+        """Of each lane its data set, events, windows in them, labels and how many windows there are; on the CPU also the frames."""
         if not hasattr(own, "maker"):
             own.maker, own.recordings = _Maker("cpu"), _Recordings()
-        found = []
+        read = []
         for lane in lanes:
             dataset, number = self._files[lane[0] if lane else 0]
             file = dataset._files[number]
-            count = min(self._length, file.count - lane[1]) if lane else 0
-            windows = range(lane[1], lane[1] + count) if lane else range(0)
-            events = _windows_of(own.recordings, dataset, file, windows, self._length)
-            labels = [dataset._label(number, window) for window in windows] if dataset._labeled else [None] * count
-            frames = own.maker.frames(dataset, *events) if self._device == "cpu" else events
-            found.append((dataset, frames, labels + [None] * (self._length - count), count))
-        return found
+            windows = range(lane[1], min(lane[1] + self._length, file.count)) if lane else range(0)
+            labels = [dataset._label(number, window) if dataset._labeled else None for window in windows]
+            labels += [None] * (self._length - len(windows))
+            read.append((dataset, *_windows_of(own.recordings, dataset, file, windows, self._length), labels, len(windows)))
+        return read, own.maker.frames(read) if self._device == "cpu" else None
 
-    def _made(self, read: list[Any], lanes: list[list[tuple[int, int] | None]], epoch: int, step: int, here: _Maker) -> SequenceBatch:
+    def _made(self, made: Any, lanes: list[list[tuple[int, int] | None]], epoch: int, step: int, here: _Maker) -> SequenceBatch:
         import numpy
 
-        each = [frames if self._device == "cpu" else here.frames(dataset, *frames) for dataset, frames, _, _ in read]
-        together = [_stacked(of_kind, 1) for of_kind in zip(*each)]
-        first = [lane is not None and (self._random or step == 0 or lane[1] == 0) for lane in lanes[step]]
-        padded = [[i >= count for _, _, _, count in read] for i in range(self._length)]
+        read, frames = made
+        if frames is None:
+            frames = here.frames(read)
         tensor = numpy.array if _torch is None else _torch.tensor
-        labels = [list(row) for row in zip(*(of_lane for _, _, of_lane, _ in read))]
+        first = [lane is not None and (self._random or step == 0 or lane[1] == 0) for lane in lanes[step]]
+        padded = [[i >= count for *_, count in read] for i in range(self._length)]
+        labels = [list(row) for row in zip(*(of_lane for *_, of_lane, _ in read))]
         many = isinstance(self._datasets[0].representation, (list, tuple))
-        return SequenceBatch(together if many else together[0], labels, tensor(first), tensor(padded), epoch, step)
+        return SequenceBatch(frames if many else frames[0], labels, tensor(first), tensor(padded), epoch, step)
 
 
 def _windows_of(recordings: _Recordings, dataset: EventDataset[Any], file: _File, windows: range, length: int) -> Any:
@@ -638,12 +638,6 @@ def _windows_of(recordings: _Recordings, dataset: EventDataset[Any], file: _File
     return events, rows
 
 
-def _stacked(arrays: Iterable[Any], axis: int) -> Any:
-    import numpy
-
-    return numpy.stack(list(arrays), axis) if _torch is None else _torch.stack(list(arrays), axis)
-
-
 class _Maker:
     """Makes the frames of one thread."""
 
@@ -651,9 +645,29 @@ class _Maker:
         self._device = device
         self._stackers: OrderedDict[Any, EventStacker] = OrderedDict()  # by representations, of which maps differ
 
-    def frames(self, dataset: EventDataset[Any], events: Any, rows: Any) -> list[Any]:
-        """Of each representation (windows, channels, rows, cols), as the data set gives them."""
-        key = dataset.shape, *((kind, id(kind.map)) for kind in dataset._kinds)
+    def frames(self, read: list[Any]) -> list[Any]:
+        """Of each representation, (windows, lanes, channels, rows, cols). In memory lanes and windows are first and channels last, as frames are made:
+        to copy them takes longer than to make them."""
+        import numpy
+
+        dataset = read[0][0]
+        keys = [(one.shape, *((kind, id(kind.map)) for kind in one._kinds)) for one, *_ in read]
+        if len(set(keys)) == 1:  # all at once
+            columns: list[Any] = [numpy.concatenate(column) for column in zip(*(events for _, events, *_ in read))]
+            offsets = numpy.cumsum([0, *(len(events.t) for _, events, *_ in read)])
+            rows = numpy.concatenate([rows + offset for (_, _, rows, *_), offset in zip(read, offsets)])
+            made = [frames.reshape(len(read), -1, *frames.shape[1:]) for frames in self._stack(keys[0], dataset, columns, rows)]
+        else:
+            each = [self._stack(key, one, events, rows) for key, (one, events, rows, *_) in zip(keys, read)]
+            made = [_stacked(of_kind) for of_kind in zip(*each)]
+        order = (1, 0, 4, 2, 3) if dataset.channels_first else (1, 0, 2, 3, 4)
+        made = [frames.transpose(order) if _torch is None else frames.permute(order) for frames in made]
+        if dataset.transform is None:
+            return made
+        return [_stacked([_stacked([dataset.transform(frame) for frame in lanes]) for lanes in frames]) for frames in made]
+
+    def _stack(self, key: Any, dataset: EventDataset[Any], events: Any, rows: Any) -> list[Any]:
+        """Frames of all windows, (windows, rows, cols, channels)."""
         if key not in self._stackers:
             while len(self._stackers) >= _OPEN:
                 self._stackers.popitem(last=False)[1].close()
@@ -661,18 +675,19 @@ class _Maker:
         self._stackers.move_to_end(key)
         if self._device != "cpu":
             events = [_torch.from_numpy(column).to(self._device) for column in events]
-        made = []
-        for frames in self._stackers[key](*events, windows=rows):
-            values: Any = _torch.from_numpy(frames) if _torch is not None and self._device == "cpu" else frames
-            if dataset.channels_first:
-                values = values.transpose(0, 3, 1, 2) if _torch is None else values.permute(0, 3, 1, 2)
-            made.append(values if dataset.transform is None else _stacked([dataset.transform(one) for one in values], 0))
-        return made
+        made: Any = self._stackers[key](*events, windows=rows)
+        return [_torch.from_numpy(one) for one in made] if _torch is not None and self._device == "cpu" else made
 
     def _moved(self, kind: Any) -> Any:
         if self._device == "cpu" or kind.map is None:
             return kind
         return replace(kind, map=_torch.as_tensor(kind.map, device=self._device))
+
+
+def _stacked(arrays: list[Any] | tuple[Any, ...]) -> Any:
+    import numpy
+
+    return numpy.stack(arrays) if _torch is None else _torch.stack(arrays)
 
 
 # ---- Arguments -----------------------------------------------------------------------------------------------------------
