@@ -122,6 +122,13 @@ class TorchDevice(Protocol):
 Device = Union[str, TorchDevice]
 
 
+class CameraConfiguration(Protocol):
+    """Those of neuromorphic_drivers: biases and so on."""
+
+    def type(self) -> str: ...
+    def serialize(self) -> bytes: ...
+
+
 class TorchStream(Protocol):
     @property
     def cuda_stream(self) -> int: ...

@@ -111,6 +111,57 @@ static int64_t seekTime(Reader &self, int64_t time) {
     return index;
 }
 
+// ---- Decoder ------------------------------------------------------------------------------------------------------------
+
+struct RawDecoder {
+    Handle<cusEventDecoder> handle;
+};
+
+static RawDecoder *createDecoder(const cusEventDecoderOptions &options) {
+    Call call("EventDecoder");
+    cusEventDecoder *decoder = nullptr;
+    call.run([&] { return cusEventDecoderCreate(&decoder, &options); });
+    return new RawDecoder{{"EventDecoder", decoder, cusEventDecoderDestroy}};
+}
+
+// Decodes the next bytes; returns (x, y, p, t) and the counts since the start.
+static nb::tuple runDecoder(RawDecoder &self, nb::handle object) {
+    const Use<cusEventDecoder> decoder(self.handle);
+    Call call("EventDecoder");
+    call.expect({CUS_HOST, -1}, "the decoder, which takes bytes in host memory");
+    const Array piece = call.in(object, "bytes");
+    const auto *bytes = static_cast<const char *>(piece.elements(U8));
+    auto left = static_cast<size_t>(piece.shape[0]);
+    std::vector<uint16_t> x, y;
+    std::vector<uint8_t> p;
+    std::vector<int64_t> t;
+    cusEventDecoded decoded = {};
+    size_t total = 0;
+    call.run([&] {
+        for (;;) {
+            const size_t room = left + 64; // more than a word's events, and of most recordings more than all
+            x.resize(total + room), y.resize(total + room), p.resize(total + room), t.resize(total + room);
+            const cusEventBuffers out = {&x[total], &y[total], &p[total], &t[total], room, nullptr, 0};
+            const cusStatus status = cusEventDecoderRun(decoder, bytes, left, &out, &decoded, nullptr);
+            total += decoded.count;
+            if (status != CUS_ERROR_CAPACITY)
+                return status;
+            bytes += decoded.used;
+            left -= decoded.used;
+        }
+    });
+    Call made("EventDecoder");
+    made.assume({CUS_HOST, -1}, Framework::NumPy);
+    const auto copy = [&](const char *name, int dtype, const void *from) {
+        const Array array = made.out(nb::none(), name, {static_cast<int64_t>(total)}, dtype);
+        if (total)
+            std::memcpy(array.data, from, total * dtypeSize(dtype));
+        return array.object;
+    };
+    return nb::make_tuple(copy("x", U16, x.data()), copy("y", U16, y.data()), copy("p", U8, p.data()),
+                          copy("t", I64, t.data()), countsOf(decoded.counts));
+}
+
 // ---- Filters ------------------------------------------------------------------------------------------------------------
 
 struct Filter {
@@ -344,6 +395,11 @@ void addEventio(nb::module_ &module) {
         .word("bad_events", &R::bad_events, wordsOf({{"stop", CUS_BAD_EVENTS_STOP}, {"skip", CUS_BAD_EVENTS_SKIP}}))
         .numbers("width", &R::width, "height", &R::height, "threads", &R::threads, "max_memory", &R::max_memory,
                  "max_chunk", &R::max_chunk, "pin_file", &R::pin_file);
+    typedef cusEventDecoderOptions D;
+    Options<D>(module, "DecoderOptions", "EventDecoder", cusEventDecoderDefaults)
+        .word("format", &D::format, formats)
+        .word("bad_events", &D::bad_events, wordsOf({{"stop", CUS_BAD_EVENTS_STOP}, {"skip", CUS_BAD_EVENTS_SKIP}}))
+        .numbers("width", &D::width, "height", &D::height);
     typedef cusEventFilterOptions F;
     Options<F>(module, "FilterOptions", "EventFilter", cusEventFilterDefaults)
         .numbers("width", &F::width, "height", &F::height, "begin", &F::begin, "end", &F::end, "hot_events", &F::hot_events,
@@ -368,6 +424,9 @@ void addEventio(nb::module_ &module) {
         .def("triggers", &triggers)
         .def("seek_index", &seekIndex, nb::arg("index"))
         .def("seek_time", &seekTime, nb::arg("time"));
+    closeable<RawDecoder>(module, "EventDecoder")
+        .def(nb::new_(&createDecoder), nb::arg("options"))
+        .def("run", &runDecoder, nb::arg("bytes"));
     closeable<Filter>(module, "EventFilter")
         .def(nb::new_(&createFilter), nb::arg("options"))
         .def("run", &runFilter, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"));

@@ -32,6 +32,16 @@ def train(batch: Any) -> None:
 """
 
 
+# A package neuromorphic_drivers whose camera gives the recording run.raw.
+CAMERA = f"""
+import pathlib, sys
+sys.path.append({str(Path(__file__).parent)!r})
+from test_cameras import Device, bytes_of
+def open(*arguments, **options):
+    return Device([bytes_of(pathlib.Path("run.raw"))], shape=(720, 1280))
+"""
+
+
 def blocks():
     for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         text = file.read_text(encoding="utf-8")
@@ -59,6 +69,10 @@ def test_block(block, rng, tmp_path, request):
     for name in ("run.h5", "a.h5", "b.h5", "runs/1.h5"):
         with cusight.events.EventWriter(tmp_path / name, (720, 1280)) as writer:
             writer.write(*columns)
+    if "cameras." in block:
+        with cusight.events.EventWriter(tmp_path / "run.raw", (720, 1280), format="EVT3") as writer:
+            writer.write(*columns)
+        (tmp_path / "neuromorphic_drivers.py").write_text(CAMERA)
     device = "cuda" if cusight.device_count() and importlib.util.find_spec("torch") else "cpu"
     if device == "cpu":  # and few processes
         block = block.replace('"cuda"', '"cpu"').replace("num_gpus=1", "num_cpus=1").replace("size=8", "size=1")
