@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, Literal, Sequence, Typ
 
 from . import _core
 from ._columns import TimeUnit, four_columns, unit_number
-from ._errors import choice, device_text, wrong_type
+from ._errors import choice, device_text, microseconds, wrong_type
 from ._events import FramesT, Representation, Representations, Windows, frame_size, kinds_text, representations, warn_outside, windowing
 from ._objects import Closeable, filled
-from ._types import Column, Device, EventsLike
+from ._types import Column, Device, EventsLike, Integer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -194,6 +194,11 @@ class EventPipeline(Closeable):
     ) -> None:
         """Adds the next events, in host memory, as `stack_events` takes them. The arrays may be reused afterwards."""
         self._core.push(*four_columns("EventPipeline.push", x, y, p, t, columns), unit_number("EventPipeline.push", time_unit))
+
+    def advance(self, time: Integer) -> None:
+        """Says that no event before `time` (microseconds) will come: windows by duration that end until then are delivered, also if the scene
+        is still. Does nothing before the first event."""
+        self._core.advance(microseconds("EventPipeline.advance", "time", time))
 
     def flush(self) -> None:
         """Ends the recording and delivers its last frames. Warns if more than half of the events so far lie outside the frame."""

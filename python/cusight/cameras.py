@@ -65,7 +65,7 @@ class Camera(Closeable):
         self.serial = str(device.serial())
         size = device.properties()
         self.shape = int(size.height), int(size.width)
-        self._counts = CameraCounts()
+        self._counts, self._now = CameraCounts(), -1
         self._about = f"{self.name} {self.serial}, {self.shape[0]} x {self.shape[1]} pixels"
         options = filled(_core.DecoderOptions(), {}, format="EVT3", bad_events="skip", width=self.shape[1], height=self.shape[0])
         self._core = _core.EventDecoder(options)
@@ -80,7 +80,7 @@ class Camera(Closeable):
             status, packet = next(self._device, (None, None))
             if packet is None:
                 return
-            *columns, decoded = self._core.run(packet)
+            *columns, decoded, self._now = self._core.run(packet)
             self._counts = replace(
                 counts,
                 packets=counts.packets + status.ring.raw_packets,
@@ -101,14 +101,16 @@ class Camera(Closeable):
         device: Device = "cpu",
         framework: str | None = None,
     ) -> Iterator[Any]:
-        """Frames as they are complete, (n, rows, cols, channels), or lists of them: as `EventPipeline`. With `latest` only the newest
-        one, (1, rows, cols, channels), of those that became complete together."""
+        """Frames as they are complete, (n, rows, cols, channels), or lists of them: as `EventPipeline`; by duration also of a still scene. With `latest` only the newest
+        one, (1, rows, cols, channels), of those that became complete together. Raises ValueError (status CAPACITY) if packets are missing
+        for more than 1000 windows."""
         made: deque[FrameBatch[Any]] = deque()
         with EventPipeline(
             self.shape, representation, made.append, bins=bins, windows=windows, device=device, framework=framework
         ) as pipeline:  # fmt: skip
             for events in self:
                 pipeline.push(events)
+                pipeline.advance(self._now)
                 if self._latest and made:
                     skipped = sum(map(len, made)) - 1
                     self._counts = replace(self._counts, frames_skipped=self._counts.frames_skipped + skipped)
@@ -140,9 +142,9 @@ def open(
     Raises NotImplementedError if the package neuromorphic-drivers is not installed or the camera does not send EVT 3.0; what the package raises
     if there is no camera.
 
-    >>> import cusight.cameras
-    >>> for events in cusight.cameras.open(timeout=1):  # doctest: +SKIP
-    ...     print(events)
+        with cusight.cameras.open(timeout=1) as camera:
+            for events in camera:
+                print(events)
     """
     driver = optional("cameras.open", "neuromorphic_drivers", "neuromorphic-drivers", "cameras")
     return Camera(driver.open(configuration, iterator_timeout=timeout, raw=True, serial=serial), bool(latest))

@@ -124,7 +124,8 @@ static RawDecoder *createDecoder(const cusEventDecoderOptions &options) {
     return new RawDecoder{{"EventDecoder", decoder, cusEventDecoderDestroy}};
 }
 
-// Decodes the next bytes; returns (x, y, p, t) and the counts since the start.
+// Decodes the next bytes; returns (x, y, p, t), the counts since the start and, of EVT3, the last time word in microseconds:
+// no later event is earlier. -1 before the first.
 static nb::tuple runDecoder(RawDecoder &self, nb::handle object) {
     const Use<cusEventDecoder> decoder(self.handle);
     Call call("EventDecoder");
@@ -150,6 +151,8 @@ static nb::tuple runDecoder(RawDecoder &self, nb::handle object) {
             left -= decoded.used;
         }
     });
+    cusEventDecoderState state = {};
+    check(cusEventDecoderGetState(decoder, &state));
     Call made("EventDecoder");
     made.assume({CUS_HOST, -1}, Framework::NumPy);
     const auto copy = [&](const char *name, int dtype, const void *from) {
@@ -159,7 +162,8 @@ static nb::tuple runDecoder(RawDecoder &self, nb::handle object) {
         return array.object;
     };
     return nb::make_tuple(copy("x", U16, x.data()), copy("y", U16, y.data()), copy("p", U8, p.data()),
-                          copy("t", I64, t.data()), countsOf(decoded.counts));
+                          copy("t", I64, t.data()), countsOf(decoded.counts),
+                          state.time_high < 0 ? -1 : state.time_high * 4096);
 }
 
 // ---- Filters ------------------------------------------------------------------------------------------------------------

@@ -131,6 +131,13 @@ static void push(Pipeline &self, nb::handle x, nb::handle y, nb::handle p, nb::h
     runWithSink(self, call, [&] { return cusEventPipelinePush(pipeline, &in.events); });
 }
 
+static void advance(Pipeline &self, int64_t time) {
+    const Use<cusEventPipeline> pipeline(self.handle);
+    Call call("EventPipeline.advance");
+    call.assume(self.compute, Framework::NumPy);
+    runWithSink(self, call, [&] { return cusEventPipelineAdvance(pipeline, time); });
+}
+
 static void flush(Pipeline &self) {
     const Use<cusEventPipeline> pipeline(self.handle);
     Call call("EventPipeline.flush");
@@ -256,6 +263,7 @@ void addPipeline(nb::module_ &module) {
         .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("sink"),
              nb::arg("windowing"), nb::arg("options"), nb::arg("device"), nb::arg("deliver"), none("framework"))
         .def("push", &push, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))
+        .def("advance", &advance, nb::arg("time"))
         .def("flush", &flush)
         .def("counts", &counts);
     nb::class_<Frames>(module, "EventFrames")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
 import inspect
 import sys
 import types
@@ -153,13 +152,43 @@ def test_latest(packets, camera_of):
         assert [one.shape for one in two] == [(1, 48, 64, 10), (1, 48, 64, 1)]
 
 
+def test_a_still_scene(packets, camera_of):
+    """The camera's time words alone make frames, without events."""
+    words = [np.array([0x8000 | high], "<u2").tobytes() for high in range(23, 43)]  # every 4096 us, up to 172,032
+    with camera_of(Device([*packets, *words])) as camera:
+        frames = np.concatenate(list(camera.frames(windows="4ms")))
+        counts = camera.counts()
+    first = 0
+    with camera_of(Device(packets)) as camera:
+        first = int(next(events.t[0] for events in camera if len(events.t)))
+    assert counts.decoded.bad_words == 0 and len(frames) == (42 * 4096 - first) // 4000 and not frames[23:].any() and frames[20].any()
+
+
+def test_advance(clean):  # noqa: F811
+    """Of a pipeline alone."""
+    made = []
+    with cusight.EventPipeline(SHAPE, "histogram", made.append, windows="10ms") as pipeline:
+        pipeline.advance(50_000)  # before the first event
+        pipeline.push(*(column[:9] for column in clean))
+        assert not made
+        pipeline.advance(int(clean.t[0]) + 25_000)
+        assert sum(map(len, made)) == 2 and made[0].frames.any()
+        with pytest.raises(ValueError):
+            pipeline.push(*(column[9:12] for column in clean))  # earlier
+        with pytest.raises(TypeError, match="time is 'now', expected microseconds"):
+            pipeline.advance("now")
+
+
 def test_hostile_packets(camera_of, rng):
     """Noise gives no error: what it is taken for is inside the sensor and in order, the rest is counted."""
     noise = [rng.bytes(int(n)) for n in rng.integers(0, 5000, 40)]
-    with camera_of(Device(noise)) as camera:
+    with camera_of(Device(noise, shape=(1024, 1024))) as camera:
         x, y, _, t = joined(list(camera))
         decoded = camera.counts().decoded
-    assert decoded.events == len(t) and decoded.bad_coordinates and (x < 64).all() and (y < 48).all() and (np.diff(t) >= 0).all()
+        assert decoded.events == len(t) > 1000 and decoded.bad_coordinates and (x < 1024).all() and (y < 1024).all()
+        assert (np.diff(t) >= 0).all()
+    with camera_of(Device(noise, shape=(1024, 1024))) as camera:
+        assert sum(map(len, camera.frames(windows=500))) == decoded.events // 500
 
 
 def test_what_cannot_be_opened(camera_of, monkeypatch):
@@ -181,7 +210,3 @@ def test_names_of_the_real_package():
     assert {"backlog", "clear_backlog", "name", "serial", "properties", "close"} <= set(dir(nd.GenericDevice))
     assert set(cusight.cameras._EVT3) <= {name.value for name in nd.Name}
     assert "until" in inspect.signature(nd.GenericDevice.clear_backlog).parameters
-
-
-def test_example_of_help():
-    assert doctest.testmod(cusight.cameras).failed == 0
