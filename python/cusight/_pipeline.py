@@ -196,8 +196,8 @@ class EventPipeline(Closeable):
         self._core.push(*four_columns("EventPipeline.push", x, y, p, t, columns), unit_number("EventPipeline.push", time_unit))
 
     def advance(self, time: Integer) -> None:
-        """Says that no event before `time` (microseconds) will come: windows by duration that end until then are delivered, also if the scene
-        is still. Does nothing before the first event."""
+        """Says that no event before `time` (microseconds) will come: windows by duration that end until then are delivered, also if the
+        scene is still. Does nothing before the first event."""
         self._core.advance(microseconds("EventPipeline.advance", "time", time))
 
     def flush(self) -> None:

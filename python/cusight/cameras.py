@@ -1,4 +1,5 @@
-"""Live event cameras by the package neuromorphic-drivers, without a maker's SDK: Prophesee EVK3 HD and EVK4, CenturyArks VGA, Lucid Triton.
+"""Live event cameras by the package neuromorphic-drivers, without a maker's SDK: Prophesee EVK3 HD and EVK4, CenturyArks VGA, Lucid
+Triton.
 
     with cusight.cameras.open() as camera:
         for frames in camera.frames(windows="10ms", representation="voxel_grid", bins=5, device="cuda"):
@@ -48,9 +49,9 @@ class CameraCounts:
 
 
 class Camera(Closeable):
-    """A live event camera, opened by `cusight.cameras.open`. Iterating gives Events, those of what has come together; it ends if nothing comes for
-    `timeout` seconds. The camera's clock gives the times, which begin anywhere. After packets were lost, the first events may have the
-    row and time of earlier ones; events that are outside the sensor or earlier than the previous one are skipped and counted.
+    """A live event camera, opened by `cusight.cameras.open`. Iterating gives Events, those of what has come together; it ends if nothing
+    comes for `timeout` seconds. The camera's clock gives the times, which begin anywhere. After packets were lost, the first events may
+    have the row and time of earlier ones; events that are outside the sensor or earlier than the previous one are skipped and counted.
 
     name, serial: of the camera. shape: (rows, cols).
     """
@@ -101,9 +102,9 @@ class Camera(Closeable):
         device: Device = "cpu",
         framework: str | None = None,
     ) -> Iterator[Any]:
-        """Frames as they are complete, (n, rows, cols, channels), or lists of them: as `EventPipeline`; by duration also of a still scene. With `latest` only the newest
-        one, (1, rows, cols, channels), of those that became complete together. Raises ValueError (status CAPACITY) if packets are missing
-        for more than 1000 windows."""
+        """Frames as they are complete, (n, rows, cols, channels), or lists of them: as `EventPipeline`; by duration also of a still scene.
+        With `latest` only the newest one, (1, rows, cols, channels), of those that became complete together. Raises ValueError (status
+        CAPACITY) if packets are missing for more than 1000 windows."""
         made: deque[FrameBatch[Any]] = deque()
         with EventPipeline(
             self.shape, representation, made.append, bins=bins, windows=windows, device=device, framework=framework
@@ -139,8 +140,8 @@ def open(
     latest: for live views: what has queued up while the last events were used is passed over, and counted.
     timeout: seconds without data after which iterating ends; None: it waits for ever.
     configuration: biases and so on, as neuromorphic_drivers has it for each camera.
-    Raises NotImplementedError if the package neuromorphic-drivers is not installed or the camera does not send EVT 3.0; what the package raises
-    if there is no camera.
+    Raises NotImplementedError if the package neuromorphic-drivers is not installed or the camera does not send EVT 3.0; what the package
+    raises if there is no camera.
 
         with cusight.cameras.open(timeout=1) as camera:
             for events in camera:

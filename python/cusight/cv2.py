@@ -2,8 +2,8 @@
 
     import cusight.cv2 as cv2  # was: import cv2
 
-`matchTemplate`, `integral`, `integral2`, `remap` and `StereoBM_create` are the library's, on arrays of NumPy, PyTorch and CuPy, on the device
-where those are. Every other name is that of the installed OpenCV itself, which takes NumPy's arrays only.
+`matchTemplate`, `integral`, `integral2`, `remap` and `StereoBM_create` are the library's, on arrays of NumPy, PyTorch and CuPy, on the
+device where those are. Every other name is that of the installed OpenCV itself, which takes NumPy's arrays only.
 """
 
 from __future__ import annotations
@@ -219,11 +219,11 @@ def remap(
 
 
 class StereoBM:
-    """A stereo map in the form of OpenCV's StereoBM: disparities of the left image in 1/16 pixel, int16, and -16 where there is none. They are
-    matched by census, so they are not OpenCV's. `cusight.ContourMapper` also fills holes and draws contour lines.
+    """A stereo map in the form of OpenCV's StereoBM: disparities of the left image in 1/16 pixel, int16, and -16 where there is none.
+    They are matched by census, so they are not OpenCV's. `cusight.ContourMapper` also fills holes and draws contour lines.
 
-    Made by `StereoBM_create`. Options: numDisparities (a multiple of 16), blockSize (odd, 5 to 63), disp12MaxDiff (left-right check; -1:
-    none) and speckleWindowSize, with OpenCV's setters and getters.
+    Made by `StereoBM_create`. Options: numDisparities (a multiple of 16), blockSize (odd, 5 to 63), disp12MaxDiff (left-right check;
+    -1: none) and speckleWindowSize, with OpenCV's setters and getters.
 
     >>> import cusight.cv2 as cv2, numpy
     >>> left = numpy.random.default_rng(1).integers(0, 256, (40, 96), numpy.uint8)

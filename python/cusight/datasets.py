@@ -1,5 +1,5 @@
-"""DSEC, M3ED and Prophesee's automotive data sets (Gen1, 1 Mpx) as map-style data sets: frames of events with images or ground truth of the same
-times.
+"""DSEC, M3ED and Prophesee's automotive data sets (Gen1, 1 Mpx) as map-style data sets: frames of events with images or ground truth
+of the same times.
 
     dataset = cusight.datasets.DSEC("train/zurich_city_01_a", "disparity", representation="voxel_grid", bins=15, length="50ms")
     frame, disparity = dataset[0]
@@ -280,8 +280,8 @@ class Prophesee(EventDataset[Tuple[Any, Any]]):
     """The sequences of a split of Gen1 or 1 Mpx: ``dataset[i]`` is (frame, boxes), as RVT trains from them, without preprocessing.
 
     folder: with train, val and test, as `cusight.rvt` reads it. split: one of them. dataset: "gen1" or "gen4" (1 Mpx).
-    Windows, 50 ms long, and boxes are those that `cusight.rvt` makes: boxes are a structured array with the fields of the data set's files,
-    those of the window's end, or None where it has no label. Frames of 1 Mpx have every other row and column.
+    Windows, 50 ms long, and boxes are those that `cusight.rvt` makes: boxes are a structured array with the fields of the data set's
+    files, those of the window's end, or None where it has no label. Frames of 1 Mpx have every other row and column.
     representation: by default RVT's stacked histograms. transform: called with each frame.
     Give it to `cusight.torch.SequenceDataset`. Raises FileNotFoundError, ValueError.
     """

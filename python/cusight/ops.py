@@ -137,8 +137,8 @@ def match(
     image: Tensor, templ: Tensor, method: Method = "ccoeff-normed", *, mask: Tensor | None = None, max_matches: int = 1,
     min_distance: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """The best places, as `cusight.Matcher`: x and y, (max_matches, 2) int32, -1 where there is no further match, and their scores, float64,
-    NaN there. The template is prepared in each call: a Matcher, which does so once, is faster for many frames.
+    """The best places, as `cusight.Matcher`: x and y, (max_matches, 2) int32, -1 where there is no further match, and their scores,
+    float64, NaN there. The template is prepared in each call: a Matcher, which does so once, is faster for many frames.
 
     >>> import cusight.ops, torch
     >>> image = torch.arange(600, dtype=torch.uint8).reshape(20, 30) ** 2
@@ -221,4 +221,5 @@ def stack_events(
         raise wrong_type("stack_events", "windows", windows, "a number of events, (n, 2) integers of event_windows, or None")
     listed = windows if isinstance(windows, _torch.Tensor) else None
     every: Any = 0 if listed is not None or windows is None else windows
-    return _stack_op(x, y, p, t, shape[0], shape[1], every, listed, representation, bins, normalize)  # type: ignore[no-any-return, unused-ignore]
+    made: Tensor = _stack_op(x, y, p, t, shape[0], shape[1], every, listed, representation, bins, normalize)
+    return made

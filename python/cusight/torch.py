@@ -470,9 +470,9 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
     rank, world_size: which of how many processes (GPUs) this is. Each has lanes of its own, and all have as many steps.
     device: where frames are made and stay, "cpu", "cuda" or "cuda:N". threads: read ahead, and on the CPU make the frames, too.
 
-    Give it to ``DataLoader(dataset, batch_size=None)``, with workers if frames are made on the CPU, or iterate over it: batches and their order are the
-    same. Call `set_epoch` before each epoch. ``len()`` is the number of steps of an epoch. Frames are those of the data set, whose `transform` is
-    applied to each; its `cache` is not used.
+    Give it to ``DataLoader(dataset, batch_size=None)``, with workers if frames are made on the CPU, or iterate over it: batches and their
+    order are the same. Call `set_epoch` before each epoch. ``len()`` is the number of steps of an epoch. Frames are those of the data
+    set, whose `transform` is applied to each; its `cache` is not used.
 
     >>> import cusight.torch, numpy, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -531,8 +531,8 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
         return {"epoch": epoch, "step": step, "of": self._what()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Iterating begins at the place, with the batches that would have come. The data set must have the same options, but for the number
-        of workers, threads and the device."""
+        """Iterating begins at the place, with the batches that would have come. The data set must have the same options, but for the
+        number of workers, threads and the device."""
         if state["of"] != self._what():
             raise invalid("SequenceDataset", "state", state["of"], f"{self._what()}, the options and windows of this data set")
         self._epoch, self._start = state["epoch"], state["step"]
@@ -646,8 +646,8 @@ class _Maker:
         self._stackers: OrderedDict[Any, EventStacker] = OrderedDict()  # by representations, of which maps differ
 
     def frames(self, read: list[Any]) -> list[Any]:
-        """Of each representation, (windows, lanes, channels, rows, cols). In memory lanes and windows are first and channels last, as frames are made:
-        to copy them takes longer than to make them."""
+        """Of each representation, (windows, lanes, channels, rows, cols). In memory lanes and windows are first and channels last, as
+        frames are made: to change that takes longer than to make them."""
         import numpy
 
         dataset = read[0][0]

@@ -1,4 +1,4 @@
-"""Live cameras: recorded packets, given by a stand-in for neuromorphic_drivers, and the names of the real package if it is installed."""
+"""Live cameras: recorded packets, given by a stand-in for neuromorphic_drivers; the names of the real package if it is installed."""
 
 from __future__ import annotations
 
@@ -123,8 +123,9 @@ def test_frames(packets, clean, camera_of, space):  # noqa: F811
         frames = np.concatenate([space.get(batch) for batch in camera.frames(**options)])
     assert len(expected) - len(frames) in (0, 1) and np.array_equal(frames, expected[: len(frames)])  # the last window is not complete
     with camera_of(Device(packets)) as camera:
-        both = [frames for frames in camera.frames(windows=1000, representation=["histogram", "event_diff"])]
-        assert np.array_equal(np.concatenate([two[0] for two in both]), cusight.stack_events(*clean, SHAPE, windows=1000)[: len(clean.t) // 1000])
+        both = list(camera.frames(windows=1000, representation=["histogram", "event_diff"]))
+        expected = cusight.stack_events(*clean, SHAPE, windows=1000)[: len(clean.t) // 1000]
+        assert np.array_equal(np.concatenate([two[0] for two in both]), expected)
 
 
 def test_packets_that_are_lost(packets, clean, camera_of):  # noqa: F811

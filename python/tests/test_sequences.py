@@ -41,12 +41,13 @@ def windows(paths):
 
 
 def plan(dataset, **options):
-    """The labels of each lane, "" for windows without, and whether each step is a sequence's first."""
+    """The labels of each lane's steps, "." for windows without, "-" where there is none; "*" where a sequence begins."""
     lanes = None
     for batch in dataset:
         lanes = lanes or [[] for _ in batch.first]
         for lane, into in enumerate(lanes):
-            into.append(("*" if batch.first[lane] else "") + " ".join(row[lane] or ("-" if batch.padded[i, lane] else "") or "." for i, row in enumerate(batch.labels)))
+            shown = [row[lane] or ("-" if batch.padded[i, lane] else ".") for i, row in enumerate(batch.labels)]
+            into.append(("*" if batch.first[lane] else "") + " ".join(shown))
     return lanes
 
 
@@ -115,7 +116,7 @@ def test_frames_are_the_data_sets(paths, options, device):
     found: list = [[], []]
     for batch in dataset:
         each = batch.frames if isinstance(batch.frames, list) else [batch.frames]
-        assert all(one.shape[:2] == (3, 2) and one.is_cuda == (device == "cuda") if TORCH else one.shape[:2] == (3, 2) for one in each)
+        assert all(one.shape[:2] == (3, 2) for one in each) and (not TORCH or each[0].is_cuda == (device == "cuda"))
         for i in range(3):
             for lane in range(2):
                 frames = [np.asarray(one[i, lane].cpu() if TORCH else one[i, lane]) for one in each]
@@ -177,13 +178,13 @@ def test_steps_of_a_worker(windows, monkeypatch):
 
 
 def test_errors(windows, tmp_path):
-    make = cusight.torch.SequenceDataset
+    make, small = cusight.torch.SequenceDataset, cusight.torch.EventDataset(windows.paths, shape=(9, 9))
     for call, error in [
         (lambda: make([], 3), "dataset is list, expected an EventDataset, or a list of them"),
         (lambda: make(windows, 0), "length is 0, expected at least 1"),
         (lambda: make(windows, 3, rank=2, world_size=2), "rank is 2, expected at most 1"),
         (lambda: make(windows, 3, sampling="both"), "sampling is 'both', expected stream or random"),
-        (lambda: make([windows, cusight.torch.EventDataset(windows.paths, shape=(9, 9))], 3), r"expected \(48, 64\), channels_first and transform as of the first"),
+        (lambda: make([windows, small], 3), r"expected \(48, 64\), channels_first and transform as of the first"),
     ]:
         with pytest.raises((TypeError, ValueError), match=error):
             call()
@@ -246,6 +247,6 @@ def test_frames_are_those_of_preprocessing(tmp_path, name, rng):
 
 
 def test_example_of_help():
-    if TORCH:
-        assert doctest.run_docstring_examples(cusight.torch.SequenceDataset, {}, name="SequenceDataset") is None
-        assert doctest.testmod(cusight.torch).failed == 0
+    pytest.importorskip("torch")
+    found = doctest.testmod(cusight.torch)
+    assert found.attempted and not found.failed
