@@ -46,8 +46,10 @@ const char *const TITLE = "cusight-contour";
 
 // The options that a preset starts with. speckle_size -1: as many pixels as the window has.
 cusStereoOptions optionsOf(const std::string &preset) {
-    cusStereoOptions o = preset == "classic" ? cusStereoClassic() : cusStereoDefaults();
-    o.speckle_size = preset == "classic" ? 0 : -1;
+    cusStereoOptions o = preset == "classic" ? cusStereoClassic()
+                         : preset == "best"  ? cusStereoBest()
+                                             : cusStereoDefaults();
+    o.speckle_size = preset == "classic" ? 0 : preset == "best" ? o.speckle_size : -1;
     return o;
 }
 
@@ -289,7 +291,8 @@ void interact(Settings &s, const sample::Device &device, const contour::Rectific
         check_by = s.stereo.left_right_check + 1, levels = s.stereo.levels;
     const int most = std::min<int>(CUS_STEREO_MAX_SHIFTS, pair.left.cols);
     cv::createTrackbar("shifts", TITLE, &shifts, most);
-    cv::createTrackbar("window radius", TITLE, &radius, CUS_STEREO_MAX_WINDOW / 2);
+    const bool paths = s.stereo.aggregation == CUS_STEREO_PATHS;
+    cv::createTrackbar("window radius", TITLE, &radius, (paths ? CUS_STEREO_MAX_PATH_WINDOW : CUS_STEREO_MAX_WINDOW) / 2);
     cv::createTrackbar("edge threshold %", TITLE, &threshold, 200);
     cv::createTrackbar("left-right check + 1", TITLE, &check_by, 8);
     cv::createTrackbar("levels", TITLE, &levels, 50);
@@ -367,8 +370,10 @@ void addPreset(CLI::App &app, Settings &s) {
         sample::refreshDefaults(app); // for --help
     };
     sample::group(sample::addWords(
-                      app, "--stereo-preset", {"smooth", "classic"}, set, [&s] { return s.preset; },
-                      "starting values of the stereo options; classic: the algorithm as published in 1986"),
+                      app, "--stereo-preset", {"smooth", "best", "classic"}, set, [&s] { return s.preset; },
+                      "starting values of the stereo options; best: semi-global matching, for smooth and repetitive "
+                      "scenes, at several "
+                      "times the time and memory; classic: the algorithm as published in 1986"),
                   "Stereo");
 }
 
@@ -390,6 +395,16 @@ void addStereo(CLI::App &app, Settings &s) {
         {{"equal", CUS_STEREO_EQUAL}, {"edge", CUS_STEREO_EDGE}, {"census", CUS_STEREO_CENSUS}},
         "when a left and a right pixel agree; equal: both are edges or neither is; edge: both are edges; census: by the "
         "number of neighbors that compare alike with the center"));
+    group(sample::addChoice<cusStereoAggregation>(
+        app, "--aggregation", o.aggregation, {{"window", CUS_STEREO_WINDOW}, {"paths", CUS_STEREO_PATHS}},
+        "what decides on a shift; window: the agreements in it; paths: also what is seen along lines to the pixel, with "
+        "--agreement census and a window of at most 15"));
+    group(sample::addChoice<int>(app, "--paths", o.paths, {{"0", 0}, {"4", 4}, {"8", 8}},
+                                 "number of --aggregation paths; 0: 4"));
+    group(sample::addNumber(app, "--p1", o.p1, 0, CUS_STEREO_MAX_PENALTY,
+                            "penalty where the shift changes by 1 along a path; 0: 3 times the pixels of the window"));
+    group(sample::addNumber(app, "--p2", o.p2, 0, CUS_STEREO_MAX_PENALTY,
+                            "penalty of larger changes, at least that of --p1; 0: 7 times the pixels of the window"));
     group(sample::addNumber(app, "--edge-threshold,--threshold", o.threshold, 0, 100,
                             "the two sides of an edge differ by more than this fraction of their mean"));
     group(sample::addChoice<cusStereoBorder>(app, "--border", o.border,
@@ -436,6 +451,11 @@ void checkFiles(const Settings &s) {
         throw sample::Stop(sample::USAGE, "--rectify and --calibration exclude each other");
     if (!s.confidence_file.empty() && s.subpixel_bits == 0 && s.stereo.min_confidence == 0)
         throw sample::Stop(sample::USAGE, "--save-confidence needs --subpixel-bits or --min-confidence above 0");
+    if (s.stereo.aggregation == CUS_STEREO_PATHS &&
+        (s.stereo.agreement != CUS_STEREO_CENSUS || s.stereo.window > CUS_STEREO_MAX_PATH_WINDOW))
+        throw sample::Stop(sample::USAGE,
+                           sample::text("--aggregation paths needs --agreement census and a --window-size of at most %d",
+                                        CUS_STEREO_MAX_PATH_WINDOW));
     if (!s.extrinsics.empty() && s.calibration.empty())
         throw sample::Stop(sample::USAGE, "--extrinsics needs --calibration");
     if (s.rectify && (!s.depth_file.empty() || !s.cloud_file.empty()))
@@ -470,7 +490,7 @@ bool parse(int argc, char **argv, Settings &s) {
     addFiles(*app, s);
     addStereo(*app, s);
     const bool run = sample::parse(*app, argc, argv);
-    if (s.common.video.preset == "smooth" || s.common.video.preset == "classic")
+    if (s.common.video.preset == "smooth" || s.common.video.preset == "best" || s.common.video.preset == "classic")
         throw sample::Stop(sample::USAGE,
                            "--preset is '" + s.common.video.preset +
                                "', expected one of the encoder, such as veryfast; --stereo-preset chooses the "
@@ -561,7 +581,7 @@ void chooseWindow(Settings &s, const sample::Device &device, const Pair &pair) {
     const double holes = holesBeforeFilling(device, options, pair);
     if (holes <= MANY)
         return;
-    const bool enlarges = s.window == 0 && s.preset == "smooth";
+    const bool enlarges = s.window == 0 && s.preset == "smooth" && s.stereo.aggregation == CUS_STEREO_WINDOW;
     sample::note(
         "%.0f %% of the pixels have no shift that both images agree on%s: try %s, --reduce 2 or %s--window-size, and "
         "look whether the images are a rectified pair, left first",

@@ -274,6 +274,14 @@ inline cv::Ptr<StereoContour> createStereoContour(int numDisparities, int blockS
     return createStereoContour(options);
 }
 
+// For cv::cuda::createStereoSGM: cusStereoBest() with this number of disparities (1..1024), and 4 or 8 paths.
+inline cv::Ptr<StereoContour> createStereoPaths(int numDisparities, int paths = 4) {
+    cusStereoOptions options = cusStereoBest();
+    options.shifts = numDisparities;
+    options.paths = paths;
+    return createStereoContour(options);
+}
+
 // ---- Sparse frame differences ------------------------------------------------------------------------------------------
 
 namespace detail {

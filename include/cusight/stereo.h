@@ -44,9 +44,20 @@ typedef enum cusStereoFillRule {
 /* Which pixels lie on a line: see cusStereoContours. */
 typedef enum cusStereoLines { CUS_LINES_MODULO = 0, CUS_LINES_CROSSING = 1 } cusStereoLines;
 
-enum { CUS_STEREO_MAX_SHIFTS = 1024, CUS_STEREO_MAX_WINDOW = 63, CUS_STEREO_AUTO = 0 };
+/* What decides on a pixel's shift: see cusStereoElevation. WINDOW: the agreements around the pixel. PATHS: those, and what
+ * is seen along straight lines from the borders to the pixel (semi-global matching). */
+typedef enum cusStereoAggregation { CUS_STEREO_WINDOW = 0, CUS_STEREO_PATHS = 1 } cusStereoAggregation;
 
-/* Values in brackets: classic, default. */
+enum {
+    CUS_STEREO_MAX_SHIFTS = 1024,
+    CUS_STEREO_MAX_WINDOW = 63,
+    CUS_STEREO_AUTO = 0,
+    CUS_STEREO_MAX_PATH_WINDOW = 15, /* with PATHS */
+    CUS_STEREO_MAX_PENALTY = 6000
+};
+
+/* Values in brackets: classic, default. cusStereoBest() differs from the default in window (3), speckle_size (49) and
+ * aggregation (PATHS). */
 typedef struct cusStereoOptions {
     cusStereoBorder border;       /* [WRAP, ZERO] */
     cusStereoAgreement agreement; /* [EQUAL, CENSUS] */
@@ -68,13 +79,19 @@ typedef struct cusStereoOptions {
     int subpixel_bits;      /* 0, or 2..8: fraction bits of elevations; shifts * 2^subpixel_bits is at most 65535 [0, 0] */
     int min_confidence;     /* 0..255: pixels of less confidence become holes [0, 0] */
     int speckle_size;       /* at least 0: regions of at most this many pixels become holes [0, 0] */
-    uint64_t reserved[8];   /* 0: for later options */
+    cusStereoAggregation aggregation; /* PATHS needs CENSUS and a window of at most 15 [WINDOW, WINDOW] */
+    int paths;                        /* of PATHS: 4, or 8; 0: 4 [0, 0] */
+    int p1; /* of PATHS, up to 6000: penalty where the shift changes by 1 along a path; 0: 3 window^2 [0, 0] */
+    int p2; /* of PATHS, p1..6000: penalty of larger changes; 0: 7 window^2, or p1 if that is more [0, 0] */
+    uint64_t reserved[6]; /* 0: for later options */
 } cusStereoOptions;
 
 /* The algorithm as published in 1986. */
 CUS_API cusStereoOptions cusStereoClassic(void);
 /* The combination that scored best on real pairs. */
 CUS_API cusStereoOptions cusStereoDefaults(void);
+/* Semi-global matching, for smooth and repetitive scenes: fewer errors at several times the time and memory. */
+CUS_API cusStereoOptions cusStereoBest(void);
 
 /* ---- Stages ---------------------------------------------------------------------------------------------------------- */
 
@@ -99,10 +116,20 @@ CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cus
  * elevation: 16UC1, 1 + the shift of the best score, 0 where no score is above zero. With left_right_check the right image
  * is matched too, in the opposite direction, and an elevation is kept only where that of the matching right pixel differs
  * by at most `left_right_check`; whole shifts are compared. Uses border, agreement, shifts, direction, window,
- * prefer_smaller, left_right_check, subpixel_bits, min_confidence. SIZE: more shifts than columns. Cost: running sums,
+ * prefer_smaller, left_right_check, subpixel_bits, min_confidence, aggregation. SIZE: more shifts than columns. Cost: running sums,
  * nearly independent of the window, linear in the shifts; agreements and scores are never stored. Scratch on a device, per
  * pixel: 4 bytes above 32 shifts (16 with fractions or confidences), 2 bytes with left_right_check; on the host 2 MB a
  * thread. With AUTO the call waits (cusStereoFindShifts).
+ *
+ * PATHS (Hirschmueller, 2008) also uses paths, p1, p2. The cost C of a pixel p and shift s is 8 window^2 minus the score
+ * above, in integers, but what lies outside with ZERO agrees in 4 bits, so that a path keeps its shift where the match has
+ * left the image. Along a path that comes from pixel q to its neighbor p, L(p, s) = C(p, s) + min(L(q, s), L(q, s - 1) + p1,
+ * L(q, s + 1) + p1, m + p2) - m with m = min L(q, .) over all shifts; shifts that are not tried do not count, and L = C where
+ * a path begins. Paths begin at the border, with WRAP too. They go right, left, down and up; 8: and along both diagonals,
+ * both ways. The score is the sum over the paths of 8 window^2 + p2 - L, never below 0, at most 62,400. A right pixel has the
+ * scores of the left pixels that it matches. Cost: linear in shifts and paths. Scratch, per pixel and shift: on the host 2
+ * bytes, shifts rounded up to a multiple of 32; on a device 1 + paths bytes if 8 window^2 + 2 p2 + p1 is at most 255, else
+ * twice that, shifts rounded up to 32, 64, 96, 128, 192, 256, 512 or 1,024; and 4 bytes a pixel.
  *
  * subpixel_bits: with the scores c of the best shift and l, r of the shifts below and above (which count as the best does),
  * the elevation is (1 + shift) 2^bits + offset: |offset| = |r - l| / (2 (c - min(l, r))) of 2^bits, rounded to the nearest

@@ -13,7 +13,9 @@ enum {
     STEREO_ROUND = 16,        /* iterations of RELAX between checks of its tolerance */
     STEREO_GROUP = 32,        /* shifts per CUDA launch */
     STEREO_STATE_BYTES = 256, /* the head of a scratch block: range of the elevations, progress of the fill */
-    STEREO_COLORS = 256
+    STEREO_COLORS = 256,
+    STEREO_OUTSIDE =
+        4 /* agreement with what lies outside with PATHS, as of pixels that have nothing to do with each other */
 };
 
 /* The scratch of one call or of a mapper is one block: the state (STEREO_STATE_BYTES; on the host the buffers of the
@@ -42,6 +44,20 @@ struct cusContourMapper {
 /* Stages that need scratch. */
 typedef enum StereoStage { STEREO_ELEVATION = 1, STEREO_FILL = 2, STEREO_RANGE = 4, STEREO_SPECKLES = 8 } StereoStage;
 size_t stereo_host_scratchBytes(int stages, int rows, int threads);
+/* Scratch of PATHS, which lies where other elevations have buffers of threads or words. */
+size_t stereo_host_pathBytes(int rows, int cols, const cusStereoOptions *options, int threads);
+
+/* Options of PATHS, 0 replaced by the default. */
+static inline int stereo_paths(const cusStereoOptions *o) {
+    return o->paths ? o->paths : 4;
+}
+static inline int stereo_p1(const cusStereoOptions *o) {
+    return o->p1 ? o->p1 : 3 * o->window * o->window;
+}
+static inline int stereo_p2(const cusStereoOptions *o) {
+    const int usual = 7 * o->window * o->window, least = stereo_p1(o);
+    return o->p2 ? o->p2 : usual > least ? usual : least;
+}
 
 /* Colors from blue over green and yellow to red, as B | G << 8 | R << 16. */
 static inline
@@ -55,6 +71,31 @@ static inline
     if (index < 170)
         return 255u << 8 | (3 * (index - 85)) << 16;
     return (255 - 3 * (index - 170)) << 8 | 255u << 16;
+}
+
+/* What the sum of a path exceeds nowhere, and by more than p2 where shifts are not tried. */
+static inline int stereo_farSum(const cusStereoOptions *o) {
+    return 8 * o->window * o->window + stereo_p2(o);
+}
+/* Bytes of a cost and of the sum of a path on a device: 1 if all that is computed fits, or 2. */
+static inline size_t stereo_sumBytes(const cusStereoOptions *o) {
+    return stereo_farSum(o) + stereo_p2(o) + stereo_p1(o) <= UINT8_MAX ? 1 : 2;
+}
+/* Shifts of a pixel in memory with PATHS: a multiple of STEREO_GROUP; on a device 96, 192, or a power of two of at least
+ * 32. */
+static inline int stereo_lanes(const cusStereoOptions *o) {
+    return (o->shifts + STEREO_GROUP - 1) / STEREO_GROUP * STEREO_GROUP;
+}
+static inline int stereo_deviceLanes(const cusStereoOptions *o) {
+    int lanes = STEREO_GROUP;
+    while (lanes < o->shifts)
+        lanes = lanes & (lanes - 1) ? lanes / 3 * 4 : lanes == 64 || lanes == 128 ? lanes / 2 * 3 : 2 * lanes;
+    return lanes;
+}
+/* Words of PATHS on a device: keys of the right image, costs, and the sums of each path. */
+static inline size_t stereo_devicePathBytes(size_t pixels, const cusStereoOptions *o) {
+    return (4 * pixels + 255) / 256 * 256 +
+           pixels * (size_t)stereo_deviceLanes(o) * stereo_sumBytes(o) * (size_t)(1 + stereo_paths(o));
 }
 
 /* The scores around a pixel's best shift, from which a fraction and a confidence follow. */
@@ -117,6 +158,8 @@ cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *featu
                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
                                 const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_host_paths(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
+                            const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_speckles(const cusMat *elevation, cusMat *filtered, const cusStereoOptions *options,
                                StereoScratch *scratch);
 cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
@@ -131,6 +174,8 @@ cusStatus stereo_cuda_features(const char *function, cusStream stream, const cus
 cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
                                 cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
                                 StereoScratch *scratch);
+cusStatus stereo_cuda_paths(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
+                            cusMat *elevation, cusMat *confidence, const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_cuda_speckles(const char *function, cusStream stream, const cusMat *elevation, cusMat *filtered,
                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat *elevation, cusMat *filled,

@@ -51,6 +51,14 @@ cusStereoOptions cusStereoDefaults(void) {
                               .speckle_size = 0};
 }
 
+cusStereoOptions cusStereoBest(void) {
+    cusStereoOptions best = cusStereoDefaults();
+    best.aggregation = CUS_STEREO_PATHS;
+    best.window = 3;
+    best.speckle_size = 49;
+    return best;
+}
+
 /* Sets *chosen to the caller's options, or to the defaults for NULL. */
 static cusStatus choose(const char *function, const cusStereoOptions *options, cusStereoOptions *chosen) {
     *chosen = options ? *options : cusStereoDefaults();
@@ -80,6 +88,25 @@ static cusStatus checkBits(const char *function, const cusStereoOptions *o) {
     return CUS_OK;
 }
 
+static cusStatus checkPaths(const char *function, const cusStereoOptions *o) {
+    RANGE(aggregation, CUS_STEREO_WINDOW, CUS_STEREO_PATHS);
+    CUSI_REQUIRE(o->paths == 0 || o->paths == 4 || o->paths == 8, CUS_ERROR_VALUE, "%s: paths is %d, expected 0, 4 or 8",
+                 function, o->paths);
+    RANGE(p1, 0, CUS_STEREO_MAX_PENALTY);
+    RANGE(p2, 0, CUS_STEREO_MAX_PENALTY);
+    if (o->aggregation == CUS_STEREO_WINDOW)
+        return CUS_OK;
+    CUSI_REQUIRE(o->agreement == CUS_STEREO_CENSUS, CUS_ERROR_VALUE,
+                 "%s: agreement is %d, expected CUS_STEREO_CENSUS (%d) with aggregation CUS_STEREO_PATHS", function,
+                 (int)o->agreement, CUS_STEREO_CENSUS);
+    CUSI_REQUIRE(o->window <= CUS_STEREO_MAX_PATH_WINDOW, CUS_ERROR_VALUE,
+                 "%s: window is %d, expected at most %d with aggregation CUS_STEREO_PATHS", function, o->window,
+                 CUS_STEREO_MAX_PATH_WINDOW);
+    CUSI_REQUIRE(stereo_p1(o) <= stereo_p2(o), CUS_ERROR_VALUE, "%s: p2 is %d, expected at least %d like p1", function,
+                 o->p2, stereo_p1(o));
+    return CUS_OK;
+}
+
 static cusStatus checkMatching(const char *function, const cusStereoOptions *o, int cols) {
     RANGE(agreement, CUS_STEREO_EQUAL, CUS_STEREO_CENSUS);
     RANGE(shifts, CUS_STEREO_AUTO, CUS_STEREO_MAX_SHIFTS);
@@ -96,7 +123,7 @@ static cusStatus checkMatching(const char *function, const cusStereoOptions *o, 
     RANGE(min_confidence, 0, 255);
     CUSI_REQUIRE(o->shifts <= cols, CUS_ERROR_SIZE, "%s: shifts is %d, expected at most %d (the columns)", function,
                  o->shifts, cols);
-    return CUS_OK;
+    return checkPaths(function, o);
 }
 
 static cusStatus checkSpeckles(const char *function, const cusStereoOptions *o, int rows, int cols) {
@@ -158,9 +185,15 @@ static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, i
     const int groups = (stages & STEREO_ELEVATION) && space == CUS_DEVICE && several;
     const int checked = (stages & STEREO_ELEVATION) && o->left_right_check >= 0;
     const int threads = cusi_maxThreads();
-    const size_t head = space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, threads));
+    const int paths = (stages & STEREO_ELEVATION) && o->aggregation == CUS_STEREO_PATHS;
+    const size_t buffers = stereo_host_scratchBytes(stages, rows, threads),
+                 volume = !paths                ? 0
+                          : space == CUS_DEVICE ? stereo_devicePathBytes(pixels, o)
+                                                : stereo_host_pathBytes(rows, cols, o, threads);
+    const size_t head = space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(buffers > volume ? buffers : volume);
     const size_t a_pixel = groups && (o->subpixel_bits || o->min_confidence) ? sizeof(StereoPeak) : speckles ? 8 : 4;
-    const size_t words = fills || groups || speckles ? alignUp(a_pixel * pixels) : 0;
+    const size_t few = fills || groups || speckles ? a_pixel * pixels : 0,
+                 words = alignUp(space == CUS_DEVICE && volume > few ? volume : few);
     StereoScratch s = {.bytes = head + words + (checked ? alignUp(2 * pixels) : 0), .threads = threads};
     if (block) {
         s.block = block;
@@ -222,6 +255,14 @@ cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOp
     return features("cusStereoCensus", "census", image, census, 1, options, stream);
 }
 
+/* Makes the elevation by the aggregation of the options. */
+static cusStatus aggregate(const char *function, const cusMat *left, const cusMat *right, cusMat *elevation,
+                           cusMat *confidence, const cusStereoOptions *o, StereoScratch *scratch, cusStream stream) {
+    return o->aggregation == CUS_STEREO_PATHS
+               ? STAGE(paths, left->space, left, right, elevation, confidence, o, scratch)
+               : STAGE(elevation, left->space, left, right, elevation, confidence, o, scratch);
+}
+
 /* Matches two images whose features and outputs exist. */
 static cusStatus match(const char *function, const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
                        const cusStereoOptions *options, cusStream stream) {
@@ -230,7 +271,7 @@ static cusStatus match(const char *function, const cusMat *left, const cusMat *r
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_ELEVATION, left, &memory, stream));
     return giveScratch(&scratch, left->space, stream,
-                       STAGE(elevation, left->space, left, right, elevation, confidence, options, &scratch));
+                       aggregate(function, left, right, elevation, confidence, options, &scratch, stream));
 }
 
 /* ---- The range of shifts --------------------------------------------------------------------------------------------- */
@@ -302,6 +343,7 @@ static cusStatus findShifts(const char *function, const cusMat *left, const cusM
     const int most = limit < CUS_STEREO_MAX_SHIFTS ? limit : CUS_STEREO_MAX_SHIFTS;
     cusStereoOptions coarse = *o;
     coarse.shifts = most;
+    coarse.aggregation = CUS_STEREO_WINDOW;
     coarse.subpixel_bits = 0;
     coarse.min_confidence = o->min_confidence < COARSE_CONFIDENCE ? COARSE_CONFIDENCE : o->min_confidence;
     coarse.window = o->window < COARSE_WINDOW ? COARSE_WINDOW : o->window;
@@ -463,6 +505,20 @@ cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusM
 
 /* ---- Mapper ---------------------------------------------------------------------------------------------------------- */
 
+static cusStatus takeMapperScratch(const char *function, cusContourMapper *m) {
+    const int stages = STEREO_ELEVATION | STEREO_SPECKLES | STEREO_FILL | STEREO_RANGE;
+    const size_t bytes = layOut(NULL, stages, m->space, m->rows, m->cols, &m->options).bytes;
+    CUSI_REQUIRE(bytes / 4096 < (size_t)1 << 30, CUS_ERROR_NO_MEMORY, "%s: no memory for %zu bytes of scratch", function,
+                 bytes);
+    /* There are rows of 4 KiB, since a single row could exceed the limit on columns. */
+    cusMat memory = CUS_MAT_INIT;
+    CUS_TRY(cusMatCreate(&memory, (int)((bytes + 4095) / 4096), 4096, CUS_8UC1, m->space));
+    cusMatRelease(&m->memory);
+    m->memory = memory;
+    m->scratch = layOut(m->memory.data, stages, m->space, m->rows, m->cols, &m->options);
+    return CUS_OK;
+}
+
 static cusStatus prepare(cusContourMapper *m) {
     const cusStereoOptions *o = &m->options;
     const int rows = m->rows, cols = m->cols;
@@ -472,11 +528,7 @@ static cusStatus prepare(cusContourMapper *m) {
         CUS_TRY(cusMatCreate(&m->holes, rows, cols, CUS_16UC1, m->space));
     if (o->median)
         CUS_TRY(cusMatCreate(&m->unfiltered, rows, cols, o->fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, m->space));
-    const int stages = STEREO_ELEVATION | STEREO_SPECKLES | STEREO_FILL | STEREO_RANGE;
-    const size_t bytes = layOut(NULL, stages, m->space, rows, cols, o).bytes;
-    /* There are rows of 4 KiB, since a single row could exceed the limit on columns. */
-    CUS_TRY(cusMatCreate(&m->memory, (int)((bytes + 4095) / 4096), 4096, CUS_8UC1, m->space));
-    m->scratch = layOut(m->memory.data, stages, m->space, rows, cols, o);
+    CUS_TRY(takeMapperScratch("cusContourMapperCreate", m));
     return cusi_guardCreate("cusContourMapperCreate", &m->guard, m->space);
 }
 
@@ -536,10 +588,15 @@ static cusStatus runStages(const char *function, cusContourMapper *m, const cusM
     CUS_TRY(STAGE(features, m->space, images, features, 2, o->agreement == CUS_STEREO_CENSUS, o, scratch));
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 0.1, o->shifts == CUS_STEREO_AUTO);
-    if (o->shifts == CUS_STEREO_AUTO)
+    if (o->shifts == CUS_STEREO_AUTO) {
         CUS_TRY(CUSI_LONG(function, findShifts(function, &m->left, &m->right, &m->options.shifts, o, stream)));
+        const cusStatus grown = o->aggregation == CUS_STEREO_PATHS ? takeMapperScratch(function, m) : CUS_OK;
+        if (grown != CUS_OK)
+            m->options.shifts = CUS_STEREO_AUTO; /* the next pair tries again */
+        CUS_TRY(grown);
+    }
     cusi_part(progress, 0.8, 1);
-    CUS_TRY(CUSI_LONG(function, STAGE(elevation, m->space, &m->left, &m->right, holes, confidence, o, scratch)));
+    CUS_TRY(CUSI_LONG(function, aggregate(function, &m->left, &m->right, holes, confidence, o, scratch, stream)));
     cusi_part(progress, 1, 1);
     if (o->speckle_size > 0)
         CUS_TRY(STAGE(speckles, m->space, holes, holes, o, scratch));

@@ -123,10 +123,12 @@ void addStereo(nb::module_ &module) {
               wordsOf(
                   {{"none", CUS_FILL_NONE}, {"once", CUS_FILL_ONCE}, {"relax", CUS_FILL_RELAX}, {"lower", CUS_FILL_LOWER}}))
         .word("lines", &O::lines, wordsOf({{"modulo", CUS_LINES_MODULO}, {"crossing", CUS_LINES_CROSSING}}))
+        .word("aggregation", &O::aggregation, wordsOf({{"window", CUS_STEREO_WINDOW}, {"paths", CUS_STEREO_PATHS}}))
         .numbers("threshold", &O::threshold, "shifts", &O::shifts, "direction", &O::direction, "window", &O::window,
                  "prefer_smaller", &O::prefer_smaller, "left_right_check", &O::left_right_check, "iterations",
                  &O::iterations, "tolerance", &O::tolerance, "median", &O::median, "levels", &O::levels, "subpixel_bits",
-                 &O::subpixel_bits, "min_confidence", &O::min_confidence, "speckle_size", &O::speckle_size);
+                 &O::subpixel_bits, "min_confidence", &O::min_confidence, "speckle_size", &O::speckle_size, "paths",
+                 &O::paths, "p1", &O::p1, "p2", &O::p2);
     addStage(module, "stereo_edges", "image", cusStereoEdges, U8);
     addStage(module, "stereo_census", "image", cusStereoCensus, U8);
     addStage(module, "stereo_fill", "elevation", cusStereoFill, U16);

@@ -71,9 +71,9 @@ class StereoOptions(ct.Structure):
         (name, ct.c_float if name in ("threshold", "tolerance") else ct.c_int)
         for name in (
             "border agreement threshold shifts direction window prefer_smaller left_right_check fill iterations tolerance median "
-            "lines levels subpixel_bits min_confidence speckle_size"
+            "lines levels subpixel_bits min_confidence speckle_size aggregation paths p1 p2"
         ).split()
-    ] + [_RESERVED]
+    ] + [("reserved", ct.c_uint64 * 6)]
 
 
 def wrap(array: np.ndarray[Any, Any]) -> Mat:
@@ -90,6 +90,7 @@ class Library:
         self.lib.cusRepresentationDefaults.restype = Representation
         self.lib.cusStereoDefaults.restype = StereoOptions
         self.lib.cusStereoClassic.restype = StereoOptions
+        self.lib.cusStereoBest.restype = StereoOptions
 
     def call(self, name: str, *arguments: Any) -> None:
         """Arrays are passed as matrices, both they and structures by address."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import dataclasses
 
 import clib
 import cusight
@@ -288,15 +289,17 @@ def test_difference_mask_and_capacity(rng):
         assert caught.value.status is cusight.Status.CAPACITY
 
 
-@pytest.mark.parametrize("classic", [True, False])
+@pytest.mark.parametrize("preset", ["classic", "defaults", "best"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
-def test_stereo_is_the_library_s(space, c, rng, classic, dtype):
+def test_stereo_is_the_library_s(space, c, rng, preset, dtype):
+    classic = preset == "classic"
     base = rng.integers(0, 256, (40, 70), dtype=np.uint8).repeat(2, 0)[:40]
     left, right = base, np.roll(base, -3, 1)
     if dtype == "float32":
         left, right = (a.astype(np.float32) / 255 for a in (left, right))
-    options = cusight.StereoOptions.classic() if classic else cusight.StereoOptions(shifts=30)
-    native = c.lib.cusStereoClassic() if classic else c.lib.cusStereoDefaults()
+    options = cusight.StereoOptions() if preset == "defaults" else getattr(cusight.StereoOptions, preset)()
+    options = dataclasses.replace(options, shifts=30)
+    native = getattr(c.lib, f"cusStereo{preset.title()}")()
     names = [name for name, _ in clib.StereoOptions._fields_ if name != "reserved"]
     assert [getattr(native, n) for n in names] == pytest.approx([getattr(options._options(), n) for n in names])
     first = cusight.stereo_edges if classic else cusight.stereo_census
@@ -310,7 +313,7 @@ def test_stereo_is_the_library_s(space, c, rng, classic, dtype):
     expected = np.empty((40, 70), np.uint16)
     c.call("cusStereoElevation", *(np.ascontiguousarray(space.get(e)) for e in codes), expected, native, None)
     assert np.array_equal(space.get(elevation), expected)
-    filled = cusight.stereo_fill(elevation, options)
+    filled = cusight.stereo_fill(cusight.stereo_filter_speckles(elevation, options), options)
     if options.median:
         filled = cusight.stereo_median(filled, options.median)
     contours = cusight.stereo_contours(filled, options)

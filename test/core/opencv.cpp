@@ -423,6 +423,11 @@ TEST_F(Opencv, StereoContourEqualsTheMapper) {
     relax.fill = CUS_FILL_RELAX;
     cusight::cuda::createStereoContour(relax)->compute(left, right, elevation);
     EXPECT_EQ(elevation.type(), CV_32FC1);
+    const auto paths = cusight::cuda::createStereoPaths(20, 8);
+    EXPECT_EQ(paths->options().aggregation, CUS_STEREO_PATHS);
+    EXPECT_EQ(paths->options().paths, 8);
+    paths->compute(left, right, elevation);
+    EXPECT_EQ(cv::countNonZero(elevation({40, 10, 40, 40}) != 11), 0);
 }
 
 TEST_F(Opencv, SparseDiffThereAndBack) {

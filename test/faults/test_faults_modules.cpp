@@ -338,20 +338,32 @@ TEST_P(FaultsOf, Stereo) {
     checkOutput("cusStereoMedian", [&](cusMat *out) { return cusStereoMedian(&elevation, out, 5, nullptr); });
     checkOutput("cusStereoContours", [&](cusMat *out) { return cusStereoContours(&elevation, out, nullptr, nullptr); });
     checkOutput("cusStereoPicture", [&](cusMat *out) { return cusStereoPicture(&elevation, nullptr, out, nullptr); });
-    for (const bool classic : {false, true}) {
-        const cusStereoOptions options = classic ? cusStereoClassic() : cusStereoDefaults();
-        checkCreate<cusContourMapperDestroy>(
-            classic ? "cusContourMapperCreate, classic" : "cusContourMapperCreate",
-            [&](auto *mapper) { return cusContourMapperCreate(mapper, 40, 64, CUS_8UC1, space(), &options); });
+    cusStereoOptions paths = cusStereoBest();
+    paths.shifts = 20;
+    checkOutput("cusStereoElevation, paths",
+                [&](cusMat *out) { return cusStereoElevation(&left.mat, &right.mat, out, &paths, nullptr); });
+    paths.shifts = CUS_STEREO_AUTO;
+    for (const auto &[name, options] :
+         {std::pair{"", cusStereoDefaults()}, {", classic", cusStereoClassic()}, {", paths", paths}}) {
+        checkCreate<cusContourMapperDestroy>(std::string("cusContourMapperCreate") + name, [&](auto *mapper) {
+            return cusContourMapperCreate(mapper, 40, 64, CUS_8UC1, space(), &options);
+        });
         support::Owned<cusContourMapperDestroy> mapper;
         CUS_ASSERT_OK(cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, space(), &options));
-        check(classic ? "cusContourMap, classic" : "cusContourMap", [&](Trial &t) {
+        check(std::string("cusContourMap") + name, [&](Trial &t) {
             Mat heights, contours;
             t.call([&] { return cusContourMap(mapper, &left.mat, &right.mat, &heights, &contours, nullptr); });
             t.result(heights.bytes());
             t.result(contours.bytes());
         });
     }
+    check("cusContourMap, paths, the first pair", [&](Trial &t) { // which allocates for the shifts that it finds
+        support::Owned<cusContourMapperDestroy> first;
+        CUS_ASSERT_OK(cusContourMapperCreate(&first, 40, 64, CUS_8UC1, space(), &paths));
+        Mat heights;
+        t.call([&] { return cusContourMap(first, &left.mat, &right.mat, &heights, nullptr, nullptr); });
+        t.result(heights.bytes());
+    });
     cusStereoOptions fine = cusStereoDefaults();
     fine.subpixel_bits = 4;
     support::Owned<cusContourMapperDestroy> mapper;

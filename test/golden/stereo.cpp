@@ -178,6 +178,22 @@ void addElevations(Rows &rows, const Pair &pair, int cols) {
     }
 }
 
+void addPaths(Rows &rows, const Pair &pair, int cols) {
+    for (const int window : {1, 3, 15})
+        for (const int count : {4, 8}) {
+            cusStereoOptions o = cusStereoBest();
+            o.border = count == 4 ? CUS_STEREO_WRAP : CUS_STEREO_ZERO;
+            o.direction = window == 1 ? 1 : -1;
+            o.prefer_smaller = window != 15;
+            o.window = window, o.paths = count;
+            o.shifts = std::min(cols, window == 15 ? 70 : 14);
+            o.p1 = window == 15 ? 300 : 0;
+            o.p2 = window == 15 ? 5000 : 0;
+            o.subpixel_bits = window == 1 ? 0 : 4;
+            addRefined(rows, pair, o, "paths=" + std::to_string(count) + " window=" + std::to_string(window));
+        }
+}
+
 void addFill(Rows &rows, const ref::Elevation &e, const cusStereoOptions &o) {
     rows.add(
         "cusStereoFill",
@@ -334,6 +350,14 @@ cusStereoOptions anyOptions(Choices &choices, int cols) {
     o.subpixel_bits = bits < 2 || bits > 8 ? 0 : bits;
     o.min_confidence = choices.yes() ? choices.below(80) : 0;
     o.speckle_size = choices.yes() ? choices.below(60) : 0;
+    if (choices.yes()) {
+        o.aggregation = CUS_STEREO_PATHS;
+        o.agreement = CUS_STEREO_CENSUS;
+        o.window = std::min<int>(o.window, CUS_STEREO_MAX_PATH_WINDOW);
+        o.paths = choices.below(3) * 4;
+        o.p1 = choices.below(40);
+        o.p2 = choices.yes() ? 0 : choices.between(o.p1 ? o.p1 : 3 * o.window * o.window, CUS_STEREO_MAX_PENALTY);
+    }
     return o;
 }
 
@@ -381,6 +405,7 @@ std::vector<Row> stereoRows() {
         addFeatures(rows, left, "32FC1");
         addElevations(rows, pair, w);
         addRefinements(rows, pair, w);
+        addPaths(rows, pair, w);
         addFills(rows, e);
         for (const int size : {2, 30}) {
             o.speckle_size = size, o.subpixel_bits = size == 2 ? 0 : 2;

@@ -61,6 +61,11 @@ contour 2 "--preset is 'classic', expected one of the encoder, such as veryfast;
     left.pgm right.pgm --preset classic
 contour 2 "unknown option --encoder-preset: it is --preset now" left.pgm right.pgm --encoder-preset fast
 contour 0 "shifts tried: 80" left.pgm right.pgm --shifts 80 --stereo-preset classic --window 21 --fill once --lines modulo
+contour 0 "shifts: 19.8 to 70.1 pixels" left.pgm right.pgm --stereo-preset best
+contour 0 "shifts tried: 80" left.pgm right.pgm --shifts 80 --aggregation paths --paths 8 --p1 20 --p2 300 --window 5
+contour 2 "--aggregation paths needs --agreement census and a --window-size of at most 15" left.pgm right.pgm \
+    --stereo-preset best --window 17
+contour 2 "--aggregation paths needs --agreement census" left.pgm right.pgm --aggregation paths --agreement edge
 contour 2 "--shifts is '1025', expected an integer from 0 to 1024" left.pgm right.pgm --shifts 1025
 contour 2 "--shifts is 200, expected at most the 160 columns" left.pgm right.pgm --reduce 2 --shifts 200
 

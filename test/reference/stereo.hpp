@@ -86,9 +86,10 @@ Bytes census(const Image<T> &image, const cusStereoOptions &o) {
     return result;
 }
 
-inline int agree(const uint8_t *l, const uint8_t *r, cusStereoAgreement agreement) {
+// outside: the agreement of a pixel that lies outside.
+inline int agree(const uint8_t *l, const uint8_t *r, cusStereoAgreement agreement, int outside) {
     if (!l || !r)
-        return 0;
+        return outside;
     switch (agreement) {
     case CUS_STEREO_EQUAL:
         return (*l != 0) == (*r != 0);
@@ -105,13 +106,14 @@ inline int agree(const uint8_t *l, const uint8_t *r, cusStereoAgreement agreemen
 
 // The scores of all shifts at each pixel, [y][x][shift]: one agreement image a shift, whose windows are summed whole.
 inline std::vector<int> scores(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
-    const int radius = o.window / 2;
+    const int radius = o.window / 2, outside = o.aggregation == CUS_STEREO_PATHS ? 4 : 0;
     std::vector<int> all(left.data.size() * static_cast<size_t>(o.shifts));
     for (int s = 0; s < o.shifts; ++s) {
         Bytes m(left.rows, left.cols);
         for (int y = 0; y < left.rows; ++y)
             for (int x = 0; x < left.cols; ++x)
-                m(y, x) = static_cast<uint8_t>(agree(&left(y, x), right.at(y, x + o.direction * s, o.border), o.agreement));
+                m(y, x) = static_cast<uint8_t>(
+                    agree(&left(y, x), right.at(y, x + o.direction * s, o.border), o.agreement, outside));
         for (int y = 0; y < left.rows; ++y)
             for (int x = 0; x < left.cols; ++x) {
                 if (o.agreement != CUS_STEREO_CENSUS && !m(y, x))
@@ -119,13 +121,47 @@ inline std::vector<int> scores(const Bytes &left, const Bytes &right, const cusS
                 int score = 0;
                 for (int dy = -radius; dy <= radius; ++dy)
                     for (int dx = -radius; dx <= radius; ++dx)
-                        score += m.value(y + dy, x + dx, o.border);
+                        score += m.at(y + dy, x + dx, o.border) ? m.value(y + dy, x + dx, o.border) : outside;
                 all[(static_cast<size_t>(y) * static_cast<size_t>(left.cols) + static_cast<size_t>(x)) *
                         static_cast<size_t>(o.shifts) +
                     static_cast<size_t>(s)] = score;
             }
     }
     return all;
+}
+
+// The scores of aggregation PATHS from those of windows: how far the sum over all paths stays below the largest possible.
+inline std::vector<int> pathScores(const std::vector<int> &windows, int rows, int cols, const cusStereoOptions &o) {
+    const int most = 8 * o.window * o.window, count = o.paths ? o.paths : 4;
+    const int p1 = o.p1 ? o.p1 : 3 * o.window * o.window, p2 = o.p2 ? o.p2 : std::max(7 * o.window * o.window, p1);
+    const auto at = [&](int y, int x) {
+        return (static_cast<size_t>(y) * static_cast<size_t>(cols) + static_cast<size_t>(x)) *
+               static_cast<size_t>(o.shifts);
+    };
+    // (y, x) of the steps along a path; with 4 paths the first ones.
+    static const int steps[8][2] = {{0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {1, -1}, {-1, 1}, {-1, -1}};
+    std::vector<int> scores(windows.size(), count * (most + p2)), path(windows.size());
+    for (int k = 0; k < count; ++k)
+        for (int i = 0; i < rows; ++i)
+            for (int j = 0; j < cols; ++j) {
+                const int y = steps[k][0] < 0 ? rows - 1 - i : i, x = steps[k][1] < 0 ? cols - 1 - j : j;
+                const int from_y = y - steps[k][0], from_x = x - steps[k][1];
+                const bool begins = from_y < 0 || from_y >= rows || from_x < 0 || from_x >= cols;
+                const int *const before = begins ? nullptr : &path[at(from_y, from_x)];
+                const int least = begins ? 0 : *std::min_element(before, before + o.shifts);
+                for (int s = 0; s < o.shifts; ++s) {
+                    int sum = most - windows[at(y, x) + static_cast<size_t>(s)];
+                    if (!begins) {
+                        int best = std::min(before[s], least + p2);
+                        best = s > 0 ? std::min(best, before[s - 1] + p1) : best;
+                        best = s + 1 < o.shifts ? std::min(best, before[s + 1] + p1) : best;
+                        sum += best - least;
+                    }
+                    path[at(y, x) + static_cast<size_t>(s)] = sum;
+                    scores[at(y, x) + static_cast<size_t>(s)] -= sum;
+                }
+            }
+    return scores;
 }
 
 // The best of a pixel's scores; -1 if none is above zero.
@@ -168,18 +204,42 @@ inline int confidenceOf(const int *score, int best, const cusStereoOptions &o) {
     return (score[best] - second) * 255 / score[best];
 }
 
+// With PATHS a right pixel has the scores of the left pixels that it matches.
+inline Elevation rightElevation(const std::vector<int> &scores, int rows, int cols, const cusStereoOptions &o) {
+    Elevation elevation(rows, cols);
+    std::vector<int> of_pixel(static_cast<size_t>(o.shifts));
+    for (int y = 0; y < rows; ++y)
+        for (int x = 0; x < cols; ++x) {
+            for (int s = 0; s < o.shifts; ++s) {
+                const int match = x - o.direction * s, on_ring = ((match % cols) + cols) % cols;
+                const bool counts = match == on_ring || o.border == CUS_STEREO_WRAP;
+                of_pixel[static_cast<size_t>(s)] =
+                    counts ? scores[(static_cast<size_t>(y) * static_cast<size_t>(cols) + static_cast<size_t>(on_ring)) *
+                                        static_cast<size_t>(o.shifts) +
+                                    static_cast<size_t>(s)]
+                           : 0;
+            }
+            elevation(y, x) = static_cast<uint16_t>(1 + bestShift(of_pixel.data(), o));
+        }
+    return elevation;
+}
+
 struct Matched {
     Elevation elevation;
     Bytes confidence;
 };
 
 inline Matched match(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
-    const auto all = scores(left, right, o);
+    const bool paths = o.aggregation == CUS_STEREO_PATHS;
+    auto all = scores(left, right, o);
+    if (paths)
+        all = pathScores(all, left.rows, left.cols, o);
     Matched result = {Elevation(left.rows, left.cols), Bytes(left.rows, left.cols)};
     cusStereoOptions reverse = o;
     reverse.direction = -o.direction;
-    const Elevation right_elevation =
-        o.left_right_check < 0 ? Elevation(0, 0) : elevationOneDirection(right, left, reverse);
+    const Elevation right_elevation = o.left_right_check < 0 ? Elevation(0, 0)
+                                      : paths                ? rightElevation(all, left.rows, left.cols, o)
+                                                             : elevationOneDirection(right, left, reverse);
     for (int y = 0; y < left.rows; ++y)
         for (int x = 0; x < left.cols; ++x) {
             const int *score = &all[(static_cast<size_t>(y) * static_cast<size_t>(left.cols) + static_cast<size_t>(x)) *

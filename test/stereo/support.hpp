@@ -88,6 +88,19 @@ inline cusStereoOptions randomOptions(int cols, std::mt19937_64 &random) {
     return o;
 }
 
+// Options of aggregation PATHS at random, beside those that `o` has.
+inline cusStereoOptions withPaths(cusStereoOptions o, std::mt19937_64 &random) {
+    o.aggregation = CUS_STEREO_PATHS;
+    o.agreement = CUS_STEREO_CENSUS;
+    o.window = std::min<int>(o.window, CUS_STEREO_MAX_PATH_WINDOW);
+    o.paths = static_cast<int>(random() % 3) * 4;
+    const uint64_t extremes = random() % 4;
+    o.p1 = extremes == 0 ? CUS_STEREO_MAX_PENALTY : extremes == 1 ? 0 : 1 + static_cast<int>(random() % 100);
+    o.p2 = extremes == 3 ? CUS_STEREO_MAX_PENALTY : o.p1 + (o.p1 ? static_cast<int>(random() % 400) : 0);
+    o.p2 = std::min<int>(o.p2, CUS_STEREO_MAX_PENALTY);
+    return o;
+}
+
 // The elevation of a pair before speckles are removed, and its confidence.
 template<class T>
 ref::Matched matchOfPair(const ref::Image<T> &left, const ref::Image<T> &right, const cusStereoOptions &o) {
@@ -117,7 +130,9 @@ inline std::string describe(const cusStereoOptions &o) {
            std::to_string(o.prefer_smaller) + ", left_right_check " + std::to_string(o.left_right_check) + ", fill " +
            std::to_string(o.fill) + ", iterations " + std::to_string(o.iterations) + ", lines " + std::to_string(o.lines) +
            ", levels " + std::to_string(o.levels) + ", subpixel_bits " + std::to_string(o.subpixel_bits) +
-           ", min_confidence " + std::to_string(o.min_confidence) + ", speckle_size " + std::to_string(o.speckle_size);
+           ", min_confidence " + std::to_string(o.min_confidence) + ", speckle_size " + std::to_string(o.speckle_size) +
+           ", aggregation " + std::to_string(o.aggregation) + ", paths " + std::to_string(o.paths) + ", p1 " +
+           std::to_string(o.p1) + ", p2 " + std::to_string(o.p2);
 }
 
 } // namespace stereo_test

@@ -324,9 +324,8 @@ static void checkPart(uint16_t *row, uint8_t *confidence, const uint16_t *near, 
     }
 }
 
-/* Makes holes where the two elevations differ by more than the options allow. Rows of right_elevation have no padding. */
-static void leftRightCheck(cusMat *elevation, cusMat *confidence, const uint16_t *right_elevation,
-                           const cusStereoOptions *o) {
+void stereo_host_leftRightCheck(cusMat *elevation, cusMat *confidence, const uint16_t *right_elevation,
+                                const cusStereoOptions *o) {
     enum { MORE = CUS_STEREO_MAX_SHIFTS - 1 };
     const int cols = elevation->cols, more = o->shifts - 1;
 #pragma omp parallel for schedule(static) num_threads(stereo_host_threads(elevation))
@@ -382,6 +381,6 @@ cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat 
     }
     CUS_TRY(cusi_proceed(progress));
     if (checked)
-        leftRightCheck(elevation, confidence, scratch->right_elevation, options);
+        stereo_host_leftRightCheck(elevation, confidence, scratch->right_elevation, options);
     return CUS_OK;
 }

@@ -24,6 +24,11 @@ static inline int stereo_host_threads(const cusMat *mat) {
     return useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
 }
 
+/* Makes holes where the elevations of both images differ by more than the options allow. Rows of right_elevation have no
+ * padding. */
+void stereo_host_leftRightCheck(cusMat *elevation, cusMat *confidence, const uint16_t *right_elevation,
+                                const cusStereoOptions *options);
+
 /* Returns index i on a ring of n. */
 static inline int stereo_host_wrap(int64_t i, int n) {
     const int64_t r = i >= 0 && i < n ? i : i % n; /* usually inside, which avoids the division */
