@@ -67,7 +67,7 @@ struct Mapper {
     cusContourMapper *mapper = nullptr;
 };
 
-enum class Peers { NONE, PUBLISHED, OPENCV };
+enum class Peers { NONE, PUBLISHED, OPENCV, SEMI_GLOBAL };
 
 void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers with = Peers::NONE) {
     perf::bothSpaces([&](cusSpace space) {
@@ -109,6 +109,14 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
             row.peer("cv::StereoSGBM", [l, r, sgbm = cv::StereoSGBM::create(0, 32, 5, 8 * 25, 32 * 25),
                                         d = cv::Mat()](cusStream, int) mutable { sgbm->compute(l, r, d); });
         }
+        if (with == Peers::SEMI_GLOBAL && space == CUS_HOST) {
+            const cv::Mat l(size.rows, size.cols, CV_8UC1, pair.left->mat.data),
+                r(size.rows, size.cols, CV_8UC1, pair.right->mat.data);
+            const int mode = o.paths == 8 ? cv::StereoSGBM::MODE_HH : cv::StereoSGBM::MODE_HH4;
+            row.peer("cv::StereoSGBM",
+                     [l, r, sgbm = cv::StereoSGBM::create(0, o.shifts, 5, 8 * 25, 32 * 25, 0, 0, 0, 0, 0, mode),
+                      d = cv::Mat()](cusStream, int) mutable { sgbm->compute(l, r, d); });
+        }
 #endif
 #ifdef CUSIGHT_HAVE_OPENCV_CUDA
         if (with != Peers::NONE &&
@@ -119,8 +127,14 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
                     matching->compute(l, r, d, peers::opencvStream(stream));
                 });
             };
-            peer("opencv StereoBM alone", cv::cuda::createStereoBM(32, o.window < 5 ? 5 : o.window));
-            peer("opencv StereoSGM alone", cv::cuda::createStereoSGM(0, 64));
+            if (with == Peers::SEMI_GLOBAL) {
+                peer("opencv StereoSGM alone", cv::cuda::createStereoSGM(0, o.shifts, 10, 120, 5,
+                                                                         o.paths == 8 ? cv::cuda::StereoSGM::MODE_HH
+                                                                                      : cv::cuda::StereoSGM::MODE_HH4));
+            } else {
+                peer("opencv StereoBM alone", cv::cuda::createStereoBM(32, o.window < 5 ? 5 : o.window));
+                peer("opencv StereoSGM alone", cv::cuda::createStereoSGM(0, 64));
+            }
         }
 #endif
 #ifdef CUSIGHT_HAVE_CUDA
@@ -215,6 +229,16 @@ TEST(Stereo, Subpixel) {
     o.min_confidence = 0;
     o.speckle_size = 49; // the pixels of the window, as cusight-contour has it
     contour("stereo/contour-speckles/1920x1080/64", HD, o);
+}
+
+TEST(Stereo, Paths) {
+    cusStereoOptions o = cusStereoBest();
+    o.shifts = 64;
+    o.paths = 8;
+    contour("stereo/paths8/1920x1080/64", HD, o, Peers::SEMI_GLOBAL);
+    o.shifts = 128;
+    o.paths = 4;
+    contour("stereo/paths4/1024x440/128", {1024, 440}, o, Peers::SEMI_GLOBAL);
 }
 
 TEST(Stereo, Contour1920x1080) {
