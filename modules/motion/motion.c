@@ -46,7 +46,10 @@ static cusStatus checkModel(const char *function, const MotionModel *m) {
                    {"merge", o->merge, 0, 1},
                    {"sudden_percent", o->sudden_percent, 1, 100},
                    {"warmup", o->warmup, 0, 65535},
-                   {"track_gap", o->track_gap, 0, 65535}};
+                   {"track_gap", o->track_gap, 0, 65535},
+                   {"shadows", o->shadows, 0, 100},
+                   {"ghosts", o->ghosts, 0, 1},
+                   {"tight", o->tight, 0, 1}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
         CUS_TRY(checkNumber(function, numbers[i].name, numbers[i].value, numbers[i].low, numbers[i].high));
     CUSI_REQUIRE((int64_t)m->rows * m->cols <= INT32_MAX, CUS_ERROR_VALUE,

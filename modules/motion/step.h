@@ -13,6 +13,7 @@
 enum {
     MOTION_WEIGHT_BITS = 15,
     MOTION_MAX_NOISE = 8191, /* limit of a pixel's noise */
+    MOTION_SHADOW_EDGE = 8,  /* gray levels by which shadow's neighbors may differ from the background in its light */
     MOTION_NOISE_BITS = 4    /* the noise estimate moves by 1/16 of the deviation a step */
 };
 
@@ -84,6 +85,30 @@ MOTION_INLINE int32_t motionLearn(int32_t background, int32_t y, int32_t weight,
     const int32_t signed_difference = 256 * y - background;
     *difference = signed_difference < 0 ? -signed_difference : signed_difference;
     return background + ((signed_difference * weight + (1 << (MOTION_WEIGHT_BITS - 1))) >> MOTION_WEIGHT_BITS);
+}
+
+/* Does motionLearn(), but learns at most `limit` of the difference. */
+MOTION_INLINE int32_t motionLearnLittle(int32_t background, int32_t y, int32_t weight, int32_t limit, int32_t *difference) {
+    int32_t learned = 256 * y - background;
+    *difference = learned < 0 ? -learned : learned;
+    learned = learned > limit ? limit : learned < -limit ? -limit : learned;
+    return background + ((learned * weight + (1 << (MOTION_WEIGHT_BITS - 1))) >> MOTION_WEIGHT_BITS);
+}
+
+/* Returns a background in gray levels. */
+MOTION_INLINE int32_t motionGray(uint16_t background) {
+    return (background + 128) >> 8;
+}
+
+/* Whether a moving pixel of luma y may be shadow, before its neighbors are asked. */
+MOTION_INLINE int motionDarker(int32_t y, int32_t background, int32_t percent) {
+    return y < background && 100 * y >= percent * background;
+}
+
+/* Whether a neighbor is as dark as a pixel of shadow. */
+MOTION_INLINE int motionKeepsEdge(int32_t y, int32_t background, int32_t next_y, int32_t next_background) {
+    const int32_t difference = next_y * background - y * next_background;
+    return (difference < 0 ? -difference : difference) <= MOTION_SHADOW_EDGE * background;
 }
 
 /* Returns the state once moving pixels are counted. CUS_MOTION_CROWDED follows later, from the components. */

@@ -71,6 +71,8 @@ class MotionDetector(Closeable):
     erode, dilate: pixels on each side; min_area: pixels that a moving thing has at least; max_boxes: the largest are kept.
     merge: merge boxes that overlap.
     sudden_percent: more moving pixels than that are a sudden change of everything; 100: never.
+    shadows: percent of the background's light that shadow has at least, which then is not motion; 0: it is. ghosts: learn at once
+    where something has left, and little of what moves. tight: boxes of moving pixels, not of the mask.
     warmup, track_gap: steps. device: "cpu", "cuda" or "cuda:N".
 
     cusight/motion.h defines all of them. Raises ValueError, MemoryError, RuntimeError.
@@ -93,6 +95,9 @@ class MotionDetector(Closeable):
         sudden_percent: int = 60,
         warmup: int = 8,
         track_gap: int = 10,
+        shadows: int = 0,
+        ghosts: bool = False,
+        tight: bool = False,
         device: Device = "cpu",
     ) -> None:
         name = "MotionDetector"

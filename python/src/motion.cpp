@@ -103,7 +103,8 @@ void addMotion(nb::module_ &module) {
     Options<O>(module, "MotionOptions", "MotionDetector", cusMotionDefaults)
         .numbers("shift", &O::shift, "learn_us", &O::learn_us, "threshold", &O::threshold, "noise_factor", &O::noise_factor,
                  "erode", &O::erode, "dilate", &O::dilate, "min_area", &O::min_area, "max_boxes", &O::max_boxes, "merge",
-                 &O::merge, "sudden_percent", &O::sudden_percent, "warmup", &O::warmup, "track_gap", &O::track_gap);
+                 &O::merge, "sudden_percent", &O::sudden_percent, "warmup", &O::warmup, "track_gap", &O::track_gap,
+                 "shadows", &O::shadows, "ghosts", &O::ghosts, "tight", &O::tight);
     closeable<Motion>(module, "MotionDetector")
         .def(nb::new_(&createMotion), nb::arg("cameras"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"),
              nb::arg("options"), nb::arg("device"))

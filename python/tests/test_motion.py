@@ -51,10 +51,24 @@ def test_cameras_and_regions(space):
         assert [detector.found(c).steps for c in range(3)] == [2, 2, 1]
 
 
+def test_shadows_ghosts_and_tight_boxes(space):
+    options = dict(PLAIN, dilate=3, shadows=50, ghosts=True, tight=True)
+    with cusight.MotionDetector((60, 80), device=space.device, **options) as detector:
+        detector(space.put(scene(60, value=20)))  # it stands in the first frame, and leaves
+        frame = scene(30, value=20)
+        frame[20:40, 40:55] = 60  # its shadow
+        boxes = detector(space.put(frame)).boxes
+        assert sorted(box.x for box in boxes)[0] == 30 and len(boxes) == 2
+        (box,) = detector(space.put(frame)).boxes
+        assert box[0] == 30 and box[1] == 20 and box[3] == 20 and box[2] in range(10, 13)
+
+
 def test_errors():
     detector = cusight.MotionDetector((60, 80), 2)
     with pytest.raises(ValueError, match="threshold is 0, expected 1..255"):
         cusight.MotionDetector((60, 80), threshold=0)
+    with pytest.raises(ValueError, match="shadows is 101, expected 0..100"):
+        cusight.MotionDetector((60, 80), shadows=101)
     with pytest.raises(TypeError, match="shift is 1.5, expected an integer"):
         cusight.MotionDetector((60, 80), shift=1.5)
     with pytest.raises(ValueError, match="one for each camera"):

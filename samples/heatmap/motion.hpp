@@ -15,12 +15,22 @@
 
 namespace heatmap {
 
+// The options with which boxes are most as a person would draw them (docs/motion.md).
+inline cusMotionOptions drawnOptions() {
+    cusMotionOptions options = cusMotionDefaults();
+    options.dilate = 3;
+    options.min_area = 300;
+    options.shadows = 60;
+    options.ghosts = options.tight = 1;
+    return options;
+}
+
 // What --view motion adds to the program's options.
 struct MotionSettings {
     std::string report, clips, ignore;
     std::array<int, 4> region = {}; // x, y, width, height; all 0: everywhere
     int least_frames = 8;           // of a thing that is reported
-    cusMotionOptions options = cusMotionDefaults();
+    cusMotionOptions options = drawnOptions();
 };
 
 void addMotionOptions(CLI::App &app, MotionSettings &settings);

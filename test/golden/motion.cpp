@@ -114,6 +114,9 @@ Row anyMotion(Choices &choices) {
     o.sudden_percent = choices.between(1, 100);
     o.warmup = choices.below(4);
     o.track_gap = choices.below(4);
+    o.shadows = choices.yes() ? choices.between(1, 100) : 0;
+    o.ghosts = choices.below(2);
+    o.tight = choices.below(2);
     const int rows = choices.between(1, 40), cols = choices.between(1, 100), channels = choices.yes() ? 3 : 1;
     return rowOf(videoOf(rows, cols, channels, choices.between(1, 6), choices.seed()), o, "", 0);
 }
@@ -136,6 +139,7 @@ std::vector<Row> motionRows() {
     add("warmup=1 min_area=4 learn_us=100000 noise_factor=6 threshold=2",
         [](Options &o) { o.learn_us = 100000, o.noise_factor = 6, o.threshold = 2; });
     add("warmup=1 min_area=4 shift=0 sudden_percent=100", [](Options &o) { o.shift = 0, o.sudden_percent = 100; });
+    add("warmup=1 min_area=4 shadows=50 ghosts=1 tight=1", [](Options &o) { o.shadows = 50, o.ghosts = o.tight = 1; });
     return rows;
 }
 

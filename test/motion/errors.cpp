@@ -29,6 +29,9 @@ TEST_P(MotionErrors, Create) {
     rejects([](Options &o) { o.sudden_percent = 101; }, "sudden_percent is 101, expected 1..100");
     rejects([](Options &o) { o.warmup = 65536; }, "warmup is 65536, expected 0..65535");
     rejects([](Options &o) { o.track_gap = -1; }, "track_gap is -1, expected 0..65535");
+    rejects([](Options &o) { o.shadows = 101; }, "shadows is 101, expected 0..100");
+    rejects([](Options &o) { o.ghosts = 2; }, "ghosts is 2, expected 0..1");
+    rejects([](Options &o) { o.tight = -1; }, "tight is -1, expected 0..1");
     rejects([](Options &o) { o.space = static_cast<cusSpace>(7); }, "space is 7");
     cusMotionDetector *detector = nullptr;
     CUS_REJECTS(cusMotionDetectorCreate(nullptr, 1, 10, 10, CUS_8UC1, nullptr), NULL, "detector is NULL");

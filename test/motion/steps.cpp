@@ -24,6 +24,9 @@ Options randomOptions(std::mt19937_64 &random, bool by_time) {
     o.sudden_percent = one({1, 40, 60, 100});
     o.warmup = one({0, 0, 1, 3});
     o.track_gap = one({0, 1, 5});
+    o.shadows = one({0, 0, 1, 50, 80, 100});
+    o.ghosts = one({0, 1});
+    o.tight = one({0, 1});
     return o;
 }
 

@@ -18,7 +18,7 @@ struct Frame {
     Bytes bytes; // empty: the camera has none
 };
 
-// A still background, noise, and rectangles that move over it.
+// A still background, noise, and rectangles and shadows that move over it.
 class Scene {
   public:
     Scene(int rows, int cols, int channels, std::mt19937_64 &random)
@@ -29,7 +29,7 @@ class Scene {
             v = uint8_t(100 + below(20));
         for (int i = 1 + below(6); i > 0; --i)
             things_.push_back({below(cols), below(rows), 1 + below(1 + cols / 3), 1 + below(1 + rows / 3), below(7) - 3,
-                               below(7) - 3, below(256)});
+                               below(7) - 3, below(256), below(2) == 0});
     }
     Frame next() {
         Frame frame = {rows_, cols_, channels_, still_};
@@ -39,9 +39,10 @@ class Scene {
         for (Thing &t : things_) {
             for (int y = std::max(0, t.y); y < std::min(rows_, t.y + t.height); ++y)
                 for (int x = std::max(0, t.x); x < std::min(cols_, t.x + t.width); ++x)
-                    for (int c = 0; c < channels_; ++c)
-                        frame.bytes[(size_t(y) * size_t(cols_) + size_t(x)) * size_t(channels_) + size_t(c)] =
-                            uint8_t(t.value);
+                    for (int c = 0; c < channels_; ++c) {
+                        uint8_t &v = frame.bytes[(size_t(y) * size_t(cols_) + size_t(x)) * size_t(channels_) + size_t(c)];
+                        v = uint8_t(t.shades ? v * t.value / 256 : t.value);
+                    }
             t.x += t.dx;
             t.y += t.dy;
         }
@@ -58,6 +59,7 @@ class Scene {
   private:
     struct Thing {
         int x, y, width, height, dx, dy, value;
+        bool shades; // rather than covers
     };
     int below(int n) { return int(random_() % uint64_t(n)); }
 

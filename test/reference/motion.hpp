@@ -49,6 +49,7 @@ class Motion {
         } else if (age_ <= o_.warmup) {
             s.state = CUS_MOTION_LEARNING;
         } else {
+            dropShadows(frame, moves);
             const auto mask = dilated(eroded(moves));
             for (size_t i = 0; i < pixels(); ++i)
                 r.mask[i] = mask[i] ? 255 : 0;
@@ -64,6 +65,8 @@ class Motion {
         age_ = s.state == CUS_MOTION_SUDDEN ? 0 : age_ + 1;
         time_ = time;
         r.boxes = boxes(std::move(found));
+        if (o_.ghosts)
+            learnGhosts(frame, moves, r);
         track(r.boxes, time);
         r.tracks = tracks_;
         s.boxes = int32_t(r.boxes.size());
@@ -86,6 +89,56 @@ class Motion {
         return int(v >= 0 ? v / d : -((-v + d - 1) / d));
     }
 
+    int luma(const std::vector<uint8_t> &frame, size_t i) const {
+        const uint8_t *p = &frame[i * size_t(channels_)];
+        return channels_ == 1 ? p[0] : (29 * p[0] + 150 * p[1] + 77 * p[2] + 128) >> 8;
+    }
+    int gray(size_t i) const { return (background_[i] + 128) / 256; }
+
+    void dropShadows(const std::vector<uint8_t> &frame, std::vector<uint8_t> &moves) const {
+        for (int v = 0; v < rows_ && o_.shadows; ++v)
+            for (int u = 0; u < cols_; ++u) {
+                const size_t i = at(v, u);
+                const int y = luma(frame, i), b = gray(i);
+                if (!moves[i] || y >= b || 100 * y < o_.shadows * b)
+                    continue;
+                bool shadow = true;
+                for (const auto &[dv, du] : {std::pair(0, 1), {0, -1}, {1, 0}, {-1, 0}})
+                    if (inside(v + dv, u + du)) {
+                        const size_t k = at(v + dv, u + du);
+                        shadow = shadow && std::abs(luma(frame, k) * b - y * gray(k)) <= 8 * b;
+                    }
+                moves[i] = !shadow;
+            }
+    }
+
+    // Learns the places of boxes where something has left.
+    void learnGhosts(const std::vector<uint8_t> &frame, const std::vector<uint8_t> &moves, const MotionStepResult &r) {
+        std::vector<cusMotionBox> ghosts;
+        for (const cusMotionBox &box : r.boxes) {
+            int64_t in_frame = 0, in_background = 0;
+            for (int v = std::max(0, box.y - 1); v < std::min(rows_, box.y + box.height + 1); ++v)
+                for (int u = std::max(0, box.x - 1); u < std::min(cols_, box.x + box.width + 1); ++u)
+                    for (const auto &[dv, du] : {std::pair(0, 1), {1, 0}}) {
+                        if (v + dv >= std::min(rows_, box.y + box.height + 1) ||
+                            u + du >= std::min(cols_, box.x + box.width + 1))
+                            continue;
+                        const size_t i = at(v, u), k = at(v + dv, u + du);
+                        if (moves[i] == moves[k])
+                            continue;
+                        in_frame += std::abs(luma(frame, i) - luma(frame, k));
+                        in_background += std::abs(gray(i) - gray(k));
+                    }
+            if (in_frame < in_background)
+                ghosts.push_back(box);
+        }
+        for (const cusMotionBox &box : ghosts)
+            for (int v = box.y; v < box.y + box.height; ++v)
+                for (int u = box.x; u < box.x + box.width; ++u)
+                    if (r.mask[at(v, u)])
+                        background_[at(v, u)] = 256 * luma(frame, at(v, u));
+    }
+
     // Updates the background; returns the mean difference of the watched pixels.
     int64_t learn(const std::vector<uint8_t> &frame, int64_t time, int threshold, std::vector<int> &differences,
                   std::vector<uint8_t> &moves) {
@@ -94,8 +147,7 @@ class Motion {
             weight = std::clamp<int64_t>(std::min(time - time_, o_.learn_us) * 32768 / o_.learn_us, 1, 32768);
         weight = std::max<int64_t>(weight, 32768 / (age_ + 1));
         for (size_t i = 0; i < pixels(); ++i) {
-            const uint8_t *p = &frame[i * size_t(channels_)];
-            const int y = channels_ == 1 ? p[0] : (29 * p[0] + 150 * p[1] + 77 * p[2] + 128) >> 8;
+            const int y = luma(frame, i);
             if (age_ == 0) {
                 background_[i] = 256 * y;
                 continue;
@@ -104,7 +156,9 @@ class Motion {
             moves[i] = watched_[i] && differences[i] > threshold;
             sum += watched_[i] ? std::min(differences[i], 8191) : 0;
             watched += watched_[i] != 0;
-            background_[i] += floorShift(weight * (256 * y - background_[i]) + 16384, 15);
+            const int learned = 256 * y - background_[i];
+            background_[i] +=
+                floorShift(weight * (o_.ghosts ? std::clamp(learned, -threshold, threshold) : learned) + 16384, 15);
         }
         return watched ? sum / watched : 0;
     }
@@ -136,6 +190,7 @@ class Motion {
                 if (!mask[at(y, x)])
                     continue;
                 Blob blob = {x, y, x, y, x, 0, 0, 0, 0, 0};
+                Blob hull = {cols_, rows_, -1, -1, cols_, 0, 0, 0, 0, 0}; // of its moving pixels
                 mask[at(y, x)] = 0;
                 stack.push_back({y, x});
                 while (!stack.empty()) {
@@ -143,6 +198,8 @@ class Motion {
                     stack.pop_back();
                     blob = joined(blob, {u, v, u, v, u, 1, uint64_t(u), uint64_t(v),
                                          moves[at(v, u)] ? uint64_t(differences[at(v, u)] / 256) : 0, moves[at(v, u)]});
+                    if (moves[at(v, u)])
+                        hull = joined(hull, {u, v, u, v, u, 0, 0, 0, 0, 0});
                     for (int b = v - 1; b <= v + 1; ++b)
                         for (int a = u - 1; a <= u + 1; ++a)
                             if (inside(b, a) && mask[at(b, a)]) {
@@ -150,6 +207,9 @@ class Motion {
                                 stack.push_back({b, a});
                             }
                 }
+                if (o_.tight)
+                    blob = {hull.left, hull.top,   hull.right, hull.bottom,      hull.first,
+                            blob.area, blob.sum_x, blob.sum_y, blob.differences, blob.moving};
                 if (blob.area >= uint64_t(o_.min_area))
                     found.push_back(blob);
             }

@@ -57,15 +57,29 @@ static void joinRows(MotionRun *runs, size_t above, size_t here, size_t end) {
     }
 }
 
+/* Adds moving pixels of word `word` of row y to a component's box; rows and words come in order. */
+static inline void growBox(MotionComponent *component, int y, int word, uint64_t bits) {
+    const int left = 64 * word + __builtin_ctzll(bits), right = 64 * word + 63 - __builtin_clzll(bits);
+    if (component->top == INT32_MAX) {
+        component->top = y;
+        component->first = (uint32_t)left;
+    }
+    component->left = left < component->left ? left : component->left;
+    component->right = right > component->right ? right : component->right;
+    component->bottom = y;
+}
+
 /* Adds a run to its component. */
-static inline void addRun(const MotionPlanes *planes, size_t words, int y, const MotionRun *run,
+static inline void addRun(const MotionPlanes *planes, size_t words, int y, const MotionRun *run, int tight,
                           MotionComponent *component) {
     const uint64_t length = (uint64_t)run->last - (uint64_t)run->first + 1;
     component->sum_x += length * (uint64_t)(run->first + run->last) / 2;
     component->sum_y += length * (uint64_t)y;
-    component->left = run->first < component->left ? run->first : component->left;
-    component->right = run->last > component->right ? run->last : component->right;
-    component->bottom = y;
+    if (!tight) {
+        component->left = run->first < component->left ? run->first : component->left;
+        component->right = run->last > component->right ? run->last : component->right;
+        component->bottom = y;
+    }
     const uint64_t *const moving = planes->moving + (size_t)y * words;
     const uint8_t *const differences = planes->differences + (size_t)y * words * 64;
     for (int word = run->first / 64; word <= run->last / 64; ++word) {
@@ -74,6 +88,8 @@ static inline void addRun(const MotionPlanes *planes, size_t words, int y, const
         if (!bits)
             continue;
         component->moving += (uint32_t)__builtin_popcountll(bits);
+        if (tight)
+            growBox(component, y, word, bits);
         uint32_t sum = 0;
         for (int i = low; i <= high; ++i) /* differences of pixels that do not move are 0 */
             sum += differences[(size_t)word * 64 + (size_t)i];
@@ -88,7 +104,7 @@ static void addRuns(const MotionModel *model, const MotionPlanes *planes, Motion
         for (size_t i = w->first_run[y]; i < w->first_run[y + 1]; ++i) {
             const uint32_t number = w->areas[w->runs[i].parent];
             if (number > 0)
-                addRun(planes, words, y, &w->runs[i], &w->components[number - 1]);
+                addRun(planes, words, y, &w->runs[i], model->options.tight, &w->components[number - 1]);
         }
 }
 
@@ -110,13 +126,15 @@ static uint32_t numberComponents(const MotionModel *model, MotionWorkspace *w) {
                 continue;
             const uint32_t area = w->areas[i];
             w->areas[i] = area >= (uint32_t)model->options.min_area ? ++components : 0;
-            if (w->areas[i] > 0 && components <= CUS_MOTION_MAX_COMPONENTS)
-                w->components[components - 1] = (MotionComponent){.area = area,
-                                                                  .left = w->runs[i].first,
-                                                                  .top = y,
-                                                                  .right = w->runs[i].last,
-                                                                  .bottom = y,
-                                                                  .first = (uint32_t)w->runs[i].first};
+            if (w->areas[i] == 0 || components > CUS_MOTION_MAX_COMPONENTS)
+                continue;
+            MotionComponent *const component = &w->components[components - 1];
+            *component = (MotionComponent)MOTION_NOTHING;
+            component->area = area;
+            if (!model->options.tight) {
+                component->top = y;
+                component->first = (uint32_t)w->runs[i].first;
+            }
         }
     return components;
 }

@@ -148,11 +148,13 @@ static void update(const MotionModel *m, State *s, const MotionStep *step, const
     }
 }
 
-static void finish(const MotionModel *m, State *s, int c, int64_t time, MotionWorkspace *workspace) {
+static void finish(const MotionModel *m, State *s, int c, const cusMat *frame, int64_t time, MotionWorkspace *workspace) {
     MotionCamera *const camera = &s->cameras[c];
     cusMotionStatus *const status = &s->status[c];
     const size_t first = (size_t)c * (size_t)m->options.max_boxes;
     if (motionState(m, camera) == CUS_MOTION_WATCHING) {
+        if (m->options.shadows)
+            motion_host_shadows(m, &s->planes[c], frame);
         motion_host_morph(m, &s->planes[c], workspace);
         camera->components = motion_host_label(m, &s->planes[c], workspace);
     } else {
@@ -161,6 +163,8 @@ static void finish(const MotionModel *m, State *s, int c, int64_t time, MotionWo
     motionEnd(m, camera, time, status);
     motion_host_boxes(m, camera, workspace->components, status->state == CUS_MOTION_WATCHING ? status->components : 0, time,
                       status, s->boxes + first, s->tracks + first);
+    if (m->options.ghosts)
+        motion_host_ghosts(m, &s->planes[c], frame, s->boxes + first, status->boxes);
 }
 
 cusStatus motion_host_run(cusMotionDetector *detector, const MotionStep *step) {
@@ -172,7 +176,7 @@ cusStatus motion_host_run(cusMotionDetector *detector, const MotionStep *step) {
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int c = 0; c < m->cameras; ++c)
         if (step->frames[c].data)
-            finish(m, s, c, step->times ? step->times[c] : (int64_t)s->cameras[c].steps,
+            finish(m, s, c, &step->frames[c], step->times ? step->times[c] : (int64_t)s->cameras[c].steps,
                    &s->workspaces[cusi_threadNumber()]);
     return CUS_OK;
 }

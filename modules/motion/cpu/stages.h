@@ -36,6 +36,13 @@ static inline size_t motionWords(const MotionModel *model) {
 void motion_host_update(const MotionModel *model, const MotionPlanes *planes, const cusMat *frame, const MotionPlan *plan,
                         int starts, int first, int end, uint32_t *moving, uint64_t *noise_sum);
 
+/* Removes shadow from the moving pixels. */
+void motion_host_shadows(const MotionModel *model, const MotionPlanes *planes, const cusMat *frame);
+
+/* Learns the places of boxes where something has left. */
+void motion_host_ghosts(const MotionModel *model, const MotionPlanes *planes, const cusMat *frame,
+                        const cusMotionBox *boxes, int count);
+
 /* Makes the mask: erodes and dilates the moving pixels. */
 void motion_host_morph(const MotionModel *model, const MotionPlanes *planes, MotionWorkspace *workspace);
 

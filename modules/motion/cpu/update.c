@@ -94,11 +94,15 @@ static inline void learnSmall(const uint8_t *luma, uint16_t *restrict background
     }
 }
 
-static inline void learnAny(const uint8_t *luma, uint16_t *restrict background, int32_t weight) {
-    for (size_t i = 0; i < BLOCK; ++i) {
-        int32_t difference;
-        background[i] = (uint16_t)motionLearn(background[i], luma[i], weight, &difference);
-    }
+/* limit: -1 if all of the difference is learned. */
+static inline void learnAny(const uint8_t *luma, uint16_t *restrict background, int32_t weight, int32_t limit) {
+    int32_t difference;
+    if (limit < 0)
+        for (size_t i = 0; i < BLOCK; ++i)
+            background[i] = (uint16_t)motionLearn(background[i], luma[i], weight, &difference);
+    else
+        for (size_t i = 0; i < BLOCK; ++i)
+            background[i] = (uint16_t)motionLearnLittle(background[i], luma[i], weight, limit, &difference);
 }
 
 enum { LANES = BLOCK / 2 };
@@ -133,7 +137,7 @@ static inline uint64_t keepMoving(const uint8_t *moves, uint64_t watched, const 
 }
 
 CUSI_MULTIVERSION
-static uint64_t learnRow(const Row *row, const MotionPlan *plan, uint32_t *moving) {
+static uint64_t learnRow(const Row *row, const MotionPlan *plan, int32_t limit, uint32_t *moving) {
     const int32_t weight = plan->weight;
     const uint16_t threshold = (uint16_t)plan->threshold;
     const int small = weight <= INT16_MAX && threshold <= INT16_MAX;
@@ -152,7 +156,7 @@ static uint64_t learnRow(const Row *row, const MotionPlan *plan, uint32_t *movin
         if (!compareBlock(luma, background, threshold, differences, moves) && small) {
             learnSmall(luma, background, (int16_t)weight);
         } else {
-            learnAny(luma, background, weight);
+            learnAny(luma, background, weight, limit);
             bits = keepMoving(moves, watched, differences, row->differences + x);
             moved += (uint32_t)__builtin_popcountll(bits);
         }
@@ -180,6 +184,6 @@ void motion_host_update(const MotionModel *model, const MotionPlanes *planes, co
         if (starts)
             startRow(&row);
         else
-            *noise_sum += learnRow(&row, plan, moving);
+            *noise_sum += learnRow(&row, plan, model->options.ghosts ? plan->threshold : -1, moving);
     }
 }

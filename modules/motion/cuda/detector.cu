@@ -80,8 +80,11 @@ cusStatus motion_cuda_watch(const char *function, cusMotionDetector *detector, i
 cusStatus motion_cuda_run(const char *function, cusMotionDetector *detector, const MotionStep *step, cusStream stream) {
     const Detector &d = detectorOf(detector);
     CUS_TRY(update(function, d, *step, stream));
+    if (d.model.options.shadows)
+        CUS_TRY(dropShadows(function, d, *step, stream));
     CUS_TRY(findComponents(function, d, stream));
-    return finish(function, d, stream);
+    CUS_TRY(finish(function, d, stream));
+    return d.model.options.ghosts ? learnGhosts(function, d, *step, stream) : CUS_OK;
 }
 
 cusStatus motion_cuda_mask(const char *function, const cusMotionDetector *detector, int camera, const cusMat *mask,

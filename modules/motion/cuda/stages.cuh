@@ -59,10 +59,38 @@ __device__ __forceinline__ uint32_t validBits(const Detector &d, unsigned word) 
 
 #endif
 
+constexpr int LAUNCH_CAMERAS = 128; // cameras whose frames fit a launch's parameters
+
+struct Frames {
+    const uint8_t *data[LAUNCH_CAMERAS]; // NULL: no frame
+    size_t step[LAUNCH_CAMERAS];
+    int64_t time[LAUNCH_CAMERAS];
+};
+static_assert(sizeof(Frames) + sizeof(Detector) <= 4000, "parameters of a launch");
+
+// Returns the frames of cameras from `first` on, how many cameras a launch takes, and whether loads of 16 bytes are aligned.
+inline Frames framesOf(const Detector &d, const MotionStep &step, int first, int *count, bool *aligned) {
+    *count = d.model.cameras - first < LAUNCH_CAMERAS ? d.model.cameras - first : LAUNCH_CAMERAS;
+    *aligned = true;
+    Frames frames = {};
+    for (int i = 0; i < *count; ++i) {
+        const cusMat &frame = step.frames[first + i];
+        if (!frame.data)
+            continue;
+        frames.data[i] = static_cast<const uint8_t *>(frame.data);
+        frames.step[i] = frame.step;
+        frames.time[i] = step.times ? step.times[first + i] : 0;
+        *aligned = *aligned && isAligned(frame, 16);
+    }
+    return frames;
+}
+
 // The steps for all cameras, in this order. Each queues its work in the stream.
 cusStatus update(const char *function, const Detector &d, const MotionStep &step, cudaStream_t stream);
+cusStatus dropShadows(const char *function, const Detector &d, const MotionStep &step, cudaStream_t stream);
 cusStatus findComponents(const char *function, const Detector &d, cudaStream_t stream);
 cusStatus finish(const char *function, const Detector &d, cudaStream_t stream);
+cusStatus learnGhosts(const char *function, const Detector &d, const MotionStep &step, cudaStream_t stream);
 
 // watch() sets the watched pixels of `count` cameras; writeMask() writes a camera's mask as bytes.
 cusStatus watch(const char *function, const Detector &d, int first, int count, const cusMat *mask, cudaStream_t stream);

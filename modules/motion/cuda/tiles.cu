@@ -205,6 +205,23 @@ __device__ __forceinline__ void listRoots(const Detector &d, Labels &s, const Wo
     __syncthreads();
 }
 
+// Replaces a sum's box and first pixel by those of the moving pixels. All lanes of the warp call it; `moving` is 0 in lanes
+// that do not belong to the sum.
+__device__ __forceinline__ void tighten(MotionComponent *sum, const Word &word, uint32_t moving) {
+    const unsigned lanes = __ballot_sync(FULL_WARP, moving != 0);
+    const unsigned left = word.x * 32 + static_cast<unsigned>(__ffs(static_cast<int>(moving))) - 1,
+                   right = word.x * 32 + 31 - static_cast<unsigned>(__clz(static_cast<int>(moving)));
+    const int row = static_cast<int>(word.y - threadIdx.x % 32), first = __ffs(static_cast<int>(lanes)) - 1;
+    const unsigned first_left = __shfl_sync(FULL_WARP, left, first & 31);
+    const int most_left = 65535 - static_cast<int>(warpMax(moving ? 65535 - left : 0)),
+              most_right = static_cast<int>(warpMax(moving ? right : 0));
+    sum->first = lanes ? first_left : ~0u;
+    sum->top = lanes ? row + first : INT32_MAX;
+    sum->left = lanes ? most_left : INT32_MAX;
+    sum->right = lanes ? most_right : 0;
+    sum->bottom = lanes ? row + 31 - __clz(static_cast<int>(lanes)) : 0;
+}
+
 // Adds up the runs of the lanes `lanes`, which lie below each other, in the first of these lanes. All lanes of the warp
 // call it. Sums fit 32 bits: a warp has 32 words of 32 pixels, with coordinates below 2^16.
 __device__ __forceinline__ MotionComponent sumOf(const Differences &differences, const Word &word, const Run &run,
@@ -228,6 +245,7 @@ __device__ __forceinline__ MotionComponent sumOf(const Differences &differences,
 }
 
 // Adds up the components that have slots.
+template<bool TIGHT>
 __device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, const Word &word,
                                         const Differences &differences) {
     MotionComponent *const components = d.components + blockIdx.z * d.slots;
@@ -244,13 +262,16 @@ __device__ __forceinline__ void addRuns(const Detector &d, const Labels &s, cons
                 labels[nodeAt(word.index, run.first)] = slot;
         }
         forEachOf(slot, [&](uint32_t current, unsigned lanes, bool first) {
-            const MotionComponent sum = sumOf(differences, word, run, lanes);
+            MotionComponent sum = sumOf(differences, word, run, lanes);
+            if (TIGHT)
+                tighten(&sum, word, slot == current ? differences.moving & run.bits() : 0);
             if (first) // this lane has the first pixel
                 absorb(components + current, sum);
         });
     }
 }
 
+template<bool TIGHT>
 __global__ void __launch_bounds__(THREADS, 4) tileKernel(const Detector d) {
     startInOrder();
     __shared__ Tile a, b;
@@ -301,13 +322,14 @@ __global__ void __launch_bounds__(THREADS, 4) tileKernel(const Detector d) {
     Word word(d, labels.words);
     labelTile(labels, word);
     listRoots(d, labels, word);
-    addRuns(d, labels, word, differences);
+    addRuns<TIGHT>(d, labels, word, differences);
 }
 
 } // namespace
 
 cusStatus findComponents(const char *function, const Detector &d, cudaStream_t stream) {
-    return launchOverlapped(function, tileKernel, tiles(d), THREADS, 0, stream, d);
+    return launchOverlapped(function, d.model.options.tight ? tileKernel<true> : tileKernel<false>, tiles(d), THREADS, 0,
+                            stream, d);
 }
 
 } // namespace cusi::motion

@@ -3,20 +3,10 @@
 // byte of masks.
 #include "motion/cuda/stages.cuh"
 
-#include <algorithm>
-
 namespace cusi::motion {
 namespace {
 
-constexpr int PIXELS = 16;          // pixels of a thread
-constexpr int LAUNCH_CAMERAS = 128; // cameras whose frames fit a launch's parameters
-
-struct Frames {
-    const uint8_t *data[LAUNCH_CAMERAS]; // NULL: no frame
-    size_t step[LAUNCH_CAMERAS];
-    int64_t time[LAUNCH_CAMERAS];
-};
-static_assert(sizeof(Frames) + sizeof(Detector) <= 4000, "parameters of a launch");
+constexpr int PIXELS = 16; // pixels of a thread
 
 template<int N>
 __device__ __forceinline__ uint32_t byteOf(const uint32_t (&words)[N], int i) {
@@ -52,16 +42,20 @@ struct Sums {
     unsigned moving, noise;
 };
 
-// Updates the background of 16 pixels and returns which move.
+// Updates the background of 16 pixels and returns which move. LITTLE: learns at most `limit` of the difference.
+template<bool LITTLE>
 __device__ __forceinline__ uint32_t learn(const uint32_t (&luma)[4], const uint4 &low, const uint4 &high, uint4 *background,
-                                          uint32_t watched, const MotionPlan &plan, uint4 *differences, unsigned *noise) {
+                                          uint32_t watched, const MotionPlan &plan, int32_t limit, uint4 *differences,
+                                          unsigned *noise) {
     const uint32_t pairs[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     uint32_t learned[8] = {}, parts[4] = {}, moving = 0;
 #pragma unroll
     for (int i = 0; i < PIXELS; ++i) {
         const int32_t before = static_cast<int32_t>(pairs[i / 2] >> (i % 2 * 16) & 0xffff);
         int32_t difference;
-        const int32_t after = motionLearn(before, static_cast<int32_t>(byteOf(luma, i)), plan.weight, &difference);
+        const int32_t y = static_cast<int32_t>(byteOf(luma, i));
+        const int32_t after = LITTLE ? motionLearnLittle(before, y, plan.weight, limit, &difference)
+                                     : motionLearn(before, y, plan.weight, &difference);
         const bool is_watched = watched >> i & 1;
         moving |= static_cast<uint32_t>(is_watched && difference > plan.threshold) << i;
         *noise += is_watched ? static_cast<unsigned>(min(difference, MOTION_MAX_NOISE)) : 0;
@@ -96,7 +90,7 @@ __device__ __forceinline__ void addSums(const Sums &sums, MotionCamera *camera) 
     }
 }
 
-template<int CHANNELS>
+template<int CHANNELS, bool LITTLE>
 __global__ void __launch_bounds__(THREADS)
     updateKernel(const Detector d, const Frames frames, unsigned first, bool has_times, bool aligned) {
     startInOrder();
@@ -121,9 +115,10 @@ __global__ void __launch_bounds__(THREADS)
         loadLuma<CHANNELS>(data + y * frames.step[blockIdx.y] + static_cast<size_t>(x) * CHANNELS,
                            min(PIXELS, d.model.cols - x), aligned, luma);
         // In a first step the frame has the whole weight, so it becomes the background, and nothing moves.
-        const uint32_t moving =
-            learn(luma, low, high, background, camera->age > 0 ? watched : 0, motionPlan(&d.model, camera, time),
-                  reinterpret_cast<uint4 *>(d.planes.differences) + at, &sums.noise);
+        const MotionPlan plan = motionPlan(&d.model, camera, time);
+        const uint32_t moving = learn<LITTLE>(luma, low, high, background, camera->age > 0 ? watched : 0, plan,
+                                              camera->age > 0 ? plan.threshold : 255 * 256,
+                                              reinterpret_cast<uint4 *>(d.planes.differences) + at, &sums.noise);
         reinterpret_cast<uint16_t *>(d.planes.moving)[at] = static_cast<uint16_t>(moving);
         sums.moving = static_cast<unsigned>(__popc(moving));
     }
@@ -181,20 +176,14 @@ unsigned wordBlocks(const Detector &d) {
 
 cusStatus update(const char *function, const Detector &d, const MotionStep &step, cudaStream_t stream) {
     const unsigned blocks = divUp(static_cast<unsigned>(2 * d.planeWords()), static_cast<unsigned>(THREADS));
-    const auto kernel = d.model.type == CUS_8UC1 ? updateKernel<1> : updateKernel<3>;
+    const bool gray = d.model.type == CUS_8UC1;
+    const auto kernel = d.model.options.ghosts ? gray ? updateKernel<1, true> : updateKernel<3, true>
+                        : gray ? updateKernel<1, false>
+                                               : updateKernel<3, false>;
     for (int first = 0; first < d.model.cameras; first += LAUNCH_CAMERAS) {
-        const int count = std::min(LAUNCH_CAMERAS, d.model.cameras - first);
-        Frames frames = {};
+        int count = 0;
         bool aligned = true;
-        for (int i = 0; i < count; ++i) {
-            const cusMat &frame = step.frames[first + i];
-            if (!frame.data)
-                continue;
-            frames.data[i] = static_cast<const uint8_t *>(frame.data);
-            frames.step[i] = frame.step;
-            frames.time[i] = step.times ? step.times[first + i] : 0;
-            aligned = aligned && isAligned(frame, 16);
-        }
+        const Frames frames = framesOf(d, step, first, &count, &aligned);
         CUS_TRY(launchOverlapped(function, kernel, dim3(blocks, static_cast<unsigned>(count)), THREADS, 0, stream, d,
                                  frames, static_cast<unsigned>(first), step.times != nullptr, aligned));
     }

@@ -1,0 +1,176 @@
+// What shadows, ghosts and tight boxes do in scenes with true boxes.
+#include "motion/support.hpp"
+
+using namespace motion_test;
+
+namespace {
+
+class MotionGround : public support::SpaceTest {};
+CUS_BOTH_SPACES(MotionGround);
+
+constexpr int ROWS = 120, COLS = 200;
+
+// Paving: stones of different gray, with a little noise, in one or three channels of different gain.
+class Paving {
+  public:
+    Paving(int channels, std::mt19937_64 &random) : channels_(channels), random_(random) {}
+    Frame next() {
+        Frame f = {ROWS, COLS, channels_, Bytes(static_cast<size_t>(ROWS * COLS * channels_))};
+        for (int y = 0; y < ROWS; ++y)
+            for (int x = 0; x < COLS; ++x)
+                for (int c = 0; c < channels_; ++c)
+                    at(f, y, x, c) = static_cast<uint8_t>((120 + (x / 16 + y / 12) % 3 * 20) * (8 + c) / 8 + random_() % 3);
+        return f;
+    }
+    // Light falls to `percent` in a rectangle; soft: over fifteen pixels on each side.
+    void shade(Frame &f, int x0, int y0, int width, int height, int percent, bool soft) const {
+        for (int y = y0; y < y0 + height; ++y)
+            for (int x = x0; x < x0 + width; ++x) {
+                const int inside = std::min({x - x0 + 1, x0 + width - x, y - y0 + 1, y0 + height - y});
+                const int here = soft ? 100 - (100 - percent) * std::min(inside, 15) / 15 : percent;
+                for (int c = 0; c < channels_; ++c)
+                    at(f, y, x, c) = static_cast<uint8_t>(at(f, y, x, c) * here / 100);
+            }
+    }
+    // A coat with folds.
+    void stand(Frame &f, int x0, int y0, int width, int height) const {
+        for (int y = y0; y < y0 + height; ++y)
+            for (int x = x0; x < x0 + width; ++x)
+                for (int c = 0; c < channels_; ++c)
+                    at(f, y, x, c) = static_cast<uint8_t>(20 + (x - x0) / 4 % 2 * 15);
+    }
+
+  private:
+    uint8_t &at(Frame &f, int y, int x, int c) const {
+        return f.bytes[static_cast<size_t>((y * COLS + x) * channels_ + c)];
+    }
+
+    int channels_;
+    std::mt19937_64 &random_;
+};
+
+Options watchful() {
+    Options o = cusMotionDefaults();
+    o.dilate = 3;
+    o.min_area = 300;
+    o.shadows = 50;
+    o.ghosts = o.tight = 1;
+    return o;
+}
+
+// Within four pixels of what was drawn, as far as edges of shadow reach that touch it.
+testing::AssertionResult isAt(const std::vector<cusMotionBox> &boxes, int x, int y, int width, int height) {
+    testing::AssertionResult no = testing::AssertionFailure() << boxes.size() << " boxes";
+    for (const cusMotionBox &b : boxes)
+        no << "; " << b.x << ", " << b.y << ", " << b.width << " x " << b.height;
+    const auto near = [](int a, int b) { return std::abs(a - b) <= 4; };
+    if (boxes.size() != 1 || !near(boxes[0].x, x) || !near(boxes[0].y, y) ||
+        !near(boxes[0].x + boxes[0].width, x + width) || !near(boxes[0].y + boxes[0].height, y + height))
+        return no;
+    return testing::AssertionSuccess();
+}
+
+// A person and the shadow before them: the box is the person's, in gray and in color, for hard and for soft shadows.
+TEST_P(MotionGround, ShadowIsNotMotion) {
+    auto random = support::generator();
+    for (const int channels : {1, 3})
+        for (const bool soft : {false, true}) {
+            const Paving paving(channels, random);
+            Paving frames(channels, random);
+            Options o = watchful();
+            Detector with(1, ROWS, COLS, channels, o, space());
+            o.shadows = 0;
+            Detector without(1, ROWS, COLS, channels, o, space());
+            for (int t = 0; t < 14; ++t) {
+                Frame frame = frames.next();
+                if (t >= 10) {
+                    paving.shade(frame, 40 + 6 * t, 70, 80, 30, 60, soft);
+                    paving.stand(frame, 30 + 6 * t, 30, 24, 70);
+                }
+                const Result r = with.step(frame), all = without.step(frame);
+                if (t < 10)
+                    continue;
+                EXPECT_TRUE(isAt(r.boxes, 30 + 6 * t, 30, 24, 70))
+                    << channels << " channels, soft " << soft << ", step " << t;
+                ASSERT_EQ(all.boxes.size(), 1u);
+                EXPECT_GE(all.boxes[0].width, 70);
+            }
+        }
+}
+
+// Who stood in the first frame leaves: the place is a box for one step and ground from the next on; who comes is a box while they
+// stand there.
+TEST_P(MotionGround, GhostsAreLearnedAtOnce) {
+    auto random = support::generator();
+    for (const int channels : {1, 3}) {
+        Paving paving(channels, random);
+        Options o = watchful();
+        o.track_gap = 0;
+        Detector with(1, ROWS, COLS, channels, o, space());
+        o.ghosts = 0;
+        Detector without(1, ROWS, COLS, channels, o, space());
+        for (int t = 0; t < 40; ++t) {
+            Frame frame = paving.next();
+            if (t < 12)
+                paving.stand(frame, 40, 30, 24, 70);
+            if (t >= 14)
+                paving.stand(frame, 140, 30, 24, 70);
+            const Result r = with.step(frame), all = without.step(frame);
+            if (t == 12) {
+                EXPECT_EQ(r.boxes.size(), 1u);
+            } else if (t == 13) {
+                EXPECT_EQ(r.boxes.size(), 0u);
+            } else if (t >= 14) {
+                EXPECT_TRUE(isAt(r.boxes, 140, 30, 24, 70)) << "step " << t;
+            }
+            EXPECT_EQ(all.boxes.size(), t < 12 ? 0u : t < 14 ? 1u : 2u) << "step " << t;
+        }
+    }
+}
+
+// Who walks by changes the background by at most the threshold's share, so no trace stays.
+TEST_P(MotionGround, WhoWalksLeavesNoTrace) {
+    auto random = support::generator();
+    Paving paving(1, random);
+    Options o = watchful();
+    o.shift = 3;
+    Detector with(1, ROWS, COLS, 1, o, space());
+    o.ghosts = 0;
+    Detector without(1, ROWS, COLS, 1, o, space());
+    size_t traces = 0;
+    for (int t = 0; t < 30; ++t) {
+        Frame frame = paving.next();
+        if (t >= 10)
+            paving.stand(frame, 10 + 8 * (t - 10), 20, 24, 90);
+        const Result r = with.step(frame);
+        const size_t all = without.step(frame).boxes.size();
+        if (t < 10)
+            continue;
+        EXPECT_TRUE(isAt(r.boxes, 10 + 8 * (t - 10), 20, std::min(24, COLS - 10 - 8 * (t - 10)), 90)) << "step " << t;
+        traces += all != 1 || without.result().boxes[0].width > 32;
+    }
+    EXPECT_GT(traces, 10u);
+}
+
+// A tight box is what was drawn, though the mask is wider by three pixels on each side.
+TEST_P(MotionGround, TightBoxesHug) {
+    Options o = plainOptions();
+    o.dilate = 3;
+    for (const int tight : {0, 1}) {
+        o.tight = tight;
+        Detector detector(1, 100, 300, 1, o, space());
+        Frame frame = plain(100, 300, 90);
+        (void)detector.step(frame);
+        fill(frame, 250, 20, 30, 50, 200); // over the border of two tiles
+        const Result r = detector.step(frame);
+        const int more = tight ? 0 : 3;
+        ASSERT_EQ(r.boxes.size(), 1u);
+        const cusMotionBox &b = r.boxes[0];
+        EXPECT_EQ((std::vector<int>{b.x, b.y, b.width, b.height}),
+                  (std::vector<int>{250 - more, 20 - more, 30 + 2 * more, 50 + 2 * more}));
+        EXPECT_EQ(b.first, static_cast<uint32_t>(250 - more));
+        EXPECT_EQ(b.area, 36u * 56);
+    }
+}
+
+} // namespace
