@@ -49,8 +49,12 @@ std::vector<uint8_t> street(int camera, int frame) {
 }
 
 struct Cameras {
-    Cameras(int cameras, cusSpace space) : count(cameras) {
+    Cameras(int cameras, cusSpace space, bool shadows) : count(cameras) {
         cusMotionOptions options = cusMotionDefaults();
+        if (shadows) { // and all else that makes boxes as a person would draw them
+            options.shadows = 60;
+            options.ghosts = options.tight = 1;
+        }
         options.space = space;
         options.warmup = 0;
         check(cusMotionDetectorCreate(&detector, count, FRAME.rows, FRAME.cols, CUS_8UC1, &options));
@@ -89,9 +93,9 @@ double bytesOf(int cameras) {
     return 5.25 * static_cast<double>(FRAME.pixels()) * cameras;
 }
 
-void motion(const std::string &id, int cameras) {
+void motion(const std::string &id, int cameras, bool shadows = false) {
     perf::bothSpaces([&](cusSpace space) {
-        const Cameras all(cameras, space);
+        const Cameras all(cameras, space, shadows);
         perf::Row row(id, space, bytesOf(cameras));
         row.note("12 people and 2 cars a frame");
         const auto step = [&](cusStream stream, int i) { return all.run(stream, i); };
@@ -102,7 +106,7 @@ void motion(const std::string &id, int cameras) {
             return cv::Mat(m.rows, m.cols, CV_8U, m.data, m.step);
         };
         peers::FrigateMotion same(FRAME.rows, FRAME.cols, FRAME.rows), small(FRAME.rows, FRAME.cols, 100);
-        if (space == CUS_HOST && cameras == 1) {
+        if (space == CUS_HOST && cameras == 1 && !shadows) {
             row.peer("Frigate's chain, full size", [&](cusStream, int i) { (void)same.step(frame(i)); });
             row.peer("Frigate's chain, 100 rows", [&](cusStream, int i) { (void)small.step(frame(i)); });
 #ifdef CUSIGHT_HAVE_OPENCV_VIDEO
@@ -115,7 +119,7 @@ void motion(const std::string &id, int cameras) {
         if (row.measured()) {
             EXPECT_GE(all.boxes(), 2);
         }
-        if (space == CUS_DEVICE && cameras == 1)
+        if (space == CUS_DEVICE && cameras == 1 && !shadows)
             perf::latency("motion/" + FRAME.text(), step);
     });
 }
@@ -126,6 +130,14 @@ TEST(Motion, motion_1080p) {
 
 TEST(Motion, motion_1080p_batch40) {
     motion("motion/1080p/batch40", 40);
+}
+
+TEST(Motion, motion_1080p_shadows) {
+    motion("motion/1080p/shadows", 1, true);
+}
+
+TEST(Motion, motion_1080p_shadows_batch40) {
+    motion("motion/1080p/shadows/batch40", 40, true);
 }
 
 #if defined(CUSIGHT_HAVE_OPENCV_VIDEO) && defined(CUSIGHT_HAVE_OPENCV_VIDEOIO)
