@@ -42,10 +42,11 @@ struct Sums {
     unsigned moving, noise;
 };
 
-// Updates the background of 16 pixels and returns which move. LITTLE: learns at most `limit` of the difference.
+// Updates the background of 16 pixels and returns which move. LITTLE: learns at most
+// the threshold of a difference if `limited`.
 template<bool LITTLE>
 __device__ __forceinline__ uint32_t learn(const uint32_t (&luma)[4], const uint4 &low, const uint4 &high, uint4 *background,
-                                          uint32_t watched, const MotionPlan &plan, int32_t limit, uint4 *differences,
+                                          uint32_t watched, const MotionPlan &plan, bool limited, uint4 *differences,
                                           unsigned *noise) {
     const uint32_t pairs[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     uint32_t learned[8] = {}, parts[4] = {}, moving = 0;
@@ -54,8 +55,9 @@ __device__ __forceinline__ uint32_t learn(const uint32_t (&luma)[4], const uint4
         const int32_t before = static_cast<int32_t>(pairs[i / 2] >> (i % 2 * 16) & 0xffff);
         int32_t difference;
         const int32_t y = static_cast<int32_t>(byteOf(luma, i));
-        const int32_t after = LITTLE ? motionLearnLittle(before, y, plan.weight, limit, &difference)
-                                     : motionLearn(before, y, plan.weight, &difference);
+        const int32_t after =
+            LITTLE ? motionLearnLittle(before, y, plan.weight, limited ? plan.threshold : 255 * 256, &difference)
+                   : motionLearn(before, y, plan.weight, &difference);
         const bool is_watched = watched >> i & 1;
         moving |= static_cast<uint32_t>(is_watched && difference > plan.threshold) << i;
         *noise += is_watched ? static_cast<unsigned>(min(difference, MOTION_MAX_NOISE)) : 0;
@@ -115,10 +117,9 @@ __global__ void __launch_bounds__(THREADS)
         loadLuma<CHANNELS>(data + y * frames.step[blockIdx.y] + static_cast<size_t>(x) * CHANNELS,
                            min(PIXELS, d.model.cols - x), aligned, luma);
         // In a first step the frame has the whole weight, so it becomes the background, and nothing moves.
-        const MotionPlan plan = motionPlan(&d.model, camera, time);
-        const uint32_t moving = learn<LITTLE>(luma, low, high, background, camera->age > 0 ? watched : 0, plan,
-                                              camera->age > 0 ? plan.threshold : 255 * 256,
-                                              reinterpret_cast<uint4 *>(d.planes.differences) + at, &sums.noise);
+        const uint32_t moving =
+            learn<LITTLE>(luma, low, high, background, camera->age > 0 ? watched : 0, motionPlan(&d.model, camera, time),
+                          LITTLE && camera->age > 0, reinterpret_cast<uint4 *>(d.planes.differences) + at, &sums.noise);
         reinterpret_cast<uint16_t *>(d.planes.moving)[at] = static_cast<uint16_t>(moving);
         sums.moving = static_cast<unsigned>(__popc(moving));
     }
