@@ -46,7 +46,7 @@ class ArrayView {
     cusMat view_ = CUS_MAT_INIT;
 };
 
-inline int errorCode(cusStatus status) {
+inline cv::Error::Code errorCode(cusStatus status) {
     switch (status) {
     case CUS_ERROR_NULL:
         return cv::Error::StsNullPtr;
@@ -75,7 +75,7 @@ inline int errorCode(cusStatus status) {
 // Runs `work` and turns cusight::Error into cv::Exception, by cv::error, so that cv::redirectError sees it.
 template<class F>
 auto translated(const char *function, F &&work) -> decltype(work()) {
-    int code = 0;
+    cv::Error::Code code = cv::Error::StsError; // OpenCV 5 takes no other numbers
     std::string message;
     try {
         return work();
