@@ -1,7 +1,10 @@
-# An OpenCV that has no CMake package: headers in PREFIX/include/opencv4, libraries in PREFIX/lib, as `make install` lays them
+# An OpenCV that has no CMake package: headers in PREFIX/include/opencv4 or opencv5, libraries in PREFIX/lib, as `make install` lays them
 # out. Sets what find_package(OpenCV) sets: targets opencv_PART, OpenCV_FOUND, OpenCV_VERSION, OpenCV_INCLUDE_DIRS.
 set(OpenCV_FOUND FALSE)
 set(OpenCV_INCLUDE_DIRS ${CUSIGHT_OPENCV_PREFIX}/include/opencv4)
+if(NOT EXISTS ${OpenCV_INCLUDE_DIRS})
+    set(OpenCV_INCLUDE_DIRS ${CUSIGHT_OPENCV_PREFIX}/include/opencv5)
+endif()
 file(STRINGS ${OpenCV_INCLUDE_DIRS}/opencv2/core/version.hpp lines REGEX "#define CV_VERSION_(MAJOR|MINOR|REVISION) ")
 string(REGEX MATCHALL "[0-9]+" OpenCV_VERSION "${lines}")
 list(JOIN OpenCV_VERSION "." OpenCV_VERSION)
