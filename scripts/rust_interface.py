@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""rust_interface.py FILE: writes the C interface in Rust, from scripts/interface: the crate cusight-sys is this file. Structs are checked to
-have C's sizes and offsets when it is compiled."""
+"""rust_interface.py FILE: writes the C interface in Rust, from scripts/interface: the crate cusight-sys is this file. It compiles only
+if structs have C's sizes, and its test compares the offsets of fields."""
 import importlib.machinery
 import importlib.util
 import re
@@ -13,7 +13,7 @@ interface = importlib.util.module_from_spec(importlib.util.spec_from_loader("int
 loader.exec_module(interface)
 
 found = interface.describe()
-SCALARS = {"void": "c_void", "char": "c_char", "int": "c_int", "unsigned int": "c_uint", "size_t": "usize", "float": "f32", "double": "f64",
+SCALARS = {"void": "c_void", "char": "c_char", "int": "c_int", "size_t": "usize", "float": "f32", "double": "f64",
            **{f"{sign}int{bits}_t": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}}
 structs = {each["name"] for each in found["structs"]}
 enums = {each["name"] for each in found["enums"] if each["name"]}

@@ -79,9 +79,14 @@ impl<'a, T: Element> View<'a, T> {
         let bad = |message| Err(Error { status: sys::CUS_ERROR_SIZE, message });
         let needed = cols.checked_mul(channels).filter(|&width| width <= stride && rows > 0);
         let needed = needed.and_then(|width| (rows - 1).checked_mul(stride)?.checked_add(width));
-        if needed.map_or(true, |needed| needed > data.len()) || !(1..=512).contains(&channels) || rows.max(cols) > c_int::MAX as usize {
+        if needed.map_or(true, |needed| needed > data.len())
+            || !(1..=512).contains(&channels)
+            || rows.max(cols) > c_int::MAX as usize
+        {
             let has = data.len();
-            return bad(format!("View: {rows} x {cols} with {channels} channels and a stride of {stride} does not fit into {has} numbers"));
+            return bad(format!(
+                "View: {rows} x {cols} with {channels} channels and a stride of {stride} does not fit into {has} numbers"
+            ));
         }
         let mut mat = empty();
         let (kind, step) = (T::DEPTH + ((channels as c_int - 1) << 3), stride.saturating_mul(std::mem::size_of::<T>()));
@@ -116,7 +121,12 @@ impl<T: Element> Matrix<T> {
     /// The numbers of a row: all channels of its columns.
     pub fn row(&self, y: usize) -> &[T] {
         assert!(y < self.rows(), "row {y} of {}", self.rows());
-        unsafe { std::slice::from_raw_parts((self.mat.data as *const u8).add(y * self.mat.step) as *const T, self.cols() * self.channels()) }
+        unsafe {
+            std::slice::from_raw_parts(
+                (self.mat.data as *const u8).add(y * self.mat.step) as *const T,
+                self.cols() * self.channels(),
+            )
+        }
     }
     pub fn view(&self) -> View<'_, T> {
         View { mat: self.mat, data: PhantomData }
@@ -129,7 +139,16 @@ impl<T> Drop for Matrix<T> {
 }
 
 fn empty() -> sys::cusMat {
-    sys::cusMat { rows: 0, cols: 0, r#type: 0, space: sys::CUS_HOST, step: 0, data: ptr::null_mut(), owned: ptr::null_mut(), pinned: 0 }
+    sys::cusMat {
+        rows: 0,
+        cols: 0,
+        r#type: 0,
+        space: sys::CUS_HOST,
+        step: 0,
+        data: ptr::null_mut(),
+        owned: ptr::null_mut(),
+        pinned: 0,
+    }
 }
 
 /// The integral image: element (y, x) is the sum of all pixels above and to the left. Floats have sums of `f64`.
@@ -217,7 +236,9 @@ impl<T: Pixel> Matcher<T> {
         given.subpixel = options.subpixel.into();
         given.mask = mask.as_ref().map_or(ptr::null(), |mask| &mask.mat);
         let mut matcher = ptr::null_mut();
-        check(unsafe { sys::cusMatcherCreate(&mut matcher, mats.as_ptr(), size(mats.len()), size(rows), size(cols), &given, ptr::null_mut()) })?;
+        check(unsafe {
+            sys::cusMatcherCreate(&mut matcher, mats.as_ptr(), size(mats.len()), size(rows), size(cols), &given, ptr::null_mut())
+        })?;
         Ok(Matcher { matcher, max_matches: options.max_matches as usize, templates: mats.len(), data: PhantomData })
     }
 
@@ -231,7 +252,9 @@ impl<T: Pixel> Matcher<T> {
         let none = sys::cusMatch { x: -1, y: -1, score: f64::NAN, dx: 0.0, dy: 0.0, pixels: 0, filled: -1 };
         let (mut found, mut matches) = (0, vec![none; self.max_matches]);
         let capacity = self.max_matches as c_int;
-        check(unsafe { sys::cusMatcherGet(self.matcher, index as c_int, matches.as_mut_ptr(), capacity, &mut found, ptr::null_mut()) })?;
+        check(unsafe {
+            sys::cusMatcherGet(self.matcher, index as c_int, matches.as_mut_ptr(), capacity, &mut found, ptr::null_mut())
+        })?;
         Ok(matches[..found as usize].iter().map(|m| Match { x: m.x, y: m.y, score: m.score, dx: m.dx, dy: m.dy }).collect())
     }
 }

@@ -36,7 +36,16 @@ fn rows(table: &str) -> Vec<Row<'_>> {
         .map(|c| {
             let (options, content) = c[1].split_once("; ").unwrap();
             let (rows, cols) = size(c[3]);
-            Row { function: c[0], options, content, seed: c[2].parse().unwrap(), rows, cols, channels: c[4][3..].parse().unwrap(), checksum: c[5] }
+            Row {
+                function: c[0],
+                options,
+                content,
+                seed: c[2].parse().unwrap(),
+                rows,
+                cols,
+                channels: c[4][3..].parse().unwrap(),
+                checksum: c[5],
+            }
         })
         .collect()
 }
@@ -56,7 +65,8 @@ fn integral_images() {
     let mut compared = 0;
     for row in rows(include_str!("../../../test/golden/tables/integral.csv")).iter().filter(|row| row.function == "cusIntegral") {
         let (mut numbers, white) = (Numbers(row.seed), row.content == "white");
-        let data: Vec<u8> = (0..row.rows * row.cols * row.channels).map(|_| if white { 255 } else { numbers.next() as u8 }).collect();
+        let data: Vec<u8> =
+            (0..row.rows * row.cols * row.channels).map(|_| if white { 255 } else { numbers.next() as u8 }).collect();
         let (image, mut bytes) = (View::new(&data, row.rows, row.cols, row.channels).unwrap(), Vec::new());
         if row.options.contains("sum 32S") {
             append(&mut bytes, &integral::<i32, _>(image).unwrap(), |v| v.to_ne_bytes().into());
@@ -66,7 +76,16 @@ fn integral_images() {
         if row.options.contains("sqsum") {
             append(&mut bytes, &integral_of_squares(image).unwrap(), |v| v.to_ne_bytes().into());
         }
-        assert_eq!(checksum(&bytes), row.checksum, "{}; {}, {} x {} x {}", row.options, row.content, row.rows, row.cols, row.channels);
+        assert_eq!(
+            checksum(&bytes),
+            row.checksum,
+            "{}; {}, {} x {} x {}",
+            row.options,
+            row.content,
+            row.rows,
+            row.cols,
+            row.channels
+        );
         compared += 1;
     }
     assert_eq!(compared, 7 * 15);
@@ -84,7 +103,8 @@ fn matches() {
         let (c, mut numbers) = (row.channels, Numbers(row.seed));
         let pixel = |i: usize| (i / c % row.cols % 5 * 50 + i / c / row.cols % 3 * 20 + i % c) as u8;
         let periodic = row.content == "periodic";
-        let data: Vec<u8> = (0..row.rows * row.cols * c).map(|i| if periodic { pixel(i) } else { (numbers.next() >> 24) as u8 }).collect();
+        let data: Vec<u8> =
+            (0..row.rows * row.cols * c).map(|i| if periodic { pixel(i) } else { (numbers.next() >> 24) as u8 }).collect();
         let (top, left) = ((row.rows - height) / 2, (row.cols - width) / 3);
         let mut part: Vec<u8> = (0..height).flat_map(|y| data[((top + y) * row.cols + left) * c..][..width * c].to_vec()).collect();
         part[0] = part[0].wrapping_add(3);
@@ -121,7 +141,10 @@ fn matches() {
 fn errors_are_the_librarys() {
     let message = |error: Option<Error>| error.unwrap().message;
     let bytes = [7u8; 12];
-    assert_eq!(message(View::new(&bytes, 4, 4, 1).err()), "View: 4 x 4 with 1 channels and a stride of 4 does not fit into 12 numbers");
+    assert_eq!(
+        message(View::new(&bytes, 4, 4, 1).err()),
+        "View: 4 x 4 with 1 channels and a stride of 4 does not fit into 12 numbers"
+    );
     assert!(View::new(&bytes, usize::MAX, 2, 1).is_err() && View::with_stride(&bytes, 2, 2, 1, usize::MAX).is_err());
     let frame = View::new(&bytes, 3, 4, 1).unwrap();
     let large = MatchOptions { max_matches: 1025, ..MatchOptions::default() };
