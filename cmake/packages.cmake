@@ -142,6 +142,6 @@ set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/packages_finish.cmake)
 
 set(CPACK_SOURCE_GENERATOR TGZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME cusight-${PROJECT_VERSION})
-set(CPACK_SOURCE_IGNORE_FILES "^${PROJECT_SOURCE_DIR}/(build[^/]*|out|dist|\\\\.git|\\\\.cache|\\\\.vscode|\\\\.idea)(/|$)" "/(__pycache__|\\\\.[a-z]+_cache)(/|$)"
+set(CPACK_SOURCE_IGNORE_FILES "^${PROJECT_SOURCE_DIR}/(build[^/]*|out|dist|bindings/rust/target|\\\\.git|\\\\.cache|\\\\.vscode|\\\\.idea)(/|$)" "/(__pycache__|\\\\.[a-z]+_cache)(/|$)"
     "^${PROJECT_BINARY_DIR}/" "/CMakeUserPresets\\\\.json$")
 include(CPack)

@@ -18,7 +18,7 @@ import comments
 
 QUICK = ("Two commands", "In your program")  # README's sections on the page "Quick start"
 TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
-FIRST = ("build", "memory-and-streams", "programs", "python", "opencv", "gstreamer", "options", "exactness", "web", "several-gpus", "cluster")
+FIRST = ("build", "memory-and-streams", "programs", "python", "rust", "opencv", "gstreamer", "options", "exactness", "web", "several-gpus", "cluster")
 LAST = ("performance", "glossary", "wire-format", "stability", "from-0.2-to-0.3")
 GENERATED = "docs/measurements"  # by perf/report, after this
 # Functions of the compiled module, which is not there when the site is built.

@@ -36,7 +36,7 @@ constexpr Person PEOPLE[] = {
     {761, 311, 177, 26, 75, false},  {761, 455, 181, 23, 54, false},  {761, 458, 223, 33, 92, false},
     {761, 685, 123, 21, 57, false},  {761, 652, 204, 25, 99, false},  {761, 740, 62, 17, 36, false}};
 
-// Those of twelve frames between, drawn likewise before any detector had been run on them, and on which no option was chosen.
+// Those of twelve frames between, drawn likewise before any detector had been run on them, but their scores were seen while options were tried.
 constexpr Person PEOPLE_BETWEEN[] = {
     {66, 319, 169, 32, 68},   {66, 369, 180, 33, 80},   {66, 406, 182, 23, 81},   {66, 452, 195, 32, 84},
     {66, 491, 193, 23, 82},   {66, 602, 218, 29, 103},  {132, 130, 78, 16, 38},   {132, 382, 184, 23, 82},
