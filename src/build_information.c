@@ -10,7 +10,7 @@
 #define BEFORE "cusight " VERSION "\n" CUSI_BUILD_INFORMATION "  Processor:      "
 #define AFTER  "\n  Build type:     " CUSI_BUILD_TYPE "\n"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CUSI_SANITIZE)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CUSI_SANITIZE) && !defined(target_clones)
 /* What CUSI_MULTIVERSION chooses on this processor. */
 #define OF_THREE(set) BEFORE "x86-64, runs " set " (built for SSE2, AVX2, AVX-512)" AFTER
 #if __GNUC__ < 12

@@ -234,7 +234,7 @@ static void destroyLanes(cusEventFrames *f) {
 
 /* ---- Open and close ------------------------------------------------------------------------------------------------ */
 
-static cusStatus open(cusEventFrames *f, const cusRepresentation *representations, int count) {
+static cusStatus openLanes(cusEventFrames *f, const cusRepresentation *representations, int count) {
     static const char function[] = "cusEventFramesOpen";
     f->info = f->reader->info;
     f->source = f->reader->source;
@@ -281,7 +281,7 @@ static cusStatus openFrames(cusEventFrames **frames, cusEventReader *reader, cus
     made->owned = owned;
     cusStatus status = cusi_checkReserved(function, "options->", made->options.reserved);
     if (status == CUS_OK)
-        status = open(made, representations, count);
+        status = openLanes(made, representations, count);
     if (status != CUS_OK) {
         if (reader != owned && reader->index != made->place) { /* the caller's reader returns to its place */
             const int silent = cusi_setSilence(1);

@@ -19,8 +19,10 @@ enum { HIDDEN_NAME = 80 }; /* ".cusight-01234567-01234567-01234567-0123456789abc
 
 /* Returns the length of the folder's name in a path, with its slash. */
 static size_t folderLength(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) + 1 : 0;
+    size_t length = strlen(path);
+    while (length && !strchr(CUSI_SEPARATORS, path[length - 1]))
+        --length;
+    return length;
 }
 
 static int setNames(EventOutput *o, const char *path) {

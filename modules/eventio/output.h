@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef CUSI_SEPARATORS /* A system with others defines it. */
+#define CUSI_SEPARATORS "/"
+#endif
+
 /* The file `part` is in the folder of `path` and has a random name until it is finished. */
 typedef struct EventOutput {
     char *path, *part;
