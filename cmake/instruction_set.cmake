@@ -2,6 +2,10 @@
 if(TARGET cusight_instruction_set)
     return()
 endif()
+if(WIN32) # its library has one
+    add_library(cusight_instruction_set INTERFACE)
+    return()
+endif()
 add_library(cusight_instruction_set OBJECT ${PROJECT_SOURCE_DIR}/test/variants/instruction_set.c)
 target_include_directories(cusight_instruction_set PRIVATE ${PROJECT_SOURCE_DIR}/test ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(cusight_instruction_set PRIVATE cusight_flags)

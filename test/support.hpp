@@ -16,6 +16,9 @@
 #include <vector>
 
 #include <unistd.h>
+#ifdef _WIN32
+#include "windows.hpp"
+#endif
 
 // A call that must succeed; prints the library's message when it does not.
 #define CUS_ASSERT_OK(call) ASSERT_TRUE(support::gives((call), CUS_OK))

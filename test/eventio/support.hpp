@@ -6,6 +6,7 @@
 #include "cusight/eventio.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -53,7 +54,7 @@ class Folder {
         char name[] = "/tmp/cusight-eventio-XXXXXX";
         path_ = mkdtemp(name);
     }
-    ~Folder() { EXPECT_EQ(std::system(("rm -r '" + path_ + "'").c_str()), 0); }
+    ~Folder() { std::filesystem::remove_all(path_); }
     std::string operator/(const std::string &name) const { return path_ + "/" + name; }
 
   private:
