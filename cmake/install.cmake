@@ -3,7 +3,8 @@
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/cusight)
 install(TARGETS cusight EXPORT cusight-targets
-    LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
+    LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
+    RUNTIME COMPONENT runtime ARCHIVE COMPONENT development) # Windows
 install(TARGETS cusight_static EXPORT cusight-static-targets ARCHIVE COMPONENT development)
 install(DIRECTORY include/cusight DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT cusight-targets NAMESPACE cusight:: DESTINATION ${package_folder} COMPONENT development)

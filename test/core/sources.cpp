@@ -77,6 +77,24 @@ TEST(Sources, PublicFunctionsAreRanges) {
     EXPECT_EQ(seen, declared);
 }
 
+// What Linux alone has, and macOS for one lacks, stays in these places.
+TEST(Sources, UseOfLinuxAloneIsInFewPlaces) {
+    static const std::regex linux_alone(
+        R"(\b(linux/\w+|sys/auxv|SYS_\w+|MADV_HUGEPAGE|O_TMPFILE|getrandom|memrchr|renameat2|syncfs|pipe2|accept4|)"
+        R"(epoll_\w+|eventfd|mremap|fallocate|sched_[gs]etaffinity|pthread_\w+_np|pthread_(barrier|spin)_\w+|sem_timedwait|)"
+        R"(secure_getenv|qsort_r|malloc_trim|mallopt|posix_fadvise|sendfile|strchrnul|mempcpy|explicit_bzero)\b)");
+    const std::filesystem::path root = CUSIGHT_SOURCE_DIR;
+    std::set<std::string> found;
+    for (const char *folder : {"src", "modules"})
+        for (const auto &entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+            const std::string text = entry.path().extension() == ".c" ? withoutComments(textOf(entry.path())) : "";
+            for (auto at = std::sregex_iterator(text.begin(), text.end(), linux_alone); at != std::sregex_iterator(); ++at)
+                found.insert(entry.path().filename().string() + " " + at->str());
+        }
+    EXPECT_EQ(found, (std::set<std::string>{"crc32c.c sys/auxv", "output.c getrandom", "parts.c memrchr",
+                                            "source.c MADV_HUGEPAGE", "team.c SYS_futex", "team.c linux/futex"}));
+}
+
 TEST(Sources, FindsConditionalCollectives) {
     const auto count = [](const char *text) { return conditionalCollectives(text).size(); };
     EXPECT_EQ(count("const bool same = mine && cell == __shfl_sync(FULL_WARP, cell, leader);"), 1u);

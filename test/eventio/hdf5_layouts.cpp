@@ -28,7 +28,7 @@ TEST(EventHdf5Layouts, FilesOfThisH5py) {
     ASSERT_EQ(std::system((python + " '" + fixture("make_layouts.py") + "' '" + at / "" + "'").c_str()), 0);
     int files = 0;
     for (const auto &entry : std::filesystem::directory_iterator(at / "")) {
-        const std::string path = entry.path();
+        const std::string path = entry.path().string();
         if (entry.path().extension() != ".h5")
             continue;
         const Bytes expected = load(path + ".raw"); // x, y, p, t

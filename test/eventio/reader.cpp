@@ -428,7 +428,7 @@ TEST(EventFuzz, CorpusStillPasses) {
     for (const char *folder : {"eventio", "eventio_hdf5", "eventio_packets"})
         for (const auto &entry :
              std::filesystem::directory_iterator(std::string(CUSIGHT_SOURCE_DIR) + "/fuzz/seeds/" + folder)) {
-            const Bytes bytes = load(entry.path());
+            const Bytes bytes = load(entry.path().string());
             ASSERT_FALSE(bytes.empty());
             ++files;
             fuzz::eventInput(bytes.data(), bytes.size());

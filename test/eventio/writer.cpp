@@ -214,6 +214,26 @@ TEST(EventWriter, PreviousFileStaysUntilTheNewOneIsComplete) {
     ASSERT_EQ(writer, nullptr);
 }
 
+// Where the system names files otherwise, too: names are UTF-8, folders may be separated in its way.
+TEST(EventWriter, NamesAreUtf8) {
+    Folder at;
+    const cusEventWriterOptions options = sensor(100, 50);
+    const auto there = std::filesystem::u8path(at / u8"M\u00fcnchen \u6771\u4eac.h5").make_preferred();
+    const std::string path = there.u8string();
+    const uint16_t x = 9, y = 8;
+    const uint8_t p = 1;
+    for (const int64_t t : {5, 6}) {
+        cusEventWriter *writer = nullptr;
+        CUS_ASSERT_OK(cusEventWriterCreate(&writer, path.c_str(), &options));
+        EXPECT_EQ(filesIn(at), t - 4) << "the file is not made in the folder of its place";
+        CUS_ASSERT_OK(cusEventWriterWrite(writer, 1, &x, &y, &p, &t));
+        CUS_ASSERT_OK(cusEventWriterFinish(writer));
+        EXPECT_TRUE(std::filesystem::exists(there));
+        EXPECT_EQ(filesIn(at), 1);
+        EXPECT_EQ(Reader(path).all().t, std::vector<int64_t>{t});
+    }
+}
+
 TEST(EventWriter, Errors) {
     Folder at;
     cusEventWriter *writer = nullptr;
