@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define O_CLOEXEC       _O_NOINHERIT
-#define O_NONBLOCK      0
-#define O_NOFOLLOW      0
-#define O_DIRECTORY     0
-#define S_ISSOCK(mode)  0
+#define O_CLOEXEC      _O_NOINHERIT
+#define O_NONBLOCK     0
+#define O_NOFOLLOW     0
+#define O_DIRECTORY    0
+#define S_ISSOCK(mode) 0
 
 int cusi_windowsOpen(const char *path, int flags, ...);
 int cusi_windowsStat(const char *path, struct stat *about);

@@ -54,7 +54,11 @@ class Folder {
         char name[] = "/tmp/cusight-eventio-XXXXXX";
         path_ = mkdtemp(name);
     }
-    ~Folder() { std::filesystem::remove_all(path_); }
+    ~Folder() {
+        std::error_code error;
+        std::filesystem::remove_all(path_, error);
+        EXPECT_FALSE(error) << path_;
+    }
     std::string operator/(const std::string &name) const { return path_ + "/" + name; }
 
   private:
