@@ -3,7 +3,6 @@
 #include "files.h"
 
 #include <errno.h>
-#include <process.h>
 #include <stdio.h>
 #include <wchar.h>
 #include <windows.h>
@@ -223,56 +222,23 @@ int kill(pid_t process, int number) {
     return is_there ? 0 : -1;
 }
 
-typedef struct Thread {
-    void *(*body)(void *);
-    void *argument, *result;
-    HANDLE either[2]; /* it has returned from `body`; it is no more */
-} Thread;
+static void (*atEnd)(void *);
 
-static unsigned __stdcall runThread(void *argument) {
-    Thread *const thread = argument;
-    thread->result = thread->body(thread->argument);
-    (void)SetEvent(thread->either[0]); /* the last use of *thread */
+static DWORD WINAPI end(void *value) {
+    atEnd(value);
     return 0;
 }
 
-int cusi_windowsCreateThread(pthread_t *created, const void *attributes, void *(*body)(void *), void *argument) {
-    (void)attributes;
-    Thread *const thread = calloc(1, sizeof *thread);
-    if (!thread)
-        return ENOMEM;
-    *thread = (Thread){body, argument, NULL, {CreateEventW(NULL, TRUE, FALSE, NULL), NULL}};
-    if (thread->either[0])
-        thread->either[1] = (HANDLE)_beginthreadex(NULL, 0, runThread, thread, 0, NULL);
-    *created = (pthread_t)thread;
-    if (thread->either[1])
-        return 0;
-    if (thread->either[0])
-        (void)CloseHandle(thread->either[0]);
-    free(thread);
-    return EAGAIN;
+static void endElsewhere(void *value) {
+    const HANDLE thread = CreateThread(NULL, 0, end, value, 0, NULL);
+    if (thread)
+        (void)CloseHandle(thread);
 }
 
-/* A thread that ends may wait for others while it holds the loader's lock, which they need to end: to have returned is enough. When the
- * process ends, they end without. */
-int cusi_windowsJoinThread(pthread_t joined, void **result) {
-    Thread *const thread = (Thread *)joined;
-    (void)WaitForMultipleObjects(2, thread->either, FALSE, INFINITE);
-    if (result)
-        *result = thread->result;
-    (void)CloseHandle(thread->either[0]);
-    (void)CloseHandle(thread->either[1]);
-    free(thread);
-    return 0;
-}
-
-int cusi_windowsCreateKey(pthread_key_t *key, void (*end)(void *)) {
-    *key = FlsAlloc(end);
-    return *key == FLS_OUT_OF_INDEXES ? EAGAIN : 0;
-}
-
-int cusi_windowsSetValue(pthread_key_t key, const void *value) {
-    return FlsSetValue(key, (void *)value) ? 0 : ENOMEM;
+#undef pthread_key_create
+int cusi_windowsCreateKey(pthread_key_t *key, void (*end_value)(void *)) {
+    atEnd = end_value;
+    return pthread_key_create(key, endElsewhere);
 }
 
 long cusi_windowsFutex(volatile void *address, int what, uint32_t value, const struct timespec *limit, ...) {

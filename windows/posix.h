@@ -1,5 +1,5 @@
 /* What the library uses of POSIX and Windows lacks, or does in another way. Included ahead of each source in C, so that these need to know
- * of one system only; files.h is included by the headers that declare the same in POSIX, posix.c has the rest. Locks are
+ * of one system only; files.h is included by the headers that declare the same in POSIX, posix.c has the rest. Threads are
  * winpthreads'. */
 #ifndef CUSI_WINDOWS_POSIX_H
 #define CUSI_WINDOWS_POSIX_H
@@ -39,15 +39,10 @@ typedef int sigset_t;
 #undef pthread_atfork
 #define pthread_atfork(before, parent, child) ((void)(child), 0)
 
-/* Threads are Windows' own, and so are values that end with them: those of winpthreads cannot wait for a thread when they end. */
-int cusi_windowsCreateThread(pthread_t *thread, const void *attributes, void *(*body)(void *), void *argument);
-int cusi_windowsJoinThread(pthread_t thread, void **result);
+/* A thread that ends holds locks of winpthreads, and perhaps the loader's, which the threads that it waits for need: what is to be done
+ * at its end, another thread does. There is one key. */
 int cusi_windowsCreateKey(pthread_key_t *key, void (*end)(void *));
-int cusi_windowsSetValue(pthread_key_t key, const void *value);
-#define pthread_create      cusi_windowsCreateThread
-#define pthread_join        cusi_windowsJoinThread
-#define pthread_key_create  cusi_windowsCreateKey
-#define pthread_setspecific cusi_windowsSetValue
+#define pthread_key_create cusi_windowsCreateKey
 
 /* syscall(SYS_futex, ...) is all that there is. */
 enum { FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE };

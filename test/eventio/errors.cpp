@@ -168,8 +168,8 @@ TEST(EventErrors, FilesThatAreNotRecordings) {
     cusEventReader *reader = nullptr;
     const auto open = [&](const std::string &path) { return cusEventReaderOpen(&reader, path.c_str(), nullptr); };
     CUS_REJECTS(open(at / "nothing"), IO, "No such file");
-    CUS_REJECTS(open(at / ""), IO, "is a directory, expected a regular file");
     ASSERT_EQ(mkfifo((at / "pipe").c_str(), 0600), 0);
+    CUS_REJECTS(open(at / ""), IO, "is a directory, expected a regular file");
     CUS_REJECTS(open(at / "pipe"), IO, "is a pipe, expected a regular file");
     CUS_REJECTS(open("/dev/null"), IO, "is a device, expected a regular file");
     const auto content = [&](const std::string &text) {

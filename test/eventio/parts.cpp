@@ -452,9 +452,11 @@ TEST(FrameReader, RejectsOtherFiles) {
 TEST(FrameFileLayoutDeathTest, AFullDiskIsAnErrorAndTheProgramEndsWell) {
     Folder at;
     const std::string path = at / "f.h5";
+    rlimit none = {};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &none), 0);
+    none.rlim_cur = 16;
     const auto ends = [&](const std::function<cusStatus()> &work) {
         std::signal(SIGXFSZ, SIG_IGN);
-        const rlimit none = {16, 16};
         setrlimit(RLIMIT_FSIZE, &none);
         std::exit(work() == CUS_ERROR_IO ? 0 : 1);
     };

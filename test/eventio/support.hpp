@@ -57,7 +57,9 @@ class Folder {
     ~Folder() {
         std::error_code error;
         std::filesystem::remove_all(path_, error);
+#ifndef _WIN32 // where what is still open is not removed
         EXPECT_FALSE(error) << path_;
+#endif
     }
     std::string operator/(const std::string &name) const { return path_ + "/" + name; }
 
