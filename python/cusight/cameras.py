@@ -39,13 +39,13 @@ class CameraCounts:
     cleared: packets that `latest` passed over. frames_skipped: frames that it did.
     """
 
-    packets: int = 0
-    bytes: int = 0
-    overflows: int = 0
-    dropped: int = 0
-    cleared: int = 0
-    frames_skipped: int = 0
-    decoded: ReaderCounts = ReaderCounts(0, 0, 0, 0, 0, 0, 0, 0)
+    packets: int
+    bytes: int
+    overflows: int
+    dropped: int
+    cleared: int
+    frames_skipped: int
+    decoded: ReaderCounts
 
 
 class Camera(Closeable):
@@ -66,7 +66,7 @@ class Camera(Closeable):
         self.serial = str(device.serial())
         size = device.properties()
         self.shape = int(size.height), int(size.width)
-        self._counts, self._now = CameraCounts(), -1
+        self._counts, self._now = CameraCounts(0, 0, 0, 0, 0, 0, ReaderCounts(0, 0, 0, 0, 0, 0, 0, 0)), -1
         self._about = f"{self.name} {self.serial}, {self.shape[0]} x {self.shape[1]} pixels"
         options = filled(_core.DecoderOptions(), {}, format="EVT3", bad_events="skip", width=self.shape[1], height=self.shape[0])
         self._core = _core.EventDecoder(options)
