@@ -61,7 +61,9 @@ class Folder {
         EXPECT_FALSE(error) << path_;
 #endif
     }
-    std::string operator/(const std::string &name) const { return path_ + "/" + name; }
+    std::string operator/(const std::string &name) const {
+        return path_ + "/" + name;
+    }
 
   private:
     std::string path_;
