@@ -22,7 +22,7 @@ typedef struct Paths {
     uint16_t *path[2];  /* sums of DIRECTIONS paths for columns -1..cols, of even and of odd rows */
     uint16_t *least[2]; /* the smallest ones of each pixel */
     char *of_threads;
-    size_t of_thread; /* bytes */
+    size_t sum_bytes, path_bytes, least_bytes, thread_bytes; /* of each of these */
 } Paths;
 
 /* Columns x0 .. x0 + n - 1 of a row, and what they need. */
@@ -39,23 +39,6 @@ static size_t alignUp(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-/* Divides `block`, or only counts if it is NULL. Returns its size. */
-static size_t layOut(Paths *p, char *block) {
-    const size_t cols = (size_t)p->cols, lanes = (size_t)p->lanes, pitch = (size_t)p->pitch;
-    const size_t sums = alignUp(2 * (size_t)p->rows * cols * lanes), path = alignUp(2 * DIRECTIONS * (cols + 2) * pitch),
-                 least = alignUp(2 * DIRECTIONS * (cols + 2));
-    const size_t wide = cols + 2 * (size_t)p->radius;
-    p->of_thread = alignUp(wide * lanes) + 2 * alignUp(wide + lanes) + alignUp(2 * cols * lanes) + alignUp(4 * pitch) +
-                   alignUp(4 * (cols + lanes));
-    p->sums = (uint16_t *)(void *)block;
-    for (int i = 0; block && i < 2; ++i) {
-        p->path[i] = (uint16_t *)(void *)(block + sums + (size_t)i * path);
-        p->least[i] = (uint16_t *)(void *)(block + sums + 2 * path + (size_t)i * least);
-    }
-    p->of_threads = block ? block + sums + 2 * path + 2 * least : NULL;
-    return sums + 2 * path + 2 * least + (size_t)p->threads * p->of_thread;
-}
-
 static Paths pathsOf(int rows, int cols, const cusStereoOptions *o, int threads) {
     Paths p = {.options = o, .rows = rows, .cols = cols, .shifts = o->shifts, .radius = o->window / 2, .threads = threads};
     p.lanes = stereo_lanes(o);
@@ -64,17 +47,33 @@ static Paths pathsOf(int rows, int cols, const cusStereoOptions *o, int threads)
     p.p1 = (uint16_t)stereo_p1(o);
     p.p2 = (uint16_t)stereo_p2(o);
     p.far = (uint16_t)stereo_farSum(o);
+    const size_t wide = (size_t)cols + 2 * (size_t)p.radius, lanes = (size_t)p.lanes, pitch = (size_t)p.pitch;
+    p.sum_bytes = alignUp(2 * (size_t)rows * (size_t)cols * lanes);
+    p.path_bytes = alignUp(2 * DIRECTIONS * ((size_t)cols + 2) * pitch);
+    p.least_bytes = alignUp(2 * DIRECTIONS * ((size_t)cols + 2));
+    p.thread_bytes = alignUp(wide * lanes) + 2 * alignUp(wide + lanes) + alignUp(2 * (size_t)cols * lanes) +
+                     alignUp(4 * pitch) + alignUp(4 * ((size_t)cols + lanes));
     return p;
 }
 
+static void layOut(Paths *p, char *block) {
+    p->sums = (uint16_t *)(void *)block;
+    block += p->sum_bytes;
+    for (int i = 0; i < 2; ++i, block += p->path_bytes + p->least_bytes) {
+        p->path[i] = (uint16_t *)(void *)block;
+        p->least[i] = (uint16_t *)(void *)(block + p->path_bytes);
+    }
+    p->of_threads = block;
+}
+
 size_t stereo_host_pathBytes(int rows, int cols, const cusStereoOptions *options, int threads) {
-    Paths p = pathsOf(rows, cols, options, threads);
-    return layOut(&p, NULL);
+    const Paths p = pathsOf(rows, cols, options, threads);
+    return p.sum_bytes + 2 * (p.path_bytes + p.least_bytes) + (size_t)threads * p.thread_bytes;
 }
 
 static Strip stripOf(const Paths *p, int thread, int x0, int n) {
     const size_t lanes = (size_t)p->lanes, wide = (size_t)p->cols + 2 * (size_t)p->radius, pitch = (size_t)p->pitch;
-    char *at = p->of_threads + (size_t)thread * p->of_thread;
+    char *at = p->of_threads + (size_t)thread * p->thread_bytes;
     Strip s = {.x0 = x0, .n = n};
     s.columns = (uint8_t *)at;
     s.left = (uint8_t *)(at += alignUp(wide * lanes));
@@ -359,7 +358,7 @@ cusStatus stereo_host_paths(const cusMat *left, const cusMat *right, cusMat *ele
     Paths p = pathsOf(rows, left->cols, options, scratch->threads);
     p.left = left;
     p.right = right;
-    (void)layOut(&p, scratch->block);
+    layOut(&p, scratch->block);
     uint16_t *const right_elevation = checked ? scratch->right_elevation : NULL;
     CusiProgress *const progress = cusi_progress();
     const int bands = (rows + BAND_ROWS - 1) / BAND_ROWS;
