@@ -8,6 +8,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(ROOT / "python")]
 import comments  # noqa: E402
+from sphinx.ext.autodoc.mock import mock  # noqa: E402
 
 project = "cusight"
 copyright = "the authors of cusight; Apache-2.0"  # noqa: A001
@@ -45,6 +46,8 @@ cpp_id_attributes = ["CUS_API"]
 
 # The Python package is read without its compiled module: its docstrings are in the Python files.
 autodoc_mock_imports = ["cusight._core", "numpy", "cupy", "jax", "ray"]
+with mock([*autodoc_mock_imports, "torch"]):  # cusight.ops cannot be imported without PyTorch, cusight.torch can
+    import cusight.ops  # noqa: F401
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"undoc-members": True}
