@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence
 
 import torch as _torch
+from torch import library as _library
 
 from . import _events, _images, _integral, _match
 from ._errors import wrong_type
@@ -37,7 +38,7 @@ def _operator(schema: str, run: Callable[..., Any], shape: Callable[..., Any], a
     name = schema.partition("(")[0]
     unsafe = getattr(_torch.Tag, "cudagraph_unsafe", None) if allocates else None
     tags = {} if unsafe is None else {"tags": [unsafe]}
-    made = _torch.library.custom_op(f"cusight::{name}", run, mutates_args=(), schema=schema[len(name) :], **tags)
+    made = _library.custom_op(f"cusight::{name}", run, mutates_args=(), schema=schema[len(name) :], **tags)
 
     def refuse(context: Any, *gradients: Any) -> Any:
         raise RuntimeError(f"cusight.ops.{name} has no gradient: call it under torch.no_grad(), or detach() what it takes")

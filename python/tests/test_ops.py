@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 ops = pytest.importorskip("cusight.ops")
+from torch import library  # noqa: E402
 
 SHAPE = (48, 64)
 
@@ -127,7 +128,7 @@ def arguments(g):
 def test_opcheck(given):
     checked = set()
     for name, args in arguments(given):
-        found = torch.library.opcheck(getattr(torch.ops.cusight, name).default, args)
+        found = library.opcheck(getattr(torch.ops.cusight, name).default, args)
         assert set(found.values()) == {"SUCCESS"}, (name, found)
         checked.add(name)
     assert checked == set(ops.__all__)
