@@ -208,7 +208,7 @@ cusStatus searchAll(const char *function, const Matcher &m, unsigned count, bool
 template<bool DIFFERS>
 cusStatus transformLeft(const char *function, Matcher &m, int count, unsigned multiprocessors, cudaStream_t stream) {
     CusiProgress *const progress = cusi_progress();
-    if (m.transforms->create(function, count)) {
+    if (m.transforms->create(function, count, stream)) {
         m.transformed += count;
         cusi_part(progress, 1, count);
         return m.transforms->run(function, m.field, m.integrator, true, m.field.given_up, count, stream);
@@ -304,7 +304,7 @@ cusStatus pose_cuda_bestByTransforms(cusPoseMatcher *matcher, const cusMat *fram
     f.frame = static_cast<const unsigned char *>(frame->data);
     f.frame_step = frame->step;
     f.picks.count = 0;
-    CUSI_REQUIRE(m.transforms->areExact() && m.transforms->create(function, 0), CUS_ERROR_NO_MEMORY,
+    CUSI_REQUIRE(m.transforms->areExact() && m.transforms->create(function, 0, stream), CUS_ERROR_NO_MEMORY,
                  "%s: no memory for transforms, or no cuFFT", function);
     m.transforms->forget();
     const unsigned poses = static_cast<unsigned>(f.pose_count);

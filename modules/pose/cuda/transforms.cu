@@ -137,11 +137,11 @@ __global__ void __launch_bounds__(THREADS)
         if (threadIdx.x >= half)
             continue;
         const PoseBest &other = of_threads[threadIdx.x + half];
-        if (other.pose >= 0 && pose_isBetter(&other, &of_threads[threadIdx.x]))
-            of_threads[threadIdx.x] = other;
+        if (other.pose >= 0 && pose_isBetter(&other, &best))
+            best = of_threads[threadIdx.x] = other;
     }
-    if (threadIdx.x == 0 && of_threads[0].pose >= 0)
-        offer(f, of_threads[0]);
+    if (threadIdx.x == 0 && best.pose >= 0)
+        offer(f, best);
 }
 
 // ---- Screening ------------------------------------------------------------------------------------------------------
@@ -320,16 +320,18 @@ bool Transforms::createScreening(const char *function) {
            cusMatCreate(&squares_, frame_rows_ + 1, frame_cols_ + 1, CUS_64FC1, CUS_DEVICE) == CUS_OK;
 }
 
-bool Transforms::create(const char *function, int count) {
+bool Transforms::create(const char *function, int count, cudaStream_t stream) {
     const size_t batch = static_cast<size_t>(batch_), sums = static_cast<size_t>(sums_);
     if (!is_created_)
         is_created_ =
             makePlan(forward_, CUFFT_D2Z, TEMPLATES * batch_) && makePlan(inverse_, CUFFT_Z2D, sums_ * batch_) &&
             allocate(function, &work_, work_bytes_) && cufftSetWorkArea(forward_.handle, work_) == CUFFT_SUCCESS &&
             cufftSetWorkArea(inverse_.handle, work_) == CUFFT_SUCCESS &&
-            allocate(function, &planes_, batch * std::max<size_t>(TEMPLATES, sums) * points()) &&
-            allocate(function, &spectra_, batch * TEMPLATES * spectrum()) &&
-            allocate(function, &products_, batch * sums * spectrum()) && allocate(function, &frame_, 2 * spectrum());
+            // Plans also transform the planes of a batch that it does not fill: these hold zeros.
+            memory_.allocateZeros(function, batch * std::max<size_t>(TEMPLATES, sums) * points(), &planes_, stream) ==
+                CUS_OK &&
+            memory_.allocateZeros(function, batch * sums * spectrum(), &products_, stream) == CUS_OK &&
+            allocate(function, &spectra_, batch * TEMPLATES * spectrum()) && allocate(function, &frame_, 2 * spectrum());
     if (is_created_ && screened_ > 0 && !screen_.exists && count >= MIN_SCREENED && !createScreening(function)) {
         if (screen_.exists)
             (void)cufftDestroy(screen_.handle);

@@ -31,7 +31,7 @@ class Transforms {
     // Returns the cost of a pose in loads of the search (Field::loads).
     double loadsOfPose() const;
     // Allocates memory for `count` poses unless it exists. Returns false without memory or cuFFT.
-    bool create(const char *function, int count);
+    bool create(const char *function, int count, cudaStream_t stream);
     void forget() { has_frame_ = has_squares_ = false; }
     // Offers the best values of `count` poses, listed in device memory. With `screens`, skips poses that screening
     // rules out.
