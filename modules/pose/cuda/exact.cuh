@@ -96,7 +96,7 @@ struct PixelSums {
     }
 };
 
-using Sums = unsigned long long[TOGETHER][3];
+using Sums = unsigned long long[GROUP_SIZE][3];
 
 // Adds rows first .. first + SLICE - 1 of a pose at `count` <= MAX_PLACES places to sums in shared memory. Windows are
 // at most 2^14 wide, so a thread's sum is at most 2^11 * 255^2 and a warp's fits 32 bits.
@@ -126,7 +126,7 @@ __device__ void addSlice(const Field &f, const Pose &p, int first, const Place *
 }
 
 __device__ inline void clear(Sums &sums) {
-    if (threadIdx.x < 3 * TOGETHER)
+    if (threadIdx.x < 3 * GROUP_SIZE)
         sums[threadIdx.x / 3][threadIdx.x % 3] = 0;
 }
 
@@ -142,10 +142,10 @@ __device__ PoseBest valueOf(const Field &f, int pose, Place at, const unsigned l
 }
 
 struct ExactShared {
-    Place at[TOGETHER];
+    Place at[GROUP_SIZE];
     Sums sums;
     unsigned slot;
-    int count, first, left; // the slice's number of places, and its first row
+    int count, first;       // the slice's number of places, and its first row
     bool is_done, is_worse; // two flags, since other threads read the first while thread 0 writes the second
 };
 
@@ -170,11 +170,11 @@ __device__ void listGroups(const Field &f, int pose, const Place *at, int count,
     if (count == 0)
         return;
     if (threadIdx.x == 0)
-        shared.slot = atomicAdd(&f.state->groups, static_cast<unsigned>(divUp(count, TOGETHER)));
+        shared.slot = atomicAdd(&f.state->groups, static_cast<unsigned>(divUp(count, GROUP_SIZE)));
     __syncthreads();
     unsigned slot = shared.slot;
-    for (int first = 0; first < count; first += TOGETHER, ++slot) {
-        const int n = min(count - first, TOGETHER), tid = static_cast<int>(threadIdx.x);
+    for (int first = 0; first < count; first += GROUP_SIZE, ++slot) {
+        const int n = min(count - first, GROUP_SIZE), tid = static_cast<int>(threadIdx.x);
         if (slot >= MAX_GROUPS) {
             for (int i = 0; i < n; ++i) {
                 const PoseBest value = computeValue<DIFFERS>(f, pose, at[first + i]);
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(THREADS, 3) exactKernel(const __grid_constant_
         }
         __syncthreads();
         if (!s.is_worse) {
-            addSlice<DIFFERS, TOGETHER>(f, p, s.first, s.at, count, s.sums);
+            addSlice<DIFFERS, GROUP_SIZE>(f, p, s.first, s.at, count, s.sums);
             __syncthreads();
             const int i = threadIdx.x / 3, k = threadIdx.x % 3;
             if (i < count && k < PixelSums<DIFFERS>::COUNT)

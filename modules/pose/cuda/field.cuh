@@ -8,7 +8,7 @@
 namespace cusi::pose {
 
 constexpr int THREADS = 256, WARPS = THREADS / 32, TRIALS = 32;
-constexpr int TOGETHER = 8, SLICE = 32; // positions in a group; rows in a slice
+constexpr int GROUP_SIZE = 8, SLICE = 32; // positions; rows
 constexpr int MAX_GROUPS = 1 << 15;
 
 // A pose's blocks at each level, and its positions.
@@ -46,8 +46,8 @@ struct Place {
 struct Group {
     int32_t pose, count;
     unsigned done; // slices done
-    Place at[TOGETHER];
-    unsigned long long sums[TOGETHER][3];
+    Place at[GROUP_SIZE];
+    unsigned long long sums[GROUP_SIZE][3];
 };
 
 // Kernels set and read this. Writers of `best` hold the lock; version is odd while one writes.
