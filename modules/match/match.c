@@ -329,6 +329,7 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     made->type = first->type;
     made->space = first->space;
+    made->frames_at_once = 1;
     made->model = modelOf(first, count, rows, cols, &o);
     cusStatus status = CUS_OK;
     if (made->space == CUS_HOST)
@@ -432,8 +433,9 @@ static cusStatus runObject(const char *f, cusMatcher *matcher, const cusMat *fra
         CUS_TRY(createMaps(f, matcher, frames, scores));
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, m->frames);
-    for (int i = 0; i < m->frames; ++i, cusi_step(progress, 1)) {
+    for (int i = 0, count; i < m->frames; i += count, cusi_step(progress, count)) {
         const cusMat *frame = &frames[i];
+        count = m->frames - i < matcher->frames_at_once ? m->frames - i : matcher->frames_at_once;
         if (matcher->floats.data) {
             CUS_TRY(CUSI_BACKEND(f, matcher->space, toFloats(frame, &matcher->floats),
                                  match_cuda_toFloats(frame, &matcher->floats, stream)));
@@ -441,7 +443,7 @@ static cusStatus runObject(const char *f, cusMatcher *matcher, const cusMat *fra
         }
         CUS_TRY(CUSI_BACKEND(f, matcher->space,
                              CUSI_LONG(f, match_host_run(matcher, i, frame, scores ? scores + i * m->count : NULL)),
-                             match_cuda_run(matcher, i, frame, scores, stream)));
+                             match_cuda_run(matcher, i, count, frame, scores, stream)));
     }
     return CUS_OK;
 }

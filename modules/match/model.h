@@ -64,7 +64,8 @@ struct cusMatcher {
     cusSpace space;
     cusMat floats; /* the frame as floats if bytes have weights */
     cusMatchAlgorithm algorithm;
-    cusMat results; /* frames * count rows of max_matches cusMatch */
+    int frames_at_once; /* frames of a batch that a call of the backend takes; 1 on the host and with the FFT */
+    cusMat results;     /* frames * count rows of max_matches cusMatch */
     void *backend;
     CusiGuard guard;
 };
@@ -106,9 +107,10 @@ void match_cuda_release(cusMatcher *matcher);
 cusMatchAlgorithm match_host_algorithm(const MatchModel *model, cusMatchAlgorithm wanted);
 cusStatus match_cuda_algorithm(const MatchModel *model, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm);
 
-/* Matches frame `index` of a batch (0 without one); its results begin at row index * count. */
+/* Matches frame `index` of a batch (0 without one), on the device the `count` frames from it on, at most frames_at_once. Results
+ * begin at row index * MatchModel::count. scores: the maps of frame `index`; on the device those of the whole batch. */
 cusStatus match_host_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores);
-cusStatus match_cuda_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores, cusStream stream);
+cusStatus match_cuda_run(cusMatcher *matcher, int index, int count, const cusMat *frames, cusMat *scores, cusStream stream);
 
 /* Converts a frame of bytes to floats. */
 cusStatus match_cuda_toFloats(const cusMat *frame, cusMat *floats, cusStream stream);

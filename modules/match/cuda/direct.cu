@@ -6,14 +6,14 @@
 // positions. It multiplies rows r, r + 8, r + 16 and r + 24 of the template together, since each needs the image's blocks
 // of eight rows moved on by one. Sums are kept modulo 2^32. Templates whose sums are larger, or that do not fit into shared
 // memory, are cut into sections, whose sums are added up in doubles.
-#include "match/cuda/refine.cuh"
+#include "match/cuda/direct.cuh"
 #include "match/cuda/tensor.cuh"
 
 namespace cusi::match {
 
 namespace {
 
-constexpr int ACROSS = 16, COLS = 4 * ACROSS;               // columns of positions per warp; per tile
+constexpr int ACROSS = 16, COLS = TILE_COLS;                // columns of positions per warp; per tile
 constexpr int ROWS_PER_STEP = 4, CHUNK = 8 * ROWS_PER_STEP; // rows of the template: multiplied together; in shared memory
 constexpr int PRODUCTS_PITCH = COLS + 4;                    // words from row to row, avoids bank conflicts
 constexpr int SQUARE_PLANES = 3, PIXEL_PLANES = 2; // bytes of a sum of MAX_ROWS rows: 256 * 255^2 < 2^24, 256 * 255 < 2^16
@@ -165,78 +165,6 @@ __device__ void sumDown(const Direct &direct, int rows, int columns, const unsig
     }
 }
 
-// ---- Scores
-
-// Sums of a window; all are integers.
-struct Sums {
-    double c, s1[MATCH_MAX_CHANNELS], s2;
-};
-
-// match_score() is not inlined because that takes minutes to compile.
-__device__ __noinline__ double normedOrCenteredCost(const MatchModel &m, const MatchTemplate &t, Sums sums) {
-    const double score = match_score(&m, &t, m.shift, sums.c, sums.s1, sums.s2, sums.s2 - 2 * sums.c + t.t2);
-    return match_smallestIsBest(m.method) ? score : -score;
-}
-__device__ __forceinline__ double costOf(const MatchModel &m, const MatchTemplate &t, const Sums &sums) {
-    if (m.method == CUS_MATCH_SQDIFF)
-        return sums.s2 - 2 * sums.c + t.t2;
-    return normedOrCenteredCost(m, t, sums);
-}
-
-// Estimates costs in float, which suffices for most positions. The error is less than MARGIN, absolute with normed methods,
-// otherwise relative. The cost is (c c_weight + s2 s2_weight - sum of t1 s1 + constant) factor, divided by the window's
-// norm with normed methods.
-struct Estimate {
-    static constexpr float MARGIN = 1e-5f;
-    const int channels;
-    const bool normed, centered, squared;
-    double t1[MATCH_MAX_CHANNELS], c_weight, s2_weight, constant, norm_weight;
-    float factor; // 0 if the template has no norm
-
-    __device__ Estimate(const MatchModel &m, const MatchTemplate &t)
-        : channels(m.channels), normed(m.method & 1), centered(m.method >= CUS_MATCH_CCOEFF),
-          squared(m.method <= CUS_MATCH_SQDIFF_NORMED), c_weight(1), s2_weight(0), constant(0), norm_weight(1),
-          factor(squared ? 1 : -1) {
-        double norm = t.t2;
-        if (squared) {
-            c_weight = -2;
-            s2_weight = 1;
-            constant = t.t2;
-        } else if (centered) {
-            c_weight = norm_weight = m.n;
-            norm *= m.n;
-        }
-#pragma unroll
-        for (int k = 0; k < MATCH_MAX_CHANNELS; ++k) {
-            t1[k] = k < channels ? t.t1[k] : 0;
-            norm -= centered ? t1[k] * t1[k] : 0;
-        }
-        if (normed)
-            factor *= norm > 0 ? rsqrtf(static_cast<float>(norm)) : 0;
-        else if (centered)
-            factor /= static_cast<float>(m.n);
-    }
-    __device__ __forceinline__ float operator()(const Sums &sums) const {
-        double above = fma(sums.c, c_weight, fma(sums.s2, s2_weight, constant)), norm = norm_weight * sums.s2;
-#pragma unroll
-        for (int k = 0; k < MATCH_MAX_CHANNELS; ++k)
-            if (centered && k < channels) {
-                above = fma(-sums.s1[k], t1[k], above);
-                norm = fma(-sums.s1[k], sums.s1[k], norm);
-            }
-        const float cost = static_cast<float>(above) * factor;
-        if (!normed)
-            return cost;
-        const float known = norm > 0 ? cost * rsqrtf(static_cast<float>(norm)) : 0;
-        if (squared)
-            return norm > 0 && factor > 0 ? fminf(known, 1.0f) : 1.0f;
-        return centered && factor == 0 ? -1.0f : known;
-    }
-    __device__ __forceinline__ bool mayBe(float estimate, float least) const {
-        return estimate - least <= 4 * MARGIN * (normed ? 1.0f : fmaxf(fabsf(least), fabsf(estimate)));
-    }
-};
-
 template<int BLOCKS, int SPLIT, bool SQUARED>
 struct Work {
     static constexpr int ROWS = 8 * BLOCKS, THREADS = 128 * SPLIT;
@@ -276,6 +204,7 @@ struct Work {
         const uint32_t pixels_at = sharedAddress(shared) + ACROSS * group * m.channels +
                                    (lane % 8 + lane / 16 * 8) * direct.pitch + lane / 8 % 2 * 16;
         const int steps = section.halves / 2;
+        const bool outside = x0 + ACROSS * group >= m.ocols; // all of the warp's columns
         for (int first = 0; first < section.rows; first += CHUNK) {
             copiesArrived();
             __syncthreads();
@@ -283,6 +212,8 @@ struct Work {
             if (left > CHUNK)
                 copyWords(chunkWords(first + CHUNK), template_words + (first + CHUNK) * direct.words_pitch,
                           min(CHUNK, left - CHUNK));
+            if (outside)
+                continue;
             const uint32_t at = pixels_at + first * direct.pitch, *templ = chunkWords(first) + lane_offset;
             if (left >= CHUNK)
                 multiplyChunk<32, true, BLOCKS, SPLIT>(m, direct, at, templ, part, steps, left, sums);
@@ -390,9 +321,10 @@ struct Work {
     // Returns the best of the thread's positions; valid after the last section. If only the best position is wanted and
     // there is one section, costs are estimated first, and computed exactly for what may be the tile's best. Otherwise
     // all costs are computed and stored where they are wanted.
-    __device__ __forceinline__ Candidate bestOf(const Section &section, int p, const MatchTemplate &t, int k,
+    __device__ __forceinline__ Candidate bestOf(const Section &section, int p, const MatchTemplate &t, int result,
                                                 const Scores &scores) const {
         const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
+        double *const frame_totals = direct.totals + blockIdx.y * totalsOf(m) * positions;
         const bool all = direct.totals || direct.costs || scores.maps;
         const Estimate estimate(m, t);
         Candidate best = noCandidate();
@@ -427,7 +359,7 @@ struct Work {
                     }
                     const unsigned long long position = positionOf(y, x);
                     if (direct.totals) {
-                        double *totals = direct.totals + position;
+                        double *totals = frame_totals + position;
                         const auto add = [&](int quantity, double sum, bool first) {
                             totals[quantity * positions] = sum + (first ? 0 : totals[quantity * positions]);
                         };
@@ -437,20 +369,20 @@ struct Work {
                             if (direct.sums_s1 && c < m.channels)
                                 add(1 + c, sums.s1[c], p == 0);
                         if (direct.sums_s2)
-                            add(1 + MATCH_MAX_CHANNELS, sums.s2, p == 0);
+                            add(1 + m.channels, sums.s2, p == 0);
                         if (p + 1 < direct.count)
                             return;
                         sums.c = totals[0];
 #pragma unroll
                         for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
                             sums.s1[c] = m.needs_s1 && c < m.channels ? totals[(1 + c) * positions] : 0;
-                        sums.s2 = m.needs_s2 ? totals[(1 + MATCH_MAX_CHANNELS) * positions] : 0;
+                        sums.s2 = m.needs_s2 ? totals[(1 + m.channels) * positions] : 0;
                     }
                     const Candidate other = {costOf(m, t, sums), position};
                     if (direct.costs)
-                        direct.costs[k * positions + position] = other.cost;
+                        direct.costs[result * positions + position] = other.cost;
                     if (scores.maps)
-                        cusi::rowOf(scores.maps[k], scores.map_steps[k], y0 + y)[x0 + x] =
+                        cusi::rowOf(scores.maps[result], scores.map_steps[result], y0 + y)[x0 + x] =
                             static_cast<float>(match_smallestIsBest(m.method) ? other.cost : -other.cost);
                     if (isBetter(other, best))
                         best = other;
@@ -472,112 +404,36 @@ constexpr int residentBlocks(int split, bool squared) {
 
 template<int BLOCKS, int SPLIT, bool SQUARED>
 __global__ void __launch_bounds__(128 * SPLIT, residentBlocks(SPLIT, SQUARED))
-    directKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
+    directKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frames frames,
                  const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
                  const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
     cusi::letNextKernelStart();
+    const Frame frame = {frames.data[blockIdx.y], frames.step[blockIdx.y], nullptr};
     const Work<BLOCKS, SPLIT, SQUARED> work = {m, frame, direct, reinterpret_cast<unsigned char *>(shared_points)};
-    const unsigned tiles = gridDim.x;
     for (int k = 0; k < m.count; ++k) {
-        const MatchTemplate &t = templates.sums[k];
+        const int result = resultOf(k), own = templateOf(m, result);
+        const MatchTemplate &t = templates.sums[own];
         const uint32_t t2 = SQUARED ? static_cast<uint32_t>(t.t2) : 0; // loaded early
         Candidate best = noCandidate();
         for (int p = 0; p < (SQUARED ? 1 : direct.count); ++p) {
             if (k + p)
                 __syncthreads(); // the next section overwrites window sums that other threads still read
             const Section section = p ? direct.sections[p] : direct.first;
-            work.multiply(section, direct.words + k * direct.template_words + section.words, k == 0 || !direct.keeps);
+            work.multiply(section, direct.words + own * direct.template_words + section.words, k == 0 || !direct.keeps);
             if constexpr (SQUARED)
                 best = work.bestSquared(section, t2);
             else
-                best = work.bestOf(section, p, t, k, scores);
+                best = work.bestOf(section, p, t, result, scores);
         }
         best = blockBestToFirst<4 * SPLIT>(best);
-        if (threadIdx.x == 0)
-            direct.bests[static_cast<size_t>(k) * tiles + blockIdx.x] = best;
+        keepBest(direct, result, best);
     }
-    if (direct.costs || !isLastBlock(refinement.tickets)) // if there are costs, directMatchesKernel goes on
-        return;
-    for (int k = 0; k < m.count; ++k) {
-        Candidate best = noCandidate();
-#pragma unroll 8
-        for (unsigned i = threadIdx.x; i < tiles; i += 128 * SPLIT) {
-            const auto *other = reinterpret_cast<const ulonglong2 *>(direct.bests + static_cast<size_t>(k) * tiles + i);
-            const ulonglong2 read = __ldcg(other); // one load of 16 bytes
-            const Candidate here = {__longlong_as_double(static_cast<long long>(read.x)), read.y};
-            if (isBetter(here, best))
-                best = here;
-        }
-        best = blockBestToFirst<4 * SPLIT>(best);
-        if (threadIdx.x == 0)
-            refinement.results[k] = matchOf(m, best, nullptr);
-    }
-    if (threadIdx.x == 0)
-        refinement.tickets[0] = 0;
-}
-
-// Finds all matches of template blockIdx.x from the costs: the best of all tiles, then the best outside its neighborhood,
-// and so on.
-constexpr int MATCH_THREADS = 1024;
-__global__ void __launch_bounds__(MATCH_THREADS)
-    directMatchesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Direct direct,
-                        const __grid_constant__ Refinement refinement, int tile_rows, int tiles) {
-    __shared__ cusMatch found;
-    cusi::startInOrder();
-    const int k = blockIdx.x;
-    double *costs = direct.costs + static_cast<size_t>(k) * m.orows * m.ocols;
-    Candidate *bests = direct.bests + static_cast<size_t>(k) * tiles;
-    cusMatch *results = refinement.results + static_cast<size_t>(k) * m.max_matches;
-    int round = 0;
-    for (; round < m.max_matches; ++round) {
-        Candidate best = noCandidate();
-        for (int i = threadIdx.x; i < tiles; i += MATCH_THREADS)
-            if (isBetter(bests[i], best))
-                best = bests[i];
-        best = blockBestToFirst<MATCH_THREADS / 32>(best);
-        if (threadIdx.x == 0) {
-            double around[4]; // infinite where earlier matches have removed positions
-            for (int i = 0; i < 4 && m.subpixel; ++i) {
-                const uint64_t at = match_neighbor(&m, best.position, i);
-                around[i] = best.position != ~0ull && at != UINT64_MAX ? costs[at] : NAN;
-            }
-            results[round] = found = matchOf(m, best, m.subpixel ? around : nullptr);
-        }
-        __syncthreads();
-        if (found.x < 0)
-            break;
-        const long long d = m.min_distance;
-        const int left = static_cast<int>(max(found.x - d + 1, 0ll)) / COLS,
-                  top = static_cast<int>(max(found.y - d + 1, 0ll)) / tile_rows;
-        const int right = static_cast<int>(min(found.x + d, static_cast<long long>(m.ocols)) - 1) / COLS;
-        const int bottom = static_cast<int>(min(found.y + d, static_cast<long long>(m.orows)) - 1) / tile_rows;
-        for (int tile_y = top; tile_y <= bottom; ++tile_y)
-            for (int tile_x = left; tile_x <= right; ++tile_x) {
-                best = noCandidate();
-                for (int j = threadIdx.x; j < COLS * tile_rows; j += MATCH_THREADS) {
-                    const int x = tile_x * COLS + j % COLS, y = tile_y * tile_rows + j / COLS;
-                    if (x >= m.ocols || y >= m.orows)
-                        continue;
-                    const size_t position = static_cast<size_t>(y) * m.ocols + x;
-                    if (abs(x - found.x) < d && abs(y - found.y) < d)
-                        costs[position] = INFINITY;
-                    else if (costs[position] < best.cost)
-                        best = {costs[position], position};
-                }
-                best = blockBestToFirst<MATCH_THREADS / 32>(best);
-                if (threadIdx.x == 0)
-                    bests[tile_y * direct.tiles_across + tile_x] = best;
-            }
-        __syncthreads();
-    }
-    const cusMatch none = {-1, -1, NAN, 0, 0, 0, -1};
-    for (int i = round + threadIdx.x; i < m.max_matches; i += MATCH_THREADS)
-        results[i] = none;
+    finishFrame<128 * SPLIT>(m, direct, refinement);
 }
 
 // ---- Host
 
-using Kernel = void (*)(const MatchModel, const Frame, const Templates, const Scores, const Direct, const Refinement);
+using Kernel = void (*)(const MatchModel, const Frames, const Templates, const Scores, const Direct, const Refinement);
 
 // A tile has 64 x 8 `blocks` positions; `split` warps share the template's rows. Small maps have small tiles with many
 // warps, one a multiprocessor. In large maps, blocks are many enough to keep it busy. On an H200, 640 x 480 takes 1.3 to
@@ -593,6 +449,9 @@ constexpr Shape SHAPES[] = {{4, 4, 1, directKernel<4, 4, true>, directKernel<4, 
 
 size_t tilesOf(const MatchModel &m, const Shape &shape) {
     return static_cast<size_t>(cusi::divUp(m.ocols, COLS)) * cusi::divUp(m.orows, 8 * shape.blocks);
+}
+size_t tilesOfLaunch(const MatchModel &m, const Shape &shape) {
+    return tilesOf(m, shape) * std::min(m.frames, LAUNCH_FRAMES);
 }
 
 // Lays out shared memory for sections of rows x cols and returns its size in bytes.
@@ -627,7 +486,7 @@ size_t layOut(const MatchModel &m, const Shape &shape, int rows, int cols, bool 
 
 // Chooses the shape, and the size of sections that fit into shared memory, 32-bit sums and the planes of vertical sums.
 void chooseSections(const MatchModel &m, int multiprocessors, size_t most, Direct &direct, int *rows, int *cols) {
-    while (tilesOf(m, SHAPES[direct.shape]) > static_cast<size_t>(SHAPES[direct.shape].tiles) * multiprocessors)
+    while (tilesOfLaunch(m, SHAPES[direct.shape]) > static_cast<size_t>(SHAPES[direct.shape].tiles) * multiprocessors)
         ++direct.shape;
     const auto fits = [&](size_t room) {
         return *rows <= MAX_ROWS && 65025.0 * *rows * *cols * m.channels < 4294967296.0 &&
@@ -637,7 +496,7 @@ void chooseSections(const MatchModel &m, int multiprocessors, size_t most, Direc
     const auto turns = [&](int shape) {
         const size_t shared = layOut(m, SHAPES[shape], *rows, *cols, false, direct) + 1024;
         const size_t resident = std::min<size_t>(residentBlocks(SHAPES[shape].split, false), (most + 1024) / shared);
-        return resident ? cusi::divUp(tilesOf(m, SHAPES[shape]), resident * multiprocessors) * resident : SIZE_MAX;
+        return resident ? cusi::divUp(tilesOfLaunch(m, SHAPES[shape]), resident * multiprocessors) * resident : SIZE_MAX;
     };
     *rows = m.h;
     *cols = m.w;
@@ -687,8 +546,8 @@ void makeSections(const MatchModel &m, int rows, int cols, const uint8_t *pixels
     for (int c = 0; m.masked && m.needs_s1 && c < cn; ++c)
         cut(PIXELS, 1, 1 + c, true);
     if (m.masked && m.needs_s2) {
-        cut(LOW_OF_SQUARES, 1, 1 + MATCH_MAX_CHANNELS, true);
-        cut(HIGH_OF_SQUARES, 256, 1 + MATCH_MAX_CHANNELS, false);
+        cut(LOW_OF_SQUARES, 1, 1 + cn, true);
+        cut(HIGH_OF_SQUARES, 256, 1 + cn, false);
     }
     for (int k = 0; k < m.templates; ++k) {
         for (Section &section : sections) {
@@ -700,7 +559,7 @@ void makeSections(const MatchModel &m, int rows, int cols, const uint8_t *pixels
                     return 0;
                 if (section.quantity == 0)
                     return static_cast<int>(pixels[k * bytes + i]);
-                return section.quantity == 1 + MATCH_MAX_CHANNELS || section.quantity == 1 + at % cn ? 1 : 0;
+                return section.quantity == 1 + cn || section.quantity == 1 + at % cn ? 1 : 0;
             });
         }
         if (k == 0)
@@ -711,6 +570,23 @@ void makeSections(const MatchModel &m, int rows, int cols, const uint8_t *pixels
         appendWords(words, direct, cn, direct.ones_rows, section.bytes,
                     [&](int r, int at) { return r == 0 || at % cn == r - 1 ? 1 : 0; });
     }
+}
+
+// Allocates what tiles leave. Frames share a launch as far as their sums and costs fit into LAUNCH_BYTES.
+cusStatus allocateTiles(MatchCuda *cuda, cudaStream_t stream) {
+    constexpr size_t LAUNCH_BYTES = size_t{1} << 29;
+    const MatchModel &m = cuda->stages.model;
+    Direct &direct = cuda->stages.direct;
+    const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
+    const size_t totals = direct.count > 1 ? totalsOf(m) * positions : 0;
+    const size_t costs = m.max_matches > 1 || m.subpixel ? m.count * positions : 0;
+    const size_t fitting = LAUNCH_BYTES / std::max<size_t>((totals + costs) * sizeof(double), 1);
+    const int most = std::min(m.frames, LAUNCH_FRAMES);
+    direct.frames = static_cast<int>(std::clamp<size_t>(fitting, 1, static_cast<size_t>(most)));
+    CUS_TRY(allocate(cuda, &direct.bests, static_cast<size_t>(direct.frames) * m.count * direct.tiles, stream));
+    if (totals)
+        CUS_TRY(allocate(cuda, &direct.totals, direct.frames * totals, stream));
+    return costs ? allocate(cuda, &direct.costs, direct.frames * costs, stream) : CUS_OK;
 }
 
 } // namespace
@@ -735,17 +611,11 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
         [&] { makeSections(m, rows, cols, static_cast<const uint8_t *>(pixels), mask, direct, sections, words); }));
     direct.count = static_cast<int>(sections.size());
     direct.first = sections[0];
-    const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
     uint32_t *device_words = nullptr;
     Section *device_sections = nullptr;
     CUS_TRY(allocate(cuda, &device_words, words.size(), stream));
     CUS_TRY(allocate(cuda, &device_sections, sections.size(), stream));
-    CUS_TRY(allocate(cuda, &direct.bests, static_cast<size_t>(m.count) * direct.tiles, stream));
-    if (direct.count > 1)
-        CUS_TRY(
-            allocate(cuda, &direct.totals, (m.needs_s1 || m.needs_s2 ? 2 + MATCH_MAX_CHANNELS : 1) * positions, stream));
-    if (m.max_matches > 1 || m.subpixel)
-        CUS_TRY(allocate(cuda, &direct.costs, static_cast<size_t>(m.count) * positions, stream));
+    CUS_TRY(allocateTiles(cuda, stream));
     CUSI_CUDA(f,
               cudaMemcpyAsync(device_words, words.data(), words.size() * sizeof(uint32_t), cudaMemcpyHostToDevice, stream));
     CUSI_CUDA(f, cudaMemcpyAsync(device_sections, sections.data(), sections.size() * sizeof(Section),
@@ -756,19 +626,21 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
     return CUS_OK;
 }
 
-cusStatus launchDirect(const Stages &stages, cudaStream_t stream) {
-    const char *f = "cusMatcherRun";
+// Matches `count` frames, at most direct.frames, in one launch, and finds further matches in another.
+cusStatus launchDirect(const Stages &stages, const cusMat *frames, int count, cudaStream_t stream) {
     const MatchModel &m = stages.model;
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
     const bool plain = !direct.totals && !direct.costs && !stages.scores.maps;
-    CUS_TRY(cusi::launchOverlapped(f, plain && m.method == CUS_MATCH_SQDIFF ? shape.squared : shape.general, direct.tiles,
-                                   128 * shape.split, direct.shared, stream, m, stages.frame, stages.templates,
-                                   stages.scores, direct, stages.refinement));
-    if (!direct.costs)
-        return CUS_OK;
-    return cusi::launchOverlapped(f, directMatchesKernel, m.count, MATCH_THREADS, 0, stream, m, direct, stages.refinement,
-                                  8 * shape.blocks, static_cast<int>(direct.tiles));
+    Frames batch = {};
+    for (int i = 0; i < count; ++i) {
+        batch.data[i] = frames[i].data;
+        batch.step[i] = frames[i].step;
+    }
+    CUS_TRY(cusi::launchOverlapped("cusMatcherRun", plain && m.method == CUS_MATCH_SQDIFF ? shape.squared : shape.general,
+                                   dim3(direct.tiles, count), 128 * shape.split, direct.shared, stream, m, batch,
+                                   stages.templates, stages.scores, direct, stages.refinement));
+    return direct.costs ? launchMatches(stages, m.count * count, 8 * shape.blocks, stream) : CUS_OK;
 }
 
 } // namespace cusi::match

@@ -65,7 +65,7 @@ void planTiles(Stages &stages) {
 cusStatus allocateResults(MatchCuda *cuda, cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
     const size_t count = static_cast<size_t>(m.frames) * m.count;
-    CUS_TRY(allocate(cuda, &cuda->stages.refinement.tickets, m.count, stream));
+    CUS_TRY(allocate(cuda, &cuda->stages.refinement.tickets, count, stream));
     CUS_TRY(allocate(cuda, &cuda->maps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->map_steps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->inspect_counts, 2 * count * m.max_matches, stream));
@@ -169,8 +169,11 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, M
     CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
     CUS_TRY(cusMatWrap(&matcher->results, m.frames * m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1,
                        CUS_DEVICE, stages.refinement.results, 0));
-    if (matcher->algorithm == CUS_MATCH_DIRECT)
-        return prepareDirect(cuda, templates, mask.inside, stream);
+    if (matcher->algorithm == CUS_MATCH_DIRECT) {
+        CUS_TRY(prepareDirect(cuda, templates, mask.inside, stream));
+        matcher->frames_at_once = stages.direct.frames;
+        return CUS_OK;
+    }
     CUS_TRY(planWindows(cuda, stream));
     CUS_TRY(chooseBlockFft(cuda, stream));
     if (!stages.block_fft.rows.n)
@@ -191,10 +194,9 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, M
 
 // ---- A run
 
-cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, cudaStream_t stream) {
+// Matches one frame by the FFT.
+cusStatus runFft(const MatchCuda &cuda, Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;
-    if (matcher->algorithm == CUS_MATCH_DIRECT)
-        return launchDirect(stages, stream);
     const int window_blocks =
         m.masked ? 0 : cusi::divUp(stages.windows.quantities * m.orows, stages.windows.rows_per_block);
     if (match_hasOwnShift(&m))
@@ -341,12 +343,11 @@ cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cu
     return CUS_OK;
 }
 
-cusStatus match_cuda_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores, cusStream stream) {
+cusStatus match_cuda_run(cusMatcher *matcher, int index, int count, const cusMat *frames, cusMat *scores,
+                         cusStream stream) {
     MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
     Stages stages = cuda->stages;
     const MatchModel &m = stages.model;
-    stages.frame.data = frame->data;
-    stages.frame.step = frame->step;
     if (scores && index == 0)
         CUS_TRY(cusi::match::sendMaps(cuda, scores, stream));
     if (scores) {
@@ -356,7 +357,11 @@ cusStatus match_cuda_run(cusMatcher *matcher, int index, const cusMat *frame, cu
     stages.refinement.results += static_cast<size_t>(index) * m.count * m.max_matches;
     if (m.templates > m.count)
         cusi::match::skipTemplates(stages, index);
-    return cusi::match::run(matcher, *cuda, stages, stream);
+    if (matcher->algorithm == CUS_MATCH_DIRECT)
+        return cusi::match::launchDirect(stages, frames, count, stream);
+    stages.frame.data = frames->data;
+    stages.frame.step = frames->step;
+    return cusi::match::runFft(*cuda, stages, stream);
 }
 
 cusStatus match_cuda_toFloats(const cusMat *frame, cusMat *floats, cusStream stream) {

@@ -28,6 +28,13 @@ struct Frame {
     double *shift; // shift of each channel, for floats
 };
 
+// Frames of a batch that one launch matches: its kernels take them as a parameter, which a captured graph keeps.
+constexpr int LAUNCH_FRAMES = 128;
+struct Frames {
+    const void *data[LAUNCH_FRAMES];
+    size_t step[LAUNCH_FRAMES];
+};
+
 // Rows of pixels have `step` bytes, those of masks `mask_step` bytes; both are padded with zeros.
 struct Templates {
     const MatchTemplate *sums;
@@ -133,7 +140,7 @@ struct Section {
     int y, x, rows, bytes;
     int halves; // units of 16 bytes that cover a row's bytes under 16 neighboring positions
     int source, weight;
-    int quantity;       // what it adds to: 0 the product, 1 + c a channel's sum, 1 + MATCH_MAX_CHANNELS the sum of squares
+    int quantity;       // what it adds to: 0 the product, 1 + c a channel's sum, 1 + channels the sum of squares
     bool first;         // whether it is the first section of its quantity
     size_t words, ones; // index of its words in Direct::words; of its rows of ones, for window sums, in Direct::ones
 };
@@ -153,10 +160,16 @@ struct Direct {
     int products_at, words_at, planes_at, ones_at; // offsets in shared memory, in bytes
     size_t shared;                                 // bytes of shared memory
     bool keeps;       // whether image and window sums stay in shared memory from template to template
-    Candidate *bests; // the best of each tile of each template
+    int frames;       // the most that one launch takes: the next three have as many parts. One unless there is a batch
+    Candidate *bests; // the best of each tile of each template or frame
     double *totals;   // sums over the sections at each position: products, channels, squares; NULL if there is one section
-    double *costs; // costs of each template at each position, for further matches and fractions of a pixel; otherwise NULL
+    double *costs;    // costs of each template or frame at each position, for further matches and fractions of a pixel,
+                      // otherwise NULL
 };
+static_assert(sizeof(MatchModel) + sizeof(Frames) + sizeof(Templates) + sizeof(Scores) + sizeof(Direct) +
+                      sizeof(Refinement) <=
+                  4000,
+              "parameters of a launch");
 
 // ---- Host
 
@@ -265,7 +278,7 @@ cusStatus launchMaskedSums(const Stages &stages, cudaStream_t stream);
 
 // Direct correlation is all of a run.
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
-cusStatus launchDirect(const Stages &stages, cudaStream_t stream);
+cusStatus launchDirect(const Stages &stages, const cusMat *frames, int count, cudaStream_t stream);
 
 // ---- Device
 

@@ -1,0 +1,135 @@
+// What kernels of direct correlation share, however they multiply: costs from a window's sums, and the best of the tiles.
+#ifndef CUSI_MATCH_CUDA_DIRECT_CUH
+#define CUSI_MATCH_CUDA_DIRECT_CUH
+
+#include "match/cuda/refine.cuh"
+
+namespace cusi::match {
+
+constexpr int TILE_COLS = 64; // columns of positions in a tile
+
+// ---- Scores
+
+// Sums of a window; all are integers.
+struct Sums {
+    double c, s1[MATCH_MAX_CHANNELS], s2;
+};
+
+// match_score() is not inlined because that takes minutes to compile.
+static __device__ __noinline__ double normedOrCenteredCost(const MatchModel &m, const MatchTemplate &t, Sums sums) {
+    const double score = match_score(&m, &t, m.shift, sums.c, sums.s1, sums.s2, sums.s2 - 2 * sums.c + t.t2);
+    return match_smallestIsBest(m.method) ? score : -score;
+}
+__device__ __forceinline__ double costOf(const MatchModel &m, const MatchTemplate &t, const Sums &sums) {
+    if (m.method == CUS_MATCH_SQDIFF)
+        return sums.s2 - 2 * sums.c + t.t2;
+    return normedOrCenteredCost(m, t, sums);
+}
+
+// Estimates costs in float, which suffices for most positions. The error is less than MARGIN, absolute with normed methods,
+// otherwise relative. The cost is (c c_weight + s2 s2_weight - sum of t1 s1 + constant) factor, divided by the window's
+// norm with normed methods.
+struct Estimate {
+    static constexpr float MARGIN = 1e-5f;
+    const int channels;
+    const bool normed, centered, squared;
+    double t1[MATCH_MAX_CHANNELS], c_weight, s2_weight, constant, norm_weight;
+    float factor; // 0 if the template has no norm
+
+    __device__ Estimate(const MatchModel &m, const MatchTemplate &t)
+        : channels(m.channels), normed(m.method & 1), centered(m.method >= CUS_MATCH_CCOEFF),
+          squared(m.method <= CUS_MATCH_SQDIFF_NORMED), c_weight(1), s2_weight(0), constant(0), norm_weight(1),
+          factor(squared ? 1 : -1) {
+        double norm = t.t2;
+        if (squared) {
+            c_weight = -2;
+            s2_weight = 1;
+            constant = t.t2;
+        } else if (centered) {
+            c_weight = norm_weight = m.n;
+            norm *= m.n;
+        }
+#pragma unroll
+        for (int k = 0; k < MATCH_MAX_CHANNELS; ++k) {
+            t1[k] = k < channels ? t.t1[k] : 0;
+            norm -= centered ? t1[k] * t1[k] : 0;
+        }
+        if (normed)
+            factor *= norm > 0 ? rsqrtf(static_cast<float>(norm)) : 0;
+        else if (centered)
+            factor /= static_cast<float>(m.n);
+    }
+    __device__ __forceinline__ float operator()(const Sums &sums) const {
+        double above = fma(sums.c, c_weight, fma(sums.s2, s2_weight, constant)), norm = norm_weight * sums.s2;
+#pragma unroll
+        for (int k = 0; k < MATCH_MAX_CHANNELS; ++k)
+            if (centered && k < channels) {
+                above = fma(-sums.s1[k], t1[k], above);
+                norm = fma(-sums.s1[k], sums.s1[k], norm);
+            }
+        const float cost = static_cast<float>(above) * factor;
+        if (!normed)
+            return cost;
+        const float known = norm > 0 ? cost * rsqrtf(static_cast<float>(norm)) : 0;
+        if (squared)
+            return norm > 0 && factor > 0 ? fminf(known, 1.0f) : 1.0f;
+        return centered && factor == 0 ? -1.0f : known;
+    }
+    __device__ __forceinline__ bool mayBe(float estimate, float least) const {
+        return estimate - least <= 4 * MARGIN * (normed ? 1.0f : fmaxf(fabsf(least), fabsf(estimate)));
+    }
+};
+
+// ---- Results
+
+// A launch has blocks (tile, frame). Either there is one template or one frame, or each frame has a template of its own, so
+// that one index counts results: it is the template's or the frame's. They have costs, bests and maps in this order.
+__device__ __forceinline__ int resultOf(int k) {
+    return static_cast<int>(blockIdx.y) + k;
+}
+__device__ __forceinline__ int templateOf(const MatchModel &m, int result) {
+    return m.templates > 1 ? result : 0;
+}
+
+// Returns the sums over a template's sections that Direct::totals has of each position of a frame.
+__host__ __device__ inline size_t totalsOf(const MatchModel &m) {
+    return m.needs_s1 || m.needs_s2 ? 2 + m.channels : 1;
+}
+
+// Keeps the best of the block's tile, valid in the first thread.
+__device__ __forceinline__ void keepBest(const Direct &direct, int result, const Candidate &best) {
+    if (threadIdx.x == 0)
+        direct.bests[static_cast<size_t>(result) * direct.tiles + blockIdx.x] = best;
+}
+
+// In the last block of a frame to arrive, stores the best of all tiles. If there are costs, launchMatches() does that.
+template<int THREADS>
+__device__ __forceinline__ void finishFrame(const MatchModel &m, const Direct &direct, const Refinement &refinement) {
+    if (direct.costs || !isLastBlock(&refinement.tickets[blockIdx.y]))
+        return;
+    for (int k = 0; k < m.count; ++k) {
+        const Candidate *bests = direct.bests + static_cast<size_t>(resultOf(k)) * direct.tiles;
+        Candidate best = noCandidate();
+#pragma unroll 8
+        for (unsigned i = threadIdx.x; i < direct.tiles; i += THREADS) {
+            const ulonglong2 read = __ldcg(reinterpret_cast<const ulonglong2 *>(bests + i)); // one load of 16 bytes
+            const Candidate here = {__longlong_as_double(static_cast<long long>(read.x)), read.y};
+            if (isBetter(here, best))
+                best = here;
+        }
+        best = blockBestToFirst<THREADS / 32>(best);
+        if (threadIdx.x == 0)
+            refinement.results[resultOf(k)] = matchOf(m, best, nullptr);
+    }
+    if (threadIdx.x == 0)
+        refinement.tickets[blockIdx.y] = 0;
+}
+
+// ---- Host
+
+// Queues what finds the matches of `results` templates or frames from their costs, in tiles of TILE_COLS x tile_rows.
+cusStatus launchMatches(const Stages &stages, int results, int tile_rows, cudaStream_t stream);
+
+} // namespace cusi::match
+
+#endif
