@@ -44,8 +44,8 @@ struct Case {
 };
 
 // A part of the frame with different noise: a good but inexact match.
-std::vector<uint8_t> templateOf(const Case &c, int channels) {
-    return picture(c.h, c.w, channels, 2, (c.cols - c.w) / 3, (c.rows - c.h) / 2);
+std::vector<uint8_t> templateOf(const Case &c, int channels, unsigned seed = 2) {
+    return picture(c.h, c.w, channels, seed, (c.cols - c.w) / 3, (c.rows - c.h) / 2);
 }
 
 #ifdef CUSIGHT_HAVE_OPENCV
@@ -250,6 +250,39 @@ TEST(Match, SmallTemplates) {
     match("match/ccoeffnormed/" + c.text(), c, CUS_MATCH_CCOEFF_NORMED, CUS_MATCH_AUTO, 1, 1, false);
     match("match/ssd/" + c.text() + "/8UC3", c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 3, 1, false);
     match("match/ssd/" + c.text() + "/top10", c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 10, false);
+}
+
+// Frames in one call, each with a template of its own: the boxes around tracked objects.
+void batch(const Case &c, int count) {
+    const std::string id = "match/ssd/" + c.text() + "/batch" + std::to_string(count);
+    perf::bothSpaces([&](cusSpace space) {
+        perf::Row row(id, space, 0);
+        if (perf::listing())
+            return row.report();
+        std::deque<Mat> memory;
+        std::vector<cusMat> frames, templates;
+        for (int i = 0; i < count; ++i) {
+            const unsigned seed = static_cast<unsigned>(2 * i);
+            frames.push_back(
+                memory.emplace_back(c.rows, c.cols, CUS_8UC1, space, picture(c.rows, c.cols, 1, seed + 1)).mat);
+            templates.push_back(memory.emplace_back(c.h, c.w, CUS_8UC1, space, templateOf(c, 1, seed + 2)).mat);
+        }
+        cusMatcherOptions options = cusMatcherDefaults();
+        options.method = CUS_MATCH_SQDIFF;
+        options.batch = count;
+        cusMatcher *matcher = nullptr;
+        check(cusMatcherCreate(&matcher, templates.data(), count, c.rows, c.cols, &options, nullptr));
+        row.note("a template for each frame; best position and exact score included");
+        row.measure([&](cusStream stream, int) { return cusMatcherRun(matcher, frames.data(), nullptr, stream); });
+        row.report();
+        cusMatcherDestroy(matcher);
+    });
+}
+
+TEST(Match, Batches) {
+    for (const int count : {32, 256})
+        batch({256, 256, 64, 64}, count);
+    batch({640, 480, 64, 64}, 32);
 }
 
 TEST(Match, Masks) {

@@ -1,6 +1,10 @@
 // Several frames in one call, each with its own template or with one for all.
 #include "match/support.hpp"
 
+#ifdef CUSIGHT_HAVE_CUDA
+#include <cuda_runtime.h>
+#endif
+
 namespace {
 
 using namespace match_test;
@@ -19,9 +23,9 @@ struct Frames {
             images.push_back(picture<T>(48, 61, channels, random));
             const auto &from = own ? images.back() : images[0];
             if (own || i == 0)
-                templates.push_back(cut(from, 7 + i, 11 + 2 * i, 12, 10));
-            memory.push_back(
-                std::make_unique<Pixels<T>>(images.back(), space, support::Layout{static_cast<size_t>(i) * 4, size_t{0}}));
+                templates.push_back(cut(from, 7 + i % 25, 11 + 2 * i % 40, 12, 10));
+            const size_t unit = 4 * static_cast<size_t>(i);
+            memory.push_back(std::make_unique<Pixels<T>>(images.back(), space, support::Layout{unit, 3 * unit}));
             frames.push_back(memory.back()->mat);
         }
         for (const auto &templ : templates) {
@@ -31,56 +35,176 @@ struct Frames {
     }
 };
 
-template<class T>
-void compareBatch(int channels, bool own, cusSpace space, cusMatcherOptions options, std::mt19937_64 &random,
-                  const uint8_t *mask = nullptr) {
-    SCOPED_TRACE(testing::Message() << channels << " channels, method " << options.method << " algorithm "
-                                    << options.algorithm << (own ? ", own templates" : "") << (mask ? ", mask" : ""));
-    constexpr int COUNT = 5;
-    const Frames<T> batch(COUNT, channels, space, own, random);
-    std::vector<Outcome> expected;
-    for (int i = 0; i < COUNT; ++i)
-        expected.push_back(run(batch.images[static_cast<size_t>(i)], batch.templates[own ? static_cast<size_t>(i) : 0],
-                               space, options, mask));
-    support::TestMat kept(12, 10, CUS_8UC1, space);
-    if (mask) {
-        kept.set(mask);
-        options.mask = &kept.mat;
+// Runs frames in one call, with maps and without, and one by one: the results are the same to the last bit. patterns: one for
+// all frames, or one for each.
+void compareWithOneByOne(const std::vector<cusMat> &frames, const std::vector<cusMat> &patterns,
+                         cusMatcherOptions options) {
+    const size_t count = frames.size(), most = static_cast<size_t>(options.max_matches);
+    SCOPED_TRACE(testing::Message() << count << " frames, " << patterns.size() << " templates, method " << options.method
+                                    << " algorithm " << options.algorithm << " matches " << most);
+    const int rows = frames[0].rows, cols = frames[0].cols;
+    std::vector<std::vector<cusMatch>> expected;
+    std::vector<std::vector<float>> expected_maps;
+    for (size_t i = 0; i < count; ++i) {
+        Matcher alone;
+        support::Mat map;
+        const cusMat &pattern = patterns[patterns.size() > 1 ? i : 0];
+        CUS_ASSERT_OK(cusMatcherCreate(&alone, &pattern, 1, rows, cols, &options, nullptr));
+        CUS_ASSERT_OK(cusMatcherRun(alone, &frames[i], &map, nullptr));
+        expected.push_back(matchesOf(alone, 0, options.max_matches));
+        expected_maps.push_back(support::elements<float>(map));
     }
-    options.batch = COUNT;
+    options.batch = static_cast<int>(count);
     Matcher matcher;
-    CUS_ASSERT_OK(cusMatcherCreate(&matcher, batch.patterns.data(), own ? COUNT : 1, 48, 61, &options, nullptr));
-    cusMat maps[COUNT] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
-    for (const bool with_maps : {false, true}) {
-        CUS_ASSERT_OK(cusMatcherRun(matcher, batch.frames.data(), with_maps ? maps : nullptr, nullptr));
-        for (int i = 0; i < COUNT; ++i)
-            expectSame(matchesOf(matcher, i, options.max_matches), expected[static_cast<size_t>(i)].matches);
+    CUS_ASSERT_OK(
+        cusMatcherCreate(&matcher, patterns.data(), static_cast<int>(patterns.size()), rows, cols, &options, nullptr));
+    std::vector<cusMat> maps(count, CUS_MAT_INIT);
+    for (const bool with_maps : {false, true, false}) {
+        CUS_ASSERT_OK(cusMatcherRun(matcher, frames.data(), with_maps ? maps.data() : nullptr, nullptr));
+        for (size_t i = 0; i < count; ++i) {
+            const auto matches = matchesOf(matcher, static_cast<int>(i), options.max_matches);
+            ASSERT_EQ(matches.size(), expected[i].size()) << "frame " << i;
+            ASSERT_EQ(std::memcmp(matches.data(), expected[i].data(), matches.size() * sizeof(cusMatch)), 0)
+                << "frame " << i;
+        }
+    }
+    const bool exact = cusMatcherAlgorithm(matcher) == CUS_MATCH_DIRECT; // transforms depend on the mean of all templates
+    for (size_t i = 0; i < count; ++i) {
+        const auto map = support::elements<float>(maps[i]), &alone = expected_maps[i];
+        ASSERT_EQ(map.size(), alone.size());
+        const float tolerance = exact ? 0 : 1e-4f * (1 + std::fabs(*std::max_element(alone.begin(), alone.end())));
+        for (size_t at = 0; at < map.size(); ++at)
+            ASSERT_NEAR(map[at], alone[at], tolerance) << "frame " << i << " position " << at;
+        cusMatRelease(&maps[i]);
     }
     cusMat view = CUS_MAT_INIT;
     CUS_EXPECT_OK(cusMatcherResults(matcher, &view));
-    EXPECT_EQ(view.rows, COUNT);
-    for (cusMat &map : maps) {
-        EXPECT_EQ(map.rows, 37);
-        EXPECT_EQ(map.cols, 52);
-        cusMatRelease(&map);
+    EXPECT_EQ(view.rows, options.batch);
+}
+
+std::vector<uint8_t> holes(size_t n, std::mt19937_64 &random) {
+    std::vector<uint8_t> mask;
+    for (size_t i = 0; i < n; ++i)
+        mask.push_back(random() % 3 ? 1 : 0);
+    return mask;
+}
+
+TEST_P(MatchBatch, EqualsOneByOne) {
+    auto random = support::generator();
+    support::TestMat mask(12, 10, CUS_8UC1, space(), {}, holes(120, random).data());
+    for (const bool own : {false, true})
+        for (const auto method : METHODS)
+            for (const int channels : {1, 3}) {
+                const Frames<uint8_t> batch(5, channels, space(), own, random);
+                for (const auto algorithm : ALGORITHMS)
+                    for (const bool masked : {false, true}) {
+                        auto options = with(method, algorithm, masked == own ? 3 : 1, 4);
+                        options.mask = masked ? &mask.mat : nullptr;
+                        options.subpixel = channels == 3;
+                        compareWithOneByOne(batch.frames, batch.patterns, options);
+                    }
+            }
+    for (const bool own : {false, true}) {
+        const Frames<float> batch(3, 1, space(), own, random);
+        for (const auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF_NORMED})
+            compareWithOneByOne(batch.frames, batch.patterns, with(method, CUS_MATCH_AUTO, 2, 2));
     }
 }
 
-TEST_P(MatchBatch, IsOneFrameAfterTheOther) {
+// Boxes around tracked objects are regions of one picture that overlap, at any alignment, one or 1,024 of them.
+TEST_P(MatchBatch, Boxes) {
     auto random = support::generator();
-    std::vector<uint8_t> mask;
-    for (int i = 0; i < 120; ++i)
-        mask.push_back(random() % 3 ? 1 : 0);
-    for (const bool own : {false, true})
-        for (const auto algorithm : ALGORITHMS)
-            for (const auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF_NORMED}) {
-                for (const int channels : {1, 3}) {
-                    compareBatch<uint8_t>(channels, own, space(), with(method, algorithm), random);
-                    compareBatch<uint8_t>(channels, own, space(), with(method, algorithm, 3, 4), random, mask.data());
-                }
-                compareBatch<float>(1, own, space(), with(method, algorithm, 2, 2), random);
-            }
+    const auto image = picture<uint8_t>(300, 411, 1, random);
+    Pixels<uint8_t> whole(image, space(), {5, 3});
+    for (const int count : {1, 32, 128, 129, 1024}) {
+        std::vector<cusMat> boxes(static_cast<size_t>(count), CUS_MAT_INIT), patterns = boxes;
+        for (size_t i = 0; i < boxes.size(); ++i) {
+            const int x = static_cast<int>(random() % 320), y = static_cast<int>(random() % 240);
+            const int inside_x = static_cast<int>(random() % 80), inside_y = static_cast<int>(random() % 50);
+            CUS_ASSERT_OK(cusMatRegion(&whole.mat, x, y, 91, 60, &boxes[i]));
+            CUS_ASSERT_OK(cusMatRegion(&boxes[i], inside_x, inside_y, 11, 9, &patterns[i]));
+        }
+        auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, count == 129 ? 4 : 1, 6);
+        compareWithOneByOne(boxes, patterns, options);
+        options.method = CUS_MATCH_CCOEFF_NORMED;
+        options.batch = count;
+        Matcher matcher;
+        CUS_ASSERT_OK(cusMatcherCreate(&matcher, patterns.data(), count, 60, 91, &options, nullptr));
+        CUS_ASSERT_OK(cusMatcherRun(matcher, boxes.data(), nullptr, nullptr));
+        for (int i = 0; i < count; ++i) {
+            const auto best = matchesOf(matcher, i, options.max_matches);
+            ASSERT_GE(best.size(), 1u);
+            EXPECT_EQ(best[0].score, 1) << "each box holds its template";
+        }
+    }
 }
+
+// The costs of 48 such frames are too large for one launch.
+TEST_P(MatchBatch, LargeFrames) {
+    if (space() == CUS_HOST)
+        GTEST_SKIP() << "launches are the device's";
+    auto random = support::generator();
+    const auto image = picture<uint8_t>(1348, 1346, 1, random);
+    Pixels<uint8_t> whole(image, space()), pattern(cut(image, 650, 660, 24, 20), space());
+    std::vector<cusMat> frames(48, CUS_MAT_INIT);
+    for (size_t i = 0; i < frames.size(); ++i)
+        CUS_ASSERT_OK(cusMatRegion(&whole.mat, static_cast<int>(i), static_cast<int>(47 - i), 1299, 1301, &frames[i]));
+    compareWithOneByOne(frames, {pattern.mat}, with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, 2, 5));
+}
+
+#ifdef CUSIGHT_HAVE_CUDA
+// Captures a run, and returns the number of its operations; `replay` becomes the graph.
+size_t capture(cusMatcher *matcher, const std::vector<cusMat> &frames, cudaStream_t stream, cudaGraphExec_t *replay) {
+    cudaGraph_t graph = nullptr;
+    size_t nodes = 0;
+    EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    CUS_EXPECT_OK(cusMatcherRun(matcher, frames.data(), nullptr, stream));
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphGetNodes(graph, nullptr, &nodes), cudaSuccess);
+    EXPECT_EQ(cudaGraphInstantiate(replay, graph, 0), cudaSuccess);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+    return nodes;
+}
+
+// A run of 32 frames queues as many kernels as one of a frame, also in a captured graph, whose replays see new pixels.
+TEST(MatchBatchCuda, LaunchesDoNotGrow) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    support::TestMat mask(12, 10, CUS_8UC1, CUS_DEVICE, {}, holes(120, random).data());
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    for (const bool own : {false, true})
+        for (const bool masked : {false, true})
+            for (const auto method : METHODS)
+                for (const int matches : {1, 5}) {
+                    Frames<uint8_t> batch(32, 1, CUS_DEVICE, own, random);
+                    auto options = with(method, CUS_MATCH_DIRECT, matches, 4);
+                    options.mask = masked ? &mask.mat : nullptr;
+                    Matcher one, all;
+                    CUS_ASSERT_OK(cusMatcherCreate(&one, batch.patterns.data(), 1, 48, 61, &options, nullptr));
+                    options.batch = 32;
+                    CUS_ASSERT_OK(cusMatcherCreate(&all, batch.patterns.data(), own ? 32 : 1, 48, 61, &options, nullptr));
+                    cudaGraphExec_t graph_of_one = nullptr, replay = nullptr;
+                    const size_t launches = capture(one, batch.frames, stream, &graph_of_one);
+                    EXPECT_EQ(launches, matches > 1 ? 2u : 1u);
+                    EXPECT_EQ(capture(all, batch.frames, stream, &replay), launches);
+                    for (const int round : {0, 1}) {
+                        std::vector<std::vector<cusMatch>> expected;
+                        CUS_ASSERT_OK(cusMatcherRun(all, batch.frames.data(), nullptr, nullptr));
+                        for (int i = 0; i < 32; ++i)
+                            expected.push_back(matchesOf(all, i, matches));
+                        ASSERT_EQ(cudaGraphLaunch(replay, stream), cudaSuccess);
+                        for (int i = 0; i < 32; ++i)
+                            expectSame(matchesOf(all, i, matches, stream), expected[static_cast<size_t>(i)]);
+                        for (size_t i = 0; i < 32 && round == 0; ++i)
+                            batch.memory[i]->set(picture<uint8_t>(48, 61, 1, random).data.data());
+                    }
+                    EXPECT_EQ(cudaGraphExecDestroy(graph_of_one), cudaSuccess);
+                    EXPECT_EQ(cudaGraphExecDestroy(replay), cudaSuccess);
+                }
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+#endif
 
 TEST_P(MatchBatch, Inspection) {
     auto random = support::generator();
