@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 namespace cusi {
 
@@ -65,27 +66,37 @@ constexpr bool startsInOrder(int major, int minor) {
     return latest >= 900;
 }
 
-// Queues a kernel that begins with startInOrder(): on 9.0 and later its blocks may be scheduled while its predecessor in
-// the stream drains (programmatic dependent launch). Any other kernel would run too early: use launch().
+// As launchOverlapped(), in clusters of `blocks` blocks along x, more than one only on 9.0 and later.
 template<class... Parameters, class... Arguments>
-cusStatus launchOverlapped(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
-                           cudaStream_t stream, Arguments &&...arguments) {
+cusStatus launchClusters(const char *function, unsigned blocks, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                         size_t shared, cudaStream_t stream, Arguments &&...arguments) {
     int device = 0, major = 0, minor = 0;
     CUS_TRY(cudaStatus(cudaGetDevice(&device), function, "cudaGetDevice"));
     CUS_TRY(cudaStatus(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), function, "device"));
     CUS_TRY(cudaStatus(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), function, "device"));
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = blocks;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = shared;
     config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = startsInOrder(major, minor) ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = !startsInOrder(major, minor) ? 0 : blocks > 1 ? 2 : 1;
     return cudaStatus(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), function,
                       "kernel launch");
+}
+
+// Queues a kernel that begins with startInOrder(): on 9.0 and later its blocks may be scheduled while its predecessor in
+// the stream drains (programmatic dependent launch). Any other kernel would run too early: use launch().
+template<class... Parameters, class... Arguments>
+cusStatus launchOverlapped(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
+                           cudaStream_t stream, Arguments &&...arguments) {
+    return launchClusters(function, 1, kernel, grid, block, shared, stream, std::forward<Arguments>(arguments)...);
 }
 
 #endif // __CUDACC__

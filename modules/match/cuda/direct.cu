@@ -586,7 +586,10 @@ cusStatus allocateTiles(MatchCuda *cuda, cudaStream_t stream) {
     CUS_TRY(allocate(cuda, &direct.bests, static_cast<size_t>(direct.frames) * m.count * direct.tiles, stream));
     if (totals)
         CUS_TRY(allocate(cuda, &direct.totals, direct.frames * totals, stream));
-    return costs ? allocate(cuda, &direct.costs, direct.frames * costs, stream) : CUS_OK;
+    if (!costs)
+        return CUS_OK;
+    CUS_TRY(allocate(cuda, &direct.costs, direct.frames * costs, stream));
+    return prepareMatches(cuda);
 }
 
 } // namespace

@@ -127,6 +127,8 @@ __device__ __forceinline__ void finishFrame(const MatchModel &m, const Direct &d
 
 // ---- Host
 
+// Chooses Direct::match_blocks.
+cusStatus prepareMatches(MatchCuda *cuda);
 // Queues what finds the matches of `results` templates or frames from their costs, in tiles of TILE_COLS x tile_rows.
 cusStatus launchMatches(const Stages &stages, int results, int tile_rows, cudaStream_t stream);
 

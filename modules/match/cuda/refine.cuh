@@ -52,8 +52,9 @@ __device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const Candidate
     cusMatch match = {-1, -1, NAN, 0, 0, 0, -1};
     if (best.position == ~0ull || !(best.cost * m.unit <= m.limit_cost))
         return match;
-    match.x = static_cast<int>(best.position % m.ocols);
-    match.y = static_cast<int>(best.position / m.ocols);
+    const unsigned position = static_cast<unsigned>(best.position); // a map has less than 2^32
+    match.x = static_cast<int>(position % m.ocols);
+    match.y = static_cast<int>(position / m.ocols);
     match.score = (match_smallestIsBest(m.method) ? best.cost : 0 - best.cost) * m.unit;
     if (around)
         match_setFractions(&match, best.cost, around);

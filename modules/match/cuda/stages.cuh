@@ -161,6 +161,7 @@ struct Direct {
     size_t shared;                                 // bytes of shared memory
     bool keeps;       // whether image and window sums stay in shared memory from template to template
     int frames;       // the most that one launch takes: the next three have as many parts. One unless there is a batch
+    int match_blocks; // blocks that find the matches of a template or frame if there are costs
     Candidate *bests; // the best of each tile of each template or frame
     double *totals;   // sums over the sections at each position: products, channels, squares; NULL if there is one section
     double *costs;    // costs of each template or frame at each position, for further matches and fractions of a pixel,
