@@ -86,7 +86,8 @@ typedef struct cusMatcher cusMatcher;
  * Device memory for 8-bit images, FFT: about 16 * channels + 30 bytes per pixel, 14 * channels more for other methods than
  * SQDIFF, 20 * (channels + 1) more with a mask, and 12 bytes for each position and further template. DIRECT: 8 bytes for
  * each position and template if more than one match or `subpixel` is wanted, and 8 to 48 bytes for each position if the
- * template has a mask or is cut into sections (above 66,050 bytes at the latest).
+ * template has a mask or is cut into sections (above 66,050 bytes at the latest); for up to 128 frames of a batch, as many
+ * of them as take 512 MiB.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
                                    const cusMatcherOptions *options, cusStream stream);
@@ -103,8 +104,9 @@ CUS_API void cusMatcherDestroy(cusMatcher *matcher);
  * four times as long. In frames of more than 3840 rows or columns with more than 2^24 positions or a template of more than
  * 1920 rows or columns (one channel, compute capability 9.0; half of that or less if blocks have less shared memory) the
  * device computes such windows one by one, exact but slow, with up to rows * cols * w * h multiplications for each match.
- * Cost, DIRECT: rows * cols * w * h multiplications, whatever the pictures show; device: one launch for all further
- * matches.
+ * Cost, DIRECT: rows * cols * w * h multiplications, whatever the pictures show; device: one launch for the frames of a
+ * batch, up to 128 or as cusMatcherCreate says, and one for all their further matches. With the FFT, frames of a batch
+ * follow one another.
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 

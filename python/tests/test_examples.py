@@ -31,6 +31,14 @@ def test_match_template():
     assert "smallest at x 200, y 100" in out and "match at x 200, y 100, score 1.000" in out
 
 
+def test_match_boxes():
+    assert run("match_boxes.py") == "32 boxes in 20 frames, 0 lost\n"
+    if not cusight.device_count():
+        return
+    pytest.importorskip("torch")
+    assert run("match_boxes.py", "--device", "cuda") == "32 boxes in 20 frames, 0 lost\n"
+
+
 def test_match_poses(tmp_path):
     found = run("match_poses.py").splitlines()
     assert len(found) == 3 and any(", angle -137.5, scale 1.00, score 0.99" in line for line in found), found

@@ -9,6 +9,8 @@ namespace {
 
 using namespace match_test;
 
+const cusMat NO_MAT = CUS_MAT_INIT;
+
 class MatchBatch : public support::SpaceTest {};
 CUS_BOTH_SPACES(MatchBatch);
 
@@ -58,7 +60,7 @@ void compareWithOneByOne(const std::vector<cusMat> &frames, const std::vector<cu
     Matcher matcher;
     CUS_ASSERT_OK(
         cusMatcherCreate(&matcher, patterns.data(), static_cast<int>(patterns.size()), rows, cols, &options, nullptr));
-    std::vector<cusMat> maps(count, CUS_MAT_INIT);
+    std::vector<cusMat> maps(count, NO_MAT);
     for (const bool with_maps : {false, true, false}) {
         CUS_ASSERT_OK(cusMatcherRun(matcher, frames.data(), with_maps ? maps.data() : nullptr, nullptr));
         for (size_t i = 0; i < count; ++i) {
@@ -117,7 +119,7 @@ TEST_P(MatchBatch, Boxes) {
     const auto image = picture<uint8_t>(300, 411, 1, random);
     Pixels<uint8_t> whole(image, space(), {5, 3});
     for (const int count : {1, 32, 128, 129, 1024}) {
-        std::vector<cusMat> boxes(static_cast<size_t>(count), CUS_MAT_INIT), patterns = boxes;
+        std::vector<cusMat> boxes(static_cast<size_t>(count), NO_MAT), patterns = boxes;
         for (size_t i = 0; i < boxes.size(); ++i) {
             const int x = static_cast<int>(random() % 320), y = static_cast<int>(random() % 240);
             const int inside_x = static_cast<int>(random() % 80), inside_y = static_cast<int>(random() % 50);
@@ -146,7 +148,7 @@ TEST_P(MatchBatch, LargeFrames) {
     auto random = support::generator();
     const auto image = picture<uint8_t>(1348, 1346, 1, random);
     Pixels<uint8_t> whole(image, space()), pattern(cut(image, 650, 660, 24, 20), space());
-    std::vector<cusMat> frames(48, CUS_MAT_INIT);
+    std::vector<cusMat> frames(48, NO_MAT);
     for (size_t i = 0; i < frames.size(); ++i)
         CUS_ASSERT_OK(cusMatRegion(&whole.mat, static_cast<int>(i), static_cast<int>(47 - i), 1299, 1301, &frames[i]));
     compareWithOneByOne(frames, {pattern.mat}, with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, 2, 5));

@@ -127,6 +127,25 @@ TEST_P(MatchDirect, PiecesAndSumsBeyond32Bits) {
                     with(method, CUS_MATCH_DIRECT, 3, 4), mask.data());
 }
 
+// Ties within and between the device's tiles, neighborhoods of several tiles and of the whole map, and fewer peaks than are
+// asked for.
+TEST_P(MatchDirect, FurtherMatches) {
+    auto random = support::generator();
+    for (const auto &[cols, rows] : {std::pair{1, 1}, {5, 90}, {64, 32}, {65, 49}, {130, 97}, {577, 70}})
+        for (const int distance : {1, 9, 64, 150, std::numeric_limits<int>::max()})
+            for (const int matches : {2, 12}) {
+                const auto natural = picture<uint8_t>(rows + 2, cols + 3, 1, random), templ = cut(natural, 0, 0, 3, 4);
+                auto few = natural, ties = natural; // two gray levels; columns and rows that repeat
+                for (size_t i = 0; i < few.data.size(); ++i) {
+                    few.data[i] = random() % 9 ? 10 : 11;
+                    ties.data[i] = natural.data[i % 12];
+                }
+                for (const auto &image : {natural, few, ties})
+                    for (const auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF})
+                        compare(image, templ, space(), with(method, CUS_MATCH_DIRECT, matches, distance));
+            }
+}
+
 // Templates share the image in shared memory, or, in pieces, load it again.
 TEST_P(MatchDirect, SeveralTemplates) {
     auto random = support::generator();
