@@ -66,6 +66,25 @@ constexpr bool startsInOrder(int major, int minor) {
     return latest >= 900;
 }
 
+// Sets *blocks to how many blocks a cluster of this kernel can have, up to CLUSTER_BLOCKS; 1 where there are no clusters.
+constexpr int CLUSTER_BLOCKS = 8;
+template<class... Parameters>
+cusStatus mostClusterBlocks(const char *function, void (*kernel)(Parameters...), unsigned threads, int *blocks) {
+    int device = 0, major = 0, minor = 0;
+    CUS_TRY(cudaStatus(cudaGetDevice(&device), function, "cudaGetDevice"));
+    CUS_TRY(cudaStatus(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), function, "device"));
+    CUS_TRY(cudaStatus(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), function, "device"));
+    *blocks = 1;
+    if (!startsInOrder(major, minor))
+        return CUS_OK;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = CLUSTER_BLOCKS;
+    config.blockDim = threads;
+    CUS_TRY(cudaStatus(cudaOccupancyMaxPotentialClusterSize(blocks, kernel, &config), function, "cluster size"));
+    *blocks = *blocks < CLUSTER_BLOCKS ? *blocks : CLUSTER_BLOCKS;
+    return CUS_OK;
+}
+
 // As launchOverlapped(), in clusters of `blocks` blocks along x, more than one only on 9.0 and later.
 template<class... Parameters, class... Arguments>
 cusStatus launchClusters(const char *function, unsigned blocks, void (*kernel)(Parameters...), dim3 grid, dim3 block,
@@ -129,6 +148,29 @@ __device__ inline void letNextKernelStart() {
 __device__ inline void waitForEarlierWork() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The block's rank in its cluster, the cluster's blocks, and a barrier of all their threads. Without clusters a block is
+// alone.
+__device__ __forceinline__ unsigned clusterRank() {
+    unsigned rank = 0;
+#if __CUDA_ARCH__ >= 900
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+    return rank;
+}
+__device__ __forceinline__ unsigned clusterBlocks() {
+    unsigned blocks = 1;
+#if __CUDA_ARCH__ >= 900
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+#endif
+    return blocks;
+}
+__device__ __forceinline__ void clusterBarrier() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#else
+    __syncthreads();
 #endif
 }
 // Reads the flag that cusi_deviceWait() sets after a cancel.

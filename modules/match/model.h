@@ -107,8 +107,8 @@ void match_cuda_release(cusMatcher *matcher);
 cusMatchAlgorithm match_host_algorithm(const MatchModel *model, cusMatchAlgorithm wanted);
 cusStatus match_cuda_algorithm(const MatchModel *model, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm);
 
-/* Matches frame `index` of a batch (0 without one), on the device the `count` frames from it on, at most frames_at_once. Results
- * begin at row index * MatchModel::count. scores: the maps of frame `index`; on the device those of the whole batch. */
+/* Matches frame `index` of a batch (0 without one), on the device the `count` frames from it on, at most frames_at_once.
+ * Results begin at row index * MatchModel::count. scores: the maps of this frame; on the device those of the batch. */
 cusStatus match_host_run(cusMatcher *matcher, int index, const cusMat *frame, cusMat *scores);
 cusStatus match_cuda_run(cusMatcher *matcher, int index, int count, const cusMat *frames, cusMat *scores, cusStream stream);
 

@@ -37,8 +37,8 @@ struct Frames {
     }
 };
 
-// Runs frames in one call, with maps and without, and one by one: the results are the same to the last bit. patterns: one for
-// all frames, or one for each.
+// Runs frames in one call, with maps and without, and one by one: the matches are the same to the last bit. patterns: one
+// for all frames, or one for each.
 void compareWithOneByOne(const std::vector<cusMat> &frames, const std::vector<cusMat> &patterns,
                          cusMatcherOptions options) {
     const size_t count = frames.size(), most = static_cast<size_t>(options.max_matches);

@@ -7,33 +7,9 @@ namespace cusi::match {
 
 namespace {
 
-constexpr int MOST_BLOCKS = 8; // of a cluster, on every device that has them; a power of two
 constexpr int THREADS_IN_CLUSTER = 512, THREADS_ALONE = 1024;
 constexpr int IN_FLIGHT = 8; // costs that a thread loads at a time: in a cluster all of a tile at once
 
-// ---- Clusters. Without them there is one block of rank 0.
-
-__device__ __forceinline__ unsigned clusterRank() {
-    unsigned rank = 0;
-#if __CUDA_ARCH__ >= 900
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-#endif
-    return rank;
-}
-__device__ __forceinline__ unsigned clusterBlocks() {
-    unsigned blocks = 1;
-#if __CUDA_ARCH__ >= 900
-    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
-#endif
-    return blocks;
-}
-__device__ __forceinline__ void clusterBarrier() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-#else
-    __syncthreads();
-#endif
-}
 // Stores to where `place` is in the shared memory of another block.
 __device__ __forceinline__ void storeInBlock(unsigned rank, Candidate *place, const Candidate &value) {
 #if __CUDA_ARCH__ >= 900
@@ -157,11 +133,12 @@ struct TileMap {
 __global__ void __launch_bounds__(THREADS_ALONE)
     matchesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Direct direct,
                   const __grid_constant__ Refinement refinement, int tile_rows) {
-    __shared__ Candidate bests_of_blocks[2][MOST_BLOCKS]; // two, since the next round writes while this one still reads
-    const unsigned rank = clusterRank(), blocks = clusterBlocks();
+    __shared__ Candidate
+        bests_of_blocks[2][cusi::CLUSTER_BLOCKS]; // two, since the next round writes while this one still reads
+    const unsigned rank = cusi::clusterRank(), blocks = cusi::clusterBlocks();
     const size_t result = blockIdx.x / blocks;
     cusi::letNextKernelStart();
-    clusterBarrier(); // the shared memory of all blocks exists
+    cusi::clusterBarrier(); // the shared memory of all blocks exists
     cusi::waitForEarlierWork();
     const int across = direct.tiles_across, down = static_cast<int>(direct.tiles) / across;
     const TileMap tiles = {m,
@@ -179,7 +156,7 @@ __global__ void __launch_bounds__(THREADS_ALONE)
         Candidate *const turn = bests_of_blocks[round % 2];
         if (threadIdx.x < blocks)
             storeInBlock(threadIdx.x, turn + rank, own);
-        clusterBarrier();
+        cusi::clusterBarrier();
         Candidate best = turn[0];
         for (unsigned i = 1; i < blocks; ++i)
             if (isBetter(turn[i], best))
@@ -195,7 +172,7 @@ __global__ void __launch_bounds__(THREADS_ALONE)
         if (round + 1 == m.max_matches)
             return;
         if (m.subpixel)
-            clusterBarrier(); // the costs beside the match have been read
+            cusi::clusterBarrier(); // the costs beside the match have been read
         if (tiles.remove(match)) {
             __syncthreads();
             own = tiles.bestOwn();
@@ -209,21 +186,12 @@ __global__ void __launch_bounds__(THREADS_ALONE)
 } // namespace
 
 cusStatus prepareMatches(MatchCuda *cuda) {
-    const char *f = "cusMatcherCreate";
-    int device = 0, major = 0, minor = 0, most = 1;
-    CUSI_CUDA(f, cudaGetDevice(&device));
-    CUSI_CUDA(f, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    CUSI_CUDA(f, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-    if (cusi::startsInOrder(major, minor)) {
-        cudaLaunchConfig_t config = {};
-        config.gridDim = MOST_BLOCKS;
-        config.blockDim = THREADS_IN_CLUSTER;
-        CUSI_CUDA(f, cudaOccupancyMaxPotentialClusterSize(&most, matchesKernel, &config));
-    }
+    int most = 1;
+    CUS_TRY(cusi::mostClusterBlocks("cusMatcherCreate", matchesKernel, THREADS_IN_CLUSTER, &most));
     // Clusters that do not run at once would take turns.
     const int results = cuda->stages.model.count * cuda->stages.direct.frames;
     int &blocks = cuda->stages.direct.match_blocks;
-    for (blocks = MOST_BLOCKS; blocks > 1 && (blocks > most || results * blocks > 2 * cuda->multiprocessors);)
+    for (blocks = cusi::CLUSTER_BLOCKS; blocks > 1 && (blocks > most || results * blocks > 2 * cuda->multiprocessors);)
         blocks /= 2;
     return CUS_OK;
 }

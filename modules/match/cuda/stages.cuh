@@ -101,8 +101,9 @@ struct Refinement {
     // For each template 1 + the first round that is left to exactCorrelationKernel, or 0; NULL if there is no exact pass.
     unsigned *overflows;
     cusMatch *results;
-    int round;  // round 0 finds the best match, round 1 the next, and so on
-    int blocks; // blocks for each template
+    int round;   // round 0 finds the best match, round 1 the next, and so on
+    int blocks;  // blocks for each template
+    int cluster; // blocks of a template's furtherMatchesKernel; 0 if launches for each round take its place
 };
 
 // If a frame is too large for a transform, the map is computed piece by piece. Pieces are disjoint; the parts of the frame
@@ -258,6 +259,7 @@ cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
 cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, MatchMask mask, const MatchTemplate *sums,
                          cudaStream_t stream);
 size_t refinementBytes(const Stages &stages);
+cusStatus prepareFurtherMatches(MatchCuda *cuda);
 cusStatus allowRowsFftMemory(int bytes);
 cusStatus allowColumnsFftMemory(const MatchModel &m, int bytes);
 cusStatus allowScoresFftMemory(const MatchModel &m, int bytes);
@@ -271,6 +273,7 @@ cusStatus launchScoresFft(const Stages &stages, cudaStream_t stream);
 cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_blocks, cudaStream_t stream);
 cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
+cusStatus launchFurtherMatches(const Stages &stages, cudaStream_t stream); // if Refinement::cluster
 cusStatus launchExact(const Stages &stages, cudaStream_t stream);
 
 // With a mask, prepareMask() makes its spectrum, and launchMaskedSums() replaces launchVertical().
