@@ -128,7 +128,7 @@ TEST_P(MatchDirect, PiecesAndSumsBeyond32Bits) {
 }
 
 // Ties within and between the device's tiles, neighborhoods of several tiles and of the whole map, and fewer peaks than are
-// asked for.
+// asked for; by FFT, too, whose further matches a cluster of blocks finds as well.
 TEST_P(MatchDirect, FurtherMatches) {
     auto random = support::generator();
     for (const auto &[cols, rows] : {std::pair{1, 1}, {5, 90}, {64, 32}, {65, 49}, {130, 97}, {577, 70}})
@@ -142,7 +142,8 @@ TEST_P(MatchDirect, FurtherMatches) {
                 }
                 for (const auto &image : {natural, few, ties})
                     for (const auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF})
-                        compare(image, templ, space(), with(method, CUS_MATCH_DIRECT, matches, distance));
+                        for (const auto algorithm : ALGORITHMS)
+                            compare(image, templ, space(), with(method, algorithm, matches, distance));
             }
 }
 
