@@ -57,7 +57,7 @@ def main() -> int:
             areas = [frame[y - REACH : y + SIDE + REACH, x - REACH : x + SIDE + REACH] for x, y in boxes]
             matcher.run(areas)
             found = matcher.results() if device == "cpu" else matcher.results().cpu().numpy()  # of all boxes at once
-            best = found.view(cusight.match_dtype)[:, 0]
+            best = found.view(cusight.match_dtype())[:, 0]
             boxes = [(x - REACH + int(hit["x"]), y - REACH + int(hit["y"])) for (x, y), hit in zip(boxes, best)]
             lost += sum(box != place(k, t) for k, box in enumerate(boxes))
     print(f"{BOXES} boxes in 20 frames, {lost} lost")
