@@ -242,7 +242,7 @@ TEST(Match, SmallTemplates) {
     match("match/ssd/256x256/64x64", {256, 256, 64, 64}, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
     for (const int n : {16, 100})
         match("match/ssd/" + Case{640, 480, n, n}.text(), {640, 480, n, n}, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
-    for (const int n : {16, 32, 100})
+    for (const int n : {16, 32, 100, 128})
         match("match/ssd/" + Case{1920, 1080, n, n}.text(), {1920, 1080, n, n}, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1,
               false);
     match("match/ssd/3840x2160/16x16", {3840, 2160, 16, 16}, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);

@@ -180,3 +180,82 @@ TEST_P(MatchDirect, SeveralTemplates) {
                 }
             }
 }
+
+// Edges of the tiles of wgmma (64, 128, 256 and 512 x 32 positions), of its chunks of 16 bytes and slabs of eight rows. It
+// matches templates of up to 32 x 32 bytes in maps of any size.
+TEST_P(MatchDirect, EdgesOfTiles) {
+    auto random = support::generator();
+    for (const int cols : {1, 63, 64, 65, 127, 129, 255, 256, 257, 513})
+        for (const int rows : {1, 31, 32, 33, 64, 65}) {
+            const int channels = random() % 3 ? 1 : 3, w = upTo(random, channels == 1 ? 32 : 10), h = upTo(random, 32);
+            const support::Layout layout = {random() % 2 ? random() % 70 : 0, random() % 2 ? random() % 40 : 0};
+            compareExactly(picture<uint8_t>(rows + h - 1, cols + w - 1, channels, random),
+                           picture<uint8_t>(h, w, channels, random), space(), layout);
+        }
+    for (const int w : {1, 2, 16, 17, 18, 32})
+        for (const int h : {1, 5, 6, 13, 14, 29, 30})
+            for (const uint8_t pixel : {0, 255}) {
+                auto image = picture<uint8_t>(h + 40, w + 80, 1, random);
+                for (auto &v : image.data)
+                    v = random() % 2 ? 255 : 0;
+                compareExactly(image, flat<uint8_t>(h, w, 1, pixel), space());
+            }
+}
+
+// Frames whose maps make enough tiles together for wgmma with templates of any size: with maps and without, with one template
+// and with one for each, frames at odd addresses; the largest sums.
+TEST_P(MatchDirect, LargeTemplatesInBatches) {
+    auto random = support::generator();
+    constexpr int ROWS = 35, COLS = 115;
+    const int count = space() == CUS_DEVICE ? 128 : 3;
+    const std::tuple<int, int, int> sizes[] = {{64, 64, 1},  {33, 50, 1},  {100, 100, 1}, {128, 128, 1},
+                                               {128, 37, 1}, {19, 125, 1}, {64, 64, 3},   {21, 90, 3}};
+    for (const auto &[w, h, channels] : sizes)
+        for (const bool own : {false, true}) {
+            SCOPED_TRACE(testing::Message() << w << "x" << h << " channels " << channels << (own ? " own" : ""));
+            std::vector<Image<uint8_t>> images, templates;
+            std::deque<Pixels<uint8_t>> memory;
+            std::vector<std::vector<uint64_t>> maps;
+            std::vector<cusMat> frames, patterns;
+            for (int i = 0; i < 3; ++i) {
+                images.push_back(i == 2 ? flat<uint8_t>(ROWS + h - 1, COLS + w - 1, channels, 255)
+                                        : picture<uint8_t>(ROWS + h - 1, COLS + w - 1, channels, random));
+                if (own || i == 0)
+                    templates.push_back(i == 2 ? flat<uint8_t>(h, w, channels, 255)
+                                               : cut(images[0], 5 + 20 * i, 77 - 30 * i, h, w));
+                maps.push_back(squaredDifferences(images.back(), templates.back()));
+                memory.emplace_back(images.back(), space(),
+                                    support::Layout{static_cast<size_t>(13 * i), static_cast<size_t>(i)});
+                memory.emplace_back(templates.back(), space());
+            }
+            for (int i = 0; i < count; ++i) {
+                frames.push_back(memory[static_cast<size_t>(i % 3 * 2)].mat);
+                if (own || i == 0)
+                    patterns.push_back(memory[static_cast<size_t>(i % 3 * 2 + 1)].mat);
+            }
+            auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT);
+            options.batch = count;
+            Matcher matcher;
+            CUS_ASSERT_OK(cusMatcherCreate(&matcher, patterns.data(), static_cast<int>(patterns.size()), ROWS + h - 1,
+                                           COLS + w - 1, &options, nullptr));
+            std::vector<cusMat> scores(frames.size(), cusMat CUS_MAT_INIT);
+            for (const bool with_maps : {false, true}) {
+                CUS_ASSERT_OK(cusMatcherRun(matcher, frames.data(), with_maps ? scores.data() : nullptr, nullptr));
+                for (size_t i = 0; i < frames.size(); ++i) {
+                    const auto &map = maps[i % 3];
+                    const auto best = std::min_element(map.begin(), map.end());
+                    const auto matches = matchesOf(matcher, static_cast<int>(i), 1);
+                    ASSERT_EQ(matches.size(), 1u);
+                    ASSERT_EQ(matches[0].score, static_cast<double>(*best)) << "frame " << i;
+                    ASSERT_EQ(matches[0].y * COLS + matches[0].x, best - map.begin()) << "frame " << i;
+                }
+            }
+            for (size_t i = 0; i < frames.size(); ++i) {
+                if (i < 3) {
+                    const auto found = support::elements<float>(scores[i]);
+                    ASSERT_EQ(found, std::vector<float>(maps[i].begin(), maps[i].end())) << "frame " << i;
+                }
+                cusMatRelease(&scores[i]);
+            }
+        }
+}

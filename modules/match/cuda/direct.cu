@@ -599,6 +599,11 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
     MatchModel &m = cuda->stages.model;
     Direct &direct = cuda->stages.direct;
     m.needs_s1 = m.method >= CUS_MATCH_CCOEFF; // direct correlation shifts nothing
+    CUS_TRY(planWgmma(m, cuda->multiprocessors, &direct));
+    if (direct.wgmma.ring) {
+        CUS_TRY(allocateTiles(cuda, stream));
+        return prepareWgmma(cuda, static_cast<const unsigned char *>(pixels), stream);
+    }
     int most = 0, rows = 0, cols = 0;
     CUS_TRY(sharedMemory(&most));
     chooseSections(m, cuda->multiprocessors, static_cast<size_t>(most), direct, &rows, &cols);
@@ -640,6 +645,8 @@ cusStatus launchDirect(const Stages &stages, const cusMat *frames, int count, cu
         batch.data[i] = frames[i].data;
         batch.step[i] = frames[i].step;
     }
+    if (direct.wgmma.slabs)
+        return launchWgmma(stages, batch, count, stream);
     CUS_TRY(cusi::launchOverlapped("cusMatcherRun", plain && m.method == CUS_MATCH_SQDIFF ? shape.squared : shape.general,
                                    dim3(direct.tiles, count), 128 * shape.split, direct.shared, stream, m, batch,
                                    stages.templates, stages.scores, direct, stages.refinement));

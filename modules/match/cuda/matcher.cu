@@ -266,6 +266,7 @@ void skipTemplates(Stages &stages, int count) {
     stages.templates.sums += count;
     stages.templates.pixels += count * stages.templates.bytes;
     stages.direct.words += count * stages.direct.template_words;
+    stages.direct.wgmma.slabs += count * stages.direct.wgmma.template_bytes;
     stages.block_fft.template_spectra += planes * stages.block_fft.tiles * stages.block_fft.columns.n;
     stages.cufft.template_spectra += planes * stages.cufft.rows * (stages.cufft.cols / 2 + 1);
 }
@@ -321,8 +322,6 @@ void match_cuda_release(cusMatcher *matcher) {
     delete cuda;
 }
 
-// On an H200, SQDIFF of one channel takes equally long by direct correlation and by FFT at 140 x 140 in 640 x 480, 97 x 97
-// in 1920 x 1080 and 107 x 107 in 3840 x 2160; of three channels at 90, 60 and 68. The limits below do not exceed that.
 cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm) {
     const char *f = "cusMatcherCreate";
     int count = 0, device = 0, major = 0, minor = 0;
@@ -332,10 +331,12 @@ cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cu
     CUSI_CUDA(f, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
     const int capability = 10 * major + minor;
     const bool integers = capability >= 75 && capability != 103; // tensor cores multiply bytes; slowly on 10.3
-    const bool few = static_cast<double>(m->orows) * m->ocols <= 64.0 * 48 * count; // one tile a multiprocessor
+    cusi::match::Direct direct = {};
+    CUS_TRY(cusi::match::planWgmma(*m, count, &direct));
+    const double most = cusi::match::crossoversOf(*m, 1, count).mma * (m->masked ? 2 : 1);
     // With a mask, direct correlation needs one more product a channel and two for squares; the FFT takes twice as long.
     const int products = m->masked ? 1 + (m->method >= CUS_MATCH_CCOEFF) * m->channels + 2 * m->needs_s2 : 1;
-    const bool small = m->n * m->channels * products <= (few ? 128 * 128 : 97 * 97) * (m->masked ? 2 : 1);
+    const bool small = direct.wgmma.ring || m->n * m->channels * products <= most;
     bool fits = true; // whether sums inside a mask can be computed
     if (m->masked)
         CUS_TRY(cusi::match::exactFits(*m, &fits));

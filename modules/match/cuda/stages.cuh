@@ -145,6 +145,17 @@ struct Section {
     bool first;         // whether it is the first section of its quantity
     size_t words, ones; // index of its words in Direct::words; of its rows of ones, for window sums, in Direct::ones
 };
+// wgmma.cu's part of shared memory, in bytes: a ring of slabs of the template, planes of the image, sums.
+struct Wgmma {
+    const unsigned char *slabs; // of the frame's first template; NULL if mma.sync multiplies
+    size_t template_bytes;      // from one template to the next
+    int ring, slabs_each;       // slabs in shared memory, 0 if mma.sync multiplies; of a template
+    int chunks;                 // units of 16 bytes that cover a row's bytes under 16 neighboring positions
+    int planes, plane, phase;   // count; bytes from one to the next; from one row % 4 to the next
+    int sums_pitch;             // words
+    int image_at, sums_at;
+    unsigned planes_reciprocal; // 2^32 / planes, rounded up
+};
 struct Direct {
     int shape, tiles_across;
     unsigned tiles;
@@ -167,6 +178,7 @@ struct Direct {
     double *totals;   // sums over the sections at each position: products, channels, squares; NULL if there is one section
     double *costs;    // costs of each template or frame at each position, for further matches and fractions of a pixel,
                       // otherwise NULL
+    Wgmma wgmma;
 };
 static_assert(sizeof(MatchModel) + sizeof(Frames) + sizeof(Templates) + sizeof(Scores) + sizeof(Direct) +
                       sizeof(Refinement) <=
@@ -283,6 +295,24 @@ cusStatus launchMaskedSums(const Stages &stages, cudaStream_t stream);
 // Direct correlation is all of a run.
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
 cusStatus launchDirect(const Stages &stages, const cusMat *frames, int count, cudaStream_t stream);
+// The largest templates, in bytes, that direct correlation matches faster than the FFT by mma.sync, and that wgmma matches
+// faster than both, of one and of three channels, by positions for each multiprocessor. Measured on an H100 and an H200,
+// SQDIFF: by mma.sync one channel takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in 1920 x 1080 and 107 x 107
+// in 3840 x 2160; three at 90, 60 and 68. wgmma takes 0.78 of the FFT's time at 128 x 128 in 1920 x 1080, 0.8 of it at 64 x
+// 64 of three channels, and in 640 x 480 0.79 of mma.sync's at 16 x 16, 1.06 at 64 x 64.
+struct Crossovers {
+    double positions, mma, wgmma, wgmma_of_three;
+};
+constexpr Crossovers CROSSOVERS[] = {{64 * 48, 128 * 128, 32 * 32, 32 * 32}, {INFINITY, 97 * 97, 128 * 128, 64 * 64 * 3}};
+inline const Crossovers &crossoversOf(const MatchModel &m, double frames, int multiprocessors) {
+    const double positions = static_cast<double>(m.orows) * m.ocols * frames;
+    return CROSSOVERS[positions <= CROSSOVERS[0].positions * multiprocessors ? 0 : 1];
+}
+
+// Sets shape, tiles and wgmma of direct correlation if wgmma does it, and is faster; otherwise wgmma.ring is 0.
+cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct);
+cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, cudaStream_t stream);
+cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cudaStream_t stream);
 
 // ---- Device
 

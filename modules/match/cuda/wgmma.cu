@@ -1,0 +1,403 @@
+// Direct correlation of bytes by wgmma, for squared differences on architecture 9.0a, whose tensor cores reach their rate
+// only with operands in shared memory.
+//
+// The template is a Toeplitz matrix along both axes, of 4 rows x 16 columns of positions:
+//     out(y0 + 4 n + my, x0 + 16 j + mx) = sum over ky, c, k of
+//         T(ky - my, 16 c + k - CN mx) I(y0 + 4 n + ky, 16 (CN j + c) + k)
+// in bytes of rows of CN channels. A product has M = 64: (3 - my) 16 + mx; N = 8 NX: 8 j + n; K = 32: chunks c and c + 1 of
+// 16 bytes, or, of an odd last chunk, rows ky and ky + 1.
+//
+// The image under a tile is kept in planes of 16 bytes, each in four phases (row % 4): the rows of eight neighboring n are
+// 128 bytes in one piece for any ky, so operands of all products are windows of the same memory. The template's rows come by
+// bulk copies, a slab of eight at a time, with the three rows before them. Four warps queue products; the others sum up
+// squares meanwhile. Sums are kept modulo 2^32; costs are below that.
+#include "match/cuda/direct.cuh"
+#include "match/cuda/tensor.cuh"
+
+#include <climits>
+
+namespace cusi::match {
+
+namespace {
+
+constexpr int ACROSS = 16, DOWN = 4, ROWS = 8 * DOWN; // positions of a product; rows of positions in a tile
+constexpr int SLAB = 8, BLOCKS = SLAB + DOWN - 1;     // rows of the template that a slab serves, and has
+constexpr int BLOCK = ACROSS * 16;                    // bytes of a row of the template at a chunk, at each mx
+constexpr int MAX_RING = 8;                           // the most slabs in shared memory
+
+constexpr int threadsOf(int nx) {
+    return nx < 32 ? 256 : 384;
+}
+// What a launch promises: blocks that a multiprocessor has registers for.
+constexpr int residentBlocks(int nx) {
+    return nx <= 8 ? 4 : nx == 16 ? 2 : 1;
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+constexpr int GROUP = 128; // threads that multiply
+
+template<int NX, int CN>
+struct Tile {
+    static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX), HELPERS = THREADS - GROUP;
+
+    const MatchModel &m;
+    const Wgmma &plan;
+    unsigned char *const slabs, *const image;
+    uint32_t *const sums;    // of squares: before each byte of a row, of the bytes' columns under a window's height
+    uint64_t *const arrived; // barriers of the ring's slabs
+    const unsigned char *const templates;
+    const int x0, y0;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+
+    // Returns where a row is in its plane.
+    __device__ __forceinline__ int offsetOf(int row) const { return (row & 3) * plan.phase + (row >> 2) * 16; }
+    // Rows are skewed so that the rows that a warp reads at once are in different banks.
+    __device__ __forceinline__ uint32_t *sumsOf(int row) const { return sums + row * plan.sums_pitch + (row >> 3) * 8; }
+
+    // Queues the copy of a slab; one thread calls it. Slabs of a frame's templates follow each other.
+    __device__ __forceinline__ void copySlab(int slab) const {
+        const uint32_t bytes = BLOCKS * BLOCK * plan.chunks;
+        const int place = slab % plan.ring;
+        copyBulk(slabs + place * bytes, templates + static_cast<size_t>(slab) * bytes, bytes, &arrived[place]);
+    }
+
+    // Loads the image under the tile. What is outside the frame is arbitrary.
+    __device__ __forceinline__ void loadImage(const Frame &frame) const {
+        const unsigned char *const from = static_cast<const unsigned char *>(frame.data);
+        const int units = plan.planes * (ROWS + m.h);
+        const bool aligned = ((reinterpret_cast<uintptr_t>(from) | frame.step) & 15) == 0;
+#pragma unroll 4
+        for (int i = threadIdx.x; i < units; i += THREADS) {
+            const int row = __umulhi(i, plan.planes_reciprocal), p = i - row * plan.planes;
+            const int at = x0 * CN + 16 * p, left = m.cols * CN - at;
+            const unsigned char *const pixels = from + min(y0 + row, m.rows - 1) * frame.step;
+            unsigned char *const to = image + p * plan.plane + offsetOf(row);
+            if (aligned) {
+                copyAheadUpTo(to, left > 0 ? pixels + at : from, max(0, min(left, 16)));
+            } else {
+                Unaligned16 unit;
+                unit.load(pixels + min(at, m.cols * CN - 1), max(left, 1));
+                *reinterpret_cast<uint4 *>(to) = {unit[0], unit[1], unit[2], unit[3]};
+            }
+        }
+        copiesArrived();
+        storesReady();
+    }
+
+    // Adds the products with template k to zero.
+    __device__ __forceinline__ void multiply(int k, uint32_t (&products)[4 * NX]) const {
+        const uint32_t chunk = BLOCKS * BLOCK, plane = plan.plane, phase = plan.phase, next_rows = CN * plane;
+        const uint32_t slabs_at = sharedAddress(slabs), image_at = sharedAddress(image);
+        const int pairs = plan.chunks / 2 * 2, first = k * plan.slabs_each, all = m.count * plan.slabs_each;
+#pragma unroll
+        for (uint32_t &product : products)
+            product = 0;
+        sumsReady(); // here and nowhere else: in the loops, ptxas would let products wait for each other (C7520)
+#pragma unroll 1
+        for (int s = 0; s < plan.slabs_each; ++s) {
+            const int slab = first + s, place = slab % plan.ring;
+            waitForBarrier(&arrived[place], slab / plan.ring & 1);
+            const int rows = min(SLAB, m.h + DOWN - 1 - SLAB * s);
+            const uint32_t templ_at = slabs_at + place * chunk * plan.chunks, pixels_at = image_at + SLAB / 4 * 16 * s;
+#pragma unroll 1
+            for (int row = 0; row < rows; ++row) {
+                const uint32_t templ_row = templ_at + row * BLOCK, pixels_row = pixels_at + offsetOf(row);
+                uint64_t templ = describe(templ_row, chunk, 128), pixels = describe(pixels_row, plane, next_rows);
+#pragma unroll 1
+                for (int c = 0; c < pairs; c += 2) {
+                    multiplyAddAhead(products, templ, pixels);
+                    templ += 2 * chunk >> 4;
+                    pixels += 2 * plane >> 4;
+                }
+                if (plan.chunks % 2 && row % 2 == 0) // a row below the template is zero
+                    multiplyAddAhead(products, describe(templ_row + pairs * chunk, BLOCK, 128),
+                                     describe(pixels_row + pairs * plane, phase, next_rows));
+            }
+            endStage();
+            if (slab >= 1 && slab - 1 + plan.ring < all) {
+                waitForStages<1>(); // the slab before is not read any more
+                waitForWarps<1, GROUP>();
+                if (threadIdx.x == 0)
+                    copySlab(slab - 1 + plan.ring);
+            }
+        }
+        waitForStages<0>();
+#pragma unroll
+        for (uint32_t &product : products)
+            asm volatile("" : "+r"(product)::"memory"); // is not read before
+    }
+
+    // Sums up squares down a window's height, at each byte of a row, for each row of the tile.
+    __device__ __forceinline__ void sumDown() const {
+        const int words = 4 * plan.planes, strips = m.h <= 24 || words <= HELPERS / 2 ? 4 : 2, strip_rows = ROWS / strips;
+        for (int i = threadIdx.x - GROUP; i < words * strips; i += HELPERS) {
+            const int word = i % words, top = i / words * strip_rows;
+            const unsigned char *const column = image + (word >> 2) * plan.plane + (word & 3) * 4;
+            const auto wordAt = [&](int row) { return *reinterpret_cast<const uint32_t *>(column + offsetOf(row)); };
+            uint32_t sum[4] = {};
+            int r = 0;
+#pragma unroll 2
+            for (; r + 4 <= m.h; r += 4) {
+                uint32_t w[4];
+#pragma unroll
+                for (int k = 0; k < 4; ++k) // top + r is a multiple of 4
+                    w[k] = *reinterpret_cast<const uint32_t *>(column + offsetOf(top + r) + k * plan.phase);
+                const uint32_t low0 = __byte_perm(w[0], w[1], 0x5140), high0 = __byte_perm(w[0], w[1], 0x7362);
+                const uint32_t low1 = __byte_perm(w[2], w[3], 0x5140), high1 = __byte_perm(w[2], w[3], 0x7362);
+                const uint32_t four[4] = {__byte_perm(low0, low1, 0x5410), __byte_perm(low0, low1, 0x7632),
+                                          __byte_perm(high0, high1, 0x5410), __byte_perm(high0, high1, 0x7632)};
+#pragma unroll
+                for (int k = 0; k < 4; ++k)
+                    sum[k] = __dp4a(four[k], four[k], sum[k]);
+            }
+            for (; r < m.h; ++r)
+                move(sum, 0, wordAt(top + r));
+#pragma unroll 4
+            for (int y = top; y < top + strip_rows; ++y) {
+                *reinterpret_cast<uint4 *>(sumsOf(y) + 4 * word) = {sum[0], sum[1], sum[2], sum[3]};
+                move(sum, wordAt(y), wordAt(y + m.h));
+            }
+        }
+    }
+    __device__ __forceinline__ void move(uint32_t (&sum)[4], uint32_t removed, uint32_t added) const {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const uint32_t p = removed >> 8 * k & 255, q = added >> 8 * k & 255;
+            sum[k] += q * q - p * p;
+        }
+    }
+
+    // Turns the sums of each row into those of all bytes before. A warp takes several rows at once, which hides the latency
+    // of shuffles.
+    __device__ __forceinline__ void sumAcross() const {
+        constexpr int WARPS = HELPERS / 32, AT_ONCE = 4;
+        const int words = 16 * plan.planes;
+        for (int y = warp - GROUP / 32; y < ROWS; y += WARPS * AT_ONCE) {
+            uint32_t before[AT_ONCE] = {};
+            for (int x = 4 * lane; x < plan.sums_pitch; x += 128) {
+                uint4 v[AT_ONCE];
+                uint32_t all[AT_ONCE], scan[AT_ONCE];
+#pragma unroll
+                for (int n = 0; n < AT_ONCE; ++n) {
+                    v[n] = x < words ? *reinterpret_cast<const uint4 *>(sumsOf(y + n * WARPS) + x) : uint4{};
+                    all[n] = scan[n] = v[n].x + v[n].y + v[n].z + v[n].w;
+                }
+                cusi::warpInclusiveScan(scan, lane);
+#pragma unroll
+                for (int n = 0; n < AT_ONCE; ++n) {
+                    const uint32_t first = before[n] + scan[n] - all[n], second = first + v[n].x, third = second + v[n].y;
+                    *reinterpret_cast<uint4 *>(sumsOf(y + n * WARPS) + x) = {first, second, third, third + v[n].z};
+                    before[n] += __shfl_sync(cusi::FULL_WARP, scan[n], 31);
+                }
+            }
+        }
+    }
+
+    // Returns the best of the thread's positions, and stores the costs in the map unless that is NULL.
+    __device__ __forceinline__ Candidate bestOf(const uint32_t (&products)[4 * NX], uint32_t t2, float *map,
+                                                size_t map_step) const {
+        uint32_t least = ~0u; // above each cost
+        int least_at = -1;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            const int row = 8 * (lane % 4) + 4 * e + DOWN - 1 - warp, left = m.ocols - x0 - lane / 4;
+            const int inside = y0 + row < m.orows ? left : 0;
+            const uint32_t *const before = sumsOf(row) + lane / 4 * CN, *const behind = before + m.w * CN;
+#pragma unroll
+            for (int i = 0; i < 2 * NX; ++i) {
+                const uint32_t cost = behind[8 * i * CN] - before[8 * i * CN] + t2 - 2 * products[2 * i + e];
+                if (map && 8 * i < inside)
+                    cusi::rowOf(map, map_step, y0 + row)[x0 + lane / 4 + 8 * i] = static_cast<float>(cost);
+                if (8 * i < inside && cost < least)
+                    least = cost, least_at = row * COLS + 8 * i;
+            }
+        }
+        if (least_at < 0)
+            return noCandidate();
+        const int y = y0 + least_at / COLS, x = x0 + lane / 4 + least_at % COLS;
+        return {static_cast<double>(least), static_cast<unsigned long long>(y) * m.ocols + x};
+    }
+};
+
+#endif
+
+template<int NX, int CN, bool MAPS>
+__global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX))
+    wgmmaKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frames frames,
+                const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
+                const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    __shared__ uint64_t arrived[MAX_RING];
+    using Part = Tile<NX, CN>;
+    cusi::letNextKernelStart();
+    const Wgmma &plan = direct.wgmma;
+    unsigned char *const shared = reinterpret_cast<unsigned char *>(shared_points);
+    const int tile_x = static_cast<int>(blockIdx.x) % direct.tiles_across;
+    const int tile_y = static_cast<int>(blockIdx.x) / direct.tiles_across;
+    const int own = templateOf(m, resultOf(0));
+    const Part tile = {m,
+                       plan,
+                       shared,
+                       shared + plan.image_at,
+                       reinterpret_cast<uint32_t *>(shared + plan.sums_at),
+                       arrived,
+                       plan.slabs + own * plan.template_bytes,
+                       tile_x * ACROSS * NX,
+                       tile_y * ROWS};
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < plan.ring; ++i)
+            initBarrier(&arrived[i], 1);
+        barriersReady();
+        for (int i = 0; i < min(plan.ring, m.count * plan.slabs_each); ++i)
+            tile.copySlab(i); // a template is older than all work before this launch
+    }
+    cusi::waitForEarlierWork();
+    tile.loadImage({frames.data[blockIdx.y], frames.step[blockIdx.y], nullptr});
+    __syncthreads();
+    if (threadIdx.x >= GROUP) {
+        tile.sumDown();
+        waitForWarps<2, Part::HELPERS>();
+        tile.sumAcross();
+    }
+    for (int k = 0; k < m.count; ++k) {
+        const int result = resultOf(k);
+        uint32_t products[4 * NX];
+        if (threadIdx.x < GROUP)
+            tile.multiply(k, products);
+        __syncthreads();
+        Candidate best = noCandidate();
+        if (threadIdx.x < GROUP)
+            best = tile.bestOf(products, static_cast<uint32_t>(templates.sums[templateOf(m, result)].t2),
+                               MAPS ? scores.maps[result] : nullptr, MAPS ? scores.map_steps[result] : 0);
+        best = blockBestToFirst<Part::THREADS / 32>(best);
+        keepBest(direct, result, best);
+    }
+    finishFrame<Part::THREADS>(m, direct, refinement);
+#else
+    __trap(); // planWgmma() sees that there is no code
+#endif
+}
+
+// ---- Host
+
+using Kernel = void (*)(const MatchModel, const Frames, const Templates, const Scores, const Direct, const Refinement);
+
+// A tile has 16 NX x 32 positions. cost: the time of a tile by its products, more for those that wait for shared memory.
+struct Shape {
+    int nx, cost;
+    Kernel kernels[2][2]; // of one and of three channels; without and with maps
+};
+template<int NX>
+constexpr Shape shapeOf(int cost) {
+    constexpr int THREE = NX < 32 ? 3 : 1; // three channels never fit beside 32
+    return {NX,
+            cost,
+            {{wgmmaKernel<NX, 1, false>, wgmmaKernel<NX, 1, true>},
+             {wgmmaKernel<NX, THREE, false>, wgmmaKernel<NX, THREE, true>}}};
+}
+constexpr Shape SHAPES[] = {shapeOf<4>(6), shapeOf<8>(10), shapeOf<16>(18), shapeOf<32>(36)};
+
+constexpr int BYTES_OF_MULTIPROCESSOR = 228 << 10, BESIDE = 2 << 10; // shared memory; what a block takes beside its own
+
+// Lays out shared memory with `ring` slabs and returns its size in bytes.
+int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
+    plan.ring = ring;
+    plan.chunks = cusi::divUp((m.w + ACROSS - 1) * m.channels, 16);
+    plan.slabs_each = cusi::divUp(m.h + DOWN - 1, SLAB);
+    plan.template_bytes = static_cast<size_t>(plan.slabs_each) * BLOCKS * BLOCK * plan.chunks;
+    plan.planes = (shape.nx - 1) * m.channels + plan.chunks;
+    plan.planes_reciprocal = 0xffffffffu / plan.planes + 1;
+    plan.phase = cusi::divUp(m.h + ROWS, 4) * 16;
+    plan.plane = cusi::divUp(4 * plan.phase, 128) * 128 + 16; // neighboring planes in different banks
+    plan.sums_pitch = cusi::divUp(16 * plan.planes + 1, 128) * 128;
+    plan.image_at = ring * BLOCKS * BLOCK * plan.chunks;
+    plan.sums_at = plan.image_at + plan.planes * plan.plane;
+    return plan.sums_at + 4 * (ROWS * plan.sums_pitch + ROWS);
+}
+
+// Chooses the shape with the shortest time: of the most tiles that a multiprocessor gets, in rounds of resident blocks. Of
+// equals it is the one with more of these, which load and multiply in turn, then the largest. As many slabs come ahead as
+// there is room for.
+void chooseShape(const MatchModel &m, int multiprocessors, int most, Direct &direct) {
+    const int frames = std::min(m.frames, LAUNCH_FRAMES);
+    long long least = LLONG_MAX;
+    int most_resident = 0;
+    for (const Shape &shape : SHAPES) {
+        Wgmma plan = {};
+        const int shared = layOut(m, shape, 2, plan), slab = plan.image_at / 2;
+        if (shared > most)
+            continue;
+        const int across = cusi::divUp(m.ocols, ACROSS * shape.nx), down = cusi::divUp(m.orows, ROWS);
+        const long long tiles = static_cast<long long>(across) * down * frames;
+        const int resident = std::min(residentBlocks(shape.nx), BYTES_OF_MULTIPROCESSOR / (shared + BESIDE));
+        const long long at_once = static_cast<long long>(resident) * multiprocessors;
+        const long long turns = tiles / at_once * resident + cusi::divUp<long long>(tiles % at_once, multiprocessors);
+        const long long time = turns * shape.cost;
+        if (time > least || (time == least && resident < most_resident))
+            continue;
+        least = time;
+        most_resident = resident;
+        const int blocks = static_cast<int>(std::min<long long>(resident, turns));
+        const int room = std::min(most, BYTES_OF_MULTIPROCESSOR / blocks - BESIDE) - shared;
+        const int ring = std::min({MAX_RING, 2 + room / slab, std::max(2, plan.slabs_each * m.count)});
+        direct.shared = layOut(m, shape, ring, plan);
+        direct.shape = static_cast<int>(&shape - SHAPES);
+        direct.tiles_across = across;
+        direct.tiles = static_cast<unsigned>(across * down);
+        direct.wgmma = plan;
+    }
+}
+
+} // namespace
+
+cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
+    const char *f = "cusMatcherCreate";
+    direct->wgmma.ring = 0;
+    const Crossovers &largest = crossoversOf(m, std::min(m.frames, LAUNCH_FRAMES), multiprocessors);
+    const double bytes = m.n * m.channels;
+    const bool one = m.integer && m.method == CUS_MATCH_SQDIFF && !m.masked && m.max_matches == 1 && !m.subpixel;
+    if (!one || !((m.channels == 1 && bytes <= largest.wgmma) || (m.channels == 3 && bytes <= largest.wgmma_of_three)))
+        return CUS_OK;
+    cudaFuncAttributes code = {};
+    int most = 0;
+    CUSI_CUDA(f, cudaFuncGetAttributes(&code, SHAPES[0].kernels[0][0]));
+    CUS_TRY(sharedMemory(&most));
+    if (code.numRegs > 16) // otherwise it is the empty kernel of another architecture than 9.0a
+        chooseShape(m, multiprocessors, most, *direct);
+    return CUS_OK;
+}
+
+// Uploads the slabs: [template][slab][chunk][row][mx][byte].
+cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, cudaStream_t stream) {
+    const MatchModel &m = cuda->stages.model;
+    Direct &direct = cuda->stages.direct;
+    const Wgmma &plan = direct.wgmma;
+    const int cn = m.channels, row_bytes = m.w * cn;
+    std::vector<unsigned char> slabs;
+    CUS_TRY(inHostMemory([&] { slabs.reserve(plan.template_bytes * m.templates); }));
+    for (int k = 0; k < m.templates; ++k, pixels += static_cast<size_t>(row_bytes) * m.h)
+        for (int slab = 0; slab < plan.slabs_each; ++slab)
+            for (int chunk = 0; chunk < plan.chunks; ++chunk)
+                for (int i = 0; i < BLOCKS * BLOCK; ++i) {
+                    const int row = SLAB * slab + i / BLOCK - (DOWN - 1), at = 16 * chunk + i % 16 - i / 16 % ACROSS * cn;
+                    const bool inside = row >= 0 && row < m.h && at >= 0 && at < row_bytes;
+                    slabs.push_back(inside ? pixels[static_cast<size_t>(row) * row_bytes + at] : 0);
+                }
+    const Shape &shape = SHAPES[direct.shape];
+    int most = 0;
+    CUS_TRY(sharedMemory(&most));
+    for (const Kernel kernel : shape.kernels[cn == 3])
+        CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(kernel), most));
+    return upload(cuda, slabs.data(), slabs.size(), &direct.wgmma.slabs, stream);
+}
+
+cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cudaStream_t stream) {
+    const Direct &direct = stages.direct;
+    const Shape &shape = SHAPES[direct.shape];
+    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[stages.model.channels == 3][stages.scores.maps != nullptr],
+                                  dim3(direct.tiles, count), threadsOf(shape.nx), direct.shared, stream, stages.model,
+                                  frames, stages.templates, stages.scores, direct, stages.refinement);
+}
+
+} // namespace cusi::match
