@@ -69,7 +69,8 @@ void remap(perf::Size size, int channels) {
 TEST(Remap, Turn) {
     for (const perf::Size &size : perf::FRAME_SIZES)
         remap(size, 1);
-    remap({1920, 1080}, 3);
+    for (const perf::Size &size : {perf::Size{1920, 1080}, perf::Size{3840, 2160}})
+        remap(size, 3);
 }
 
 } // namespace
