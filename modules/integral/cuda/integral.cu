@@ -1,6 +1,7 @@
 // The CUDA backend of integral chooses tiles, lays out the workspace, and launches once for each slab.
 // docs/internals/integral.md names the stages of the kernel and their files.
 #include "integral/backend.h"
+#include "integral/cuda/colors.cuh"
 #include "integral/cuda/grid.cuh"
 #include "integral/cuda/kernel.cuh"
 
@@ -136,6 +137,14 @@ void bindChannels(T &table, unsigned channels, size_t channel_words) {
 }
 
 template<class Tile, class Pixel, class SumTable, class SquareTable>
+constexpr auto kernelOf() {
+    if constexpr (Tile::CHANNELS == 3)
+        return colorsKernel<Tile>;
+    else
+        return integralKernel<Pixel, SumTable, SquareTable, Tile>;
+}
+
+template<class Tile, class Pixel, class SumTable, class SquareTable>
 cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned multiprocessors, cudaStream_t stream) {
     const cusMat &src = *args.src;
     const unsigned rows = static_cast<unsigned>(src.rows), channels = static_cast<unsigned>(CUS_CHANNELS(src.type));
@@ -165,8 +174,10 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
     if (!args.workspace_is_ready)
         CUSI_CUDA(function,
                   cudaMemsetAsync(slab.state, 0, sizeof *slab.state + channels * words * sizeof(TaggedWord), stream));
-    const auto kernel = integralKernel<Pixel, SumTable, SquareTable, Tile>;
-    constexpr size_t SCANS = SCAN_BYTES<Pixel, SquareTable, Tile>, MAX_BYTES = SCANS + Tile::WARPS * STAGE_BYTES;
+    const auto kernel = kernelOf<Tile, Pixel, SumTable, SquareTable>();
+    constexpr size_t SCANS = SCAN_BYTES<Pixel, SquareTable, Tile>,
+                     STAGE = Tile::CHANNELS == 3 ? sizeof(StagedColors) : STAGE_BYTES,
+                     MAX_BYTES = SCANS + Tile::WARPS * STAGE;
     const bool all_whole = src.cols % WARP_COLS == 0 && src.rows % Tile::WARP_ROWS == 0;
     const size_t shared_bytes = !INTERLEAVED && all_whole && slab.tables_aligned16 ? SCANS : MAX_BYTES;
     if (shared_bytes > 0) // with the static shared memory, it may exceed the default limit
@@ -183,8 +194,8 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
         bindTable(squares, args.sqsum, y);
         bindCarries<Tile>(sum, y / slab_rows, rows - y <= slab_rows, slabs.tile_cols);
         bindCarries<Tile>(squares, y / slab_rows, rows - y <= slab_rows, slabs.tile_cols);
-        CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols * channels, Tile::THREADS, shared_bytes,
-                                 stream, slab, sum, squares));
+        CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols * (channels / Tile::CHANNELS),
+                                 Tile::THREADS, shared_bytes, stream, slab, sum, squares));
     }
     return CUS_OK;
 }
@@ -315,15 +326,17 @@ cusStatus integral_cuda_workspace(const char *, int rows, int cols, int channels
 cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {
     using Byte = unsigned char;
     using namespace tuning;
-    const bool several = CUS_CHANNELS(args->src->type) > 1;
+    const int channels = CUS_CHANNELS(args->src->type);
+    const bool several = channels > 1;
     if (args->reproducible)
         return launchReproducible(function, *args, stream);
     if (CUS_DEPTH(args->src->type) == CUS_32F)
         return several ? launchChannels<float, Floats64, Float, Floats64, Float>(function, *args, stream)
                        : launchRequested<float, Floats64, Floats64>(function, *args, stream);
     if (args->sum && CUS_DEPTH(args->sum->type) == CUS_32S)
-        return several ? launchChannels<Byte, Sums32, Small32, Squares64, Medium64>(function, *args, stream)
-                       : launchRequested<Byte, Sums32, Squares64>(function, *args, stream);
+        return channels == 3 ? launchChannels<Byte, Sums32, Colors32, Squares64, Medium64>(function, *args, stream)
+               : several     ? launchChannels<Byte, Sums32, Small32, Squares64, Medium64>(function, *args, stream)
+                             : launchRequested<Byte, Sums32, Squares64>(function, *args, stream);
     return several ? launchChannels<Byte, Sums64, Medium64, Squares64, Medium64>(function, *args, stream)
                    : launchRequested<Byte, Sums64, Squares64>(function, *args, stream);
 }

@@ -61,6 +61,40 @@ __device__ inline void lookBackRows(const Position &at, First first, More... mor
     first.store(), (more.store(), ...);
 }
 
+// Publishes the tile's sums and finds what is left of and above it, and then of each warp.
+template<class First, class... More>
+__device__ __forceinline__ void lookBack(const Position &at, First &first, More &...more) {
+    constexpr unsigned THREADS = 32 * First::ROW_WARPS;
+    if (at.warp < First::FIRST_ROW_WARP) {
+        first.lookBackColumns(), (more.lookBackColumns(), ...);
+    } else {
+        first.publishRows(), (more.publishRows(), ...);
+        lookBackRows(at, first.rowLookBack(), more.rowLookBack()...);
+        asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); // the warps that come here
+        first.lookBackCorner(), (more.lookBackCorner(), ...);
+    }
+    __syncthreads();
+    first.computeWarpStarts(), (more.computeWarpStarts(), ...);
+}
+
+// Returns where the thread works in a tile, without the epoch.
+template<class Tile>
+__device__ __forceinline__ Position positionIn(unsigned tile, const SlabParams &slab) {
+    Position at;
+    at.lane = threadIdx.x % 32;
+    at.warp = threadIdx.x / 32;
+    at.warp_x = at.warp % Tile::WARPS_X;
+    at.warp_y = at.warp / Tile::WARPS_X;
+    at.tile_y = tile / slab.tile_cols;
+    at.tile_x = tile - at.tile_y * slab.tile_cols;
+    return at;
+}
+
+// Returns the number of the launch after the last one.
+__device__ __forceinline__ uint32_t epochAfter(uint32_t last) {
+    return max((last + 1) & MAX_EPOCH, 1u);
+}
+
 // Bytes of dynamic shared memory for the scans.
 template<class Pixel, class SquareTable, class Tile>
 constexpr size_t SCAN_BYTES = EXISTS<SquareTable>
@@ -73,9 +107,8 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     constexpr bool BOTH = EXISTS<SumTable> && EXISTS<SquareTable>,
                    INTERLEAVED = SumTable::INTERLEAVED || SquareTable::INTERLEAVED;
     static_assert(!INTERLEAVED || (!BOTH && !Tile::THROTTLED), "");
-    constexpr unsigned FIRST_ROW_WARP = FIRST_ROW_WARP_OF<Pixel, Tile, BOTH>;
-    using Sums = TableTile<Pixel, false, SumTable, Tile, BOTH>;
-    using Squares = TableTile<Pixel, true, SquareTable, Tile, BOTH>;
+    using Sums = TableTile<Pixel, false, SumTable, Tile, BOTH ? 2 : 1>;
+    using Squares = TableTile<Pixel, true, SquareTable, Tile, BOTH ? 2 : 1>;
     __shared__ alignas(16) Pixels4<Pixel> shared_pixels[Tile::WARPS * Tile::WARP_ROWS][32];
     __shared__ typename Sums::Shared sum_shared;
     __shared__ typename Squares::Shared squares_shared;
@@ -84,18 +117,12 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     startInOrder();
     if (threadIdx.x == 0) {
         const uint2 state = __ldcg(reinterpret_cast<const uint2 *>(slab.state));
-        epoch = max((state.x + 1) & MAX_EPOCH, 1u);
+        epoch = epochAfter(state.x);
         tiles_before = state.y;
     }
-    Position at;
-    at.lane = threadIdx.x % 32;
-    at.warp = threadIdx.x / 32;
-    at.warp_x = at.warp % Tile::WARPS_X;
-    at.warp_y = at.warp / Tile::WARPS_X;
     const unsigned channels = channelsOf(sum_table, square_table);
     const unsigned tile = blockIdx.x / channels, channel = blockIdx.x - tile * channels;
-    at.tile_y = tile / slab.tile_cols;
-    at.tile_x = tile - at.tile_y * slab.tile_cols;
+    Position at = positionIn<Tile>(tile, slab);
     const unsigned x = at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS,
                    y = at.tile_y * Tile::HEIGHT + at.warp_y * Tile::WARP_ROWS;
     const bool whole = y + Tile::WARP_ROWS <= slab.rows && x + WARP_COLS <= slab.cols;
@@ -108,8 +135,8 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     const PixelRows<Pixel> pixels(warp_pixels + at.lane, slab, channel);
     const auto &sums_of_channel = ofChannel(sum_table, channel);
     const auto &squares_of_channel = ofChannel(square_table, channel);
-    Sums sums(sum_shared, sums_of_channel, slab, at, scan_memory);
-    Squares squares(squares_shared, squares_of_channel, slab, at, scan_memory);
+    Sums sums(sum_shared, sums_of_channel, slab, at, 0, scan_memory);
+    Squares squares(squares_shared, squares_of_channel, slab, at, BOTH, scan_memory);
     const auto forTables = [&](const auto &step) {
         if constexpr (EXISTS<SumTable>)
             step(sums);
@@ -128,21 +155,11 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     }
     forTables([&](auto &table) { table.sumTile(pixels); });
     __syncthreads();
-    // Publishes the tile's sums and finds what is left of and above it.
     at.epoch = epoch;
-    if (at.warp < FIRST_ROW_WARP) {
-        forTables([](auto &table) { table.lookBackColumns(); });
-    } else {
-        forTables([](auto &table) { table.publishRows(); });
-        if constexpr (BOTH)
-            lookBackRows(at, sums.rowLookBack(), squares.rowLookBack());
-        else
-            forTables([&](auto &table) { lookBackRows(at, table.rowLookBack()); });
-        asm volatile("bar.sync 1, %0;" ::"n"(Tile::THREADS - 32 * FIRST_ROW_WARP) : "memory"); // the warps that come here
-        forTables([](auto &table) { table.lookBackCorner(); });
-    }
-    __syncthreads();
-    forTables([](auto &table) { table.computeWarpStarts(); });
+    if constexpr (BOTH)
+        lookBack(at, sums, squares);
+    else
+        forTables([&](auto &table) { lookBack(at, table); });
     // The last tile of a channel has waited, directly or through others, for words of every block of that channel. Once the
     // last tiles of all channels get here, all blocks have read the state.
     if constexpr (INTERLEAVED) {
