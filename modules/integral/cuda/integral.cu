@@ -237,6 +237,53 @@ cusStatus launchRequested(const char *function, const IntegralArgs &args, cudaSt
     return launchIntegral<Pixel, SumTable, SquareTable>(function, args, stream);
 }
 
+// ---- Batches: 32-bit sums of images whose tiles all fit on the GPU at once -------------------------------------------
+
+// Returns how many images of the call one launch may take; 1: integral_cuda_run() takes them one by one.
+cusStatus imagesOfLaunch(const char *function, const IntegralArgs &args, unsigned *images) {
+    using Tile = tuning::Small32;
+    const size_t rows = static_cast<size_t>(args.src->rows), cols = static_cast<size_t>(args.src->cols);
+    const Slabs<Tile, Sums32, NoTable> slabs(rows, cols, 1);
+    int multiprocessors = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
+    const bool small = args.src->type == CUS_8UC1 && args.sum && !args.sqsum && args.sum->type == CUS_32SC1 &&
+                       slabs.tile_rows * slabs.tile_cols <= static_cast<size_t>(multiprocessors) * Tile::BLOCKS_PER_SM;
+    const size_t fit = (args.workspace_bytes - sizeof(LaunchState)) / slabs.bytes(slabs.tile_rows),
+                 most = std::min<size_t>(static_cast<size_t>(args.count), BATCH_IMAGES);
+    *images = small ? static_cast<unsigned>(std::max<size_t>(std::min(fit, most), 1)) : 1;
+    return CUS_OK;
+}
+
+cusStatus launchBatch(const char *function, const IntegralArgs &args, unsigned images, cudaStream_t stream) {
+    using Tile = tuning::Small32;
+    const size_t tile_rows = divUp(static_cast<size_t>(args.src->rows), size_t(Tile::HEIGHT)),
+                 tile_cols = divUp(static_cast<size_t>(args.src->cols), size_t(Tile::WIDTH));
+    SlabParams slab = {};
+    slab.rows = static_cast<unsigned>(args.src->rows);
+    slab.cols = static_cast<unsigned>(args.src->cols);
+    slab.tile_rows = static_cast<unsigned>(tile_rows);
+    slab.tile_cols = static_cast<unsigned>(tile_cols);
+    slab.column_group = columnGroup<Tile, unsigned char, Sums32, NoTable>(slab.cols);
+    slab.state = static_cast<LaunchState *>(args.workspace);
+    slab.src_aligned16 = slab.tables_aligned16 = slab.is_top = true;
+    Batched<Sums32> sums;
+    sums.channels = images;
+    sums.channel_words =
+        layOut<Tile>(static_cast<Sums32 &>(sums), reinterpret_cast<TaggedWord *>(slab.state + 1), 0, tile_rows, tile_cols);
+    for (unsigned i = 0; i < images; ++i) {
+        const cusMat &src = args.src[i], &sum = args.sum[i];
+        sums.images[i] = {static_cast<const unsigned char *>(src.data), src.rows > 1 ? src.step : 0,
+                          static_cast<uint32_t *>(sum.data), sum.step};
+        slab.src_aligned16 = slab.src_aligned16 && isAligned(src, 16);
+        slab.tables_aligned16 = slab.tables_aligned16 && isAligned(sum, 16);
+    }
+    return launchOverlapped(function, integralKernel<unsigned char, Batched<Sums32>, NoTable, Tile>,
+                            slab.tile_rows * slab.tile_cols * images, Tile::THREADS, Tile::WARPS * STAGE_BYTES, stream,
+                            slab, sums, NoTable());
+}
+
+// ---- Several channels -------------------------------------------------------------------------------------------------
+
 // Sources of several channels have one tile shape for each type, and a launch for each table. That is less code, and the
 // chains need no more workspace than those of both tables of one channel with as many values in a row.
 template<class Pixel, class SumTable, class SumTile, class SquareTable, class SquareTile>
@@ -323,7 +370,7 @@ cusStatus integral_cuda_workspace(const char *, int rows, int cols, int channels
     return CUS_OK;
 }
 
-cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {
+static cusStatus runOne(const char *function, const IntegralArgs *args, cusStream stream) {
     using Byte = unsigned char;
     using namespace tuning;
     const int channels = CUS_CHANNELS(args->src->type);
@@ -339,6 +386,23 @@ cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusS
                              : launchRequested<Byte, Sums32, Squares64>(function, *args, stream);
     return several ? launchChannels<Byte, Sums64, Medium64, Squares64, Medium64>(function, *args, stream)
                    : launchRequested<Byte, Sums64, Squares64>(function, *args, stream);
+}
+
+cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {
+    if (args->count == 1)
+        return runOne(function, args, stream);
+    IntegralArgs part = *args;
+    unsigned images = 0;
+    CUS_TRY(imagesOfLaunch(function, *args, &images));
+    for (int i = 0; i < args->count; i += part.count) {
+        part.count = std::min(args->count - i, static_cast<int>(images));
+        part.src = args->src + i;
+        part.sum = args->sum ? args->sum + i : nullptr;
+        part.sqsum = args->sqsum ? args->sqsum + i : nullptr;
+        CUS_TRY(images > 1 ? launchBatch(function, part, static_cast<unsigned>(part.count), stream)
+                           : runOne(function, &part, stream));
+    }
+    return CUS_OK;
 }
 
 cusStatus integral_cuda_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {

@@ -26,12 +26,12 @@ __device__ inline void awaitTurnToWrite(const SlabParams &slab, uint32_t tiles_b
     while (static_cast<int32_t>(written - tiles) < 0);
 }
 
-// ---- Sources of several channels ------------------------------------------------------------------------------------
+// ---- Sources of several channels, batches -----------------------------------------------------------------------------
 
-// Returns the number of channels that the blocks take in turn.
+// Returns the number of channels, or images of a batch, that the blocks take in turn.
 template<class SumTable, class SquareTable>
 __device__ __forceinline__ unsigned channelsOf(const SumTable &sum_table, const SquareTable &square_table) {
-    if constexpr (SumTable::INTERLEAVED)
+    if constexpr (SumTable::INTERLEAVED || SumTable::BATCHED)
         return sum_table.channels;
     else if constexpr (SquareTable::INTERLEAVED)
         return square_table.channels;
@@ -40,7 +40,7 @@ __device__ __forceinline__ unsigned channelsOf(const SumTable &sum_table, const 
 }
 template<class T>
 __device__ __forceinline__ decltype(auto) ofChannel(const T &table, unsigned channel) {
-    if constexpr (T::INTERLEAVED)
+    if constexpr (T::INTERLEAVED || T::BATCHED)
         return table.ofChannel(channel);
     else
         return (table);
@@ -105,9 +105,10 @@ template<class Pixel, class SumTable, class SquareTable, class Tile>
 __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     integralKernel(const SlabParams slab, const SumTable sum_table, const SquareTable square_table) {
     constexpr bool BOTH = EXISTS<SumTable> && EXISTS<SquareTable>,
-                   INTERLEAVED = SumTable::INTERLEAVED || SquareTable::INTERLEAVED;
-    static_assert(!INTERLEAVED || (!BOTH && !Tile::THROTTLED), "");
-    using Sums = TableTile<Pixel, false, SumTable, Tile, BOTH ? 2 : 1>;
+                   INTERLEAVED = SumTable::INTERLEAVED || SquareTable::INTERLEAVED,
+                   IN_TURN = INTERLEAVED || SumTable::BATCHED;
+    static_assert(!IN_TURN || (!BOTH && !Tile::THROTTLED), "");
+    using Sums = TableTile<Pixel, false, typename SingleOf<SumTable>::Type, Tile, BOTH ? 2 : 1>;
     using Squares = TableTile<Pixel, true, SquareTable, Tile, BOTH ? 2 : 1>;
     __shared__ alignas(16) Pixels4<Pixel> shared_pixels[Tile::WARPS * Tile::WARP_ROWS][32];
     __shared__ typename Sums::Shared sum_shared;
@@ -128,10 +129,16 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     const bool whole = y + Tile::WARP_ROWS <= slab.rows && x + WARP_COLS <= slab.cols;
     Pixels4<Pixel> *const warp_pixels = shared_pixels[at.warp * Tile::WARP_ROWS];
     staggerStart(slab);
-    if constexpr (INTERLEAVED)
+    if constexpr (INTERLEAVED) {
         loadRowsOfChannel<Tile::WARP_ROWS>(warp_pixels, slab, channels, channel, x, y, at.lane);
-    else
+    } else if constexpr (SumTable::BATCHED) {
+        SlabParams image = slab;
+        image.src = sum_table.images[channel].src;
+        image.step = sum_table.images[channel].src_step;
+        loadRows<Tile::WARP_ROWS>(warp_pixels, image, x, y, at.lane, whole && slab.src_aligned16);
+    } else {
         loadRows<Tile::WARP_ROWS>(warp_pixels, slab, x, y, at.lane, whole && slab.src_aligned16);
+    }
     const PixelRows<Pixel> pixels(warp_pixels + at.lane, slab, channel);
     const auto &sums_of_channel = ofChannel(sum_table, channel);
     const auto &squares_of_channel = ofChannel(square_table, channel);
@@ -160,9 +167,9 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
         lookBack(at, sums, squares);
     else
         forTables([&](auto &table) { lookBack(at, table); });
-    // The last tile of a channel has waited, directly or through others, for words of every block of that channel. Once the
-    // last tiles of all channels get here, all blocks have read the state.
-    if constexpr (INTERLEAVED) {
+    // The last tile of a channel or image has waited, directly or through others, for words of every block of it. Once the
+    // last tiles of all get here, all blocks have read the state.
+    if constexpr (IN_TURN) {
         if (threadIdx.x == 0 && blockIdx.x >= gridDim.x - channels &&
             atomicInc(&slab.state->channels_done, channels - 1) == channels - 1) // wraps to 0
             slab.state->epoch = at.epoch;

@@ -133,11 +133,11 @@ struct TableParams {
     TaggedWord *corner_sums;     // [tile column][tile row]
     Entry *out;                  // the table row above the slab's first
     size_t step;
-    static constexpr bool INTERLEAVED = false, ON_GRID = false;
+    static constexpr bool INTERLEAVED = false, BATCHED = false, ON_GRID = false;
     static constexpr bool COLUMNS_APART = !std::is_same_v<Column, Acc>; // published singly, not as prefix sums
 };
 struct NoTable {
-    static constexpr bool INTERLEAVED = false, ON_GRID = false;
+    static constexpr bool INTERLEAVED = false, BATCHED = false, ON_GRID = false;
 };
 template<class T>
 constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
@@ -166,6 +166,44 @@ struct Interleaved : T {
         }
         return table;
     }
+};
+
+// The tables of a batch of images, each with chains of its own.
+constexpr unsigned BATCH_IMAGES = 64; // as many as fit a launch's parameters
+template<class T>
+struct Batched : T {
+    using Single = T;
+    struct Image {
+        const unsigned char *src;
+        size_t src_step;
+        typename T::Entry *out;
+        size_t step;
+    };
+    static constexpr bool BATCHED = true;
+    unsigned channels; // the images of the launch
+    size_t channel_words;
+    Image images[BATCH_IMAGES];
+
+    __device__ T ofChannel(unsigned image) const {
+        T table = *this;
+        const size_t words = image * channel_words;
+        table.column_sums += words;
+        table.column_prefixes += words;
+        table.row_sums += words;
+        table.row_prefixes += words;
+        table.corner_sums += words;
+        table.out = images[image].out;
+        table.step = images[image].step;
+        return table;
+    }
+};
+template<class T, bool = T::BATCHED>
+struct SingleOf {
+    using Type = T;
+};
+template<class T>
+struct SingleOf<T, true> {
+    using Type = typename T::Single;
 };
 
 using Sums32 = TableParams<uint16_t, Bits17, uint32_t, uint32_t>; // sums of bytes, modulo 2^32
