@@ -103,6 +103,32 @@ void heatmap(Size size) {
     });
 }
 
+// Many pairs of gray frames by one call.
+void heatmapBatch(Size size, int count) {
+    perf::bothSpaces([&](cusSpace space) {
+        const double bytes = 5.0 * count * static_cast<double>(size.pixels());
+        perf::Row row("framediff/heatmap/" + size.text() + "/batch" + std::to_string(count), space, bytes);
+        row.note("random gray frames");
+        if (perf::listing())
+            return row.report();
+        const std::vector<uint8_t> bytes_of_frame = randomBytes(size.pixels());
+        const int sets = perf::rotation(space, static_cast<size_t>(bytes));
+        std::deque<perf::Mat> mats;
+        std::vector<std::vector<cusMat>> prev(static_cast<size_t>(sets)), cur = prev, dst = prev;
+        for (size_t k = 0; k < prev.size(); ++k)
+            for (int i = 0; i < count; ++i) {
+                prev[k].push_back(mats.emplace_back(size.rows, size.cols, CUS_8UC1, space, bytes_of_frame).mat);
+                cur[k].push_back(mats.emplace_back(size.rows, size.cols, CUS_8UC1, space, bytes_of_frame).mat);
+                dst[k].push_back(mats.emplace_back(size.rows, size.cols, CUS_8UC3, space).mat);
+            }
+        row.measure([&](cusStream stream, int i) {
+            const size_t k = static_cast<size_t>(i) % prev.size();
+            return cusHeatmapBatch(count, prev[k].data(), cur[k].data(), dst[k].data(), nullptr, stream);
+        });
+        row.report();
+    });
+}
+
 void noiseView(Size size) {
     perf::bothSpaces([&](cusSpace space) {
         auto sets = pairs(size, space);
@@ -408,6 +434,7 @@ void sweepShare() {
 TEST(Framediff, Heatmap) {
     for (const Size size : SIZES)
         heatmap(size);
+    heatmapBatch(Size(640, 480), 32);
 }
 TEST(Framediff, NoiseView) {
     for (const Size size : SIZES)

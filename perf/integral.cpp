@@ -194,6 +194,34 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
     });
 }
 
+// Many images by one call.
+void integralBatch(Size size, int count) {
+    perf::bothSpaces([&](cusSpace space) {
+        const double bytes = count * (static_cast<double>(size.pixels()) + 4 * entries(size));
+        perf::Row row("integral/8u32s/" + size.text() + "/batch" + std::to_string(count), space, bytes);
+        row.note("random pixels");
+        if (perf::listing())
+            return row.report();
+        const int sets = perf::rotation(space, static_cast<size_t>(bytes));
+        std::deque<Mat> mats;
+        std::vector<std::vector<cusMat>> src(static_cast<size_t>(sets)), sum = src;
+        for (size_t k = 0; k < src.size(); ++k)
+            for (int i = 0; i < count; ++i) {
+                fill(mats.emplace_back(), size, CUS_8UC1, space);
+                src[k].push_back(mats.back().mat);
+                sum[k].push_back(mats.emplace_back(size.rows + 1, size.cols + 1, CUS_32SC1, space).mat);
+            }
+        cusIntegrator *integrator = nullptr;
+        check(cusIntegratorCreate(&integrator, size.rows, size.cols * count, space));
+        row.measure([&](cusStream stream, int i) {
+            const size_t k = static_cast<size_t>(i) % src.size();
+            return cusIntegratorRunBatch(integrator, count, src[k].data(), sum[k].data(), nullptr, nullptr, stream);
+        });
+        row.report();
+        cusIntegratorDestroy(integrator);
+    });
+}
+
 // Whole frames: upload, integral, table download.
 void hostToHost(Size size) {
     if (!perf::wants(CUS_DEVICE))
@@ -225,6 +253,9 @@ void hostToHost(Size size) {
 
 TEST(Integral, Sum640x480) {
     integral("integral/8u32s/640x480", {640, 480}, CUS_8UC1, CUS_32S, false);
+}
+TEST(Integral, Batch640x480) {
+    integralBatch({640, 480}, 32);
 }
 TEST(Integral, Sum1920x1080) {
     integral("integral/8u32s/1920x1080", {1920, 1080}, CUS_8UC1, CUS_32S, false);

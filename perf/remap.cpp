@@ -66,10 +66,41 @@ void remap(perf::Size size, int channels) {
     });
 }
 
+// Images of one map, each a call's share.
+void remapBatch(perf::Size size, size_t count) {
+    perf::bothSpaces([&](cusSpace space) {
+        const double bytes = (8.0 + 2.0 * static_cast<double>(count)) * static_cast<double>(size.pixels());
+        perf::Row row("remap/8uc1/" + size.text() + "/batch" + std::to_string(count), space, bytes);
+        row.note("one map for all");
+        if (perf::listing())
+            return row.report();
+        const auto places = turn(size);
+        const int sets = perf::rotation(space, static_cast<size_t>(bytes));
+        std::deque<Buffers> buffers;
+        std::vector<std::vector<cusMat>> src, map, dst;
+        for (int k = 0; k < sets; ++k) {
+            src.emplace_back(), map.emplace_back(), dst.emplace_back();
+            for (size_t i = 0; i < count; ++i) {
+                buffers.emplace_back(size, 1, space, places);
+                src.back().push_back(buffers.back().src.mat);
+                map.back().push_back(buffers[buffers.size() - 1 - i].map.mat);
+                dst.back().push_back(buffers.back().dst.mat);
+            }
+        }
+        row.measure([&](cusStream stream, int i) {
+            const size_t k = static_cast<size_t>(i % sets);
+            return cusRemapBatch(static_cast<int>(count), src[k].data(), map[k].data(), dst[k].data(), stream);
+        });
+        row.report();
+    });
+}
+
 TEST(Remap, Turn) {
     for (const perf::Size &size : perf::FRAME_SIZES)
         remap(size, 1);
-    remap({1920, 1080}, 3);
+    for (const perf::Size &size : {perf::Size{1920, 1080}, perf::Size{3840, 2160}})
+        remap(size, 3);
+    remapBatch({640, 480}, 32);
 }
 
 } // namespace

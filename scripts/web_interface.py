@@ -21,8 +21,8 @@ loader.exec_module(interface)
 
 folder, names = Path(sys.argv[1]), Path(sys.argv[2]).read_text(encoding="utf-8").split()
 found = interface.describe(target=("--target=wasm32", "-ffreestanding"))
-# Callbacks and what only a GPU needs have no place in this interface.
-functions = [each for each in found["functions"] if each["name"] in names and not re.search("EventFilter|EventPipeline|GeneratorRun|Check$|MatWrap|MatRegion", each["name"])]
+# Callbacks, batches and what only a GPU needs have no place in this interface.
+functions = [each for each in found["functions"] if each["name"] in names and not re.search("EventFilter|EventPipeline|GeneratorRun|Batch$|Check$|MatWrap|MatRegion", each["name"])]
 structs = {each["name"]: each for each in found["structs"]}
 enums = {each["name"] for each in found["enums"]}
 handles = {each["name"] for each in found["typedefs"] if each["type"].startswith("struct")}

@@ -3,6 +3,7 @@
 #include "guard.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *spaceName(cusSpace space) {
     return space == CUS_DEVICE ? "CUS_DEVICE" : "CUS_HOST";
@@ -81,6 +82,23 @@ cusStatus cusi_checkInput(const char *function, const char *argument, const cusM
     }
     return cusi_fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function, argument, cusi_typeName(mat->type),
                      accepted);
+}
+
+cusStatus cusi_checkBatch(const char *function, int count) {
+    CUSI_REQUIRE(count >= 1 && count <= CUS_MAX_BATCH, CUS_ERROR_VALUE, "%s: count is %d, expected 1..%d", function, count,
+                 CUS_MAX_BATCH);
+    return CUS_OK;
+}
+
+const char *cusi_itemName(char name[CUSI_ITEM_NAME], const char *argument, int index) {
+    int length = 0;
+    while (*argument)
+        name[length++] = *argument++;
+    name[length++] = '[';
+    for (int place = index >= 1000 ? 1000 : index >= 100 ? 100 : index >= 10 ? 10 : 1; place > 0; place /= 10)
+        name[length++] = (char)('0' + index / place % 10);
+    memcpy(name + length, "]", 2);
+    return name;
 }
 
 cusStatus cusi_checkSides(const char *function, const char *argument, int rows, int cols) {

@@ -37,6 +37,13 @@ cusStatus cusi_checkInput(const char *function, const char *argument, const cusM
         __VA_ARGS__, -1 \
     }
 
+/* A batch has 1..CUS_MAX_BATCH images. */
+cusStatus cusi_checkBatch(const char *function, int count);
+
+/* Writes "argument[index]", for messages about an image of a batch, and returns it. index < 10000. */
+enum { CUSI_ITEM_NAME = 32 };
+const char *cusi_itemName(char name[CUSI_ITEM_NAME], const char *argument, int index);
+
 /* rows and cols are at most 2^30, so that sums of coordinates and margins fit int. */
 cusStatus cusi_checkSides(const char *function, const char *argument, int rows, int cols);
 

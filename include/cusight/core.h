@@ -204,6 +204,9 @@ typedef struct cusMat {
     int pinned;     /* private: what `owned` is: memory (0), page-locked host memory (1), a DLPack tensor (2) */
 } cusMat;
 
+/* Images of a call that takes an array of them, such as cusRemapBatch. */
+enum { CUS_MAX_BATCH = 1024 };
+
 /* An empty matrix. */
 #ifdef __cplusplus
 #define CUS_MAT_INIT \

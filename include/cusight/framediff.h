@@ -136,6 +136,14 @@ CUS_API cusHeatmapOptions cusHeatmapDefaults(void);
 CUS_API cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
                              cusStream stream);
 
+/* cusHeatmap of each of `count` pairs of frames, 1..CUS_MAX_BATCH, with the same bits: dst[i] of prev[i] and cur[i]. For
+ * many small frames, such as those of several cameras: the device takes up to 64 pairs in one launch (16 with colors or a
+ * full scale of your own), the host shares all frames among its threads.
+ * prev, cur: of one size and type. dst: each as for cusHeatmap; none may overlap another matrix of the call. That is
+ * checked only within a pair. Errors: as cusHeatmap, and VALUE (count); nothing changes if any pair is rejected. */
+CUS_API cusStatus cusHeatmapBatch(int count, const cusMat *prev, const cusMat *cur, cusMat *dst,
+                                  const cusHeatmapOptions *options, cusStream stream);
+
 /* Makes pixels red (0, 0, 255) where d > threshold, black elsewhere; d as above, threshold 0..765, typically 30. Otherwise
  * like cusHeatmap. */
 CUS_API cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream);

@@ -84,6 +84,15 @@ CUS_API void cusIntegratorDestroy(cusIntegrator *integrator);
 CUS_API cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                                    const cusIntegralOptions *options, cusStream stream);
 
+/* cusIntegratorRun of each of `count` images, 1..CUS_MAX_BATCH, with the same bits: sum[i] and sqsum[i] of src[i]. For many
+ * small images, such as those of several cameras. The images have one size and type; sum or sqsum may be NULL for all. No
+ * output may overlap another matrix of the call. That is checked only within an image.
+ * Cost: the device makes 32SC1 tables of 8UC1 images up to about 2 megapixels in launches of up to 64 images, as many as
+ * the object's workspace holds: all of them if it was created for `count` times the columns. Everything else is one image
+ * after the other. Errors: as cusIntegratorRun; nothing changes if any image is rejected. */
+CUS_API cusStatus cusIntegratorRunBatch(cusIntegrator *integrator, int count, const cusMat *src, cusMat *sum, cusMat *sqsum,
+                                        const cusIntegralOptions *options, cusStream stream);
+
 /* ---- One call -------------------------------------------------------------------------------------------------------- */
 
 /* cusIntegratorRun without an object. Device: the workspace comes from CUDA's stream-ordered allocator and returns to it in

@@ -39,10 +39,12 @@ struct cusDiffDecoder {
     CusiGuard guard;
 };
 
-/* The callers have checked all arguments. Host functions finish before they return; CUDA functions queue their work. */
-cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint);
-cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint,
-                                  cusStream stream);
+/* The callers have checked all arguments; pairs of frames have one size and type. Host functions finish before they return;
+ * CUDA functions queue their work. */
+cusStatus framediff_host_colorize(int count, const cusMat *prev, const cusMat *cur, cusMat *dst,
+                                  const FramediffColorMap *paint);
+cusStatus framediff_cuda_colorize(const char *function, int count, const cusMat *prev, const cusMat *cur, cusMat *dst,
+                                  const FramediffColorMap *paint, cusStream stream);
 
 /* Allocates everything an encoder needs besides the reference. */
 cusStatus framediff_host_prepare(cusDiffEncoder *encoder);

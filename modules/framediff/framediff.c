@@ -5,6 +5,7 @@
 #include "progress.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define FRAME_TYPES CUSI_TYPES(CUS_8UC1, CUS_8UC3, CUS_8UC4)
@@ -22,54 +23,96 @@ static uint32_t heatColor(int d, int full_scale) {
            channel(255 * sin(pi * n - pi / 2)) << 16;
 }
 
-static cusStatus colorizeDifference(const char *function, const cusMat *prev, const cusMat *cur, cusMat *dst,
-                                    const FramediffColorMap *map, cusStream stream) {
-    CUS_TRY(cusi_checkInput(function, "prev", prev, FRAME_TYPES));
-    CUS_TRY(cusi_checkInput(function, "cur", cur, FRAME_TYPES));
-    CUS_TRY(cusi_checkSameSpace(function, "cur", cur, "prev", prev));
-    CUS_TRY(cusi_checkSameType(function, "cur", cur, "prev", prev));
-    CUS_TRY(cusi_checkSameSize(function, "cur", cur, "prev", prev));
-    CUS_TRY(cusi_checkOutput(function, "dst", dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
-    CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "prev", prev));
-    CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "cur", cur));
+/* Pairs of frames of one call, and what to make of them. */
+typedef struct Pairs {
+    int count;
+    const cusMat *prev, *cur;
+    cusMat *dst;
+    bool is_batch; /* messages name the pair */
+} Pairs;
+
+/* Checks pair i. */
+static cusStatus checkPair(const char *function, const Pairs *p, int i) {
+    char text[3][CUSI_ITEM_NAME];
+    const char *names[3] = {"prev", "cur", "dst"};
+    for (int k = 0; k < 3 && p->is_batch; ++k)
+        names[k] = cusi_itemName(text[k], names[k], i);
+    /* A single pair may be NULL, to which nothing may be added. */
+    const cusMat *const prev = i ? &p->prev[i] : p->prev, *const cur = i ? &p->cur[i] : p->cur,
+                        *const dst = i ? &p->dst[i] : p->dst;
+    CUS_TRY(cusi_checkInput(function, names[0], prev, FRAME_TYPES));
+    CUS_TRY(cusi_checkInput(function, names[1], cur, FRAME_TYPES));
+    CUS_TRY(cusi_checkSameSpace(function, names[1], cur, names[0], prev));
+    CUS_TRY(cusi_checkSameType(function, names[1], cur, names[0], prev));
+    CUS_TRY(cusi_checkSameSize(function, names[1], cur, names[0], prev));
+    if (i > 0) {
+        CUS_TRY(cusi_checkSameSpace(function, names[0], prev, "prev[0]", p->prev));
+        CUS_TRY(cusi_checkSameType(function, names[0], prev, "prev[0]", p->prev));
+        CUS_TRY(cusi_checkSameSize(function, names[0], prev, "prev[0]", p->prev));
+    }
+    CUS_TRY(cusi_checkOutput(function, names[2], dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
+    CUS_TRY(cusi_checkNoOverlap(function, names[2], dst, names[0], prev));
+    return cusi_checkNoOverlap(function, names[2], dst, names[1], cur);
+}
+
+static cusStatus colorizeDifferences(const char *function, const Pairs *p, const FramediffColorMap *map, cusStream stream) {
+    for (int i = 0; i < p->count; ++i)
+        CUS_TRY(checkPair(function, p, i));
+    const cusMat *const cur = p->cur;
     CUS_TRY(cusi_checkStream(function, cur->space, stream));
-    CUS_TRY(cusMatCreate(dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
-    return CUSI_BACKEND(function, cur->space, framediff_host_colorize(prev, cur, dst, map),
-                        framediff_cuda_colorize(prev, cur, dst, map, stream));
+    for (int i = 0; i < p->count; ++i)
+        CUS_TRY(cusMatCreate(&p->dst[i], cur->rows, cur->cols, CUS_8UC3, cur->space));
+    return CUSI_BACKEND(function, cur->space, framediff_host_colorize(p->count, p->prev, cur, p->dst, map),
+                        framediff_cuda_colorize(function, p->count, p->prev, cur, p->dst, map, stream));
 }
 
 cusHeatmapOptions cusHeatmapDefaults(void) {
     return (cusHeatmapOptions){.full_scale = 765};
 }
 
-cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
-                     cusStream stream) {
-    CUSI_TRACE;
+static cusStatus heatmap(const char *function, const Pairs *pairs, const cusHeatmapOptions *options, cusStream stream) {
     /* Computing 2298 sines takes longer than a 4K frame on a fast GPU, so each thread caches its last palette. */
     static _Thread_local struct {
         int full_scale;
         FramediffPalette palette;
     } cached;
     if (options)
-        CUS_TRY(cusi_checkReserved("cusHeatmap", "options->", options->reserved));
+        CUS_TRY(cusi_checkReserved(function, "options->", options->reserved));
     if (options && options->colors) {
         FramediffPalette own;
         for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
             own.color[d] = options->colors[3 * d] | (uint32_t)options->colors[3 * d + 1] << 8 |
                            (uint32_t)options->colors[3 * d + 2] << 16;
         const FramediffColorMap map = {.palette = &own, .full_scale = 1}; /* any but 765, which needs no palette */
-        return colorizeDifference("cusHeatmap", prev, cur, dst, &map, stream);
+        return colorizeDifferences(function, pairs, &map, stream);
     }
     const int full_scale = options ? options->full_scale : cusHeatmapDefaults().full_scale;
-    CUSI_REQUIRE(full_scale >= 1 && full_scale <= 65535, CUS_ERROR_VALUE, "cusHeatmap: full_scale is %d, expected 1..65535",
-                 full_scale);
+    CUSI_REQUIRE(full_scale >= 1 && full_scale <= 65535, CUS_ERROR_VALUE, "%s: full_scale is %d, expected 1..65535",
+                 function, full_scale);
     if (cached.full_scale != full_scale) {
         for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
             cached.palette.color[d] = heatColor(d, full_scale);
         cached.full_scale = full_scale;
     }
     const FramediffColorMap map = {.palette = &cached.palette, .full_scale = full_scale};
-    return colorizeDifference("cusHeatmap", prev, cur, dst, &map, stream);
+    return colorizeDifferences(function, pairs, &map, stream);
+}
+
+cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
+                     cusStream stream) {
+    CUSI_TRACE;
+    return heatmap("cusHeatmap", &(Pairs){1, prev, cur, dst, false}, options, stream);
+}
+
+cusStatus cusHeatmapBatch(int count, const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
+                          cusStream stream) {
+    CUSI_TRACE;
+    static const char function[] = "cusHeatmapBatch";
+    CUS_TRY(cusi_checkBatch(function, count));
+    CUSI_NOT_NULL(function, prev);
+    CUSI_NOT_NULL(function, cur);
+    CUSI_NOT_NULL(function, dst);
+    return heatmap(function, &(Pairs){count, prev, cur, dst, true}, options, stream);
 }
 
 cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream) {
@@ -80,7 +123,7 @@ cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int t
     for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
         colors.color[d] = d > threshold ? 0xff0000 : 0;
     const FramediffColorMap map = {.palette = &colors, .threshold = threshold};
-    return colorizeDifference("cusNoiseView", prev, cur, dst, &map, stream);
+    return colorizeDifferences("cusNoiseView", &(Pairs){1, prev, cur, dst, false}, &map, stream);
 }
 
 /* ---- Sparse difference --------------------------------------------------------------------------------------------- */

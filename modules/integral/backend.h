@@ -21,6 +21,7 @@ typedef enum IntegralHostPath {
 
 /* The arguments of one call, checked and with outputs created; sum or sqsum may be NULL. */
 typedef struct IntegralArgs {
+    int count;           /* images; the matrices are arrays of as many, of one size and type */
     const cusMat *src;   /* 8UC1 to 8UC4 or 32FC1 to 32FC4 */
     cusMat *sum, *sqsum; /* 32S (8U source only) or 64F; 64F; with the source's channels */
     void *workspace;
@@ -76,6 +77,7 @@ cusStatus integral_cuda_workspace(const char *function, int rows, int cols, int 
 
 /* Returns whether this processor has the instructions of the path. */
 bool integral_host_supports(IntegralHostPath path);
+/* A batch on the device has a workspace that is ready. */
 cusStatus integral_host_run(const char *function, const IntegralArgs *args);
 cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream);
 

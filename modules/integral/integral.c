@@ -33,47 +33,81 @@ static cusStatus checkOptions(const char *function, const cusIntegralOptions *op
     return CUS_OK;
 }
 
-/* Checks the arguments of an integral and creates its outputs. */
-static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, cusMat *sqsum,
-                         const cusIntegralOptions *options) {
+/* The images of one call; sum or sqsum may be NULL. */
+typedef struct Images {
+    int count;
+    const cusMat *src;
+    cusMat *sum, *sqsum;
+    bool is_batch; /* messages name the image */
+} Images;
+
+/* Image i of a call, and its names in messages. A single image may be NULL, to which nothing may be added. */
+typedef struct Image {
+    const cusMat *src;
+    cusMat *sum, *sqsum;
+    char text[3][CUSI_ITEM_NAME];
+    const char *names[3];
+} Image;
+
+static void findImage(const Images *images, int i, Image *image) {
+    image->src = i ? &images->src[i] : images->src;
+    image->sum = images->sum && i ? &images->sum[i] : images->sum;
+    image->sqsum = images->sqsum && i ? &images->sqsum[i] : images->sqsum;
+    static const char *const names[3] = {"src", "sum", "sqsum"};
+    for (int k = 0; k < 3; ++k)
+        image->names[k] = images->is_batch ? cusi_itemName(image->text[k], names[k], i) : names[k];
+}
+
+static int tableType(const cusMat *src, bool squares, const cusIntegralOptions *options) {
+    return CUS_MAKETYPE(squares || CUS_DEPTH(src->type) == CUS_32F ? CUS_64F : options->sum_depth, CUS_CHANNELS(src->type));
+}
+
+/* Checks an image. */
+static cusStatus check(const char *function, const Image *image, const cusIntegralOptions *options) {
+    const cusMat *const src = image->src;
+    const cusMat *const sum = image->sum, *const sqsum = image->sqsum;
+    const char *const *const names = image->names;
     CUS_TRY(
-        cusi_checkInput(function, "src", src,
+        cusi_checkInput(function, names[0], src,
                         CUSI_TYPES(CUS_8UC1, CUS_8UC2, CUS_8UC3, CUS_8UC4, CUS_32FC1, CUS_32FC2, CUS_32FC3, CUS_32FC4)));
     CUSI_REQUIRE(sum || sqsum, CUS_ERROR_NULL, "%s: sum and sqsum are both NULL, expected at least one", function);
     CUS_TRY(checkOptions(function, options));
-    const int depth = options->sum_depth;
     CUSI_REQUIRE(src->rows < INT_MAX && src->cols < INT_MAX, CUS_ERROR_SIZE,
-                 "%s: src is %d x %d (rows x cols), expected up to 2147483646 each: the table has one more", function,
-                 src->rows, src->cols);
+                 "%s: %s is %d x %d (rows x cols), expected up to 2147483646 each: the table has one more", function,
+                 names[0], src->rows, src->cols);
     const int rows = src->rows + 1, cols = src->cols + 1, channels = CUS_CHANNELS(src->type);
     CUSI_REQUIRE((int64_t)src->cols * channels < INT_MAX, CUS_ERROR_SIZE,
-                 "%s: src has %d columns of %d channels, expected up to 2147483646 values in a row", function, src->cols,
-                 channels);
-    const char *const names[2] = {"sum", "sqsum"};
-    cusMat *const tables[2] = {sum, sqsum};
-    const int types[2] = {CUS_MAKETYPE(CUS_DEPTH(src->type) == CUS_32F ? CUS_64F : depth, channels),
-                          CUS_MAKETYPE(CUS_64F, channels)};
+                 "%s: %s has %d columns of %d channels, expected up to 2147483646 values in a row", function, names[0],
+                 src->cols, channels);
+    const cusMat *const tables[2] = {sum, sqsum};
     for (int k = 0; k < 2; ++k)
         if (tables[k]) {
-            CUS_TRY(cusi_checkOutput(function, names[k], tables[k], rows, cols, types[k], src->space));
-            CUS_TRY(cusi_checkNoOverlap(function, names[k], tables[k], "src", src));
+            const int type = tableType(src, k == 1, options);
+            CUS_TRY(cusi_checkOutput(function, names[1 + k], tables[k], rows, cols, type, src->space));
+            CUS_TRY(cusi_checkNoOverlap(function, names[1 + k], tables[k], names[0], src));
         }
     if (sum && sqsum) {
-        CUSI_REQUIRE(sum != sqsum, CUS_ERROR_ALIAS, "%s: sum and sqsum are the same matrix", function);
-        CUS_TRY(cusi_checkNoOverlap(function, "sum", sum, "sqsum", sqsum));
+        CUSI_REQUIRE(sum != sqsum, CUS_ERROR_ALIAS, "%s: %s and %s are the same matrix", function, names[1], names[2]);
+        CUS_TRY(cusi_checkNoOverlap(function, names[1], sum, names[2], sqsum));
     }
+    return CUS_OK;
+}
+
+/* Creates the outputs of images that are checked. */
+static cusStatus create(const Images *images, const cusIntegralOptions *options) {
+    const cusMat *const src = images->src;
+    cusMat *const tables[2] = {images->sum, images->sqsum};
     for (int k = 0; k < 2; ++k)
-        if (tables[k])
-            CUS_TRY(cusMatCreate(tables[k], rows, cols, types[k], src->space));
+        for (int i = 0; i < images->count && tables[k]; ++i)
+            CUS_TRY(cusMatCreate(&tables[k][i], src->rows + 1, src->cols + 1, tableType(src, k == 1, options), src->space));
     return CUS_OK;
 }
 
 /* workspace: that of an object, or NULL. */
-static IntegralArgs argsFor(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options,
-                            void *workspace, size_t bytes) {
-    const bool reproducible = options->reproducible && CUS_DEPTH(src->type) == CUS_32F;
-    return (IntegralArgs){
-        src, sum, sqsum, workspace, bytes, workspace != NULL, INTEGRAL_AUTO, reproducible, (float)options->range};
+static IntegralArgs argsFor(const Images *images, const cusIntegralOptions *options, void *workspace, size_t bytes) {
+    const bool reproducible = options->reproducible && CUS_DEPTH(images->src->type) == CUS_32F;
+    return (IntegralArgs){images->count, images->src,       images->sum,   images->sqsum, workspace,
+                          bytes,         workspace != NULL, INTEGRAL_AUTO, reproducible,  (float)options->range};
 }
 
 static cusStatus workspaceBytes(const char *function, int rows, int cols, int channels, cusSpace space, size_t *bytes) {
@@ -130,25 +164,41 @@ void cusIntegratorDestroy(cusIntegrator *integrator) {
     free(integrator);
 }
 
-static cusStatus runObject(const char *function, cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
-                           const cusIntegralOptions *options, cusStream stream) {
-    CUS_TRY(cusi_checkMat(function, "src", src));
+/* Checks that an image fits an object. */
+static cusStatus checkObject(const char *function, const cusIntegrator *integrator, const Image *image) {
+    const cusMat *const src = image->src;
+    CUS_TRY(cusi_checkMat(function, image->names[0], src));
     CUSI_REQUIRE(src->space == integrator->space, CUS_ERROR_SPACE,
-                 "%s: src is in %s memory, expected %s like the integrator", function,
+                 "%s: %s is in %s memory, expected %s like the integrator", function, image->names[0],
                  src->space == CUS_DEVICE ? "device" : "host", integrator->space == CUS_DEVICE ? "device" : "host");
     const int channels = CUS_CHANNELS(src->type);
     CUSI_REQUIRE(
         channels == 1 || (src->rows <= integrator->max_rows && src->cols <= integrator->max_cols / channels),
         CUS_ERROR_SIZE,
-        "%s: src is %d x %d (rows x cols) of %d channels, expected up to %d rows and %d columns times channels, the "
+        "%s: %s is %d x %d (rows x cols) of %d channels, expected up to %d rows and %d columns times channels, the "
         "maximum of the integrator",
-        function, src->rows, src->cols, channels, integrator->max_rows, integrator->max_cols);
+        function, image->names[0], src->rows, src->cols, channels, integrator->max_rows, integrator->max_cols);
     CUSI_REQUIRE(src->rows <= integrator->max_rows && src->cols <= integrator->max_cols, CUS_ERROR_SIZE,
-                 "%s: src is %d x %d (rows x cols), expected up to %d x %d, the maximum of the integrator", function,
-                 src->rows, src->cols, integrator->max_rows, integrator->max_cols);
+                 "%s: %s is %d x %d (rows x cols), expected up to %d x %d, the maximum of the integrator", function,
+                 image->names[0], src->rows, src->cols, integrator->max_rows, integrator->max_cols);
+    return CUS_OK;
+}
+
+static cusStatus runObject(const char *function, cusIntegrator *integrator, const Images *images,
+                           const cusIntegralOptions *options, cusStream stream) {
     const cusIntegralOptions chosen = options ? *options : cusIntegralDefaults();
-    CUS_TRY(prepare(function, src, sum, sqsum, &chosen));
-    const IntegralArgs args = argsFor(src, sum, sqsum, &chosen, integrator->workspace.data, integrator->workspace_bytes);
+    Image image;
+    for (int i = 0; i < images->count; ++i) {
+        findImage(images, i, &image);
+        CUS_TRY(checkObject(function, integrator, &image));
+        CUS_TRY(check(function, &image, &chosen));
+        if (i > 0) {
+            CUS_TRY(cusi_checkSameType(function, image.names[0], image.src, "src[0]", images->src));
+            CUS_TRY(cusi_checkSameSize(function, image.names[0], image.src, "src[0]", images->src));
+        }
+    }
+    CUS_TRY(create(images, &chosen));
+    const IntegralArgs args = argsFor(images, &chosen, integrator->workspace.data, integrator->workspace_bytes);
     return run(function, &args, stream);
 }
 
@@ -156,16 +206,37 @@ cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat 
                            const cusIntegralOptions *options, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusIntegratorRun";
-    CUSI_GUARDED(function, integrator, stream, runObject(function, integrator, src, sum, sqsum, options, stream));
+    const Images images = {1, src, sum, sqsum, false};
+    CUSI_GUARDED(function, integrator, stream, runObject(function, integrator, &images, options, stream));
+}
+
+static cusStatus runBatch(const char *function, cusIntegrator *integrator, const Images *images,
+                          const cusIntegralOptions *options, cusStream stream) {
+    CUS_TRY(cusi_checkBatch(function, images->count));
+    CUSI_NOT_NULL(function, images->src);
+    return runObject(function, integrator, images, options, stream);
+}
+
+cusStatus cusIntegratorRunBatch(cusIntegrator *integrator, int count, const cusMat *src, cusMat *sum, cusMat *sqsum,
+                                const cusIntegralOptions *options, cusStream stream) {
+    CUSI_TRACE;
+    static const char function[] = "cusIntegratorRunBatch";
+    const Images images = {count, src, sum, sqsum, true};
+    CUSI_GUARDED(function, integrator, stream, runBatch(function, integrator, &images, options, stream));
 }
 
 cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusIntegral";
-    CUS_TRY(cusi_checkStream(function, src ? src->space : CUS_HOST, stream));
+    CUSI_NOT_NULL(function, src);
+    CUS_TRY(cusi_checkStream(function, src->space, stream));
     const cusIntegralOptions chosen = options ? *options : cusIntegralDefaults();
-    CUS_TRY(prepare(function, src, sum, sqsum, &chosen));
-    IntegralArgs args = argsFor(src, sum, sqsum, &chosen, NULL, 0);
+    const Images images = {1, src, sum, sqsum, false};
+    Image image;
+    findImage(&images, 0, &image);
+    CUS_TRY(check(function, &image, &chosen));
+    CUS_TRY(create(&images, &chosen));
+    IntegralArgs args = argsFor(&images, &chosen, NULL, 0);
     CUS_TRY(workspaceBytes(function, src->rows, src->cols, CUS_CHANNELS(src->type), src->space, &args.workspace_bytes));
     if (src->space == CUS_DEVICE) {
         CUS_TRY(cusi_deviceAllocateAsync(function, args.workspace_bytes, &args.workspace, stream));

@@ -143,12 +143,8 @@ static cusStatus checkStep(const char *function, const cusMotionDetector *detect
     for (int c = 0; c < m->cameras; ++c) {
         if (!step->frames[c].data)
             continue;
-        char name[32] = "frames[";
-        int length = 7;
-        for (int place = c >= 1000 ? 1000 : c >= 100 ? 100 : c >= 10 ? 10 : 1; place > 0; place /= 10)
-            name[length++] = (char)('0' + c / place % 10);
-        memcpy(name + length, "]", 2);
-        CUS_TRY(checkImage(function, name, m, &step->frames[c], m->type));
+        char name[CUSI_ITEM_NAME];
+        CUS_TRY(checkImage(function, cusi_itemName(name, "frames", c), m, &step->frames[c], m->type));
         CUSI_REQUIRE(!step->times || step->times[c] >= detector->times[c], CUS_ERROR_VALUE,
                      "%s: times[%d] is %lld, expected at least %lld, the time of the camera's last frame", function, c,
                      (long long)step->times[c], (long long)detector->times[c]);

@@ -14,10 +14,11 @@ enum {
     REMAP_FARTHEST = 1 << 29 /* places are clamped to this; with REMAP_BITS of fraction, it lies outside every image */
 };
 
-/* The caller has checked arguments and created outputs. The host function finishes before it returns; the CUDA function
- * queues its work. */
-void remap_host_remap(const cusMat *src, const cusMat *map, cusMat *dst);
-cusStatus remap_cuda_remap(const cusMat *src, const cusMat *map, cusMat *dst, cusStream stream);
+/* The caller has checked arguments and created outputs: `count` images, sources and maps of one size each. The host
+ * function finishes before it returns; the CUDA function queues its work. */
+void remap_host_remap(int count, const cusMat *src, const cusMat *map, cusMat *dst);
+cusStatus remap_cuda_remap(const char *function, int count, const cusMat *src, const cusMat *map, cusMat *dst,
+                           cusStream stream);
 
 #ifdef __cplusplus
 }

@@ -162,6 +162,8 @@ class Interface : public testing::Test {
               [](cusDeviceInfo *info) { return cusDeviceQuery(0, info); });
         use("cusHeatmapOptions", "cusHeatmap", cusHeatmapDefaults(),
             [this](const cusHeatmapOptions *o) { return cusHeatmap(&gray.mat, &other.mat, &out, o, nullptr); });
+        use("cusHeatmapOptions", "cusHeatmapBatch", cusHeatmapDefaults(),
+            [this](const cusHeatmapOptions *o) { return cusHeatmapBatch(1, &gray.mat, &other.mat, &out, o, nullptr); });
         use("cusDiffOptions", "cusDiffEncoderCreate", cusDiffDefaults(), [](const cusDiffOptions *o) {
             return created<cusDiffEncoder>([&](auto e) { return cusDiffEncoderCreate(e, 16, 24, CUS_8UC1, CUS_HOST, o); },
                                            cusDiffEncoderDestroy);
@@ -174,6 +176,17 @@ class Interface : public testing::Test {
                 [&](auto i) {
                     const cusStatus made = cusIntegratorCreate(i, 16, 24, CUS_HOST);
                     status = cusIntegratorRun(*i, &gray.mat, &out, nullptr, o, nullptr);
+                    return made;
+                },
+                cusIntegratorDestroy));
+            return status;
+        });
+        use("cusIntegralOptions", "cusIntegratorRunBatch", cusIntegralDefaults(), [this](const cusIntegralOptions *o) {
+            cusStatus status = CUS_OK;
+            CUS_TRY(created<cusIntegrator>(
+                [&](auto i) {
+                    const cusStatus made = cusIntegratorCreate(i, 16, 24, CUS_HOST);
+                    status = cusIntegratorRunBatch(*i, 1, &gray.mat, &out, nullptr, o, nullptr);
                     return made;
                 },
                 cusIntegratorDestroy));

@@ -105,7 +105,9 @@ std::vector<Call> integrator(Kept &k) {
     k.object(made, o, cusIntegratorDestroy);
     cusMat &image = k.picture(CUS_8UC1), &sum = k.matrix(), &square = k.matrix();
     return {{"cusIntegratorRun",
-             [=, &image, &sum, &square] { return cusIntegratorRun(o, &image, &sum, &square, nullptr, nullptr); }}};
+             [=, &image, &sum, &square] { return cusIntegratorRun(o, &image, &sum, &square, nullptr, nullptr); }},
+            {"cusIntegratorRunBatch",
+             [=, &image, &sum, &square] { return cusIntegratorRunBatch(o, 1, &image, &sum, &square, nullptr, nullptr); }}};
 }
 
 std::vector<Call> matcher(Kept &k) {

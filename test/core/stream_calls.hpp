@@ -165,6 +165,16 @@ class Calls {
         right_ = &input(ROWS, COLS, CUS_8UC1);
     }
 
+    // Runs a batch of two, whose outputs are a and b.
+    template<class Batch>
+    static cusStatus intoTwo(cusMat &a, cusMat &b, const Batch &batch) {
+        cusMat out[2] = {a, b};
+        const cusStatus status = batch(out);
+        a = out[0];
+        b = out[1];
+        return status;
+    }
+
     void copies() {
         const bool device = space_ == CUS_DEVICE;
         cusMat &copy = output(), &zeroed = input(ROWS, COLS, CUS_8UC3);
@@ -202,6 +212,19 @@ class Calls {
         cusMat &places = input(30, 40, CUS_32FC2, Kind::PLACES), &moved = output();
         add("cusRemap", Capture::YES, nullptr, {color_, &places, &moved},
             [=, &places, &moved](cusStream s) { return cusRemap(color_, &places, &moved, s); });
+        cusMat &first_sum = output(), &second_sum = output(), &first_moved = output(), &second_moved = output();
+        add("cusIntegratorRunBatch", Capture::YES, "integrator", {gray_, &first_sum, &second_sum},
+            [=, &first_sum, &second_sum](cusStream s) {
+                const cusMat src[2] = {*gray_, *gray_};
+                return intoTwo(first_sum, second_sum, [&](cusMat *out) {
+                    return cusIntegratorRunBatch(integrator, 2, src, out, nullptr, nullptr, s);
+                });
+            });
+        add("cusRemapBatch", Capture::YES, nullptr, {color_, &places, &first_moved, &second_moved},
+            [=, &places, &first_moved, &second_moved](cusStream s) {
+                const cusMat src[2] = {*color_, *color_}, maps[2] = {places, places};
+                return intoTwo(first_moved, second_moved, [&](cusMat *out) { return cusRemapBatch(2, src, maps, out, s); });
+            });
         cusMat &count = output(), &mask = output();
         add("cusHsvCount", Capture::YES, nullptr, {color_, &count, &mask}, [=, &count, &mask](cusStream s) {
             const cusHsvRange range = {{10, 20, 20}, {150, 255, 255}};
@@ -286,6 +309,13 @@ class Calls {
         });
         add("cusHeatmap", Capture::YES, nullptr, {former_, color_, &heat},
             [=, &heat](cusStream s) { return cusHeatmap(former_, color_, &heat, nullptr, s); });
+        cusMat &first_heat = output(), &second_heat = output();
+        add("cusHeatmapBatch", Capture::YES, nullptr, {former_, color_, &first_heat, &second_heat},
+            [=, &first_heat, &second_heat](cusStream s) {
+                const cusMat prev[2] = {*former_, *color_}, cur[2] = {*color_, *former_};
+                return intoTwo(first_heat, second_heat,
+                               [&](cusMat *out) { return cusHeatmapBatch(2, prev, cur, out, nullptr, s); });
+            });
         add("cusNoiseView", Capture::YES, nullptr, {former_, color_, &noise},
             [=, &noise](cusStream s) { return cusNoiseView(former_, color_, &noise, 30, s); });
     }

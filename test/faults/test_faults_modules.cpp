@@ -3,6 +3,7 @@
 
 #include "cusight/cusight.h"
 
+#include <array>
 #include <tuple>
 
 using namespace faults;
@@ -50,6 +51,18 @@ TEST_P(FaultsOf, Integral) {
         t.call([&] { return cusIntegratorRun(integrator, &bytes.mat, &sum, &squares, nullptr, nullptr); });
         t.result(sum.bytes());
         t.result(squares.bytes());
+    });
+    check("cusIntegratorRunBatch", [&](Trial &t) {
+        support::Owned<cusIntegratorDestroy> integrator;
+        CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 37, 130, space()));
+        const cusMat src[2] = {bytes.mat, bytes.mat};
+        std::array<Mat, 2> owned;
+        cusMat sum[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+        t.call([&] { return cusIntegratorRunBatch(integrator, 2, src, sum, nullptr, nullptr, nullptr); });
+        for (size_t i = 0; i < 2; ++i) {
+            owned[i].mat = sum[i];
+            t.result(owned[i].bytes());
+        }
     });
     Mat table;
     CUS_ASSERT_OK(cusIntegral(&bytes.mat, &table, nullptr, nullptr, nullptr));
@@ -286,6 +299,16 @@ TEST_P(FaultsOf, Framediff) {
     cusSparseDiffRelease(&diff);
     cusDiffEncoderDestroy(encoder);
     checkOutput("cusHeatmap", [&](cusMat *dst) { return cusHeatmap(&first.mat, &second.mat, dst, nullptr, nullptr); });
+    check("cusHeatmapBatch", [&](Trial &t) {
+        const cusMat prev[2] = {first.mat, second.mat}, cur[2] = {second.mat, first.mat};
+        std::array<Mat, 2> owned;
+        cusMat out[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+        t.call([&] { return cusHeatmapBatch(2, prev, cur, out, nullptr, nullptr); });
+        for (size_t i = 0; i < 2; ++i) {
+            owned[i].mat = out[i];
+            t.result(owned[i].bytes());
+        }
+    });
     checkOutput("cusNoiseView", [&](cusMat *dst) { return cusNoiseView(&first.mat, &second.mat, dst, 30, nullptr); });
 }
 
@@ -295,6 +318,16 @@ TEST_P(FaultsOf, Remap) {
     const Mat src = image(20, 30, CUS_8UC3, 1);
     const Mat map(10, 15, CUS_32FC2, space(), 2);
     checkOutput("cusRemap", [&](cusMat *out) { return cusRemap(&src.mat, &map.mat, out, nullptr); });
+    check("cusRemapBatch", [&](Trial &t) {
+        const cusMat sources[2] = {src.mat, src.mat}, maps[2] = {map.mat, map.mat};
+        std::array<Mat, 2> owned;
+        cusMat out[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+        t.call([&] { return cusRemapBatch(2, sources, maps, out, nullptr); });
+        for (size_t i = 0; i < 2; ++i) {
+            owned[i].mat = out[i];
+            t.result(owned[i].bytes());
+        }
+    });
 }
 
 // ---- Stereo

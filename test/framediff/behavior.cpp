@@ -3,6 +3,7 @@
 #include "framediff/backend.h"
 #include "framediff/support.hpp"
 
+#include <deque>
 #include <thread>
 
 using namespace framediff_support;
@@ -116,6 +117,58 @@ TEST_P(Framediff, HeatmapCreatesItsOutputAndKeepsOneThatFits) {
     void *data = dst.data;
     CUS_ASSERT_OK(cusNoiseView(&p.mat, &p.mat, &dst, 0, nullptr));
     EXPECT_EQ(dst.data, data);
+}
+
+TEST_P(Framediff, HeatmapsOfABatchEqualOneByOne) {
+    auto random = support::generator();
+    const Bytes colors = support::randomBytes(size_t{766} * 3, random);
+    const cusHeatmapOptions choices[] = {cusHeatmapDefaults(), {510, nullptr, {}}, {765, colors.data(), {}}};
+    for (const int count : {1, 2, 17, 64, 65, 130})
+        for (const int channels : {1, 3, 4})
+            for (const bool tight : {false, true}) {
+                const int rows = 1 + static_cast<int>(random() % 20), cols = 1 + static_cast<int>(random() % 700);
+                const int type = CUS_MAKETYPE(CUS_8U, channels);
+                const auto layouts = support::layouts(CUS_8UC1);
+                std::deque<TestMat> mats;
+                std::vector<cusMat> prev, cur, got(static_cast<size_t>(count), cusMat(CUS_MAT_INIT));
+                for (int i = 0; i < 2 * count; ++i) {
+                    const Bytes bytes = support::randomBytes(static_cast<size_t>(rows * cols * channels), random);
+                    mats.emplace_back(rows, cols, type, space(),
+                                      tight ? support::Layout{} : layouts[random() % layouts.size()], bytes.data());
+                    (i % 2 ? cur : prev).push_back(mats.back().mat);
+                }
+                const cusHeatmapOptions &options = choices[random() % 3];
+                CUS_ASSERT_OK(cusHeatmapBatch(count, prev.data(), cur.data(), got.data(), &options, nullptr));
+                for (size_t i = 0; i < got.size(); ++i) {
+                    support::Mat want;
+                    CUS_ASSERT_OK(cusHeatmap(&prev[i], &cur[i], &want, &options, nullptr));
+                    EXPECT_EQ(support::elements(got[i]), support::elements(want)) << "pair " << i << " of " << count;
+                    cusMatRelease(&got[i]);
+                }
+            }
+}
+
+TEST_P(Framediff, BadBatchesOfHeatmapsAreRejectedWithAClearMessage) {
+    TestMat a(4, 6, CUS_8UC3, space()), small(4, 5, CUS_8UC3, space()), gray(4, 6, CUS_8UC1, space());
+    cusMat prev[2] = {a.mat, a.mat}, cur[2] = {a.mat, a.mat}, dst[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+    const auto call = [&](int count) { return cusHeatmapBatch(count, prev, cur, dst, nullptr, nullptr); };
+    CUS_REJECTS(call(0), VALUE, "cusHeatmapBatch: count is 0, expected 1..1024");
+    CUS_REJECTS(call(1025), VALUE, "cusHeatmapBatch: count is 1025, expected 1..1024");
+    CUS_REJECTS(cusHeatmapBatch(2, nullptr, cur, dst, nullptr, nullptr), NULL, "prev");
+    CUS_REJECTS(cusHeatmapBatch(2, prev, nullptr, dst, nullptr, nullptr), NULL, "cur");
+    CUS_REJECTS(cusHeatmapBatch(2, prev, cur, nullptr, nullptr, nullptr), NULL, "dst");
+    cur[1] = gray.mat;
+    CUS_REJECTS(call(2), TYPE, "cur[1] has type 8UC1, expected 8UC3 like prev[1]");
+    prev[1] = gray.mat;
+    CUS_REJECTS(call(2), TYPE, "prev[1] has type 8UC1, expected 8UC3 like prev[0]");
+    prev[1] = cur[1] = small.mat;
+    CUS_REJECTS(call(2), SIZE, "prev[1]");
+    prev[1] = cur[1] = a.mat;
+    dst[1] = small.mat;
+    CUS_REJECTS(call(2), SIZE, "dst[1]");
+    dst[1] = a.mat;
+    CUS_REJECTS(call(2), ALIAS, "dst[1]");
+    EXPECT_EQ(dst[0].data, nullptr); // a rejected call has changed nothing
 }
 
 TEST_P(Framediff, PicturesRejectBadArguments) {

@@ -329,6 +329,7 @@ TEST(IntegralReproducibleHost, EveryPathAndNumberOfThreads) {
                 CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, 1, &size));
                 std::vector<double> workspace(size / sizeof(double) + 1);
                 IntegralArgs args = {};
+                args.count = 1;
                 args.src = &in.mat, args.sum = &sum.mat, args.sqsum = &sqsum.mat;
                 args.workspace = workspace.data(), args.workspace_bytes = size;
                 args.path = path, args.reproducible = true;

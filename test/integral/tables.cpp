@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <thread>
 
 // Weak: a library without OpenMP lacks them.
@@ -43,6 +44,64 @@ TEST_P(Integral, WorkedExample) {
     EXPECT_EQ(sqsum.get<double>(), (std::vector<double>{0, 0, 0, 0, 0, 1, 5, 14, 0, 17, 46, 91}));
 }
 
+TEST_P(Integral, ABatchEqualsOneByOne) {
+    auto random = support::generator();
+    // Workspaces that hold one image at a time, some of them, and all.
+    for (const int columns : {1, 3, 140})
+        for (const int count : {1, 2, 7, 64, 65, 130})
+            for (const int type : {CUS_8UC1, CUS_8UC3, CUS_32FC1}) {
+                const int rows = 1 + static_cast<int>(random() % 140), cols = 1 + static_cast<int>(random() % 140);
+                support::Owned<cusIntegratorDestroy> integrator;
+                CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, columns * cols * CUS_CHANNELS(type), space()));
+                const auto layouts = support::layouts(type);
+                std::deque<TestMat> mats;
+                std::vector<cusMat> src, sum(static_cast<size_t>(count), cusMat(CUS_MAT_INIT)), squares = sum;
+                for (int i = 0; i < count; ++i) {
+                    const auto bytes = support::randomBytes(static_cast<size_t>(rows * cols) * cusTypeSize(type), random);
+                    mats.emplace_back(rows, cols, type, space(), layouts[random() % layouts.size()], bytes.data());
+                    src.push_back(mats.back().mat);
+                }
+                const bool both = random() % 3 == 0;
+                cusMat *const second = both ? squares.data() : nullptr;
+                CUS_ASSERT_OK(cusIntegratorRunBatch(integrator, count, src.data(), sum.data(), second, nullptr, nullptr));
+                for (size_t i = 0; i < sum.size(); ++i) {
+                    support::Mat want, want_squares;
+                    CUS_ASSERT_OK(cusIntegral(&src[i], &want, both ? &want_squares : nullptr, nullptr, nullptr));
+                    EXPECT_EQ(support::elements(sum[i]), support::elements(want)) << "image " << i << " of " << count;
+                    if (both)
+                        EXPECT_EQ(support::elements(squares[i]), support::elements(want_squares)) << "image " << i;
+                    cusMatRelease(&sum[i]);
+                    cusMatRelease(&squares[i]);
+                }
+            }
+}
+
+TEST_P(Integral, BadBatchesAreRejectedWithAClearMessage) {
+    TestMat a(3, 4, CUS_8UC1, space()), wide(3, 5, CUS_8UC1, space()), real(3, 4, CUS_32FC1, space());
+    TestMat huge(20, 20, CUS_8UC1, space());
+    cusMat src[2] = {a.mat, a.mat}, sum[2] = {CUS_MAT_INIT, CUS_MAT_INIT}, squares[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+    support::Owned<cusIntegratorDestroy> integrator;
+    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 10, 10, space()));
+    const auto call = [&](int count) {
+        return cusIntegratorRunBatch(integrator, count, src, sum, squares, nullptr, nullptr);
+    };
+    CUS_REJECTS(call(0), VALUE, "cusIntegratorRunBatch: count is 0, expected 1..1024");
+    CUS_REJECTS(call(1025), VALUE, "cusIntegratorRunBatch: count is 1025, expected 1..1024");
+    CUS_REJECTS(cusIntegratorRunBatch(nullptr, 2, src, sum, nullptr, nullptr, nullptr), NULL, "integrator");
+    CUS_REJECTS(cusIntegratorRunBatch(integrator, 2, nullptr, sum, nullptr, nullptr, nullptr), NULL, "src");
+    CUS_REJECTS(cusIntegratorRunBatch(integrator, 2, src, nullptr, nullptr, nullptr, nullptr), NULL, "both NULL");
+    src[1] = wide.mat;
+    CUS_REJECTS(call(2), SIZE, "src[1]");
+    src[1] = real.mat;
+    CUS_REJECTS(call(2), TYPE, "src[1] has type 32FC1, expected 8UC1 like src[0]");
+    src[1] = huge.mat;
+    CUS_REJECTS(call(2), SIZE, "src[1] is 20 x 20 (rows x cols), expected up to 10 x 10");
+    src[1] = a.mat;
+    squares[1] = wide.mat;
+    CUS_REJECTS(call(2), SIZE, "sqsum[1]");
+    EXPECT_EQ(sum[0].data, nullptr); // a rejected call has changed nothing
+}
+
 // Every implementation of the host backend, in the first layouts, without writing outside the tables.
 void checkHost(int rows, int cols, std::mt19937_64 &random, size_t layouts = 4) {
     const Source bytes = randomSource(CUS_8UC1, static_cast<size_t>(rows) * cols, random),
@@ -65,7 +124,8 @@ void checkHost(int rows, int cols, std::mt19937_64 &random, size_t layouts = 4) 
                 size_t size = 0;
                 CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, 1, &size));
                 std::vector<double> workspace(size / sizeof(double) + 1);
-                const IntegralArgs args = {&src.mat,
+                const IntegralArgs args = {1,
+                                           &src.mat,
                                            c.sum ? &s.mat : nullptr,
                                            c.sqsum ? &q.mat : nullptr,
                                            workspace.data(),

@@ -3,6 +3,7 @@
 #include "support.hpp"
 
 #include <cmath>
+#include <deque>
 #include <limits>
 
 namespace {
@@ -72,6 +73,60 @@ TEST_P(Remap, EqualsTheReferenceForAllTypesSizesAndLayouts) {
         compare<uint8_t>(space(), channels, random);
         compare<float>(space(), channels, random);
     }
+}
+
+TEST_P(Remap, ABatchEqualsOneByOne) {
+    auto random = support::generator();
+    for (const int count : {1, 2, 7, 64, 65, 130})
+        for (const int type : {CUS_8UC1, CUS_8UC3, CUS_32FC1, CUS_32FC4}) {
+            const int rows = 1 + static_cast<int>(random() % 40), cols = 1 + static_cast<int>(random() % 40);
+            const int map_rows = 1 + static_cast<int>(random() % 40), map_cols = 1 + static_cast<int>(random() % 40);
+            const auto layouts = support::layouts(type);
+            std::deque<TestMat> src, map;
+            std::vector<cusMat> sources, maps, got(static_cast<size_t>(count), cusMat(CUS_MAT_INIT));
+            for (int i = 0; i < count; ++i) {
+                const Layout &layout = layouts[random() % layouts.size()];
+                const auto bytes = support::randomBytes(static_cast<size_t>(rows * cols) * cusTypeSize(type), random);
+                src.emplace_back(rows, cols, type, space(), layout, bytes.data());
+                const auto places = randomMap(map_rows, map_cols, rows, cols, random);
+                const Layout of_map = {layout.padding / 4 * 4, layout.offset / 4 * 4};
+                if (i % 3 != 1) // otherwise the map of the image before
+                    map.emplace_back(map_rows, map_cols, CUS_32FC2, space(), of_map, places.data());
+                sources.push_back(src.back().mat);
+                maps.push_back(map.back().mat);
+            }
+            CUS_ASSERT_OK(cusRemapBatch(count, sources.data(), maps.data(), got.data(), nullptr));
+            for (size_t i = 0; i < got.size(); ++i) {
+                support::Mat want;
+                CUS_ASSERT_OK(cusRemap(&sources[i], &maps[i], &want, nullptr));
+                EXPECT_EQ(support::elements(got[i]), support::elements(want)) << "image " << i << " of " << count;
+                cusMatRelease(&got[i]);
+            }
+        }
+}
+
+TEST_P(Remap, BadBatchesAreRejectedWithAClearMessage) {
+    TestMat a(3, 4, CUS_8UC1, space()), color(3, 4, CUS_8UC3, space()), wide(3, 5, CUS_8UC1, space());
+    TestMat map(2, 2, CUS_32FC2, space()), tall(3, 2, CUS_32FC2, space());
+    cusMat src[2] = {a.mat, a.mat}, maps[2] = {map.mat, map.mat}, dst[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+    CUS_REJECTS(cusRemapBatch(0, src, maps, dst, nullptr), VALUE, "count is 0, expected 1..1024");
+    CUS_REJECTS(cusRemapBatch(1025, src, maps, dst, nullptr), VALUE, "count is 1025, expected 1..1024");
+    CUS_REJECTS(cusRemapBatch(2, nullptr, maps, dst, nullptr), NULL, "src");
+    CUS_REJECTS(cusRemapBatch(2, src, nullptr, dst, nullptr), NULL, "map");
+    CUS_REJECTS(cusRemapBatch(2, src, maps, nullptr, nullptr), NULL, "dst");
+    src[1] = color.mat;
+    CUS_REJECTS(cusRemapBatch(2, src, maps, dst, nullptr), TYPE, "src[1] has type 8UC3, expected 8UC1 like src[0]");
+    src[1] = wide.mat;
+    CUS_REJECTS(cusRemapBatch(2, src, maps, dst, nullptr), SIZE, "src[1]");
+    src[1] = cusMat(CUS_MAT_INIT);
+    CUS_REJECTS(cusRemapBatch(2, src, maps, dst, nullptr), NULL, "src[1]");
+    src[1] = a.mat;
+    maps[1] = tall.mat;
+    CUS_REJECTS(cusRemapBatch(2, src, maps, dst, nullptr), SIZE, "map[1]");
+    maps[1] = map.mat;
+    dst[1] = wide.mat;
+    CUS_REJECTS(cusRemapBatch(2, src, maps, dst, nullptr), SIZE, "dst[1]");
+    EXPECT_EQ(dst[0].data, nullptr); // a rejected call has changed nothing
 }
 
 TEST_P(Remap, WorkedExample) {

@@ -3,6 +3,7 @@
 #include "framediff/backend.h"
 #include "host.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { BLOCK_PIXELS = 512, PART_PIXELS = 8192, BYTES_PER_THREAD = 65536 };
@@ -39,23 +40,27 @@ static void colorizeRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t
     }
 }
 
-cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *map) {
+cusStatus framediff_host_colorize(int count, const cusMat *prev, const cusMat *cur, cusMat *dst,
+                                  const FramediffColorMap *map) {
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
     size_t rows = (size_t)cur->rows, cols = (size_t)cur->cols;
-    const int threads = cusi_threadsFor(3 * rows * cols, BYTES_PER_THREAD);
+    const int threads = cusi_threadsFor(3 * (size_t)count * rows * cols, BYTES_PER_THREAD);
     (void)threads;
-    if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst)) {
+    bool continuous = true;
+    for (int i = 0; i < count; ++i)
+        continuous = continuous && cusi_isContinuous(&prev[i]) && cusi_isContinuous(&cur[i]) && cusi_isContinuous(&dst[i]);
+    if (continuous) {
         cols *= rows; /* makes frames of any shape cost the same */
         rows = 1;
     }
     const size_t parts = (cols + PART_PIXELS - 1) / PART_PIXELS;   /* per row */
 #pragma omp parallel for schedule(dynamic, 4) num_threads(threads) /* static: all wait for a thread that does not run */
-    for (int64_t part = 0; part < (int64_t)(rows * parts); ++part) {
-        const size_t y = (size_t)part / parts, x = (size_t)part % parts * PART_PIXELS;
+    for (int64_t part = 0; part < (int64_t)((size_t)count * rows * parts); ++part) {
+        const size_t row = (size_t)part / parts, x = (size_t)part % parts * PART_PIXELS, i = row / rows, y = row % rows;
         const size_t n = cols - x < PART_PIXELS ? cols - x : PART_PIXELS;
-        colorizeRow((const uint8_t *)prev->data + y * prev->step + x * channels,
-                    (const uint8_t *)cur->data + y * cur->step + x * channels, (uint8_t *)dst->data + y * dst->step + 3 * x,
-                    n, channels, map->palette);
+        colorizeRow((const uint8_t *)prev[i].data + y * prev[i].step + x * channels,
+                    (const uint8_t *)cur[i].data + y * cur[i].step + x * channels,
+                    (uint8_t *)dst[i].data + y * dst[i].step + 3 * x, n, channels, map->palette);
     }
     return CUS_OK;
 }

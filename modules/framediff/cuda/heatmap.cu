@@ -2,6 +2,8 @@
 #include "framediff/backend.h"
 #include "framediff/cuda/tiles.cuh"
 
+#include <algorithm>
+
 namespace {
 
 using cusi::framediff::TILE_PIXELS;
@@ -18,12 +20,16 @@ constexpr int UNALIGNED_BLOCKS_OF_FOUR_CHANNELS = 8; // as many as registers all
 
 constexpr int WARPS = tuning::THREADS / 32;
 
-struct ColorizeParams {
+struct Pair {
     const unsigned char *prev, *cur;
     unsigned char *dst;
     size_t prev_step, cur_step, dst_step;
+};
+template<int PAIRS>
+struct ColorizeParams {
+    Pair pairs[PAIRS]; // of a batch, as many as fit a launch's parameters
     unsigned cols, tiles_per_row;
-    unsigned long long tiles;
+    unsigned long long tiles; // of a pair
 };
 
 // ---- Colors ----------------------------------------------------------------------------------------------------------
@@ -150,11 +156,11 @@ __device__ __forceinline__ void storeColors(unsigned char *tile, const uint4 *sh
 }
 
 // ALIGNED: all rows of the images begin at multiples of 16 bytes.
-template<int CN, bool ALIGNED, class Colors>
+template<int CN, bool ALIGNED, class Colors, int PAIRS>
 __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER_SM
                                                    : CN > 3 ? tuning::UNALIGNED_BLOCKS_OF_FOUR_CHANNELS
                                                             : tuning::UNALIGNED_BLOCKS_PER_SM)
-    colorizeKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
+    colorizeKernel(const ColorizeParams<PAIRS> params, const __grid_constant__ Colors colors) {
     constexpr int VECTORS = ALIGNED  ? 32 * (CN > 3 ? CN : 3)
                             : CN > 1 ? 32 * CN + 1
                                      : 96; // vectors of the frames and the colors
@@ -175,7 +181,8 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
     const unsigned long long y = tile / params.tiles_per_row;
-    unsigned char *const row = params.dst + y * params.dst_step;
+    const Pair &pair = params.pairs[PAIRS > 1 ? blockIdx.y : 0];
+    unsigned char *const row = pair.dst + y * pair.dst_step;
     // Since 3 * 5 = -1 modulo 16, the colors of the pixel this many before the row begin at a multiple of 16 bytes.
     const int before =
         ALIGNED ? 0 : static_cast<int>((16 - 5 * static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) % 16)) % 16);
@@ -186,9 +193,9 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
 
     uint4 *const mine = staged[warp];
     uint4 a[CN], b[CN];
-    cusi::framediff::loadTiles<CN, ALIGNED>(params.prev + static_cast<long long>(y * params.prev_step) + x * CN,
-                                            params.cur + static_cast<long long>(y * params.cur_step) + x * CN, begin, end,
-                                            lane, mine, a, b);
+    cusi::framediff::loadTiles<CN, ALIGNED>(pair.prev + static_cast<long long>(y * pair.prev_step) + x * CN,
+                                            pair.cur + static_cast<long long>(y * pair.cur_step) + x * CN, begin, end, lane,
+                                            mine, a, b);
     if constexpr (Colors::TABLE) {
 #pragma unroll
         for (int i = 0; i < ENTRIES; ++i)
@@ -205,53 +212,70 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
 
 // ---- Launches --------------------------------------------------------------------------------------------------------
 
-template<bool ALIGNED, class Colors>
+template<bool ALIGNED, class Colors, int PAIRS>
 auto kernelOf(int channels) {
-    return channels == 1   ? colorizeKernel<1, ALIGNED, Colors>
-           : channels == 3 ? colorizeKernel<3, ALIGNED, Colors>
-                           : colorizeKernel<4, ALIGNED, Colors>;
+    return channels == 1   ? colorizeKernel<1, ALIGNED, Colors, PAIRS>
+           : channels == 3 ? colorizeKernel<3, ALIGNED, Colors, PAIRS>
+                           : colorizeKernel<4, ALIGNED, Colors, PAIRS>;
 }
 
-template<class Colors>
-cusStatus launchColorize(const char *function, int channels, bool aligned, const ColorizeParams &params,
+template<int PAIRS, class Colors>
+cusStatus launchColorize(const char *function, int count, const cusMat *prev, const cusMat *cur, const cusMat *dst,
                          const Colors &colors, cudaStream_t stream) {
-    const auto kernel = aligned ? kernelOf<true, Colors>(channels) : kernelOf<false, Colors>(channels);
-    const unsigned long long blocks = cusi::divUp(params.tiles, 0ull + WARPS);
-    CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
-                 "%s: %llu tiles of 512 pixels exceed the limit of one kernel launch", function, params.tiles);
-    return cusi::launchOverlapped(function, kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,
-                                  colors);
-}
-
-} // namespace
-
-cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *map,
-                                  cusStream stream) {
-    ColorizeParams params = {};
-    params.prev = static_cast<const unsigned char *>(prev->data);
-    params.cur = static_cast<const unsigned char *>(cur->data);
-    params.dst = static_cast<unsigned char *>(dst->data);
-    params.prev_step = prev->step;
-    params.cur_step = cur->step;
-    params.dst_step = dst->step;
-    bool aligned = cusi::isAligned(*prev, 16) && cusi::isAligned(*cur, 16) && cusi::isAligned(*dst, 16);
+    ColorizeParams<PAIRS> params = {};
+    static_assert(sizeof params + sizeof colors <= 4000, "parameters of a launch");
     unsigned long long rows = static_cast<unsigned long long>(cur->rows);
     params.cols = static_cast<unsigned>(cur->cols);
-    // Frames without padding are one long row, so that only the last tile is short.
-    if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst) && rows * params.cols <= 0x7fffffffu) {
+    bool continuous = rows * params.cols <= 0x7fffffffu, aligned = true, starts_aligned = true;
+    for (int i = 0; i < count; ++i) {
+        params.pairs[i] = {static_cast<const unsigned char *>(prev[i].data),
+                           static_cast<const unsigned char *>(cur[i].data),
+                           static_cast<unsigned char *>(dst[i].data),
+                           prev[i].step,
+                           cur[i].step,
+                           dst[i].step};
+        for (const cusMat *const mat : {&prev[i], &cur[i], &dst[i]}) {
+            continuous = continuous && cusi_isContinuous(mat);
+            aligned = aligned && cusi::isAligned(*mat, 16);
+            starts_aligned = starts_aligned && cusi::isAligned(mat->data, 0, 1, 16);
+        }
+    }
+    if (continuous) { // frames without padding are one long row, so that only the last tile is short
         params.cols = static_cast<unsigned>(rows * params.cols);
         rows = 1;
-        aligned = cusi::isAligned(prev->data, 0, 1, 16) && cusi::isAligned(cur->data, 0, 1, 16) &&
-                  cusi::isAligned(dst->data, 0, 1, 16);
+        aligned = starts_aligned;
     }
     const unsigned before = aligned ? 0 : 15; // most pixels of a row's first tile that lie before the row
     params.tiles_per_row = cusi::divUp(params.cols + before, static_cast<unsigned>(TILE_PIXELS));
     params.tiles = rows * params.tiles_per_row;
     const int channels = CUS_CHANNELS(cur->type);
-    if (map->full_scale == 0)
-        return launchColorize("cusNoiseView", channels, aligned, params, Noise{static_cast<unsigned>(map->threshold)},
-                              stream);
+    const auto kernel = aligned ? kernelOf<true, Colors, PAIRS>(channels) : kernelOf<false, Colors, PAIRS>(channels);
+    const unsigned long long blocks = cusi::divUp(params.tiles, 0ull + WARPS);
+    CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
+                 "%s: %llu tiles of 512 pixels exceed the limit of one kernel launch", function, params.tiles);
+    const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(count));
+    return cusi::launchOverlapped(function, kernel, grid, tuning::THREADS, 0, stream, params, colors);
+}
+
+// A single pair has a kernel of its own, since more parameters take longer to launch.
+template<class Heat>
+cusStatus launchHeat(const char *function, int count, const cusMat *prev, const cusMat *cur, const cusMat *dst,
+                     const Heat &heat, cudaStream_t stream) {
+    constexpr int PAIRS = sizeof heat > 1000 ? 16 : 64;
+    if (count == 1)
+        return launchColorize<1>(function, 1, prev, cur, dst, heat, stream);
+    for (int i = 0; i < count; i += PAIRS)
+        CUS_TRY(launchColorize<PAIRS>(function, std::min(count - i, PAIRS), prev + i, cur + i, dst + i, heat, stream));
+    return CUS_OK;
+}
+
+} // namespace
+
+cusStatus framediff_cuda_colorize(const char *function, int count, const cusMat *prev, const cusMat *cur, cusMat *dst,
+                                  const FramediffColorMap *map, cusStream stream) {
+    if (map->full_scale == 0) // the noise view has no batches
+        return launchColorize<1>(function, 1, prev, cur, dst, Noise{static_cast<unsigned>(map->threshold)}, stream);
     if (map->full_scale == FRAMEDIFF_LEVELS - 1)
-        return launchColorize("cusHeatmap", channels, aligned, params, DefaultHeat{}, stream);
-    return launchColorize("cusHeatmap", channels, aligned, params, CustomHeat{*map->palette}, stream);
+        return launchHeat(function, count, prev, cur, dst, DefaultHeat{}, stream);
+    return launchHeat(function, count, prev, cur, dst, CustomHeat{*map->palette}, stream);
 }

@@ -60,8 +60,7 @@ static IntegralHostPath choosePath(const IntegralArgs *args) {
     return integral_host_supports(INTEGRAL_AVX2) ? INTEGRAL_AVX2 : INTEGRAL_GENERIC;
 }
 
-cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
-    (void)function;
+static void runOne(const IntegralArgs *args) {
     const int rows = args->src->rows, cols = args->src->cols, channels = CUS_CHANNELS(args->src->type);
     if (args->sum)
         memset(args->sum->data, 0, cusi_rowBytes(args->sum));
@@ -79,6 +78,17 @@ cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
         integral_runBytes(args, choosePath(args), threads);
     else
         integral_runFloats(args, choosePath(args), threads);
+}
+
+cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
+    (void)function;
+    IntegralArgs one = *args;
+    for (int i = 0; i < args->count; ++i) {
+        one.src = &args->src[i];
+        one.sum = args->sum ? &args->sum[i] : NULL;
+        one.sqsum = args->sqsum ? &args->sqsum[i] : NULL;
+        runOne(&one);
+    }
     return CUS_OK;
 }
 

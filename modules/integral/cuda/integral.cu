@@ -1,6 +1,7 @@
 // The CUDA backend of integral chooses tiles, lays out the workspace, and launches once for each slab.
 // docs/internals/integral.md names the stages of the kernel and their files.
 #include "integral/backend.h"
+#include "integral/cuda/colors.cuh"
 #include "integral/cuda/grid.cuh"
 #include "integral/cuda/kernel.cuh"
 
@@ -136,6 +137,14 @@ void bindChannels(T &table, unsigned channels, size_t channel_words) {
 }
 
 template<class Tile, class Pixel, class SumTable, class SquareTable>
+constexpr auto kernelOf() {
+    if constexpr (Tile::CHANNELS == 3)
+        return colorsKernel<Tile>;
+    else
+        return integralKernel<Pixel, SumTable, SquareTable, Tile>;
+}
+
+template<class Tile, class Pixel, class SumTable, class SquareTable>
 cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned multiprocessors, cudaStream_t stream) {
     const cusMat &src = *args.src;
     const unsigned rows = static_cast<unsigned>(src.rows), channels = static_cast<unsigned>(CUS_CHANNELS(src.type));
@@ -165,8 +174,10 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
     if (!args.workspace_is_ready)
         CUSI_CUDA(function,
                   cudaMemsetAsync(slab.state, 0, sizeof *slab.state + channels * words * sizeof(TaggedWord), stream));
-    const auto kernel = integralKernel<Pixel, SumTable, SquareTable, Tile>;
-    constexpr size_t SCANS = SCAN_BYTES<Pixel, SquareTable, Tile>, MAX_BYTES = SCANS + Tile::WARPS * STAGE_BYTES;
+    const auto kernel = kernelOf<Tile, Pixel, SumTable, SquareTable>();
+    constexpr size_t SCANS = SCAN_BYTES<Pixel, SquareTable, Tile>,
+                     STAGE = Tile::CHANNELS == 3 ? sizeof(StagedColors) : STAGE_BYTES,
+                     MAX_BYTES = SCANS + Tile::WARPS * STAGE;
     const bool all_whole = src.cols % WARP_COLS == 0 && src.rows % Tile::WARP_ROWS == 0;
     const size_t shared_bytes = !INTERLEAVED && all_whole && slab.tables_aligned16 ? SCANS : MAX_BYTES;
     if (shared_bytes > 0) // with the static shared memory, it may exceed the default limit
@@ -183,8 +194,8 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
         bindTable(squares, args.sqsum, y);
         bindCarries<Tile>(sum, y / slab_rows, rows - y <= slab_rows, slabs.tile_cols);
         bindCarries<Tile>(squares, y / slab_rows, rows - y <= slab_rows, slabs.tile_cols);
-        CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols * channels, Tile::THREADS, shared_bytes,
-                                 stream, slab, sum, squares));
+        CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols * (channels / Tile::CHANNELS),
+                                 Tile::THREADS, shared_bytes, stream, slab, sum, squares));
     }
     return CUS_OK;
 }
@@ -225,6 +236,53 @@ cusStatus launchRequested(const char *function, const IntegralArgs &args, cudaSt
         return launchIntegral<Pixel, SumTable, NoTable>(function, args, stream);
     return launchIntegral<Pixel, SumTable, SquareTable>(function, args, stream);
 }
+
+// ---- Batches: 32-bit sums of images whose tiles all fit on the GPU at once -------------------------------------------
+
+// Returns how many images of the call one launch may take; 1: integral_cuda_run() takes them one by one.
+cusStatus imagesOfLaunch(const char *function, const IntegralArgs &args, unsigned *images) {
+    using Tile = tuning::Small32;
+    const size_t rows = static_cast<size_t>(args.src->rows), cols = static_cast<size_t>(args.src->cols);
+    const Slabs<Tile, Sums32, NoTable> slabs(rows, cols, 1);
+    int multiprocessors = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
+    const bool small = args.src->type == CUS_8UC1 && args.sum && !args.sqsum && args.sum->type == CUS_32SC1 &&
+                       slabs.tile_rows * slabs.tile_cols <= static_cast<size_t>(multiprocessors) * Tile::BLOCKS_PER_SM;
+    const size_t fit = (args.workspace_bytes - sizeof(LaunchState)) / slabs.bytes(slabs.tile_rows),
+                 most = std::min<size_t>(static_cast<size_t>(args.count), BATCH_IMAGES);
+    *images = small ? static_cast<unsigned>(std::max<size_t>(std::min(fit, most), 1)) : 1;
+    return CUS_OK;
+}
+
+cusStatus launchBatch(const char *function, const IntegralArgs &args, unsigned images, cudaStream_t stream) {
+    using Tile = tuning::Small32;
+    const size_t tile_rows = divUp(static_cast<size_t>(args.src->rows), size_t(Tile::HEIGHT)),
+                 tile_cols = divUp(static_cast<size_t>(args.src->cols), size_t(Tile::WIDTH));
+    SlabParams slab = {};
+    slab.rows = static_cast<unsigned>(args.src->rows);
+    slab.cols = static_cast<unsigned>(args.src->cols);
+    slab.tile_rows = static_cast<unsigned>(tile_rows);
+    slab.tile_cols = static_cast<unsigned>(tile_cols);
+    slab.column_group = columnGroup<Tile, unsigned char, Sums32, NoTable>(slab.cols);
+    slab.state = static_cast<LaunchState *>(args.workspace);
+    slab.src_aligned16 = slab.tables_aligned16 = slab.is_top = true;
+    Batched<Sums32> sums;
+    sums.channels = images;
+    sums.channel_words =
+        layOut<Tile>(static_cast<Sums32 &>(sums), reinterpret_cast<TaggedWord *>(slab.state + 1), 0, tile_rows, tile_cols);
+    for (unsigned i = 0; i < images; ++i) {
+        const cusMat &src = args.src[i], &sum = args.sum[i];
+        sums.images[i] = {static_cast<const unsigned char *>(src.data), src.rows > 1 ? src.step : 0,
+                          static_cast<uint32_t *>(sum.data), sum.step};
+        slab.src_aligned16 = slab.src_aligned16 && isAligned(src, 16);
+        slab.tables_aligned16 = slab.tables_aligned16 && isAligned(sum, 16);
+    }
+    return launchOverlapped(function, integralKernel<unsigned char, Batched<Sums32>, NoTable, Tile>,
+                            slab.tile_rows * slab.tile_cols * images, Tile::THREADS, Tile::WARPS * STAGE_BYTES, stream,
+                            slab, sums, NoTable());
+}
+
+// ---- Several channels -------------------------------------------------------------------------------------------------
 
 // Sources of several channels have one tile shape for each type, and a launch for each table. That is less code, and the
 // chains need no more workspace than those of both tables of one channel with as many values in a row.
@@ -312,20 +370,39 @@ cusStatus integral_cuda_workspace(const char *, int rows, int cols, int channels
     return CUS_OK;
 }
 
-cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {
+static cusStatus runOne(const char *function, const IntegralArgs *args, cusStream stream) {
     using Byte = unsigned char;
     using namespace tuning;
-    const bool several = CUS_CHANNELS(args->src->type) > 1;
+    const int channels = CUS_CHANNELS(args->src->type);
+    const bool several = channels > 1;
     if (args->reproducible)
         return launchReproducible(function, *args, stream);
     if (CUS_DEPTH(args->src->type) == CUS_32F)
         return several ? launchChannels<float, Floats64, Float, Floats64, Float>(function, *args, stream)
                        : launchRequested<float, Floats64, Floats64>(function, *args, stream);
     if (args->sum && CUS_DEPTH(args->sum->type) == CUS_32S)
-        return several ? launchChannels<Byte, Sums32, Small32, Squares64, Medium64>(function, *args, stream)
-                       : launchRequested<Byte, Sums32, Squares64>(function, *args, stream);
+        return channels == 3 ? launchChannels<Byte, Sums32, Colors32, Squares64, Medium64>(function, *args, stream)
+               : several     ? launchChannels<Byte, Sums32, Small32, Squares64, Medium64>(function, *args, stream)
+                             : launchRequested<Byte, Sums32, Squares64>(function, *args, stream);
     return several ? launchChannels<Byte, Sums64, Medium64, Squares64, Medium64>(function, *args, stream)
                    : launchRequested<Byte, Sums64, Squares64>(function, *args, stream);
+}
+
+cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {
+    if (args->count == 1)
+        return runOne(function, args, stream);
+    IntegralArgs part = *args;
+    unsigned images = 0;
+    CUS_TRY(imagesOfLaunch(function, *args, &images));
+    for (int i = 0; i < args->count; i += part.count) {
+        part.count = std::min(args->count - i, static_cast<int>(images));
+        part.src = args->src + i;
+        part.sum = args->sum ? args->sum + i : nullptr;
+        part.sqsum = args->sqsum ? args->sqsum + i : nullptr;
+        CUS_TRY(images > 1 ? launchBatch(function, part, static_cast<unsigned>(part.count), stream)
+                           : runOne(function, &part, stream));
+    }
+    return CUS_OK;
 }
 
 cusStatus integral_cuda_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {

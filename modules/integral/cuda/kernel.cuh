@@ -26,12 +26,12 @@ __device__ inline void awaitTurnToWrite(const SlabParams &slab, uint32_t tiles_b
     while (static_cast<int32_t>(written - tiles) < 0);
 }
 
-// ---- Sources of several channels ------------------------------------------------------------------------------------
+// ---- Sources of several channels, batches -----------------------------------------------------------------------------
 
-// Returns the number of channels that the blocks take in turn.
+// Returns the number of channels, or images of a batch, that the blocks take in turn.
 template<class SumTable, class SquareTable>
 __device__ __forceinline__ unsigned channelsOf(const SumTable &sum_table, const SquareTable &square_table) {
-    if constexpr (SumTable::INTERLEAVED)
+    if constexpr (SumTable::INTERLEAVED || SumTable::BATCHED)
         return sum_table.channels;
     else if constexpr (SquareTable::INTERLEAVED)
         return square_table.channels;
@@ -40,7 +40,7 @@ __device__ __forceinline__ unsigned channelsOf(const SumTable &sum_table, const 
 }
 template<class T>
 __device__ __forceinline__ decltype(auto) ofChannel(const T &table, unsigned channel) {
-    if constexpr (T::INTERLEAVED)
+    if constexpr (T::INTERLEAVED || T::BATCHED)
         return table.ofChannel(channel);
     else
         return (table);
@@ -61,6 +61,40 @@ __device__ inline void lookBackRows(const Position &at, First first, More... mor
     first.store(), (more.store(), ...);
 }
 
+// Publishes the tile's sums and finds what is left of and above it, and then of each warp.
+template<class First, class... More>
+__device__ __forceinline__ void lookBack(const Position &at, First &first, More &...more) {
+    constexpr unsigned THREADS = 32 * First::ROW_WARPS;
+    if (at.warp < First::FIRST_ROW_WARP) {
+        first.lookBackColumns(), (more.lookBackColumns(), ...);
+    } else {
+        first.publishRows(), (more.publishRows(), ...);
+        lookBackRows(at, first.rowLookBack(), more.rowLookBack()...);
+        asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); // the warps that come here
+        first.lookBackCorner(), (more.lookBackCorner(), ...);
+    }
+    __syncthreads();
+    first.computeWarpStarts(), (more.computeWarpStarts(), ...);
+}
+
+// Returns where the thread works in a tile, without the epoch.
+template<class Tile>
+__device__ __forceinline__ Position positionIn(unsigned tile, const SlabParams &slab) {
+    Position at;
+    at.lane = threadIdx.x % 32;
+    at.warp = threadIdx.x / 32;
+    at.warp_x = at.warp % Tile::WARPS_X;
+    at.warp_y = at.warp / Tile::WARPS_X;
+    at.tile_y = tile / slab.tile_cols;
+    at.tile_x = tile - at.tile_y * slab.tile_cols;
+    return at;
+}
+
+// Returns the number of the launch after the last one.
+__device__ __forceinline__ uint32_t epochAfter(uint32_t last) {
+    return max((last + 1) & MAX_EPOCH, 1u);
+}
+
 // Bytes of dynamic shared memory for the scans.
 template<class Pixel, class SquareTable, class Tile>
 constexpr size_t SCAN_BYTES = EXISTS<SquareTable>
@@ -71,11 +105,11 @@ template<class Pixel, class SumTable, class SquareTable, class Tile>
 __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     integralKernel(const SlabParams slab, const SumTable sum_table, const SquareTable square_table) {
     constexpr bool BOTH = EXISTS<SumTable> && EXISTS<SquareTable>,
-                   INTERLEAVED = SumTable::INTERLEAVED || SquareTable::INTERLEAVED;
-    static_assert(!INTERLEAVED || (!BOTH && !Tile::THROTTLED), "");
-    constexpr unsigned FIRST_ROW_WARP = FIRST_ROW_WARP_OF<Pixel, Tile, BOTH>;
-    using Sums = TableTile<Pixel, false, SumTable, Tile, BOTH>;
-    using Squares = TableTile<Pixel, true, SquareTable, Tile, BOTH>;
+                   INTERLEAVED = SumTable::INTERLEAVED || SquareTable::INTERLEAVED,
+                   IN_TURN = INTERLEAVED || SumTable::BATCHED;
+    static_assert(!IN_TURN || (!BOTH && !Tile::THROTTLED), "");
+    using Sums = TableTile<Pixel, false, typename SingleOf<SumTable>::Type, Tile, BOTH ? 2 : 1>;
+    using Squares = TableTile<Pixel, true, SquareTable, Tile, BOTH ? 2 : 1>;
     __shared__ alignas(16) Pixels4<Pixel> shared_pixels[Tile::WARPS * Tile::WARP_ROWS][32];
     __shared__ typename Sums::Shared sum_shared;
     __shared__ typename Squares::Shared squares_shared;
@@ -84,32 +118,32 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     startInOrder();
     if (threadIdx.x == 0) {
         const uint2 state = __ldcg(reinterpret_cast<const uint2 *>(slab.state));
-        epoch = max((state.x + 1) & MAX_EPOCH, 1u);
+        epoch = epochAfter(state.x);
         tiles_before = state.y;
     }
-    Position at;
-    at.lane = threadIdx.x % 32;
-    at.warp = threadIdx.x / 32;
-    at.warp_x = at.warp % Tile::WARPS_X;
-    at.warp_y = at.warp / Tile::WARPS_X;
     const unsigned channels = channelsOf(sum_table, square_table);
     const unsigned tile = blockIdx.x / channels, channel = blockIdx.x - tile * channels;
-    at.tile_y = tile / slab.tile_cols;
-    at.tile_x = tile - at.tile_y * slab.tile_cols;
+    Position at = positionIn<Tile>(tile, slab);
     const unsigned x = at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS,
                    y = at.tile_y * Tile::HEIGHT + at.warp_y * Tile::WARP_ROWS;
     const bool whole = y + Tile::WARP_ROWS <= slab.rows && x + WARP_COLS <= slab.cols;
     Pixels4<Pixel> *const warp_pixels = shared_pixels[at.warp * Tile::WARP_ROWS];
     staggerStart(slab);
-    if constexpr (INTERLEAVED)
+    if constexpr (INTERLEAVED) {
         loadRowsOfChannel<Tile::WARP_ROWS>(warp_pixels, slab, channels, channel, x, y, at.lane);
-    else
+    } else if constexpr (SumTable::BATCHED) {
+        SlabParams image = slab;
+        image.src = sum_table.images[channel].src;
+        image.step = sum_table.images[channel].src_step;
+        loadRows<Tile::WARP_ROWS>(warp_pixels, image, x, y, at.lane, whole && slab.src_aligned16);
+    } else {
         loadRows<Tile::WARP_ROWS>(warp_pixels, slab, x, y, at.lane, whole && slab.src_aligned16);
+    }
     const PixelRows<Pixel> pixels(warp_pixels + at.lane, slab, channel);
     const auto &sums_of_channel = ofChannel(sum_table, channel);
     const auto &squares_of_channel = ofChannel(square_table, channel);
-    Sums sums(sum_shared, sums_of_channel, slab, at, scan_memory);
-    Squares squares(squares_shared, squares_of_channel, slab, at, scan_memory);
+    Sums sums(sum_shared, sums_of_channel, slab, at, 0, scan_memory);
+    Squares squares(squares_shared, squares_of_channel, slab, at, BOTH, scan_memory);
     const auto forTables = [&](const auto &step) {
         if constexpr (EXISTS<SumTable>)
             step(sums);
@@ -128,24 +162,14 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     }
     forTables([&](auto &table) { table.sumTile(pixels); });
     __syncthreads();
-    // Publishes the tile's sums and finds what is left of and above it.
     at.epoch = epoch;
-    if (at.warp < FIRST_ROW_WARP) {
-        forTables([](auto &table) { table.lookBackColumns(); });
-    } else {
-        forTables([](auto &table) { table.publishRows(); });
-        if constexpr (BOTH)
-            lookBackRows(at, sums.rowLookBack(), squares.rowLookBack());
-        else
-            forTables([&](auto &table) { lookBackRows(at, table.rowLookBack()); });
-        asm volatile("bar.sync 1, %0;" ::"n"(Tile::THREADS - 32 * FIRST_ROW_WARP) : "memory"); // the warps that come here
-        forTables([](auto &table) { table.lookBackCorner(); });
-    }
-    __syncthreads();
-    forTables([](auto &table) { table.computeWarpStarts(); });
-    // The last tile of a channel has waited, directly or through others, for words of every block of that channel. Once the
-    // last tiles of all channels get here, all blocks have read the state.
-    if constexpr (INTERLEAVED) {
+    if constexpr (BOTH)
+        lookBack(at, sums, squares);
+    else
+        forTables([&](auto &table) { lookBack(at, table); });
+    // The last tile of a channel or image has waited, directly or through others, for words of every block of it. Once the
+    // last tiles of all get here, all blocks have read the state.
+    if constexpr (IN_TURN) {
         if (threadIdx.x == 0 && blockIdx.x >= gridDim.x - channels &&
             atomicInc(&slab.state->channels_done, channels - 1) == channels - 1) // wraps to 0
             slab.state->epoch = at.epoch;

@@ -11,18 +11,18 @@ namespace cusi::integral {
 
 // The first warp that looks back along the rows; the warps before it look back along the columns. Their number decides the
 // order in which floats are added, which must not depend on the tables requested.
-template<class Pixel, class Tile, bool BOTH>
-constexpr unsigned FIRST_ROW_WARP_OF = (BOTH || sizeof(Pixel) == 4 ? 2 : 1) * Tile::WARPS_X;
+template<class Pixel, class Tile, unsigned TABLES>
+constexpr unsigned FIRST_ROW_WARP_OF = (TABLES == 1 && sizeof(Pixel) == 4 ? 2 : TABLES) * Tile::WARPS_X;
 
-// A block's work on one table, up to writing it. BOTH: there are two tables, whose columns different warps look back along.
-// All other warps look back along the rows.
-template<class Pixel, bool SQUARES, class T, class Tile, bool BOTH>
+// A block's work on one of its tables, up to writing it. Different warps look back along the columns of each table; all
+// others look back along the rows.
+template<class Pixel, bool SQUARES, class T, class Tile, unsigned TABLES>
 struct TableTile {
     using Acc = typename T::Acc;
     using Sum = typename Pixels4<Pixel>::Sum;
     using Scan = RowScan<Pixel, SQUARES, Tile::WARP_ROWS>;
-    static constexpr unsigned COLUMN_WARP_Y = BOTH && SQUARES, FIRST_ROW_WARP = FIRST_ROW_WARP_OF<Pixel, Tile, BOTH>,
-                              ROW_WARPS = Tile::WARPS - FIRST_ROW_WARP, CORNER_WARP = FIRST_ROW_WARP + COLUMN_WARP_Y;
+    static constexpr unsigned FIRST_ROW_WARP = FIRST_ROW_WARP_OF<Pixel, Tile, TABLES>,
+                              ROW_WARPS = Tile::WARPS - FIRST_ROW_WARP;
     // A thread of the row warps has N neighboring rows; PARTS threads share their look-back.
     static constexpr unsigned N = std::is_same_v<Sum, uint32_t> ? 2 : 1, PARTS = 32 * ROW_WARPS * N / Tile::HEIGHT;
     static_assert(PARTS * Tile::HEIGHT == 32 * ROW_WARPS * N, "all threads look back");
@@ -41,11 +41,12 @@ struct TableTile {
     const T &table;
     const SlabParams &slab;
     const Position &at;
+    const unsigned index; // of the table: its columns are those of the warps in row `index`
     Scan scan;
 
-    __device__ TableTile(Shared &shared_, const T &table_, const SlabParams &slab_, const Position &at_,
+    __device__ TableTile(Shared &shared_, const T &table_, const SlabParams &slab_, const Position &at_, unsigned index_,
                          uint32_t *scan_memory)
-        : shared(shared_), table(table_), slab(slab_), at(at_),
+        : shared(shared_), table(table_), slab(slab_), at(at_), index(index_),
           scan(scan_memory + 32 * Scan::SHARED_WORDS * at_.warp + at_.lane) {}
 
     // ---- Sums inside the tile ----
@@ -84,7 +85,7 @@ struct TableTile {
 
     // One warp for each 128 columns publishes the tile's sums of these columns and finds what is above them.
     __device__ void lookBackColumns() {
-        if (at.warp_y != COLUMN_WARP_Y)
+        if (at.warp_y != index)
             return;
         using Column = typename T::Column;
         using Prefix = typename T::ColumnPrefix;
@@ -207,7 +208,7 @@ struct TableTile {
 
     // Once everything left of the tile is known, one warp publishes its total and finds the corner.
     __device__ void lookBackCorner() {
-        if (at.warp != CORNER_WARP)
+        if (at.warp != FIRST_ROW_WARP + index)
             return;
         if (at.tile_x == 0) { // nothing is left of it, so nobody waits
             if (at.lane == 0)
@@ -247,7 +248,7 @@ struct TableTile {
     // Computes what is left of and above each warp from what is left of and above the tile. One warp in each column runs
     // it.
     __device__ void computeWarpStarts() {
-        if (at.warp_y != COLUMN_WARP_Y)
+        if (at.warp_y != index)
             return;
         constexpr unsigned LANE_ROWS = Tile::HEIGHT / 32;
         const unsigned y = at.lane * LANE_ROWS;
@@ -272,8 +273,8 @@ struct TableTile {
     }
 };
 // A table that was not requested.
-template<class Pixel, bool SQUARES, class Tile, bool BOTH>
-struct TableTile<Pixel, SQUARES, NoTable, Tile, BOTH> {
+template<class Pixel, bool SQUARES, class Tile, unsigned TABLES>
+struct TableTile<Pixel, SQUARES, NoTable, Tile, TABLES> {
     struct Shared {};
     template<class... Arguments>
     __device__ explicit TableTile(Arguments &&...) {}

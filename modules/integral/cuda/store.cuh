@@ -129,10 +129,10 @@ struct Stride<Interleaved<T>> {
 // before each entry.
 template<class Tile>
 struct TableWriter;
-template<class Pixel, bool SQUARES, class T, class Tile, bool BOTH>
-struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
+template<class Pixel, bool SQUARES, class T, class Tile, unsigned TABLES>
+struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, TABLES>> : Stride<T> {
     using Stride<T>::stride;
-    using Work = TableTile<Pixel, SQUARES, T, Tile, BOTH>;
+    using Work = TableTile<Pixel, SQUARES, T, Tile, TABLES>;
     using Acc = typename T::Acc;
     using Entry = typename T::Entry;
     using Sum = typename Work::Sum;
@@ -274,20 +274,22 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
         }
     }
 
-    // `whole`: all of the warp's rows and columns are inside the image. stage: STAGE_BYTES of shared memory for the warp,
-    // unless all warps are whole and the tables aligned to 16 bytes.
-    __device__ void write(const PixelRows<Pixel> &pixels, unsigned valid_rows, bool whole, void *stage) {
-        const unsigned first = x - 4 * at.lane;
-        if (first >= slab.cols)
-            return;
+    __device__ unsigned validCols() const {
+        return min(slab.cols + 1 - firstCol(), unsigned(WARP_COLS));
+    }
+    __device__ unsigned firstCol() const {
+        return x - 4 * at.lane;
+    }
+    // Adds the corner, and writes what the rows of no lane have: the table's row 0, the entries after the last column.
+    __device__ __forceinline__ void writeEdges(const PixelRows<Pixel> &pixels, unsigned valid_rows) {
+        const unsigned first = firstCol();
         const Acc corner = shared.corner + shared.warp_corners[at.warp_x][at.warp_y] + BIAS<Acc>;
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             entries[i] += corner;
-        const unsigned valid_cols = min(slab.cols + 1 - first, unsigned(WARP_COLS));
         const bool top = slab.is_top && at.tile_y == 0 && at.warp_y == 0;
         if (top) // the table's row 0
-            for (unsigned i = at.lane; i < valid_cols; i += 32)
+            for (unsigned i = at.lane; i < validCols(); i += 32)
                 __stcs(row + first * stride() + i * stride(), Entry(0));
         if (first + WARP_COLS == slab.cols) { // no lane has the entries after the last column
             const unsigned y = at.warp_y * ROWS + at.lane;
@@ -306,10 +308,18 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> : Stride<T> {
             if (top && at.lane == 0)
                 __stcs(row + slab.cols * stride(), Entry(0));
         }
+    }
+
+    // `whole`: all of the warp's rows and columns are inside the image. stage: STAGE_BYTES of shared memory for the warp,
+    // unless all warps are whole and the tables aligned to 16 bytes.
+    __device__ void write(const PixelRows<Pixel> &pixels, unsigned valid_rows, bool whole, void *stage) {
+        if (firstCol() >= slab.cols)
+            return;
+        writeEdges(pixels, valid_rows);
         if (!T::INTERLEAVED && whole && slab.tables_aligned16)
             storeAlignedRows(pixels);
         else
-            storeStagedRows(pixels, valid_rows, valid_cols, static_cast<StagedRow<Entry> *>(stage));
+            storeStagedRows(pixels, valid_rows, validCols(), static_cast<StagedRow<Entry> *>(stage));
         if constexpr (T::ON_GRID)
             if (endsSlab())
                 Published<Acc, 4>::store(sumAt<Acc>(table.below, x), entries, at.epoch);

@@ -22,6 +22,7 @@ struct TileShape {
     static constexpr int MIN_COLUMN_GROUP = MIN_COLUMN_GROUP_; // fewest tiles in a group of the column chain
     static constexpr int COLUMN_BATCH = COLUMN_BATCH_;         // tiles of that chain that a thread loads together
     static constexpr bool THROTTLED = THROTTLED_; // writes are throttled if not all tiles fit on the GPU at once
+    static constexpr int CHANNELS = 1;            // that a block computes
     static constexpr int WIDTH = WARPS_X * WARP_COLS, HEIGHT = WARPS_Y * WARP_ROWS;
     static constexpr int WARPS = WARPS_X * WARPS_Y, THREADS = 32 * WARPS;
     static_assert(HEIGHT % 32 == 0 && HEIGHT <= 256, "a lane has whole rows; column sums of bytes fit 16 bits");
@@ -37,7 +38,10 @@ using Large32 = TileShape<4, 2, 32, 4, 16, 2, true>;
 using Small64 = TileShape<1, 8, 8, 2, 8, 3>; // 8-bit sources with any 64-bit table
 using Medium64 = TileShape<1, 8, 8, 4, 8, 1>;
 using Large64 = TileShape<2, 4, 16, 3, 8, 1, true>;
-using Float = TileShape<1, 8, 4, 4, 2, 1>; // 32FC1 sources
+using Float = TileShape<1, 8, 4, 4, 2, 1>;      // 32FC1 sources
+struct Colors32 : TileShape<1, 8, 8, 2, 8, 4> { // 32-bit sums of three channels, with the chains of Small32
+    static constexpr int CHANNELS = 3;
+};
 
 // Narrow images, from this ratio of the sides on and up to this width, get small tiles: larger ones would be mostly empty,
 // and throttled writes would hold up the long chains down the columns.
@@ -129,17 +133,18 @@ struct TableParams {
     TaggedWord *corner_sums;     // [tile column][tile row]
     Entry *out;                  // the table row above the slab's first
     size_t step;
-    static constexpr bool INTERLEAVED = false, ON_GRID = false;
+    static constexpr bool INTERLEAVED = false, BATCHED = false, ON_GRID = false;
     static constexpr bool COLUMNS_APART = !std::is_same_v<Column, Acc>; // published singly, not as prefix sums
 };
 struct NoTable {
-    static constexpr bool INTERLEAVED = false, ON_GRID = false;
+    static constexpr bool INTERLEAVED = false, BATCHED = false, ON_GRID = false;
 };
 template<class T>
 constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
 
-// The table of a launch for several channels, each of which has chains of its own. A block computes one channel of a tile.
-// The blocks of a tile follow each other, so that the L2 cache completes the sectors that they write in turn.
+// The table of a launch for several channels, each of which has chains of its own. A block computes one channel of a tile,
+// or all three (colors.cuh). The blocks of a tile follow each other, so that the L2 cache completes the sectors that they
+// write in turn.
 template<class T>
 struct Interleaved : T {
     static constexpr bool INTERLEAVED = true;
@@ -161,6 +166,44 @@ struct Interleaved : T {
         }
         return table;
     }
+};
+
+// The tables of a batch of images, each with chains of its own.
+constexpr unsigned BATCH_IMAGES = 64; // as many as fit a launch's parameters
+template<class T>
+struct Batched : T {
+    using Single = T;
+    struct Image {
+        const unsigned char *src;
+        size_t src_step;
+        typename T::Entry *out;
+        size_t step;
+    };
+    static constexpr bool BATCHED = true;
+    unsigned channels; // the images of the launch
+    size_t channel_words;
+    Image images[BATCH_IMAGES];
+
+    __device__ T ofChannel(unsigned image) const {
+        T table = *this;
+        const size_t words = image * channel_words;
+        table.column_sums += words;
+        table.column_prefixes += words;
+        table.row_sums += words;
+        table.row_prefixes += words;
+        table.corner_sums += words;
+        table.out = images[image].out;
+        table.step = images[image].step;
+        return table;
+    }
+};
+template<class T, bool = T::BATCHED>
+struct SingleOf {
+    using Type = T;
+};
+template<class T>
+struct SingleOf<T, true> {
+    using Type = typename T::Single;
 };
 
 using Sums32 = TableParams<uint16_t, Bits17, uint32_t, uint32_t>; // sums of bytes, modulo 2^32

@@ -85,19 +85,23 @@ static void remapPart(const cusMat *src, const int32_t *places, int n, void *out
     }
 }
 
-void remap_host_remap(const cusMat *src, const cusMat *map, cusMat *dst) {
+static void remapRow(const cusMat *src, const cusMat *map, cusMat *dst, int y) {
     const size_t bytes = cusTypeSize(src->type);
-    const int threads = cusi_threadsFor((size_t)map->rows * (size_t)map->cols, PIXELS_PER_THREAD);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int y = 0; y < map->rows; ++y) {
-        const float *const row = (const float *)(const void *)((const char *)map->data + (size_t)y * map->step);
-        char *const out = (char *)dst->data + (size_t)y * dst->step;
-        for (int x = 0; x < map->cols; x += PIXELS_AT_ONCE) {
-            int32_t places[2 * PIXELS_AT_ONCE];
-            const int n = map->cols - x < PIXELS_AT_ONCE ? map->cols - x : PIXELS_AT_ONCE;
-            roundPlaces(row + 2 * (size_t)x, 2 * n, places);
-            remapPart(src, places, n, out + (size_t)x * bytes);
-        }
+    const float *const row = (const float *)(const void *)((const char *)map->data + (size_t)y * map->step);
+    char *const out = (char *)dst->data + (size_t)y * dst->step;
+    for (int x = 0; x < map->cols; x += PIXELS_AT_ONCE) {
+        int32_t places[2 * PIXELS_AT_ONCE];
+        const int n = map->cols - x < PIXELS_AT_ONCE ? map->cols - x : PIXELS_AT_ONCE;
+        roundPlaces(row + 2 * (size_t)x, 2 * n, places);
+        remapPart(src, places, n, out + (size_t)x * bytes);
     }
+}
+
+void remap_host_remap(int count, const cusMat *src, const cusMat *map, cusMat *dst) {
+    const int64_t rows = map->rows;
+    const int threads = cusi_threadsFor((size_t)count * (size_t)rows * (size_t)map->cols, PIXELS_PER_THREAD);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t k = 0; k < count * rows; ++k)
+        remapRow(&src[k / rows], &map[k / rows], &dst[k / rows], (int)(k % rows));
     (void)threads;
 }
