@@ -19,11 +19,13 @@ enum {
 };
 
 /* The scratch of one call or of a mapper is one block: the state (STEREO_STATE_BYTES; on the host the buffers of the
- * threads), then `words`, then `right_elevation`. */
+ * threads), then `words`, then `right`. */
 typedef struct StereoScratch {
     void *block;
     void *words; /* bytes a pixel: 4 for keys or the fill's second buffer, 8 for regions, or StereoPeaks; may be NULL */
-    uint16_t *right_elevation; /* 2 bytes a pixel, for the left-right check; may be NULL */
+    void
+        *right; /* of the right image, for the left-right check: on the host elevations of 2 bytes a pixel, on a device keys
+                    of 4; may be NULL */
     size_t bytes;
     int threads;        /* host: threads that have buffers */
     int cleared;        /* device: whether the state is all zero */
@@ -92,10 +94,9 @@ static inline int stereo_deviceLanes(const cusStereoOptions *o) {
         lanes = lanes & (lanes - 1) ? lanes / 3 * 4 : lanes == 64 || lanes == 128 ? lanes / 2 * 3 : 2 * lanes;
     return lanes;
 }
-/* Words of PATHS on a device: keys of the right image, costs, and the sums of each path. */
+/* Words of PATHS on a device: costs, and the sums of each path. */
 static inline size_t stereo_devicePathBytes(size_t pixels, const cusStereoOptions *o) {
-    return (4 * pixels + 255) / 256 * 256 +
-           pixels * (size_t)stereo_deviceLanes(o) * stereo_sumBytes(o) * (size_t)(1 + stereo_paths(o));
+    return pixels * (size_t)stereo_deviceLanes(o) * stereo_sumBytes(o) * (size_t)(1 + stereo_paths(o));
 }
 
 /* The scores around a pixel's best shift, from which a fraction and a confidence follow. */

@@ -194,11 +194,12 @@ static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, i
     const size_t a_pixel = groups && (o->subpixel_bits || o->min_confidence) ? sizeof(StereoPeak) : speckles ? 8 : 4;
     const size_t few = fills || groups || speckles ? a_pixel * pixels : 0,
                  words = alignUp(space == CUS_DEVICE && volume > few ? volume : few);
-    StereoScratch s = {.bytes = head + words + (checked ? alignUp(2 * pixels) : 0), .threads = threads};
+    const size_t of_right = checked ? alignUp((space == CUS_DEVICE ? 4 : 2) * pixels) : 0;
+    StereoScratch s = {.bytes = head + words + of_right, .threads = threads};
     if (block) {
         s.block = block;
         s.words = words ? (char *)block + head : NULL;
-        s.right_elevation = checked ? (uint16_t *)(void *)((char *)block + head + words) : NULL;
+        s.right = checked ? (char *)block + head + words : NULL;
     }
     return s;
 }

@@ -359,7 +359,7 @@ cusStatus stereo_host_paths(const cusMat *left, const cusMat *right, cusMat *ele
     p.left = left;
     p.right = right;
     layOut(&p, scratch->block);
-    uint16_t *const right_elevation = checked ? scratch->right_elevation : NULL;
+    uint16_t *const right_elevation = checked ? scratch->right : NULL;
     CusiProgress *const progress = cusi_progress();
     const int bands = (rows + BAND_ROWS - 1) / BAND_ROWS;
     cusi_part(progress, 0.3, bands);

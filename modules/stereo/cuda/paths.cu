@@ -22,7 +22,7 @@ struct PathParameters {
     uint16_t *out;
     size_t out_step;
     bool refined;
-    int subpixel_bits, min_confidence, max_difference;
+    int subpixel_bits, min_confidence;
     unsigned char *confidence;
     size_t confidence_step;
 
@@ -165,8 +165,7 @@ __global__ void __launch_bounds__(32 * WARPS) pathsKernel(PathParameters p) {
 
 // ---- The best shifts ---------------------------------------------------------------------------------------------------
 
-// A key orders shifts by sum and tie; the smallest one wins.
-constexpr unsigned KEY_SHIFTS = CUS_STEREO_MAX_SHIFTS;
+// Here a key has a sum, so that the smallest one wins; in memory its bits are inverted.
 
 __device__ inline unsigned shiftOf(unsigned key, bool prefer_smaller) {
     return prefer_smaller ? key % KEY_SHIFTS : KEY_SHIFTS - 1 - key % KEY_SHIFTS;
@@ -243,35 +242,10 @@ __global__ void __launch_bounds__(32 * CHOICE_WARPS) chooseKernel(PathParameters
             const bool inside = match >= 0 && match < p.cols;
             if (keys[i] < worst * KEY_SHIFTS && (inside || p.wrapped)) {
                 match = inside ? match : wrap(match, p.cols);
-                atomicMin(&p.right_keys[static_cast<size_t>(y) * p.cols + match], keys[i]);
+                atomicMax(&p.right_keys[static_cast<size_t>(y) * p.cols + match], ~keys[i]);
             }
         }
         __syncthreads();
-    }
-}
-
-// An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. Keys are all ones where
-// no shift has a score above zero.
-__global__ void __launch_bounds__(256) checkKernel(PathParameters p) {
-    startInOrder();
-    const int x = blockIdx.x * 256 + threadIdx.x;
-    if (x >= p.cols)
-        return;
-    for (int y = blockIdx.y; y < p.rows; y += gridDim.y) {
-        uint16_t *const row = rowOf(p.out, p.out_step, y);
-        const int shift = (row[x] + (p.subpixel_bits ? 1 << (p.subpixel_bits - 1) : 0) >> p.subpixel_bits) - 1;
-        if (shift < 0)
-            continue;
-        const int match = x + p.direction * shift;
-        const bool inside = match >= 0 && match < p.cols;
-        const unsigned key = inside || p.wrapped
-                                 ? p.right_keys[static_cast<size_t>(y) * p.cols + (inside ? match : wrap(match, p.cols))]
-                                 : UINT32_MAX;
-        if (key == UINT32_MAX || abs(static_cast<int>(shiftOf(key, p.prefer_smaller)) - shift) > p.max_difference) {
-            row[x] = 0;
-            if (p.confidence)
-                rowOf(p.confidence, p.confidence_step, y)[x] = 0;
-        }
     }
 }
 
@@ -319,7 +293,7 @@ cusStatus stereo_cuda_paths(const char *function, cusStream stream, const cusMat
                             StereoScratch *scratch) {
     using namespace cusi::stereo;
     const size_t pixels = static_cast<size_t>(left->rows) * static_cast<size_t>(left->cols);
-    const size_t size = stereo_sumBytes(options), keys = (4 * pixels + 255) / 256 * 256;
+    const size_t size = stereo_sumBytes(options);
     PathParameters p = {};
     p.left = static_cast<const unsigned char *>(left->data);
     p.right = static_cast<const unsigned char *>(right->data);
@@ -338,24 +312,20 @@ cusStatus stereo_cuda_paths(const char *function, cusStream stream, const cusMat
     p.p2 = static_cast<unsigned>(stereo_p2(options));
     p.full = static_cast<unsigned>(8 * options->window * options->window);
     p.far = static_cast<unsigned>(stereo_farSum(options));
-    p.costs = static_cast<char *>(scratch->words) + keys;
+    p.costs = scratch->words;
     p.sums = static_cast<char *>(p.costs) + pixels * static_cast<size_t>(p.lanes) * size;
-    p.right_keys = options->left_right_check >= 0 ? static_cast<uint32_t *>(scratch->words) : nullptr;
+    p.right_keys = options->left_right_check >= 0 ? static_cast<uint32_t *>(scratch->right) : nullptr;
     p.out = static_cast<uint16_t *>(elevation->data);
     p.out_step = elevation->step;
     p.refined = stereo_isRefined(options, confidence) != 0;
     p.subpixel_bits = options->subpixel_bits;
     p.min_confidence = options->min_confidence;
-    p.max_difference = options->left_right_check;
     if (confidence) {
         p.confidence = static_cast<unsigned char *>(confidence->data);
         p.confidence_step = confidence->step;
     }
     if (p.right_keys)
-        CUSI_CUDA(function, cudaMemsetAsync(p.right_keys, 0xff, 4 * pixels, stream));
+        CUSI_CUDA(function, cudaMemsetAsync(p.right_keys, 0, 4 * pixels, stream));
     CUS_TRY(size == 1 ? matchPathsOf<uint8_t>(function, p, stream) : matchPathsOf<uint16_t>(function, p, stream));
-    if (!p.right_keys)
-        return CUS_OK;
-    const dim3 grid(cusi::divUp(p.cols, 256), std::min(p.rows, 65535));
-    return cusi::launchOverlapped(function, checkKernel, grid, 256, 0, stream, p);
+    return p.right_keys ? checkBothWays(function, *elevation, confidence, p.right_keys, *options, stream) : CUS_OK;
 }
