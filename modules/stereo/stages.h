@@ -61,6 +61,28 @@ static inline int stereo_p2(const cusStereoOptions *o) {
     return o->p2 ? o->p2 : usual > least ? usual : least;
 }
 
+/* A pixel of an 8UC1 or 32FC1 image. */
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+    float
+    stereo_gray(const void *pixel, int type) {
+    return type == CUS_8UC1 ? *(const uint8_t *)pixel : *(const float *)pixel;
+}
+/* P2 of a step between two pixels, in whose unit there are `white` gray levels: 1 for bytes, 255 for floats. NaN, which only a
+ * device meets, counts 255. */
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+    int
+    stereo_p2At(float a, float b, float white, int slope, int p1, int p2) {
+    const float levels = white * (a < b ? b - a : a - b);
+    const int less = p2 - slope * (levels < 255 ? (int)levels : 255);
+    return less > p1 ? less : p1;
+}
+
 /* Colors from blue over green and yellow to red, as B | G << 8 | R << 16. */
 static inline
 #ifdef __CUDACC__
@@ -153,14 +175,14 @@ int stereo_host_hasNan(const cusMat *image);
 
 /* The stages. The callers have checked all arguments and created all outputs. Host functions finish before they return;
  * CUDA functions queue their work in `stream`, and messages name the public function `function`. features: edges or census
- * codes of `count` images, 1 or 2. confidence: may be NULL. speckles: `filtered` may be `elevation`. scratch: that of the
+ * codes of `count` images, 1 or 2. confidence: may be NULL. speckles: `filtered` may be `elevation`. paths: `image` is the left one, which p2_slope needs, or NULL. scratch: that of the
  * stages that follow, or NULL. */
 cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
                                 const cusStereoOptions *options, StereoScratch *scratch);
-cusStatus stereo_host_paths(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
-                            const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_host_paths(const cusMat *left, const cusMat *right, const cusMat *image, cusMat *elevation,
+                            cusMat *confidence, const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_speckles(const cusMat *elevation, cusMat *filtered, const cusStereoOptions *options,
                                StereoScratch *scratch);
 cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
@@ -176,7 +198,8 @@ cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cu
                                 cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
                                 StereoScratch *scratch);
 cusStatus stereo_cuda_paths(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
-                            cusMat *elevation, cusMat *confidence, const cusStereoOptions *options, StereoScratch *scratch);
+                            const cusMat *image, cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
+                            StereoScratch *scratch);
 cusStatus stereo_cuda_speckles(const char *function, cusStream stream, const cusMat *elevation, cusMat *filtered,
                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat *elevation, cusMat *filled,
