@@ -13,6 +13,7 @@
 #include "common/stages.hpp"
 #include "contour/depth.hpp"
 #include "contour/picture.hpp"
+#include "contour/preset.hpp"
 #include "contour/rectify.hpp"
 
 #include "cusight/opencv.hpp"
@@ -44,24 +45,15 @@ using cusight::check;
 
 const char *const TITLE = "cusight-contour";
 
-// The options that a preset starts with. speckle_size -1: as many pixels as the window has.
-cusStereoOptions optionsOf(const std::string &preset) {
-    cusStereoOptions o = preset == "classic" ? cusStereoClassic()
-                         : preset == "best"  ? cusStereoBest()
-                                             : cusStereoDefaults();
-    o.speckle_size = preset == "classic" ? 0 : preset == "best" ? o.speckle_size : -1;
-    return o;
-}
-
 struct Settings {
     sample::Common common;
     sample::Input left;
-    std::string right, view = "picture", preset = "smooth", elevation_file, depth_file, cloud_file, lines_file, edges_file;
+    std::string right, view = "picture", preset = "auto", elevation_file, depth_file, cloud_file, lines_file, edges_file;
     std::string calibration, extrinsics, confidence_file;
     int window = 0;        // --window-size; 0: that of the preset, or a larger one for a pair that needs it
     int subpixel_bits = 8; // --subpixel-bits; fewer are used if the shifts need it
-    bool rectify = false;
-    cusStereoOptions stereo = optionsOf(preset);
+    bool rectify = false, aggregation_given = false;
+    cusStereoOptions stereo = contour::optionsOf(preset);
     int shifts = 0; // --shifts; 0: found from the pair
     double focal = 0, baseline = 1, unit = 1;
     int reduce = 1, frames = 0;
@@ -365,15 +357,15 @@ void addRectification(CLI::App &app, Settings &s) {
 void addPreset(CLI::App &app, Settings &s) {
     const auto set = [&app, &s](const std::string &preset) {
         s.preset = preset;
-        s.stereo = optionsOf(preset);
+        s.stereo = contour::optionsOf(preset);
         s.subpixel_bits = preset == "classic" ? 0 : 8;
         sample::refreshDefaults(app); // for --help
     };
     sample::group(sample::addWords(
-                      app, "--stereo-preset", {"smooth", "best", "classic"}, set, [&s] { return s.preset; },
-                      "starting values of the stereo options; best: semi-global matching, for smooth and repetitive "
-                      "scenes, at several "
-                      "times the time and memory; classic: the algorithm as published in 1986"),
+                      app, "--stereo-preset", {"auto", "smooth", "best", "classic"}, set, [&s] { return s.preset; },
+                      "starting values of the stereo options; best: semi-global matching; smooth: windows alone, in a "
+                      "quarter of the time and less memory; classic: the algorithm as published in 1986; auto: best, or "
+                      "smooth for over 2^29 pixels times shifts and for options that best cannot have"),
                   "Stereo");
 }
 
@@ -395,8 +387,13 @@ void addStereo(CLI::App &app, Settings &s) {
         {{"equal", CUS_STEREO_EQUAL}, {"edge", CUS_STEREO_EDGE}, {"census", CUS_STEREO_CENSUS}},
         "when a left and a right pixel agree; equal: both are edges or neither is; edge: both are edges; census: by the "
         "number of neighbors that compare alike with the center"));
-    group(sample::addChoice<cusStereoAggregation>(
-        app, "--aggregation", o.aggregation, {{"window", CUS_STEREO_WINDOW}, {"paths", CUS_STEREO_PATHS}},
+    const auto aggregate = [&s](const std::string &word) {
+        s.stereo.aggregation = word == "paths" ? CUS_STEREO_PATHS : CUS_STEREO_WINDOW;
+        s.aggregation_given = true;
+    };
+    group(sample::addWords(
+        app, "--aggregation", {"window", "paths"}, aggregate,
+        [&o] { return o.aggregation == CUS_STEREO_PATHS ? "paths" : "window"; },
         "what decides on a shift; window: the agreements in it; paths: also what is seen along lines to the pixel, with "
         "--agreement census and a window of at most 15"));
     group(sample::addChoice<int>(app, "--paths", o.paths, {{"0", 0}, {"4", 4}, {"8", 8}},
@@ -405,6 +402,8 @@ void addStereo(CLI::App &app, Settings &s) {
                             "penalty where the shift changes by 1 along a path; 0: 3 times the pixels of the window"));
     group(sample::addNumber(app, "--p2", o.p2, 0, CUS_STEREO_MAX_PENALTY,
                             "penalty of larger changes, at least that of --p1; 0: 7 times the pixels of the window"));
+    group(sample::addNumber(app, "--p2-slope", o.p2_slope, 0, CUS_STEREO_MAX_PENALTY,
+                            "what --p2 loses for each gray level between two pixels, down to --p1"));
     group(sample::addNumber(app, "--edge-threshold,--threshold", o.threshold, 0, 100,
                             "the two sides of an edge differ by more than this fraction of their mean"));
     group(sample::addChoice<cusStereoBorder>(app, "--border", o.border,
@@ -496,6 +495,9 @@ bool parse(int argc, char **argv, Settings &s) {
                                "', expected one of the encoder, such as veryfast; --stereo-preset chooses the "
                                "stereo options (see --help)");
     s.stereo.window = s.window ? s.window : s.stereo.window;
+    const bool possible = s.stereo.agreement == CUS_STEREO_CENSUS && s.stereo.window <= CUS_STEREO_MAX_PATH_WINDOW;
+    if (s.preset == "auto" && (s.stereo.aggregation == CUS_STEREO_WINDOW || !(possible || s.aggregation_given)))
+        s.preset = contour::takeSmooth(s.stereo, s.window);
     s.left.fps = s.common.video.fps;
     return run;
 }
@@ -558,6 +560,12 @@ void chooseShifts(Settings &s, const contour::Rectification &how, const sample::
         sample::note("near points shift by about %d pixels, more than the %d that can be tried: add --reduce %d", needed,
                      CUS_STEREO_MAX_SHIFTS, s.reduce * ((needed - 1) / CUS_STEREO_MAX_SHIFTS + 1));
     s.stereo.shifts = std::min(most, needed ? needed : s.stereo.shifts);
+    constexpr double MOST = 1 << 29; // a gigabyte, and less than a second on few cores
+    const double volume = static_cast<double>(pair.left.total()) * s.stereo.shifts;
+    if (s.preset == "auto" && volume > MOST && s.stereo.aggregation == CUS_STEREO_PATHS) {
+        sample::note("%.0f million pixels times shifts: windows decide, as with --stereo-preset smooth", volume / 1e6);
+        s.preset = contour::takeSmooth(s.stereo, s.window);
+    }
     s.stereo.subpixel_bits = fittingBits(s.subpixel_bits, s.stereo.shifts);
     sample::figure("shifts tried", {{"shifts_tried", s.stereo.shifts}}, "%d%s", s.stereo.shifts,
                    s.shifts || !needed ? "" : ", found from the pair");

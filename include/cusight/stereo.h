@@ -81,8 +81,10 @@ typedef struct cusStereoOptions {
     int speckle_size;       /* at least 0: regions of at most this many pixels become holes [0, 0] */
     cusStereoAggregation aggregation; /* PATHS needs CENSUS and a window of at most 15 [WINDOW, WINDOW] */
     int paths;                        /* of PATHS: 4, or 8; 0: 4 [0, 0] */
-    int p1; /* of PATHS, up to 6000: penalty where the shift changes by 1 along a path; 0: 3 window^2 [0, 0] */
-    int p2; /* of PATHS, p1..6000: penalty of larger changes; 0: 7 window^2, or p1 if that is more [0, 0] */
+    int p1;       /* of PATHS, up to 6000: penalty where the shift changes by 1 along a path; 0: 3 window^2 [0, 0] */
+    int p2;       /* of PATHS, p1..6000: penalty of larger changes; 0: 7 window^2, or p1 if that is more [0, 0] */
+    int p2_slope; /* of PATHS in a mapper, 0..6000: what p2 loses for each gray level between the two pixels of a step, down
+                     to p1, since edges of things are often edges of the image [0, 0] */
     uint64_t reserved[6]; /* 0: for later options */
 } cusStereoOptions;
 
@@ -117,9 +119,9 @@ CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cus
  * is matched too, in the opposite direction, and an elevation is kept only where that of the matching right pixel differs
  * by at most `left_right_check`; whole shifts are compared. Uses border, agreement, shifts, direction, window,
  * prefer_smaller, left_right_check, subpixel_bits, min_confidence, aggregation. SIZE: more shifts than columns. Cost: running sums,
- * nearly independent of the window, linear in the shifts; agreements and scores are never stored. Scratch on a device, per
- * pixel: 4 bytes above 32 shifts (16 with fractions or confidences), 2 bytes with left_right_check; on the host 2 MB a
- * thread. With AUTO the call waits (cusStereoFindShifts).
+ * nearly independent of the window, linear in the shifts; agreements and scores are never stored, and one pass matches both
+ * images. Scratch on a device, per pixel: 4 bytes above 32 shifts (16 with fractions or confidences), 4 bytes with
+ * left_right_check; on the host 2 MB a thread and 2 bytes a pixel with left_right_check. With AUTO the call waits (cusStereoFindShifts).
  *
  * PATHS (Hirschmueller, 2008) also uses paths, p1, p2. The cost C of a pixel p and shift s is 8 window^2 minus the score
  * above, in integers, but what lies outside with ZERO agrees in 4 bits, so that a path keeps its shift where the match has
@@ -129,7 +131,11 @@ CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cus
  * both ways. The score is the sum over the paths of 8 window^2 + p2 - L, never below 0, at most 62,400. A right pixel has the
  * scores of the left pixels that it matches. Cost: linear in shifts and paths. Scratch, per pixel and shift: on the host 2
  * bytes, shifts rounded up to a multiple of 32; on a device 1 + paths bytes if 8 window^2 + 2 p2 + p1 is at most 255, else
- * twice that, shifts rounded up to 32, 64, 96, 128, 192, 256, 512 or 1,024; and 4 bytes a pixel.
+ * twice that, shifts rounded up to 32, 64, 96, 128, 192, 256, 512 or 1,024.
+ *
+ * p2_slope: where the gray levels a and b of pixels q and p of the left image differ, max(p1, p2 - p2_slope |a - b|) takes the
+ * place of p2 on that step. 32FC1: |a - b| is min(255, floor(255 |a - b|)) with each operation in float32; NaN on a device
+ * counts 255. The codes here have no gradient, so a p2_slope above 0 is VALUE, and only a cusContourMapper takes it.
  *
  * subpixel_bits: with the scores c of the best shift and l, r of the shifts below and above (which count as the best does),
  * the elevation is (1 + shift) 2^bits + offset: |offset| = |r - l| / (2 (c - min(l, r))) of 2^bits, rounded to the nearest
@@ -207,7 +213,7 @@ CUS_API cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, in
 CUS_API void cusContourMapperDestroy(cusContourMapper *mapper);
 
 /* elevation: after fill and median, 16UC1, or 32FC1 with RELAX. contours: 8UC1, or NULL. Equals the stages called
- * one by one. NaN in a 32FC1 image: as in cusStereoEdges. */
+ * one by one, which know no p2_slope. NaN in a 32FC1 image: as in cusStereoEdges. */
 CUS_API cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
                                 cusMat *contours, cusStream stream);
 

@@ -19,11 +19,13 @@ enum {
 };
 
 /* The scratch of one call or of a mapper is one block: the state (STEREO_STATE_BYTES; on the host the buffers of the
- * threads), then `words`, then `right_elevation`. */
+ * threads), then `words`, then `right`. */
 typedef struct StereoScratch {
     void *block;
     void *words; /* bytes a pixel: 4 for keys or the fill's second buffer, 8 for regions, or StereoPeaks; may be NULL */
-    uint16_t *right_elevation; /* 2 bytes a pixel, for the left-right check; may be NULL */
+    void
+        *right; /* of the right image, for the left-right check: on the host elevations of 2 bytes a pixel, on a device keys
+                    of 4; may be NULL */
     size_t bytes;
     int threads;        /* host: threads that have buffers */
     int cleared;        /* device: whether the state is all zero */
@@ -59,6 +61,28 @@ static inline int stereo_p2(const cusStereoOptions *o) {
     return o->p2 ? o->p2 : usual > least ? usual : least;
 }
 
+/* A pixel of an 8UC1 or 32FC1 image. */
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+    float
+    stereo_gray(const void *pixel, int type) {
+    return type == CUS_8UC1 ? *(const uint8_t *)pixel : *(const float *)pixel;
+}
+/* P2 of a step between two pixels, in whose unit there are `white` gray levels: 1 for bytes, 255 for floats. NaN, which only a
+ * device meets, counts 255. */
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+    int
+    stereo_p2At(float a, float b, float white, int slope, int p1, int p2) {
+    const float levels = white * (a < b ? b - a : a - b);
+    const int less = p2 - slope * (levels < 255 ? (int)levels : 255);
+    return less > p1 ? less : p1;
+}
+
 /* Colors from blue over green and yellow to red, as B | G << 8 | R << 16. */
 static inline
 #ifdef __CUDACC__
@@ -92,10 +116,9 @@ static inline int stereo_deviceLanes(const cusStereoOptions *o) {
         lanes = lanes & (lanes - 1) ? lanes / 3 * 4 : lanes == 64 || lanes == 128 ? lanes / 2 * 3 : 2 * lanes;
     return lanes;
 }
-/* Words of PATHS on a device: keys of the right image, costs, and the sums of each path. */
+/* Words of PATHS on a device: costs, and the sums of each path. */
 static inline size_t stereo_devicePathBytes(size_t pixels, const cusStereoOptions *o) {
-    return (4 * pixels + 255) / 256 * 256 +
-           pixels * (size_t)stereo_deviceLanes(o) * stereo_sumBytes(o) * (size_t)(1 + stereo_paths(o));
+    return pixels * (size_t)stereo_deviceLanes(o) * stereo_sumBytes(o) * (size_t)(1 + stereo_paths(o));
 }
 
 /* The scores around a pixel's best shift, from which a fraction and a confidence follow. */
@@ -152,14 +175,14 @@ int stereo_host_hasNan(const cusMat *image);
 
 /* The stages. The callers have checked all arguments and created all outputs. Host functions finish before they return;
  * CUDA functions queue their work in `stream`, and messages name the public function `function`. features: edges or census
- * codes of `count` images, 1 or 2. confidence: may be NULL. speckles: `filtered` may be `elevation`. scratch: that of the
+ * codes of `count` images, 1 or 2. confidence: may be NULL. speckles: `filtered` may be `elevation`. paths: `image` is the left one, which p2_slope needs, or NULL. scratch: that of the
  * stages that follow, or NULL. */
 cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
                                 const cusStereoOptions *options, StereoScratch *scratch);
-cusStatus stereo_host_paths(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
-                            const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_host_paths(const cusMat *left, const cusMat *right, const cusMat *image, cusMat *elevation,
+                            cusMat *confidence, const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_speckles(const cusMat *elevation, cusMat *filtered, const cusStereoOptions *options,
                                StereoScratch *scratch);
 cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
@@ -175,7 +198,8 @@ cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cu
                                 cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
                                 StereoScratch *scratch);
 cusStatus stereo_cuda_paths(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
-                            cusMat *elevation, cusMat *confidence, const cusStereoOptions *options, StereoScratch *scratch);
+                            const cusMat *image, cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
+                            StereoScratch *scratch);
 cusStatus stereo_cuda_speckles(const char *function, cusStream stream, const cusMat *elevation, cusMat *filtered,
                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat *elevation, cusMat *filled,

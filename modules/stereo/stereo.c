@@ -94,6 +94,7 @@ static cusStatus checkPaths(const char *function, const cusStereoOptions *o) {
                  function, o->paths);
     RANGE(p1, 0, CUS_STEREO_MAX_PENALTY);
     RANGE(p2, 0, CUS_STEREO_MAX_PENALTY);
+    RANGE(p2_slope, 0, CUS_STEREO_MAX_PENALTY);
     if (o->aggregation == CUS_STEREO_WINDOW)
         return CUS_OK;
     CUSI_REQUIRE(o->agreement == CUS_STEREO_CENSUS, CUS_ERROR_VALUE,
@@ -194,11 +195,12 @@ static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, i
     const size_t a_pixel = groups && (o->subpixel_bits || o->min_confidence) ? sizeof(StereoPeak) : speckles ? 8 : 4;
     const size_t few = fills || groups || speckles ? a_pixel * pixels : 0,
                  words = alignUp(space == CUS_DEVICE && volume > few ? volume : few);
-    StereoScratch s = {.bytes = head + words + (checked ? alignUp(2 * pixels) : 0), .threads = threads};
+    const size_t of_right = checked ? alignUp((space == CUS_DEVICE ? 4 : 2) * pixels) : 0;
+    StereoScratch s = {.bytes = head + words + of_right, .threads = threads};
     if (block) {
         s.block = block;
         s.words = words ? (char *)block + head : NULL;
-        s.right_elevation = checked ? (uint16_t *)(void *)((char *)block + head + words) : NULL;
+        s.right = checked ? (char *)block + head + words : NULL;
     }
     return s;
 }
@@ -255,11 +257,12 @@ cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOp
     return features("cusStereoCensus", "census", image, census, 1, options, stream);
 }
 
-/* Makes the elevation by the aggregation of the options. */
+/* Makes the elevation by the aggregation of the options. image: the left one, or NULL. */
 static cusStatus aggregate(const char *function, const cusMat *left, const cusMat *right, cusMat *elevation,
-                           cusMat *confidence, const cusStereoOptions *o, StereoScratch *scratch, cusStream stream) {
+                           cusMat *confidence, const cusMat *image, const cusStereoOptions *o, StereoScratch *scratch,
+                           cusStream stream) {
     return o->aggregation == CUS_STEREO_PATHS
-               ? STAGE(paths, left->space, left, right, elevation, confidence, o, scratch)
+               ? STAGE(paths, left->space, left, right, image, elevation, confidence, o, scratch)
                : STAGE(elevation, left->space, left, right, elevation, confidence, o, scratch);
 }
 
@@ -271,7 +274,7 @@ static cusStatus match(const char *function, const cusMat *left, const cusMat *r
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_ELEVATION, left, &memory, stream));
     return giveScratch(&scratch, left->space, stream,
-                       aggregate(function, left, right, elevation, confidence, options, &scratch, stream));
+                       aggregate(function, left, right, elevation, confidence, NULL, options, &scratch, stream));
 }
 
 /* ---- The range of shifts --------------------------------------------------------------------------------------------- */
@@ -389,6 +392,10 @@ static cusStatus elevate(const char *function, const cusMat *left, const cusMat 
     cusStereoOptions o;
     CUS_TRY(choose(function, options, &o));
     CUS_TRY(checkFeatures(function, left, right, &o));
+    CUSI_REQUIRE(
+        o.aggregation == CUS_STEREO_WINDOW || o.p2_slope == 0, CUS_ERROR_VALUE,
+        "%s: p2_slope is %d, expected 0: census codes have no gradient, and only a cusContourMapper has the images",
+        function, o.p2_slope);
     CUS_TRY(checkOneToOne(function, "left", left, CUSI_TYPES(CUS_8UC1), "elevation", out, CUS_16UC1));
     CUS_TRY(cusi_checkNoOverlap(function, "elevation", out, "right", right));
     if (confidence) {
@@ -596,7 +603,7 @@ static cusStatus runStages(const char *function, cusContourMapper *m, const cusM
         CUS_TRY(grown);
     }
     cusi_part(progress, 0.8, 1);
-    CUS_TRY(CUSI_LONG(function, aggregate(function, &m->left, &m->right, holes, confidence, o, scratch, stream)));
+    CUS_TRY(CUSI_LONG(function, aggregate(function, &m->left, &m->right, holes, confidence, left, o, scratch, stream)));
     cusi_part(progress, 1, 1);
     if (o->speckle_size > 0)
         CUS_TRY(STAGE(speckles, m->space, holes, holes, o, scratch));

@@ -39,7 +39,8 @@ class StereoOptions(Options):
     speckle_size: regions of at most so many pixels become holes.
     aggregation: what decides on a shift, a "window" or also "paths" to the pixel (semi-global matching), which need
         agreement="census" and a window of at most 15. paths: 4 or 8; 0: 4. p1, p2: penalties where the shift changes along a path
-        by 1 and by more; 0: 3 window**2 and 7 window**2.
+        by 1 and by more; 0: 3 window**2 and 7 window**2. p2_slope: what p2 loses for each gray level between the two pixels of a
+        step, down to p1; only a ContourMapper, which has the images, takes it.
 
     Immutable and picklable; `dataclasses.replace` makes a changed copy.
     """
@@ -65,6 +66,7 @@ class StereoOptions(Options):
     paths: int = 0
     p1: int = 0
     p2: int = 0
+    p2_slope: int = 0
 
     @classmethod
     def best(cls) -> StereoOptions:

@@ -128,7 +128,7 @@ void addStereo(nb::module_ &module) {
                  "prefer_smaller", &O::prefer_smaller, "left_right_check", &O::left_right_check, "iterations",
                  &O::iterations, "tolerance", &O::tolerance, "median", &O::median, "levels", &O::levels, "subpixel_bits",
                  &O::subpixel_bits, "min_confidence", &O::min_confidence, "speckle_size", &O::speckle_size, "paths",
-                 &O::paths, "p1", &O::p1, "p2", &O::p2);
+                 &O::paths, "p1", &O::p1, "p2", &O::p2, "p2_slope", &O::p2_slope);
     addStage(module, "stereo_edges", "image", cusStereoEdges, U8);
     addStage(module, "stereo_census", "image", cusStereoCensus, U8);
     addStage(module, "stereo_fill", "elevation", cusStereoFill, U16);

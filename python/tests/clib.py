@@ -71,7 +71,7 @@ class StereoOptions(ct.Structure):
         (name, ct.c_float if name in ("threshold", "tolerance") else ct.c_int)
         for name in (
             "border agreement threshold shifts direction window prefer_smaller left_right_check fill iterations tolerance median "
-            "lines levels subpixel_bits min_confidence speckle_size aggregation paths p1 p2"
+            "lines levels subpixel_bits min_confidence speckle_size aggregation paths p1 p2 p2_slope"
         ).split()
     ] + [("reserved", ct.c_uint64 * 6)]
 

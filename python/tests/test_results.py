@@ -342,6 +342,11 @@ def test_stereo_confidence_and_range(space, c, rng):
     assert 0 < np.count_nonzero(filtered) < np.count_nonzero(expected[0])
     assert np.array_equal(space.get(cusight.stereo_filter_speckles(space.put(expected[0]), speckles)), filtered)
     assert cusight.stereo_find_shifts(*codes) == 24  # 10, a margin of 1 + 8, and up to a multiple of 8
+    sloped = dataclasses.replace(cusight.StereoOptions.best(), shifts=16, p2_slope=2)
+    with pytest.raises(ValueError, match="p2_slope is 2, expected 0"):  # codes have no gradient
+        cusight.stereo_elevation(*codes, sloped)
+    with cusight.ContourMapper((40, 120), sloped, device=space.device) as mapper:
+        assert space.get(mapper(space.put(base), space.put(np.roll(base, -9, 1)))[0]).any()
 
 
 def test_relaxed_elevation_is_float(rng):

@@ -281,9 +281,9 @@ Data mapped(const ref::Image<T> &left, const ref::Image<T> &right, const cusSter
 template<class T>
 Data expectedMap(const ref::Image<T> &left, const ref::Image<T> &right, const cusStereoOptions &o) {
     const bool census = o.agreement == CUS_STEREO_CENSUS;
-    const auto matched = ref::elevation(census ? ref::census(left, o) : ref::edges(left, o),
-                                        census ? ref::census(right, o) : ref::edges(right, o), o);
-    const auto elevation = ref::filterSpeckles(matched, o);
+    const auto matched = ref::match(census ? ref::census(left, o) : ref::edges(left, o),
+                                    census ? ref::census(right, o) : ref::edges(right, o), o, &left);
+    const auto elevation = ref::filterSpeckles(matched.elevation, o);
     const auto finish = [&](auto filled) {
         if (o.median)
             filled = ref::median(filled, o.median);
@@ -316,8 +316,10 @@ void addMaps(Rows &rows, const ref::Image<T> &left, const ref::Image<T> &right, 
     };
     cusStereoOptions filtered = cusStereoDefaults();
     filtered.speckle_size = 20, filtered.subpixel_bits = 4;
+    cusStereoOptions sloped = cusStereoBest();
+    sloped.p2_slope = 2, sloped.paths = 8;
     for (Case c : {Case{"classic", cusStereoClassic()}, Case{"default", cusStereoDefaults()}, Case{"relax", relaxed},
-                   Case{"speckle_size=20", filtered}}) {
+                   Case{"speckle_size=20", filtered}, Case{"paths=8 p2_slope=2", sloped}}) {
         c.o.shifts = std::min(c.o.shifts, left.cols);
         addMap(rows, left, right, type, c.name, c.o);
     }

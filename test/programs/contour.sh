@@ -29,6 +29,7 @@ save("right.pgm", right)
 save("other.pgm", [row[:W] for row in other])
 save("both.pgm", [a + b for a, b in zip(left, right)])
 save("single.pgm", [a[:W] + b[:W] for a, b in zip(other, near)])
+save("large.pgm", [random.Random(y).randbytes(1024) for y in range(520)])
 END
 contour() { # CODE TEXT ARGUMENT...
     local code=$1 text=$2
@@ -44,14 +45,14 @@ found() {
 }
 
 echo "-- the range"
-contour 0 "shifts: 19.8 to 70.1 pixels" left.pgm right.pgm
+contour 0 "shifts: 19.9 to 70.1 pixels" left.pgm right.pgm
 found 71 100
 grep -q "of the pixels have no shift" said && fail "a good pair is warned of: $(cat said)"
-contour 0 "shifts: 19.8 to 70.1 pixels" both.pgm
+contour 0 "shifts: 19.9 to 70.1 pixels" both.pgm
 found 71 100
 contour 0 "shifts: " left.pgm right.pgm --reduce 2
 found 36 60
-contour 0 "shifts: 19.8 to 70.1 pixels" right.pgm left.pgm --direction right
+contour 0 "shifts: 19.8 to 70 pixels" right.pgm left.pgm --direction right
 found 71 100
 contour 0 "shifts: 0 to 0 pixels" left.pgm left.pgm
 found 1 24
@@ -61,8 +62,17 @@ contour 2 "--preset is 'classic', expected one of the encoder, such as veryfast;
     left.pgm right.pgm --preset classic
 contour 2 "unknown option --encoder-preset: it is --preset now" left.pgm right.pgm --encoder-preset fast
 contour 0 "shifts tried: 80" left.pgm right.pgm --shifts 80 --stereo-preset classic --window 21 --fill once --lines modulo
-contour 0 "shifts: 19.8 to 70.1 pixels" left.pgm right.pgm --stereo-preset best
+contour 0 "shifts: 19.8 to 70.1 pixels" left.pgm right.pgm --stereo-preset smooth --save-lines smooth.png
+contour 0 "shifts: " left.pgm right.pgm --stereo-preset best --save-lines best.png
+contour 0 "shifts: " left.pgm right.pgm --save-lines auto.png
+cmp -s auto.png best.png || fail "the preset auto is not best"
+for option in --window-size=17 --agreement=edge --aggregation=window; do # which best cannot have
+    contour 0 "shifts: " left.pgm right.pgm "$option" --save-lines auto.png
+    contour 0 "shifts: " left.pgm right.pgm "$option" --stereo-preset smooth --save-lines smooth.png
+    cmp -s auto.png smooth.png || fail "the preset auto is not smooth with $option"
+done
 contour 0 "shifts tried: 80" left.pgm right.pgm --shifts 80 --aggregation paths --paths 8 --p1 20 --p2 300 --window 5
+contour 0 "545 million pixels times shifts: windows decide, as with --stereo-preset smooth" large.pgm large.pgm --shifts 1024
 contour 2 "--aggregation paths needs --agreement census and a --window-size of at most 15" left.pgm right.pgm \
     --stereo-preset best --window 17
 contour 2 "--aggregation paths needs --agreement census" left.pgm right.pgm --aggregation paths --agreement edge
@@ -74,7 +84,8 @@ contour 3 "near objects shift to the right: exchange the images, or set --direct
 contour 3 "single.pgm looks like no side-by-side pair" single.pgm
 contour 3 "LEFT and RIGHT look like no rectified pair" left.pgm other.pgm
 [ ! -e c.png ] || fail "a map of no pair is written"
-contour 0 "of the pixels have no shift that both images agree on, so the window has 21 x 21 pixels" left.pgm other.pgm --shifts 40
+contour 0 "of the pixels have no shift that both images agree on, so the window has 21 x 21 pixels" left.pgm other.pgm --shifts 40 --stereo-preset smooth
+contour 0 "of the pixels have no shift that both images agree on: try to leave out --shifts" left.pgm other.pgm --shifts 40
 says 0 "the first frame does not tell how far points shift: trying 30 shifts" "$bin/cusight-contour" synthetic:192x60@3 --device cpu --headless --output c.mp4
 
 echo "-- rectification"

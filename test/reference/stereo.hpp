@@ -130,8 +130,20 @@ inline std::vector<int> scores(const Bytes &left, const Bytes &right, const cusS
     return all;
 }
 
+// The whole gray levels between two pixels, at most 255. Floats have 0..1 for these.
+inline int levelsBetween(uint8_t a, uint8_t b) {
+    return std::abs(a - b);
+}
+inline int levelsBetween(float a, float b) {
+    const float difference = std::fabs(a - b), levels = 255.0f * difference;
+    return static_cast<int>(std::min(levels, 255.0f));
+}
+
 // The scores of aggregation PATHS from those of windows: how far the sum over all paths stays below the largest possible.
-inline std::vector<int> pathScores(const std::vector<int> &windows, int rows, int cols, const cusStereoOptions &o) {
+// image: the left one, with whose gradient P2 falls; may be NULL without p2_slope.
+template<class T>
+std::vector<int> pathScores(const std::vector<int> &windows, int rows, int cols, const cusStereoOptions &o,
+                            const Image<T> *image) {
     const int most = 8 * o.window * o.window, count = o.paths ? o.paths : 4;
     const int p1 = o.p1 ? o.p1 : 3 * o.window * o.window, p2 = o.p2 ? o.p2 : std::max(7 * o.window * o.window, p1);
     const auto at = [&](int y, int x) {
@@ -149,10 +161,12 @@ inline std::vector<int> pathScores(const std::vector<int> &windows, int rows, in
                 const bool begins = from_y < 0 || from_y >= rows || from_x < 0 || from_x >= cols;
                 const int *const before = begins ? nullptr : &path[at(from_y, from_x)];
                 const int least = begins ? 0 : *std::min_element(before, before + o.shifts);
+                const int levels = begins || !image ? 0 : levelsBetween((*image)(y, x), (*image)(from_y, from_x));
+                const int jump = std::max(p1, p2 - o.p2_slope * levels);
                 for (int s = 0; s < o.shifts; ++s) {
                     int sum = most - windows[at(y, x) + static_cast<size_t>(s)];
                     if (!begins) {
-                        int best = std::min(before[s], least + p2);
+                        int best = std::min(before[s], least + jump);
                         best = s > 0 ? std::min(best, before[s - 1] + p1) : best;
                         best = s + 1 < o.shifts ? std::min(best, before[s + 1] + p1) : best;
                         sum += best - least;
@@ -229,11 +243,12 @@ struct Matched {
     Bytes confidence;
 };
 
-inline Matched match(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
+template<class T = uint8_t>
+Matched match(const Bytes &left, const Bytes &right, const cusStereoOptions &o, const Image<T> *image = nullptr) {
     const bool paths = o.aggregation == CUS_STEREO_PATHS;
     auto all = scores(left, right, o);
     if (paths)
-        all = pathScores(all, left.rows, left.cols, o);
+        all = pathScores(all, left.rows, left.cols, o, image);
     Matched result = {Elevation(left.rows, left.cols), Bytes(left.rows, left.cols)};
     cusStereoOptions reverse = o;
     reverse.direction = -o.direction;

@@ -88,6 +88,47 @@ TEST_P(StereoPaths, TheLargestSumsFit16Bits) {
     }
 }
 
+template<class T>
+void slopesEqualTheReference(cusSpace space, int rows, int cols, const cusStereoOptions &o, const Layout &layout,
+                             std::mt19937_64 &random) {
+    const auto left = randomImage<T>(rows, cols, random), right = randomImage<T>(rows, cols, random);
+    Placed<T> l(left, space, layout), r(right, space, layout);
+    support::Owned<cusContourMapperDestroy> mapper;
+    CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, typeOf<T>(), space, &o));
+    support::Mat e;
+    CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e, nullptr, nullptr));
+    ASSERT_TRUE(same(e, holesOf(left, right, o))) << describe(o) << ", " << rows << " x " << cols;
+}
+
+// P2 falls with the gradient along each path, of bytes and of floats.
+TEST_P(StereoPaths, SlopesOfP2EqualTheReference) {
+    auto random = support::generator("slopes");
+    for (const auto &[rows, cols] : {std::pair(1, 1), {1, 40}, {40, 1}, {17, 33}, {30, 64}, {23, 130}})
+        for (const Layout &layout : support::layouts(CUS_8UC1))
+            for (const int slope : {1, 3, 6000}) {
+                cusStereoOptions o = withPaths(randomOptions(cols, random), random);
+                o.p2_slope = slope;
+                o.fill = CUS_FILL_NONE;
+                o.median = 0;
+                slopesEqualTheReference<uint8_t>(space(), rows, cols, o, layout, random);
+                slopesEqualTheReference<float>(space(), rows, cols, o, {4 * layout.padding, 4 * layout.offset}, random);
+            }
+}
+
+TEST_P(StereoPaths, CodesHaveNoSlope) {
+    ref::Bytes codes(8, 12);
+    Placed<uint8_t> l(codes, space()), r(codes, space());
+    cusStereoOptions o = cusStereoBest();
+    o.shifts = 5;
+    o.p2_slope = 2;
+    support::Mat e;
+    CUS_EXPECT_ERROR(
+        cusStereoElevation(&l.mat, &r.mat, &e, &o, nullptr), CUS_ERROR_VALUE,
+        "p2_slope is 2, expected 0: census codes have no gradient, and only a cusContourMapper has the images");
+    o.aggregation = CUS_STEREO_WINDOW; // which has no P2
+    CUS_EXPECT_OK(cusStereoElevation(&l.mat, &r.mat, &e, &o, nullptr));
+}
+
 // A mapper, whose first pair decides on the shifts, equals the stages one by one.
 TEST_P(StereoPaths, MapsEqualTheStages) {
     auto random = support::generator("mapper");
@@ -157,6 +198,7 @@ TEST_P(StereoPaths, WhatDoesNotFitIsRefused) {
     rejects([](auto &o) { o.paths = 5; }, "paths is 5, expected 0, 4 or 8");
     rejects([](auto &o) { o.p1 = -1; }, "p1 is -1, expected 0..6000");
     rejects([](auto &o) { o.p2 = 6001; }, "p2 is 6001, expected 0..6000");
+    rejects([](auto &o) { o.p2_slope = -1; }, "p2_slope is -1, expected 0..6000");
     rejects([](auto &o) { o.p1 = 30, o.p2 = 29; }, "p2 is 29, expected at least 30 like p1");
 }
 

@@ -106,7 +106,7 @@ template<class T>
 ref::Matched matchOfPair(const ref::Image<T> &left, const ref::Image<T> &right, const cusStereoOptions &o) {
     const bool census = o.agreement == CUS_STEREO_CENSUS;
     return ref::match(census ? ref::census(left, o) : ref::edges(left, o),
-                      census ? ref::census(right, o) : ref::edges(right, o), o);
+                      census ? ref::census(right, o) : ref::edges(right, o), o, &left);
 }
 // The elevation before holes are filled.
 template<class T>
@@ -132,7 +132,7 @@ inline std::string describe(const cusStereoOptions &o) {
            ", levels " + std::to_string(o.levels) + ", subpixel_bits " + std::to_string(o.subpixel_bits) +
            ", min_confidence " + std::to_string(o.min_confidence) + ", speckle_size " + std::to_string(o.speckle_size) +
            ", aggregation " + std::to_string(o.aggregation) + ", paths " + std::to_string(o.paths) + ", p1 " +
-           std::to_string(o.p1) + ", p2 " + std::to_string(o.p2);
+           std::to_string(o.p1) + ", p2 " + std::to_string(o.p2) + ", p2_slope " + std::to_string(o.p2_slope);
 }
 
 } // namespace stereo_test

@@ -355,7 +355,7 @@ cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat 
     Matching m = {left,
                   right,
                   options,
-                  {elevation->data, checked ? scratch->right_elevation : NULL},
+                  {elevation->data, checked ? scratch->right : NULL},
                   {elevation->step, 2 * (size_t)cols},
                   0,
                   largest < 128,
@@ -381,6 +381,6 @@ cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat 
     }
     CUS_TRY(cusi_proceed(progress));
     if (checked)
-        stereo_host_leftRightCheck(elevation, confidence, scratch->right_elevation, options);
+        stereo_host_leftRightCheck(elevation, confidence, scratch->right, options);
     return CUS_OK;
 }

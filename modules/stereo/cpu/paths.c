@@ -14,8 +14,9 @@ typedef struct Paths {
     const cusMat *left, *right;
     const cusStereoOptions *options;
     int rows, cols, shifts, lanes, radius, threads;
-    int pitch; /* of a pixel's sums of one path: `lanes`, and `far` before and after them */
-    uint16_t p1, p2;
+    int pitch;           /* of a pixel's sums of one path: `lanes`, and `far` before and after them */
+    const cusMat *image; /* where the gradient is taken; may be NULL */
+    uint16_t p1, p2, slope;
     uint16_t full;      /* the cost of a window that agrees nowhere */
     uint16_t *sums;     /* of all paths and pixels */
     uint16_t far;       /* the cost of shifts that are not tried, from which no path comes */
@@ -32,6 +33,7 @@ typedef struct Strip {
     uint8_t *left, *right;
     uint16_t *costs;      /* [n][lanes] */
     uint16_t *along;      /* sums of one path, of this pixel and the last one */
+    uint16_t *p2;         /* of the step to each column, and of the one beyond the last; [cols + 1] */
     uint32_t *right_best; /* of one row */
 } Strip;
 
@@ -46,13 +48,14 @@ static Paths pathsOf(int rows, int cols, const cusStereoOptions *o, int threads)
     p.full = (uint16_t)(8 * o->window * o->window);
     p.p1 = (uint16_t)stereo_p1(o);
     p.p2 = (uint16_t)stereo_p2(o);
+    p.slope = (uint16_t)o->p2_slope;
     p.far = (uint16_t)stereo_farSum(o);
     const size_t wide = (size_t)cols + 2 * (size_t)p.radius, lanes = (size_t)p.lanes, pitch = (size_t)p.pitch;
     p.sum_bytes = alignUp(2 * (size_t)rows * (size_t)cols * lanes);
     p.path_bytes = alignUp(2 * DIRECTIONS * ((size_t)cols + 2) * pitch);
     p.least_bytes = alignUp(2 * DIRECTIONS * ((size_t)cols + 2));
     p.thread_bytes = alignUp(wide * lanes) + 2 * alignUp(wide + lanes) + alignUp(2 * (size_t)cols * lanes) +
-                     alignUp(4 * pitch) + alignUp(4 * ((size_t)cols + lanes));
+                     alignUp(4 * pitch) + alignUp(2 * ((size_t)cols + 1)) + alignUp(4 * ((size_t)cols + lanes));
     return p;
 }
 
@@ -80,7 +83,8 @@ static Strip stripOf(const Paths *p, int thread, int x0, int n) {
     s.right = (uint8_t *)(at += alignUp(wide + lanes));
     s.costs = (uint16_t *)(void *)(at += alignUp(wide + lanes));
     s.along = (uint16_t *)(void *)(at += alignUp(2 * (size_t)p->cols * lanes));
-    s.right_best = (uint32_t *)(void *)(at + alignUp(4 * pitch));
+    s.p2 = (uint16_t *)(void *)(at += alignUp(4 * pitch));
+    s.right_best = (uint32_t *)(void *)(at + alignUp(2 * ((size_t)p->cols + 1)));
     return s;
 }
 
@@ -169,6 +173,26 @@ static void costsOfRow(const Paths *p, const Strip *strip, int64_t y, int64_t pr
 
 /* ---- Paths ----------------------------------------------------------------------------------------------------------- */
 
+/* P2 of the steps to the columns x .. x + n of row y, which come from the pixel (dx, dy) before. Paths that come from outside
+ * begin there, with any P2. */
+static void penalties(const Paths *p, int y, int x, int n, int dy, int dx, uint16_t *p2) {
+    const int from_y = y - dy, inside = from_y >= 0 && from_y < p->rows;
+    for (int i = 0; i <= n; ++i)
+        p2[i] = p->p2;
+    if (!p->image || !inside)
+        return;
+    const int type = p->image->type;
+    const size_t size = cusTypeSize(type);
+    const uint8_t *const here = stereo_host_row(p->image, y), *const before = stereo_host_row(p->image, from_y);
+    for (int i = 0; i <= n; ++i) {
+        const int to = x + i, from = to - dx;
+        if (to < p->cols && from >= 0 && from < p->cols)
+            p2[i] = (uint16_t)stereo_p2At(stereo_gray(here + (size_t)to * size, type),
+                                          stereo_gray(before + (size_t)from * size, type), type == CUS_8UC1 ? 1 : 255,
+                                          p->slope, p->p1, p->p2);
+    }
+}
+
 /* Takes a path a pixel further, from sums whose smallest one is `least`, and adds its sums to those of all paths, or sets
  * these. Returns the smallest sum. */
 static inline uint16_t takePath(const uint16_t *restrict before, const uint16_t *restrict costs, int lanes, uint16_t least,
@@ -186,17 +210,17 @@ static inline uint16_t takePath(const uint16_t *restrict before, const uint16_t 
     return smallest;
 }
 
-/* Runs a path along a row, which sets the sums, or back, which adds to them. */
+/* Runs a path along a row, which sets the sums, or back, which adds to them. p2[i]: of the steps between i - 1 and i. */
 CUSI_MULTIVERSION
-static void pathAlongRow(const uint16_t *costs, int n, int lanes, int back, uint16_t p1, uint16_t p2, uint16_t *before,
-                         uint16_t *now, uint16_t *sums) {
+static void pathAlongRow(const uint16_t *costs, int n, int lanes, int back, uint16_t p1, const uint16_t *p2,
+                         uint16_t *before, uint16_t *now, uint16_t *sums) {
     uint16_t least = 0;
     lanes = lanes / LANES * LANES; /* tells the compiler */
     memset(before, 0, 2 * (size_t)lanes);
     for (int i = 0; i < n; ++i) {
         const size_t at = (size_t)(back ? n - 1 - i : i) * (size_t)lanes;
-        least = back ? takePath(before, costs + at, lanes, least, p1, p2, now, sums + at, 0)
-                     : takePath(before, costs + at, lanes, least, p1, p2, now, sums + at, 1);
+        least = back ? takePath(before, costs + at, lanes, least, p1, p2[n - i], now, sums + at, 0)
+                     : takePath(before, costs + at, lanes, least, p1, p2[i], now, sums + at, 1);
         uint16_t *const swap = before;
         before = now;
         now = swap;
@@ -205,11 +229,11 @@ static void pathAlongRow(const uint16_t *costs, int n, int lanes, int back, uint
 
 /* Runs a path from the last row to n pixels of this one, and adds to their sums. */
 CUSI_MULTIVERSION
-static void pathFromRow(const uint16_t *costs, int n, int lanes, int pitch, uint16_t p1, uint16_t p2,
+static void pathFromRow(const uint16_t *costs, int n, int lanes, int pitch, uint16_t p1, const uint16_t *p2,
                         const uint16_t *before, const uint16_t *least, uint16_t *now, uint16_t *smallest, uint16_t *sums) {
     lanes = lanes / LANES * LANES;
     for (int x = 0; x < n; ++x, costs += lanes, sums += lanes, before += pitch, now += pitch)
-        smallest[x] = takePath(before, costs, lanes, least[x], p1, p2, now, sums, 0);
+        smallest[x] = takePath(before, costs, lanes, least[x], p1, p2[x], now, sums, 0);
 }
 
 static uint16_t *sumsAt(const Paths *p, int y, int x) {
@@ -229,8 +253,9 @@ static void sweepAlong(const Paths *p, int y0, int rows) {
     clearPath(p, strip.along, 2);
     for (int y = y0; y < y0 + rows; ++y) {
         costsOfRow(p, &strip, y, y == y0 ? INT64_MIN / 2 : y - 1);
+        penalties(p, y, 0, p->cols, 0, 1, strip.p2);
         for (int back = 0; back < 2; ++back)
-            pathAlongRow(strip.costs, p->cols, p->lanes, back, p->p1, p->p2, strip.along + LANES,
+            pathAlongRow(strip.costs, p->cols, p->lanes, back, p->p1, strip.p2, strip.along + LANES,
                          strip.along + p->pitch + LANES, sumsAt(p, y, 0));
     }
 }
@@ -245,7 +270,8 @@ static void sweepStrip(const Paths *p, int y, int step, int part, int parts) {
     costsOfRow(p, &strip, y, is_first ? INT64_MIN / 2 : y - step);
     for (int d = 0; d < directions; ++d) {
         const int64_t to = (int64_t)d * (p->cols + 2) + from + 1, beside = to + shifted[d];
-        pathFromRow(strip.costs, n, p->lanes, p->pitch, p->p1, p->p2, p->path[!now] + beside * p->pitch + LANES,
+        penalties(p, y, from, n, step, -shifted[d], strip.p2);
+        pathFromRow(strip.costs, n, p->lanes, p->pitch, p->p1, strip.p2, p->path[!now] + beside * p->pitch + LANES,
                     p->least[!now] + beside, p->path[now] + to * p->pitch + LANES, p->least[now] + to, sumsAt(p, y, from));
     }
 }
@@ -352,14 +378,15 @@ static void chooseShifts(const Paths *p, int y, cusMat *elevation, cusMat *confi
                         right_elevation + (size_t)y * (size_t)p->cols);
 }
 
-cusStatus stereo_host_paths(const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *confidence,
-                            const cusStereoOptions *options, StereoScratch *scratch) {
+cusStatus stereo_host_paths(const cusMat *left, const cusMat *right, const cusMat *image, cusMat *elevation,
+                            cusMat *confidence, const cusStereoOptions *options, StereoScratch *scratch) {
     const int rows = left->rows, checked = options->left_right_check >= 0;
     Paths p = pathsOf(rows, left->cols, options, scratch->threads);
     p.left = left;
     p.right = right;
+    p.image = options->p2_slope ? image : NULL;
     layOut(&p, scratch->block);
-    uint16_t *const right_elevation = checked ? scratch->right_elevation : NULL;
+    uint16_t *const right_elevation = checked ? scratch->right : NULL;
     CusiProgress *const progress = cusi_progress();
     const int bands = (rows + BAND_ROWS - 1) / BAND_ROWS;
     cusi_part(progress, 0.3, bands);

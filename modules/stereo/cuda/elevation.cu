@@ -1,6 +1,7 @@
 // Finds the best disparity of every pixel by running window sums; agreements and scores never reach global memory. A block
 // goes down a strip of 4 * SEGMENT columns, 16 rows (a chunk) at a time; each warp has every WARPS-th shift. A lane sums
-// four columns downwards, then rows r and r + 8 of SEGMENT columns across. docs/internals/stereo.md describes the method.
+// four columns downwards, then rows r and r + 8 of SEGMENT columns across. A score is also that of the match in the right
+// image, so one pass serves both. docs/internals/stereo.md describes the method.
 #include "stereo/cuda/state.cuh"
 
 #include <cstring>
@@ -26,10 +27,12 @@ constexpr int LEFT_WORDS = 32, RIGHT_WORDS = LEFT_WORDS + STEREO_GROUP / 4 + 2;
 struct ElevationParameters {
     const unsigned char *left, *right;
     uint16_t *out;
-    uint32_t *keys; // of all pixels; NULL if there is one group
+    uint32_t *keys;       // of all pixels; NULL if there is one group
+    uint32_t *right_keys; // of the right image's pixels, or NULL
     size_t left_step, right_step, out_step;
     int rows, cols, tiles_across, strip;
     int radius, pad;         // pad: radius rounded up to a word
+    int before;              // columns left of the image that are matched as well
     int first_shift, shifts; // the shifts of this launch
     int direction;
     bool wrapped, prefer_smaller, first, last, aligned;
@@ -45,8 +48,7 @@ struct ElevationParameters {
 template<int AGREEMENT_, bool WIDE_KEYS_, int PLANES_, int SEGMENT_>
 struct Variant {
     static constexpr int AGREEMENT = AGREEMENT_, PLANES = PLANES_, SEGMENT = SEGMENT_;
-    static constexpr bool WIDE_KEYS = WIDE_KEYS_, REFINED = false;
-    static constexpr int SHIFT_BITS = 8; // bits of the shift in a key in memory
+    static constexpr bool WIDE_KEYS = WIDE_KEYS_, BY_SETS = false, REFINED = false;
     static constexpr bool BINARY = AGREEMENT != CUS_STEREO_CENSUS;
     static constexpr int PITCH = SEGMENT == 28 ? 36 : 33; // words; no bank conflicts with 28, few with others
     static constexpr int PLANE = CHUNK * PITCH;
@@ -58,21 +60,21 @@ struct Variant {
     static constexpr int STAGE = PLANE * (PLANES + BINARY) > KEYS ? PLANE *(PLANES + BINARY) : KEYS;
 };
 
-// A variant for more than 256 shifts.
-template<class Plain>
-struct Long : Plain {
-    static constexpr int SHIFT_BITS = 10;
-};
-
-// A variant with StereoPeaks instead of keys. The stage holds the scores of one set of shifts, one a warp, with two rows in
+// A variant that matches the right image, too. The stage holds the scores of one set of shifts, one a warp, with two rows in
 // the halves of a word. Narrow scores carry the shift's place in the set in the lowest four bits, so that one maximum finds
 // the best.
 template<class Plain>
-struct Refined : Plain {
-    static constexpr bool REFINED = true;
+struct BySets : Plain {
+    static constexpr bool BY_SETS = true;
     static constexpr int BEST = Plain::SEGMENT, KEYS = 8 * 4 * BEST;
     static constexpr int SCORES = Plain::PLANE * (Plain::PLANES + Plain::BINARY);
     static constexpr int STAGE = SCORES > KEYS ? SCORES : KEYS;
+};
+
+// The same with StereoPeaks instead of keys.
+template<class Plain>
+struct Refined : BySets<Plain> {
+    static constexpr bool REFINED = true;
 };
 
 // A block's part of the image. Column c of `left` is image column x0 - pad + c; in `right` it is that plus `right_from`.
@@ -246,12 +248,12 @@ __device__ __forceinline__ unsigned sumFirstColumns(const unsigned *upper, const
 template<class V>
 __device__ __forceinline__ void keepBest(unsigned (&best)[V::BEST], int at, unsigned score, unsigned tie,
                                          unsigned wide_tie) {
-    if (V::REFINED) { // keeps one shift at a time
+    if (V::BY_SETS) { // keeps one shift at a time
         best[at] = V::WIDE_KEYS ? score : score * SET_TIES + tie * 0x00010001u;
     } else if (V::WIDE_KEYS) {
         const unsigned u = score & 0xffffu, d = score >> 16;
-        best[2 * at] = max(best[2 * at], u ? u << V::SHIFT_BITS | wide_tie : 0u);
-        best[2 * at + 1] = max(best[2 * at + 1], d ? d << V::SHIFT_BITS | wide_tie : 0u);
+        best[2 * at] = max(best[2 * at], u ? u * KEY_SHIFTS | wide_tie : 0u);
+        best[2 * at + 1] = max(best[2 * at + 1], d ? d * KEY_SHIFTS | wide_tie : 0u);
     } else {
         // Keys without a score stay below 32 at any shift.
         best[at] = __vmaxu2(best[at], score * 32 + tie * 0x00010001u);
@@ -264,7 +266,7 @@ __device__ __forceinline__ void storeBest(const unsigned (&best)[V::BEST], int r
 #pragma unroll
     for (int i = 0; i < V::SEGMENT; ++i) {
         const int at = r * V::COLS + segment * V::SEGMENT + i;
-        if (V::WIDE_KEYS && !V::REFINED) {
+        if (V::WIDE_KEYS && !V::BY_SETS) {
             stage[at] = best[2 * i];
             stage[8 * V::COLS + at] = best[2 * i + 1];
         } else {
@@ -275,7 +277,6 @@ __device__ __forceinline__ void storeBest(const unsigned (&best)[V::BEST], int r
 
 // Merges the key of a pixel with that of earlier groups of shifts, and writes its elevation, or before the last group its
 // key.
-template<class V>
 __device__ __forceinline__ void writePixel(const ElevationParameters &p, int x, int y, unsigned k) {
     const size_t at = static_cast<size_t>(y) * p.cols + x;
     if (!p.first)
@@ -283,9 +284,7 @@ __device__ __forceinline__ void writePixel(const ElevationParameters &p, int x, 
     if (!p.last) {
         p.keys[at] = k;
     } else {
-        constexpr unsigned ALL = (1u << V::SHIFT_BITS) - 1;
-        const unsigned shift = p.prefer_smaller ? ALL - (k & ALL) : k & ALL;
-        rowOf(p.out, p.out_step, y)[x] = static_cast<uint16_t>(k ? 1 + shift : 0);
+        rowOf(p.out, p.out_step, y)[x] = static_cast<uint16_t>(elevationOfKey(k, p.prefer_smaller));
     }
 }
 
@@ -302,30 +301,31 @@ struct ScoresOfSet {
     }
 };
 
-// Finds which shift of the set wins at the pixels of both halves.
-template<class V>
-__device__ __forceinline__ void findBest(const unsigned *first, bool prefer_smaller, int (&best)[2]) {
-    unsigned key[2] = {0, 0};
+// Finds the best of a set of shifts, score * SET_TIES + tie, at the pixels of both halves. wordOf(i) is that of warp i.
+template<class V, class WordOf>
+__device__ __forceinline__ void bestOfSet(bool prefer_smaller, unsigned (&best)[2], WordOf &&wordOf) {
     if (V::WIDE_KEYS) {
+        best[0] = best[1] = 0;
 #pragma unroll
         for (int i = 0; i < WARPS; ++i) {
-            const unsigned word = first[i * V::STAGE], tie = prefer_smaller ? SET_TIES - 1 - i : i;
-            key[0] = max(key[0], (word & 0xffffu) * SET_TIES + tie);
-            key[1] = max(key[1], (word >> 16) * SET_TIES + tie);
+            const unsigned word = wordOf(i), tie = prefer_smaller ? SET_TIES - 1 - i : i;
+            best[0] = max(best[0], (word & 0xffffu) * SET_TIES + tie);
+            best[1] = max(best[1], (word >> 16) * SET_TIES + tie);
         }
     } else {
-        unsigned both = first[0];
+        unsigned both = wordOf(0);
 #pragma unroll
         for (int i = 1; i < WARPS; ++i)
-            both = __vmaxu2(both, first[i * V::STAGE]);
-        key[0] = both & 0xffffu;
-        key[1] = both >> 16;
+            both = __vmaxu2(both, wordOf(i));
+        best[0] = both & 0xffffu;
+        best[1] = both >> 16;
     }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int tie = static_cast<int>(key[half] % SET_TIES);
-        best[half] = prefer_smaller ? SET_TIES - 1 - tie : tie;
-    }
+}
+
+// The key in memory of the best of the set that starts with shift `first`.
+__device__ __forceinline__ unsigned keyOfSet(unsigned best, int first, bool prefer_smaller) {
+    const unsigned tie = best % SET_TIES + (prefer_smaller ? KEY_SHIFTS - SET_TIES - first : first);
+    return best < SET_TIES ? 0 : best / SET_TIES * KEY_SHIFTS + tie;
 }
 
 // How a set of shifts changes the peak of a pixel.
@@ -400,18 +400,68 @@ __device__ __forceinline__ void writePeak(const ElevationParameters &p, int x, i
 template<class V>
 constexpr int PAIRS = (8 * V::COLS + 32 * WARPS - 1) / (32 * WARPS);
 
+// Updates the best keys of the thread's pixels of a chunk with the k-th set of shifts of this launch.
+template<class V>
+__device__ __forceinline__ void mergeKeys(const ElevationParameters &p, const Strip &strip, const unsigned *stages,
+                                          int chunk, int chunk_rows, int k, unsigned (&keys)[PAIRS<V>][2]) {
+    const bool ends = k + 1 == SHIFTS_PER_WARP || WARPS * (k + 1) >= p.shifts;
+#pragma unroll
+    for (int pair = 0; pair < PAIRS<V>; ++pair) {
+        const int i = threadIdx.x + pair * 32 * WARPS, x = strip.x0 + i % V::COLS, row = i / V::COLS;
+        if (i >= 8 * V::COLS || x < 0 || x >= p.cols || row >= chunk_rows)
+            continue;
+        unsigned best[2];
+        bestOfSet<V>(p.prefer_smaller, best, [&](int w) { return stages[i + w * V::STAGE]; });
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const unsigned key = keyOfSet(best[half], p.first_shift + WARPS * k, p.prefer_smaller);
+            keys[pair][half] = k == 0 ? key : max(keys[pair][half], key);
+            if (ends && row + 8 * half < chunk_rows)
+                writePixel(p, x, strip.y0 + chunk + row + 8 * half, keys[pair][half]);
+        }
+    }
+}
+
+// Does the same for the right image, where the pixels that a set matches overlap with those of other sets and blocks. Place
+// j of a row is the match of column j with the set's first shift, or of column j - (WARPS - 1) with its last one.
+template<class V, int DIRECTION>
+__device__ __forceinline__ void mergeRightKeys(const ElevationParameters &p, const Strip &strip, const unsigned *stages,
+                                               int chunk, int chunk_rows, int k) {
+    constexpr int PLACES = 128;
+    static_assert(V::COLS + WARPS - 1 <= PLACES, "a warp merges places of one row");
+    const int first = p.first_shift + WARPS * k;
+#pragma unroll
+    for (int i = threadIdx.x; i < 8 * PLACES; i += 32 * WARPS) {
+        const int row = i / PLACES, j = i % PLACES;
+        int x = strip.x0 + j + (DIRECTION > 0 ? first : 1 - WARPS - first);
+        const bool inside = x >= 0 && x < p.cols;
+        if (row >= chunk_rows || j >= V::COLS + WARPS - 1 || !(inside || p.wrapped))
+            continue;
+        x = inside ? x : wrap(x, p.cols);
+        unsigned best[2];
+        bestOfSet<V>(p.prefer_smaller, best, [&](int w) {
+            const int column = DIRECTION > 0 ? j - w : j + w - (WARPS - 1);
+            return column >= 0 && column < V::COLS ? stages[w * V::STAGE + row * V::COLS + column] : 0u;
+        });
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const unsigned key = keyOfSet(best[half], first, p.prefer_smaller);
+            if (key && row + 8 * half < chunk_rows)
+                atomicMax(p.right_keys + static_cast<size_t>(strip.y0 + chunk + row + 8 * half) * p.cols + x, key);
+        }
+    }
+}
+
 // Updates the peaks of the thread's pixels of a chunk with the k-th set of shifts of this launch.
 template<class V>
-__device__ __forceinline__ void mergeSet(const ElevationParameters &p, const Strip &strip, const unsigned *stages,
-                                         int chunk, int chunk_rows, int k, StereoPeak (&peaks)[PAIRS<V>][2]) {
-    if (WARPS * k >= p.shifts)
-        return;
+__device__ __forceinline__ void mergePeaks(const ElevationParameters &p, const Strip &strip, const unsigned *stages,
+                                           int chunk, int chunk_rows, int k, StereoPeak (&peaks)[PAIRS<V>][2]) {
     const bool ends = k + 1 == SHIFTS_PER_WARP || WARPS * (k + 1) >= p.shifts;
 #pragma unroll
     for (int pair = 0; pair < PAIRS<V>; ++pair) {
         const int i = threadIdx.x + pair * 32 * WARPS, x = strip.x0 + i % V::COLS;
         const int row = i / V::COLS, y = strip.y0 + chunk + row, first = p.first_shift + WARPS * k;
-        if (i >= 8 * V::COLS || x >= p.cols || row >= chunk_rows)
+        if (i >= 8 * V::COLS || x < 0 || x >= p.cols || row >= chunk_rows)
             continue;
         const bool has[2] = {true, row + 8 < chunk_rows};
         StereoPeak(&two)[2] = peaks[pair];
@@ -424,9 +474,14 @@ __device__ __forceinline__ void mergeSet(const ElevationParameters &p, const Str
             }
         }
         const ScoresOfSet<V> scores[2] = {{stages + i, 0}, {stages + i, 1}};
+        unsigned keys[2];
+        bestOfSet<V>(p.prefer_smaller, keys, [&](int w) { return stages[i + w * V::STAGE]; });
         int best[2];
-        findBest<V>(stages + i, p.prefer_smaller, best);
-        best[1] = has[1] ? best[1] : 0; // the stage has no values there
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int tie = static_cast<int>(keys[half] % SET_TIES), at = p.prefer_smaller ? SET_TIES - 1 - tie : tie;
+            best[half] = has[half] ? at : 0; // the stage has no values there
+        }
         const SetAtPixel sets[2] = {{two[0], best[0], scores[0](best[0]), first, p.prefer_smaller},
                                     {two[1], best[1], scores[1](best[1]), first, p.prefer_smaller}};
         const unsigned most = mostOutside<V>(stages + i, sets[0], sets[1]);
@@ -451,7 +506,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int radius = p.radius, pad = p.pad, reach = 2 * radius, tile_rows = p.strip + reach;
     const int tile = blockIdx.x;
-    const int x0 = tile % p.tiles_across * V::COLS, y0 = tile / p.tiles_across * p.strip;
+    const int x0 = tile % p.tiles_across * V::COLS - p.before, y0 = tile / p.tiles_across * p.strip;
     unsigned *const left = shared, *const right = left + tile_rows * LEFT_WORDS;
     unsigned *const stages = right + tile_rows * RIGHT_WORDS, *const stage = stages + warp * V::STAGE;
     const Strip strip = {left, right, x0, y0, min(p.strip, p.rows - y0), reach};
@@ -481,22 +536,22 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
 #pragma unroll
         for (int i = 0; i < V::BEST; ++i)
             best[i] = 0;
-        [[maybe_unused]] StereoPeak peaks[PAIRS<V>][2]; // of the pixels that this thread merges
+        // Of the pixels that this thread merges.
+        [[maybe_unused]] std::conditional_t<V::REFINED, StereoPeak, unsigned> merged[PAIRS<V>][2];
 #pragma unroll
         for (int k = 0; k < SHIFTS_PER_WARP; ++k) {
             const int shift = warp + WARPS * k;
-            if (shift >= p.shifts &&
-                !V::REFINED) // warps of refined variants go on with scores of 0, since all merge together
+            // By sets, a warp without a shift goes on with scores of 0, since all merge together.
+            if ((V::BY_SETS ? WARPS * k : shift) >= p.shifts)
                 break;
             sumColumns<V>(p, strip, chunk, chunk_rows, lane, shift, valid[k], sums[k], stage);
             __syncwarp();
             unsigned window = sumFirstColumns<V>(upper, lower, out_at, reach);
             const int in_phase = 8 * (in_at % 4), out_phase = 8 * (out_at % 4);
-            constexpr unsigned MAX_SHIFT = (1u << V::SHIFT_BITS) - 1;
-            const unsigned tie = V::REFINED ? (p.prefer_smaller ? SET_TIES - 1 - warp : warp)
+            const unsigned tie = V::BY_SETS ? (p.prefer_smaller ? SET_TIES - 1 - warp : warp)
                                             : (p.prefer_smaller ? STEREO_GROUP - 1 - shift : shift);
             const unsigned wide_shift = p.first_shift + shift,
-                           wide_tie = p.prefer_smaller ? MAX_SHIFT - wide_shift : wide_shift;
+                           wide_tie = p.prefer_smaller ? KEY_SHIFTS - 1 - wide_shift : wide_shift;
 #pragma unroll
             for (int g = 0; g < V::SEGMENT / 4; ++g) { // four columns enter the window and four leave it
                 unsigned in[PLANES][2], out[PLANES][2], mask[2] = {0, 0};
@@ -529,7 +584,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
                 }
             }
             __syncwarp();
-            if constexpr (V::REFINED) {
+            if constexpr (V::BY_SETS) {
                 if (shift >= p.shifts) {
 #pragma unroll
                     for (int i = 0; i < V::BEST; ++i)
@@ -537,11 +592,18 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
                 }
                 storeBest<V>(best, r, segment, stage);
                 __syncthreads();
-                mergeSet<V>(p, strip, stages, chunk, chunk_rows, k, peaks);
+                if constexpr (V::REFINED)
+                    mergePeaks<V>(p, strip, stages, chunk, chunk_rows, k, merged);
+                else
+                    mergeKeys<V>(p, strip, stages, chunk, chunk_rows, k, merged);
+                if (p.right_keys && p.direction > 0)
+                    mergeRightKeys<V, 1>(p, strip, stages, chunk, chunk_rows, k);
+                else if (p.right_keys)
+                    mergeRightKeys<V, -1>(p, strip, stages, chunk, chunk_rows, k);
                 __syncthreads();
             }
         }
-        if (V::REFINED)
+        if (V::BY_SETS)
             continue;
         storeBest<V>(best, r, segment, stage);
         __syncthreads();
@@ -565,8 +627,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
                 for (int half = 0; half < 2; ++half) {
                     const unsigned narrow = half ? both >> 16 : both & 0xffffu, score = narrow / 32, tie = narrow % 32;
                     const unsigned shift = p.first_shift + (p.prefer_smaller ? STEREO_GROUP - 1 - tie : tie);
-                    constexpr unsigned MAX_SHIFT = (1u << V::SHIFT_BITS) - 1;
-                    key[half] = score ? score << V::SHIFT_BITS | (p.prefer_smaller ? MAX_SHIFT - shift : shift) : 0;
+                    key[half] = score ? score * KEY_SHIFTS | (p.prefer_smaller ? KEY_SHIFTS - 1 - shift : shift) : 0;
                 }
             }
 #pragma unroll
@@ -574,7 +635,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
                 const int row = i / V::COLS + 8 * half, y = y0 + chunk + row;
                 if (row >= chunk_rows || x >= p.cols)
                     continue;
-                writePixel<V>(p, x, y, key[half]);
+                writePixel(p, x, y, key[half]);
             }
         }
         __syncthreads();
@@ -587,12 +648,12 @@ struct Choice {
     int segment, stage_words;
 };
 
-enum Kind { PLAIN, LONG, REFINED };
+enum Kind { PLAIN, BY_SETS, REFINED };
 
 template<Kind KIND, int AGREEMENT, bool WIDE_KEYS, int PLANES, int SEGMENT>
 Choice variant() {
     using P = Variant<AGREEMENT, WIDE_KEYS, PLANES, SEGMENT>;
-    using V = std::conditional_t<KIND == REFINED, Refined<P>, std::conditional_t<KIND == LONG, Long<P>, P>>;
+    using V = std::conditional_t<KIND == REFINED, Refined<P>, std::conditional_t<KIND == BY_SETS, BySets<P>, P>>;
     return {elevationKernel<V>, SEGMENT, V::STAGE};
 }
 
@@ -639,39 +700,48 @@ int chooseStrip(const ElevationParameters &p, const Choice &chosen, int warps, i
     return best;
 }
 
-// Writes the best disparity of every pixel of `left` to out, without a left-right check. words: rows * cols keys, or peaks
-// if `refined`; needed above STEREO_GROUP shifts. confidence: may be NULL.
-cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
-                      cusMat *confidence, bool refined, int direction, const cusStereoOptions &options, void *words,
-                      cudaStream_t stream) {
-    const Choice chosen = refined                ? chooseVariant<REFINED>(options)
-                          : options.shifts > 256 ? chooseVariant<LONG>(options)
-                                                 : chooseVariant<PLAIN>(options);
+} // namespace
+} // namespace cusi::stereo
+
+// The scratch's words are keys, or peaks if `refined`; they are needed above STEREO_GROUP shifts.
+cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
+                                cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
+                                StereoScratch *scratch) {
+    using namespace cusi;
+    using namespace cusi::stereo;
+    const bool refined = stereo_isRefined(options, confidence) != 0, checked = options->left_right_check >= 0;
+    const Choice chosen = refined   ? chooseVariant<REFINED>(*options)
+                          : checked ? chooseVariant<BY_SETS>(*options)
+                                    : chooseVariant<PLAIN>(*options);
     ElevationParameters p = {};
-    p.left = static_cast<const unsigned char *>(left.data);
-    p.right = static_cast<const unsigned char *>(right.data);
-    p.out = out;
-    p.keys = static_cast<uint32_t *>(words);
-    p.peaks = static_cast<uint4 *>(words);
+    p.left = static_cast<const unsigned char *>(left->data);
+    p.right = static_cast<const unsigned char *>(right->data);
+    p.out = static_cast<uint16_t *>(elevation->data);
+    p.keys = static_cast<uint32_t *>(scratch->words);
+    p.right_keys = checked ? static_cast<uint32_t *>(scratch->right) : nullptr;
+    p.peaks = static_cast<uint4 *>(scratch->words);
     if (confidence) {
         p.confidence = static_cast<unsigned char *>(confidence->data);
         p.confidence_step = confidence->step;
     }
-    p.all_shifts = options.shifts;
-    p.subpixel_bits = options.subpixel_bits;
-    p.min_confidence = options.min_confidence;
-    p.left_step = left.step;
-    p.right_step = right.step;
-    p.out_step = out_step;
-    p.rows = left.rows;
-    p.cols = left.cols;
-    p.tiles_across = divUp(left.cols, 4 * chosen.segment);
-    p.radius = options.window / 2;
+    p.all_shifts = options->shifts;
+    p.subpixel_bits = options->subpixel_bits;
+    p.min_confidence = options->min_confidence;
+    p.left_step = left->step;
+    p.right_step = right->step;
+    p.out_step = elevation->step;
+    p.rows = left->rows;
+    p.cols = left->cols;
+    p.radius = options->window / 2;
     p.pad = divUp(p.radius, 4) * 4;
-    p.direction = direction;
-    p.wrapped = options.border == CUS_STEREO_WRAP;
-    p.prefer_smaller = options.prefer_smaller != 0;
-    p.aligned = isAligned(left, 4) && isAligned(right, 4);
+    p.direction = options->direction;
+    p.wrapped = options->border == CUS_STEREO_WRAP;
+    // A right pixel at the border is also seen by windows whose center lies outside the left image.
+    const int outside = checked && !p.wrapped ? p.pad : 0;
+    p.before = p.direction > 0 ? outside : 0;
+    p.tiles_across = divUp(p.cols + outside, 4 * chosen.segment);
+    p.prefer_smaller = options->prefer_smaller != 0;
+    p.aligned = isAligned(*left, 4) && isAligned(*right, 4);
     int device = 0, sms = 0, shared_limit = 0;
     cudaFuncAttributes compiled = {};
     CUSI_CUDA(function, cudaGetDevice(&device));
@@ -684,69 +754,16 @@ cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &ri
     // All threads of the program share the limit of a kernel, so it must not depend on this call.
     CUSI_CUDA(function, cudaFuncSetAttribute(chosen.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                              shared_limit - static_cast<int>(compiled.sharedSizeBytes)));
+    if (checked)
+        CUSI_CUDA(function,
+                  cudaMemsetAsync(p.right_keys, 0, sizeof(uint32_t) * static_cast<size_t>(p.rows) * p.cols, stream));
     const unsigned blocks = static_cast<unsigned>(p.tiles_across) * divUp(p.rows, p.strip);
-    for (int first = 0; first < options.shifts; first += STEREO_GROUP) {
+    for (int first = 0; first < options->shifts; first += STEREO_GROUP) {
         p.first_shift = first;
-        p.shifts = std::min<int>(STEREO_GROUP, options.shifts - first);
+        p.shifts = std::min<int>(STEREO_GROUP, options->shifts - first);
         p.first = first == 0;
-        p.last = first + STEREO_GROUP >= options.shifts;
+        p.last = first + STEREO_GROUP >= options->shifts;
         CUS_TRY(launchOverlapped(function, chosen.kernel, blocks, 32 * warps, shared, stream, p));
     }
-    return CUS_OK;
-}
-
-// ---- Left-right check --------------------------------------------------------------------------------------------------
-// An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. Rows of right_elevation
-// have no padding.
-
-// FRACTIONS: elevations may have fractions, and there may be confidences.
-template<bool FRACTIONS>
-__global__ void __launch_bounds__(256)
-    leftRightCheckKernel(uint16_t *elevation, size_t step, const uint16_t *right_elevation, int rows, int cols,
-                         int direction, int max_difference, bool wrapped, int bits, unsigned char *confidence,
-                         size_t confidence_step) {
-    startInOrder();
-    const int x = blockIdx.x * 256 + threadIdx.x;
-    if (x >= cols)
-        return;
-    for (int y = blockIdx.y; y < rows; y += gridDim.y) {
-        uint16_t *const row = rowOf(elevation, step, y);
-        const int e = FRACTIONS && bits ? (row[x] + (1 << (bits - 1))) >> bits : row[x];
-        if (e == 0)
-            continue;
-        int right_x = x + direction * (e - 1);
-        const bool inside = right_x >= 0 && right_x < cols;
-        right_x = inside ? right_x : wrap(right_x, cols);
-        const int back = inside || wrapped ? right_elevation[static_cast<size_t>(y) * cols + right_x] : 0;
-        if (back == 0 || abs(back - e) > max_difference) {
-            row[x] = 0;
-            if (FRACTIONS && confidence)
-                rowOf(confidence, confidence_step, y)[x] = 0;
-        }
-    }
-}
-
-} // namespace
-} // namespace cusi::stereo
-
-cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
-                                cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
-                                StereoScratch *scratch) {
-    using namespace cusi::stereo;
-    const bool refined = stereo_isRefined(options, confidence) != 0;
-    CUS_TRY(matchShifts(function, *left, *right, static_cast<uint16_t *>(elevation->data), elevation->step, confidence,
-                        refined, options->direction, *options, scratch->words, stream));
-    if (options->left_right_check < 0)
-        return CUS_OK;
-    const size_t step = sizeof(uint16_t) * static_cast<size_t>(left->cols);
-    CUS_TRY(matchShifts(function, *right, *left, scratch->right_elevation, step, nullptr, false, -options->direction,
-                        *options, scratch->words, stream));
-    const dim3 grid(cusi::divUp(elevation->cols, 256), std::min(elevation->rows, 65535));
-    const auto check = [&](auto *kernel) {
-        return cusi::launchOverlapped(function, kernel, grid, 256, 0, stream, elevation->data, elevation->step,
-                                      scratch->right_elevation, elevation->rows, elevation->cols, options->direction,
-                                      options->left_right_check, options->border == CUS_STEREO_WRAP, options->subpixel_bits,
-                                      confidence ? confidence->data : nullptr, confidence ? confidence->step : 0);
-    };
-    return check(refined ? leftRightCheckKernel<true> : leftRightCheckKernel<false>);
+    return checked ? checkBothWays(function, *elevation, confidence, p.right_keys, *options, stream) : CUS_OK;
 }

@@ -17,12 +17,15 @@ struct PathParameters {
     int rows, cols, shifts, lanes, radius, direction, paths;
     bool wrapped, prefer_smaller;
     unsigned p1, p2, full, far;
+    const unsigned char *image; // where P2 falls with the gradient, or NULL
+    size_t image_step;
+    int image_type, p2_slope;
     void *costs, *sums;   // [y][x][lanes]; the latter of each path
     uint32_t *right_keys; // of all pixels, or NULL
     uint16_t *out;
     size_t out_step;
     bool refined;
-    int subpixel_bits, min_confidence, max_difference;
+    int subpixel_bits, min_confidence;
     unsigned char *confidence;
     size_t confidence_step;
 
@@ -121,7 +124,8 @@ __device__ inline Path pathOf(long long number, int direction, int rows, int col
     return path;
 }
 
-template<class T, int K>
+// GUIDED: P2 falls with the gradient of the image.
+template<class T, int K, bool GUIDED>
 __global__ void __launch_bounds__(32 * WARPS) pathsKernel(PathParameters p) {
     startInOrder();
     const int lane = threadIdx.x % 32;
@@ -137,13 +141,21 @@ __global__ void __launch_bounds__(32 * WARPS) pathsKernel(PathParameters p) {
     const Values *cost = static_cast<const Values *>(p.costs) + first;
     Values *sum = static_cast<Values *>(p.sums) + direction * p.pixels() * 32 + first;
     const ptrdiff_t step = (static_cast<ptrdiff_t>(path.dy) * p.cols + path.dx) * 32;
-    unsigned before[K] = {}, least = 0;
+    const int pixel_bytes = p.image_type == CUS_8UC1 ? 1 : 4;
+    const unsigned char *pixel =
+        GUIDED ? rowOf(p.image, p.image_step, path.y) + static_cast<size_t>(path.x) * pixel_bytes : nullptr;
+    const ptrdiff_t pixel_step = path.dy * static_cast<ptrdiff_t>(p.image_step) + path.dx * pixel_bytes;
+    const float white = p.image_type == CUS_8UC1 ? 1 : 255;
+    float gray = GUIDED ? stereo_gray(pixel, p.image_type) : 0, next_gray = gray;
+    unsigned before[K] = {}, least = 0, p2 = p.p2;
     Values next = *cost;
     for (int i = 0; i < path.length; ++i, sum += step) {
         const Values now = next;
         cost += step;
         if (i + 1 < path.length)
             next = *cost;
+        if (GUIDED && i + 1 < path.length)
+            next_gray = stereo_gray(pixel += pixel_step, p.image_type);
         unsigned lower = __shfl_up_sync(FULL_WARP, before[K - 1], 1), upper = __shfl_down_sync(FULL_WARP, before[0], 1);
         lower = lane == 0 ? OUTSIDE : lower;
         upper = lane == 31 ? OUTSIDE : upper;
@@ -152,7 +164,7 @@ __global__ void __launch_bounds__(32 * WARPS) pathsKernel(PathParameters p) {
 #pragma unroll
         for (int k = 0; k < K; ++k) {
             const unsigned same = before[k], above = k + 1 < K ? before[k + 1 < K ? k + 1 : k] : upper;
-            const unsigned v = now.v[k] + min(min(same, least + p.p2), min(lower, above) + p.p1) - least;
+            const unsigned v = now.v[k] + min(min(same, least + p2), min(lower, above) + p.p1) - least;
             lower = same;
             before[k] = v;
             stored.v[k] = static_cast<T>(v);
@@ -160,13 +172,16 @@ __global__ void __launch_bounds__(32 * WARPS) pathsKernel(PathParameters p) {
         }
         *sum = stored;
         least = warpMin(smallest);
+        if (GUIDED)
+            p2 = static_cast<unsigned>(
+                stereo_p2At(gray, next_gray, white, p.p2_slope, static_cast<int>(p.p1), static_cast<int>(p.p2)));
+        gray = next_gray;
     }
 }
 
 // ---- The best shifts ---------------------------------------------------------------------------------------------------
 
-// A key orders shifts by sum and tie; the smallest one wins.
-constexpr unsigned KEY_SHIFTS = CUS_STEREO_MAX_SHIFTS;
+// Here a key has a sum, so that the smallest one wins; in memory its bits are inverted.
 
 __device__ inline unsigned shiftOf(unsigned key, bool prefer_smaller) {
     return prefer_smaller ? key % KEY_SHIFTS : KEY_SHIFTS - 1 - key % KEY_SHIFTS;
@@ -243,35 +258,10 @@ __global__ void __launch_bounds__(32 * CHOICE_WARPS) chooseKernel(PathParameters
             const bool inside = match >= 0 && match < p.cols;
             if (keys[i] < worst * KEY_SHIFTS && (inside || p.wrapped)) {
                 match = inside ? match : wrap(match, p.cols);
-                atomicMin(&p.right_keys[static_cast<size_t>(y) * p.cols + match], keys[i]);
+                atomicMax(&p.right_keys[static_cast<size_t>(y) * p.cols + match], ~keys[i]);
             }
         }
         __syncthreads();
-    }
-}
-
-// An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. Keys are all ones where
-// no shift has a score above zero.
-__global__ void __launch_bounds__(256) checkKernel(PathParameters p) {
-    startInOrder();
-    const int x = blockIdx.x * 256 + threadIdx.x;
-    if (x >= p.cols)
-        return;
-    for (int y = blockIdx.y; y < p.rows; y += gridDim.y) {
-        uint16_t *const row = rowOf(p.out, p.out_step, y);
-        const int shift = (row[x] + (p.subpixel_bits ? 1 << (p.subpixel_bits - 1) : 0) >> p.subpixel_bits) - 1;
-        if (shift < 0)
-            continue;
-        const int match = x + p.direction * shift;
-        const bool inside = match >= 0 && match < p.cols;
-        const unsigned key = inside || p.wrapped
-                                 ? p.right_keys[static_cast<size_t>(y) * p.cols + (inside ? match : wrap(match, p.cols))]
-                                 : UINT32_MAX;
-        if (key == UINT32_MAX || abs(static_cast<int>(shiftOf(key, p.prefer_smaller)) - shift) > p.max_difference) {
-            row[x] = 0;
-            if (p.confidence)
-                rowOf(p.confidence, p.confidence_step, y)[x] = 0;
-        }
     }
 }
 
@@ -283,8 +273,8 @@ cusStatus matchPaths(const char *function, const PathParameters &p, cudaStream_t
     long long paths = 0;
     for (int d = 0; d < p.paths; ++d)
         paths += pathsOf(d, p.rows, p.cols);
-    CUS_TRY(launchOverlapped(function, pathsKernel<T, K>, static_cast<unsigned>(divUp<long long>(paths, WARPS)), 32 * WARPS,
-                             0, stream, p));
+    CUS_TRY(launchOverlapped(function, p.image ? pathsKernel<T, K, true> : pathsKernel<T, K, false>,
+                             static_cast<unsigned>(divUp<long long>(paths, WARPS)), 32 * WARPS, 0, stream, p));
     const dim3 grid(divUp(p.cols, CHOICE_COLS), std::min(p.rows, 65535));
     return launchOverlapped(function, chooseKernel<T, K>, grid, 32 * CHOICE_WARPS, 0, stream, p);
 }
@@ -315,11 +305,11 @@ cusStatus matchPathsOf(const char *function, const PathParameters &p, cudaStream
 } // namespace cusi::stereo
 
 cusStatus stereo_cuda_paths(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
-                            cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
+                            const cusMat *image, cusMat *elevation, cusMat *confidence, const cusStereoOptions *options,
                             StereoScratch *scratch) {
     using namespace cusi::stereo;
     const size_t pixels = static_cast<size_t>(left->rows) * static_cast<size_t>(left->cols);
-    const size_t size = stereo_sumBytes(options), keys = (4 * pixels + 255) / 256 * 256;
+    const size_t size = stereo_sumBytes(options);
     PathParameters p = {};
     p.left = static_cast<const unsigned char *>(left->data);
     p.right = static_cast<const unsigned char *>(right->data);
@@ -336,26 +326,28 @@ cusStatus stereo_cuda_paths(const char *function, cusStream stream, const cusMat
     p.prefer_smaller = options->prefer_smaller != 0;
     p.p1 = static_cast<unsigned>(stereo_p1(options));
     p.p2 = static_cast<unsigned>(stereo_p2(options));
+    if (options->p2_slope) {
+        p.image = static_cast<const unsigned char *>(image->data);
+        p.image_step = image->step;
+        p.image_type = image->type;
+        p.p2_slope = options->p2_slope;
+    }
     p.full = static_cast<unsigned>(8 * options->window * options->window);
     p.far = static_cast<unsigned>(stereo_farSum(options));
-    p.costs = static_cast<char *>(scratch->words) + keys;
+    p.costs = scratch->words;
     p.sums = static_cast<char *>(p.costs) + pixels * static_cast<size_t>(p.lanes) * size;
-    p.right_keys = options->left_right_check >= 0 ? static_cast<uint32_t *>(scratch->words) : nullptr;
+    p.right_keys = options->left_right_check >= 0 ? static_cast<uint32_t *>(scratch->right) : nullptr;
     p.out = static_cast<uint16_t *>(elevation->data);
     p.out_step = elevation->step;
     p.refined = stereo_isRefined(options, confidence) != 0;
     p.subpixel_bits = options->subpixel_bits;
     p.min_confidence = options->min_confidence;
-    p.max_difference = options->left_right_check;
     if (confidence) {
         p.confidence = static_cast<unsigned char *>(confidence->data);
         p.confidence_step = confidence->step;
     }
     if (p.right_keys)
-        CUSI_CUDA(function, cudaMemsetAsync(p.right_keys, 0xff, 4 * pixels, stream));
+        CUSI_CUDA(function, cudaMemsetAsync(p.right_keys, 0, 4 * pixels, stream));
     CUS_TRY(size == 1 ? matchPathsOf<uint8_t>(function, p, stream) : matchPathsOf<uint16_t>(function, p, stream));
-    if (!p.right_keys)
-        return CUS_OK;
-    const dim3 grid(cusi::divUp(p.cols, 256), std::min(p.rows, 65535));
-    return cusi::launchOverlapped(function, checkKernel, grid, 256, 0, stream, p);
+    return p.right_keys ? checkBothWays(function, *elevation, confidence, p.right_keys, *options, stream) : CUS_OK;
 }

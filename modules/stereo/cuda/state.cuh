@@ -31,6 +31,19 @@ inline cusStatus clearState(const char *function, StereoScratch &scratch, cudaSt
     return CUS_OK;
 }
 
+// The key of a pixel orders its matches, and the largest wins: what is to be large, times KEY_SHIFTS, and the shift, or what it
+// lacks of the largest one if smaller shifts are preferred. 0 if nothing matches.
+constexpr unsigned KEY_SHIFTS = CUS_STEREO_MAX_SHIFTS;
+
+__device__ inline int elevationOfKey(unsigned key, bool prefer_smaller) {
+    const unsigned tie = key % KEY_SHIFTS;
+    return key ? static_cast<int>(prefer_smaller ? KEY_SHIFTS - tie : 1 + tie) : 0;
+}
+
+// The left-right check. right_keys: of the right image's pixels. confidence: may be NULL.
+cusStatus checkBothWays(const char *function, const cusMat &elevation, const cusMat *confidence, const uint32_t *right_keys,
+                        const cusStereoOptions &options, cudaStream_t stream);
+
 // Returns index i on a ring of n.
 __device__ inline int wrap(int i, int n) {
     i %= n;
