@@ -202,6 +202,11 @@ class Calls {
         cusMat &places = input(30, 40, CUS_32FC2, Kind::PLACES), &moved = output();
         add("cusRemap", Capture::YES, nullptr, {color_, &places, &moved},
             [=, &places, &moved](cusStream s) { return cusRemap(color_, &places, &moved, s); });
+        cusMat &chroma = input((ROWS + 1) / 2, (COLS + 1) / 2, CUS_8UC2), &bgr = output(), &luma = output();
+        add("cusYuvToBgr", Capture::YES, nullptr, {gray_, &chroma, &bgr},
+            [=, &chroma, &bgr](cusStream s) { return cusYuvToBgr(gray_, &chroma, nullptr, nullptr, &bgr, s); });
+        add("cusYuvToGray", Capture::YES, nullptr, {gray_, &luma},
+            [=, &luma](cusStream s) { return cusYuvToGray(gray_, nullptr, &luma, s); });
         cusMat &count = output(), &mask = output();
         add("cusHsvCount", Capture::YES, nullptr, {color_, &count, &mask}, [=, &count, &mask](cusStream s) {
             const cusHsvRange range = {{10, 20, 20}, {150, 255, 255}};
