@@ -142,7 +142,7 @@ TEST_P(Video, UsesTheGivenStreamAndKeepsAnOutputThatFits) {
 
 TEST_P(Video, BadInputIsRejectedWithAClearMessage) {
     TestMat y(5, 6, CUS_8UC1, space()), u(3, 3, CUS_8UC2, space()), one(3, 3, CUS_8UC1, space());
-    TestMat color(5, 6, CUS_8UC3, space()), words(3, 3, CUS_16UC2, space()), small(2, 3, CUS_8UC2, space());
+    TestMat color(5, 6, CUS_8UC3, space()), words(3, 3, CUS_MAKETYPE(CUS_16U, 2), space()), small(2, 3, CUS_8UC2, space());
     TestMat floats(5, 6, CUS_32FC1, space());
     cusMat out = CUS_MAT_INIT;
     cusYuvOptions o = cusYuvDefaults();
@@ -158,8 +158,8 @@ TEST_P(Video, BadInputIsRejectedWithAClearMessage) {
     CUS_REJECTS(bgr(y, one, &u.mat, &out), TYPE, "v has type 8UC2, expected 8UC1");
     CUS_REJECTS(bgr(y, words, nullptr, &out), TYPE, "u has type 16UC2, expected 8UC2");
     CUS_REJECTS(bgr(y, small, nullptr, &out), SIZE, "u is 2 x 3 (rows x cols), expected 3 x 3 for y of 5 x 6");
-    CUS_REJECTS(bgr(y, u, nullptr, &one.mat), TYPE, "bgr");
-    CUS_REJECTS(cusYuvToGray(&y.mat, &o, &color.mat, nullptr), TYPE, "gray");
+    CUS_REJECTS(bgr(y, u, nullptr, &one.mat), SIZE, "bgr does not own its memory and is 3 x 3");
+    CUS_REJECTS(cusYuvToGray(&y.mat, &o, &color.mat, nullptr), SIZE, "expected 5 x 6 8UC1");
     CUS_REJECTS(cusYuvToGray(&y.mat, &o, &y.mat, nullptr), ALIAS, "gray");
     TestMat tall(1, 3, CUS_8UC1, space()), flat(1, 2, CUS_8UC2, space());
     cusMat over = CUS_MAT_INIT;
