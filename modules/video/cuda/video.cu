@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr int WARPS = 4, EACH = 8, TILE = 32 * EACH; // EACH: pixels of a thread in a row, TILE: of a warp
+constexpr int WARPS = 4, EACH = 8, HALF = EACH / 2, TILE = 32 * EACH; // EACH: pixels of a thread in a row, TILE: of a warp
 constexpr int GRAY_EACH = 16, GRAY_ROWS = 8;
 
 struct Parameters {
@@ -29,19 +29,88 @@ __device__ __forceinline__ uint32_t clampToBytes(int a, int b, int c, int d) {
     return bytes;
 }
 
-// Loads N elements, of which `count` >= 1 exist. Those beyond equal the last one in the same place of `group` elements.
-template<int N, class T>
-__device__ __forceinline__ void load(const T *p, int count, int group, bool aligned, T (&v)[N]) {
-    using Vector = std::conditional_t<N * sizeof(T) == 16, uint4, std::conditional_t<N * sizeof(T) == 8, uint2, unsigned>>;
-    if (aligned && count >= N) {
-        const Vector w = *reinterpret_cast<const Vector *>(p);
-        memcpy(v, &w, sizeof w);
-        return;
+// N elements in words, and how they are loaded. `count` elements exist; those beyond equal the last one in the same place of
+// `group` elements.
+template<class T, int N>
+struct Words {
+    uint32_t word[N * sizeof(T) / 4];
+
+    __device__ __forceinline__ void load(const T *p) {
+        using Vector = std::conditional_t<sizeof word == 16, uint4, std::conditional_t<sizeof word == 8, uint2, unsigned>>;
+        const Vector v = *reinterpret_cast<const Vector *>(p);
+        memcpy(word, &v, sizeof v);
     }
+    __device__ __forceinline__ void gather(const T *p, int count, int group) {
+        constexpr int PER_WORD = 4 / sizeof(T);
 #pragma unroll
-    for (int i = 0; i < N; ++i)
-        v[i] = p[i < count ? i : count - group + i % group];
-}
+        for (int i = 0; i < N; ++i) {
+            const uint32_t element = p[i < count ? i : count - group + i % group];
+            word[i / PER_WORD] = i % PER_WORD ? word[i / PER_WORD] | element << i % PER_WORD * 8 * sizeof(T) : element;
+        }
+    }
+};
+
+// What a thread reads: luma of two rows, and chroma of the rows above and below them. u has both where there is no v.
+template<class T, bool PLANAR>
+struct Part {
+    Words<T, EACH> luma[2];
+    Words<T, PLANAR ? HALF : EACH> u[2];
+    Words<T, HALF> v[2];
+    unsigned left[2], right[2]; // chroma of the columns beside
+
+    // All vectors in one branch, so that they are on their way together.
+    __device__ __forceinline__ void load(const Parameters &q, int pair, int x) {
+        constexpr int STEP = PLANAR ? 1 : 2;
+        const int col = x / 2, last = q.chroma_cols - 1;
+        const T *luma_at[2], *u_at[2], *v_at[2];
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            const int row = min(max(pair - 1 + k, 0), q.chroma_rows - 1);
+            luma_at[k] =
+                reinterpret_cast<const T *>(cusi::rowOf(q.y, q.y_step, min(max(2 * pair - 1 + k, 0), q.rows - 1))) + x;
+            u_at[k] = reinterpret_cast<const T *>(cusi::rowOf(q.u, q.u_step, row)) + STEP * col;
+            v_at[k] = PLANAR ? reinterpret_cast<const T *>(cusi::rowOf(q.v, q.v_step, row)) + col : u_at[k] + 1;
+            const int before = STEP * (max(col - 1, 0) - col), after = STEP * (min(col + HALF, last) - col);
+            left[k] = u_at[k][before] | static_cast<unsigned>(v_at[k][before]) << 16;
+            right[k] = u_at[k][after] | static_cast<unsigned>(v_at[k][after]) << 16;
+        }
+        if (q.aligned && x + EACH <= q.cols) {
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                luma[k].load(luma_at[k]);
+                u[k].load(u_at[k]);
+                if (PLANAR)
+                    v[k].load(v_at[k]);
+            }
+        } else {
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                luma[k].gather(luma_at[k], q.cols - x, 1);
+                u[k].gather(u_at[k], STEP * (last + 1 - col), STEP);
+                if (PLANAR)
+                    v[k].gather(v_at[k], last + 1 - col, 1);
+            }
+        }
+    }
+
+    // Chroma of row k: u in the lower 16 bits, v in the upper. Column 0 is the one before the thread's, HALF + 1 the one after.
+    __device__ __forceinline__ unsigned chroma(int k, int column) const {
+        const int i = column - 1;
+        if (i < 0)
+            return left[k];
+        if (i == HALF)
+            return right[k];
+        if (sizeof(T) == 2)
+            return PLANAR ? __byte_perm(u[k].word[i / 2], v[k].word[i / 2], i % 2 ? 0x7632 : 0x5410) : u[k].word[i];
+        return PLANAR ? __byte_perm(u[k].word[0], v[k].word[0], 0x4400 + 0x1111 * i) & 0x00ff00ffu
+                      : __byte_perm(u[k].word[i / 2], 0, i % 2 ? 0x4342 : 0x4140);
+    }
+
+    __device__ __forceinline__ unsigned lumaOf(int k, int i) const {
+        return sizeof(T) == 2 ? __byte_perm(luma[k].word[i / 2], 0, i % 2 ? 0x4432 : 0x4410)
+                              : __byte_perm(luma[k].word[i / 4], 0, 0x4440 + i % 4);
+    }
+};
 
 // Samples of 10 bits, one or two in a word.
 template<class T>
@@ -49,38 +118,16 @@ __device__ __forceinline__ unsigned samples(unsigned elements, const VideoModel 
     return sizeof(T) == 1 ? elements : elements >> m.right_shift & 0x03ff03ffu;
 }
 
-// Loads chroma of six columns, from the one before a thread's four to the one after them: u in the lower 16 bits, v in the upper.
+// Converts a thread's pixels of row k. weights: of the two rows of chroma.
 template<class T, bool PLANAR>
-__device__ __forceinline__ void loadChroma(const Parameters &q, int row, int col, unsigned (&chroma)[EACH / 2 + 2]) {
-    const T *const u = reinterpret_cast<const T *>(cusi::rowOf(q.u, q.u_step, row));
-    const T *const v = PLANAR ? reinterpret_cast<const T *>(cusi::rowOf(q.v, q.v_step, row)) : u + 1;
-    constexpr int STEP = PLANAR ? 1 : 2, HALF = EACH / 2;
-    const auto at = [&](int k) { return u[STEP * k] | static_cast<unsigned>(v[STEP * k]) << 16; };
-    const int count = q.chroma_cols - col;
-    T us[HALF * STEP], vs[HALF];
-    load<HALF * STEP>(u + STEP * col, STEP * count, STEP, q.aligned, us);
-    if (PLANAR)
-        load<HALF>(v + col, count, 1, q.aligned, vs);
-#pragma unroll
-    for (int i = 0; i < HALF; ++i)
-        chroma[i + 1] = us[STEP * i] | static_cast<unsigned>(PLANAR ? vs[i] : us[STEP * i + STEP - 1]) << 16;
-    chroma[0] = at(max(col - 1, 0));
-    chroma[HALF + 1] = at(min(col + HALF, q.chroma_cols - 1));
-#pragma unroll
-    for (unsigned &both : chroma)
-        both = samples<T>(both, q.model);
-}
-
-// Converts a thread's pixels of one row. weights: of the rows of chroma `above` and `below`.
-template<class T>
-__device__ __forceinline__ void convert(const VideoModel &m, const T (&luma)[EACH], const unsigned *above,
-                                        const unsigned *below, const int *weights, uint32_t (&words)[3 * EACH / 4]) {
+__device__ __forceinline__ void convert(const VideoModel &m, const Part<T, PLANAR> &part, int k, const int *weights,
+                                        uint32_t (&words)[3 * EACH / 4]) {
     // A word of chroma is v 2^16 + u. Sums become those without that of gray: 2^16 times that of v, plus that of u.
     const unsigned gray = static_cast<unsigned>(m.neutral / 4) * 0x10001u;
-    unsigned mixed[EACH / 2 + 2];
+    unsigned mixed[HALF + 2];
 #pragma unroll
-    for (int i = 0; i < EACH / 2 + 2; ++i)
-        mixed[i] = weights[0] * above[i] + (weights[1] * below[i] - gray);
+    for (int i = 0; i < HALF + 2; ++i)
+        mixed[i] = weights[0] * samples<T>(part.chroma(0, i), m) + (weights[1] * samples<T>(part.chroma(1, i), m) - gray);
     const int scale = 16 * m.luma, black = m.round - scale * m.black;
     int colors[3 * EACH];
 #pragma unroll
@@ -88,7 +135,7 @@ __device__ __forceinline__ void convert(const VideoModel &m, const T (&luma)[EAC
         const int *const w = i % 2 ? m.odd : m.even;
         const int both = static_cast<int>(w[0] * mixed[(i + 1) / 2] + w[1] * mixed[(i + 1) / 2 + 1]);
         const int u = static_cast<int16_t>(both), v = (both + 0x8000) >> 16;
-        const int light = scale * static_cast<int>(samples<T>(luma[i], m)) + black;
+        const int light = scale * static_cast<int>(samples<T>(part.lumaOf(k, i), m)) + black;
         colors[3 * i] = (m.blue_u * u + light) >> m.shift;
         colors[3 * i + 1] = (m.green_u * u + (m.green_v * v + light)) >> m.shift;
         colors[3 * i + 2] = (m.red_v * v + light) >> m.shift;
@@ -106,20 +153,12 @@ __global__ void __launch_bounds__(32 * WARPS) bgrKernel(const Parameters q) {
     // Pair p has rows 2 p - 1 and 2 p, between chroma rows p - 1 and p.
     for (int pair = blockIdx.y * WARPS + threadIdx.y; pair <= q.rows / 2; pair += gridDim.y * WARPS) {
         if (x < q.cols) {
-            unsigned above[EACH / 2 + 2], below[EACH / 2 + 2];
-            loadChroma<T, PLANAR>(q, max(pair - 1, 0), x / 2, above);
-            loadChroma<T, PLANAR>(q, min(pair, q.chroma_rows - 1), x / 2, below);
-            T luma[2][EACH];
-#pragma unroll
-            for (int k = 0; k < 2; ++k) {
-                const int y = min(max(2 * pair - 1 + k, 0), q.rows - 1);
-                load<EACH>(reinterpret_cast<const T *>(cusi::rowOf(q.y, q.y_step, y)) + x, q.cols - x, 1, q.aligned,
-                           luma[k]);
-            }
+            Part<T, PLANAR> part;
+            part.load(q, pair, x);
 #pragma unroll
             for (int k = 0; k < 2; ++k) {
                 uint32_t words[3 * EACH / 4];
-                convert(q.model, luma[k], above, below, k ? q.model.even_row : q.model.odd_row, words);
+                convert(q.model, part, k, k ? q.model.even_row : q.model.odd_row, words);
                 uint2 *const to = reinterpret_cast<uint2 *>(staged[threadIdx.y][k]) + 3 * threadIdx.x;
 #pragma unroll
                 for (int i = 0; i < 3; ++i)
