@@ -3,7 +3,7 @@
  *   format              | y     | u     | v     | low_bits
  *   NV12                | 8UC1  | 8UC2  | NULL  | 0
  *   I420 (yuv420p)      | 8UC1  | 8UC1  | 8UC1  | 0
- *   P010                | 16UC1 | 16UC2 | NULL  | 0
+ *   P010                | 16UC1 | 16UC2 | NULL  | 0, and CUS_MAKETYPE(CUS_16U, 2) is 16UC2
  *   yuv420p10           | 16UC1 | 16UC1 | 16UC1 | 1
  *
  * With N = 2^(bits - 8), 1 for 8 bits and 4 for 10 bits, a sample stands for

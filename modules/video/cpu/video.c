@@ -66,14 +66,18 @@ static void mixRows(const Rows *r, const VideoModel *m, int start, int n, Sums *
     }
 }
 
-/* Sums of all pixels, weights 16, without that of gray. */
+/* Makes the sums of n pixels, weights 16, without that of gray. */
 CUSI_MULTIVERSION
-static void mixColumns(const int16_t *restrict sums, const VideoModel *m, int n, int16_t *restrict out) {
+static void mixColumns(const Sums *restrict sums, const VideoModel *m, int n, Colors *restrict out) {
     const int16_t e0 = (int16_t)m->even[0], e1 = (int16_t)m->even[1], o0 = (int16_t)m->odd[0], o1 = (int16_t)m->odd[1];
     const int16_t gray = (int16_t)m->neutral;
     for (int i = 0; i < (n + 1) / 2; ++i) {
-        out[2 * i] = (int16_t)(e0 * sums[i] + e1 * sums[i + 1] - gray);
-        out[2 * i + 1] = (int16_t)(o0 * sums[i + 1] + o1 * sums[i + 2] - gray);
+        out->u[2 * i] = (int16_t)(e0 * sums->u[i] + e1 * sums->u[i + 1] - gray);
+        out->u[2 * i + 1] = (int16_t)(o0 * sums->u[i + 1] + o1 * sums->u[i + 2] - gray);
+    }
+    for (int i = 0; i < (n + 1) / 2; ++i) {
+        out->v[2 * i] = (int16_t)(e0 * sums->v[i] + e1 * sums->v[i + 1] - gray);
+        out->v[2 * i + 1] = (int16_t)(o0 * sums->v[i + 1] + o1 * sums->v[i + 2] - gray);
     }
 }
 
@@ -206,8 +210,7 @@ void video_host_bgr(const VideoPlanes *p, const VideoModel *m, cusMat *bgr) {
             Colors colors;
             int done = 0;
             mixRows(&r, m, x / 2, n, &sums);
-            mixColumns(sums.u, m, n, colors.u);
-            mixColumns(sums.v, m, n, colors.v);
+            mixColumns(&sums, m, n, &colors);
             readLuma((const char *)rowOf(p->y, y) + ((size_t)x << wide), wide, n, m, colors.y);
 #ifdef VIDEO_X86
             if (avx2)
