@@ -17,5 +17,6 @@
 #include "raw.h"
 #include "remap.h"
 #include "stereo.h"
+#include "video.h"
 
 #endif /* CUSIGHT_H */

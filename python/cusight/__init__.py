@@ -23,7 +23,7 @@ from ._events import (
     stack_events,
 )
 from ._framediff import DiffDecoder, DiffEncoder, SparseDiff
-from ._images import heatmap, hsv_count, noise_view, remap
+from ._images import heatmap, hsv_count, noise_view, remap, yuv_to_bgr, yuv_to_gray
 from ._integral import Integrator, box_sums, integral
 from ._match import Matcher, match_dtype, match_template
 from ._motion import Motion, MotionBox, MotionDetector, MotionTrack
@@ -104,4 +104,6 @@ __all__ = [
     "stereo_find_shifts",
     "stereo_median",
     "stereo_picture",
+    "yuv_to_bgr",
+    "yuv_to_gray",
 ]

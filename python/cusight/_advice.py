@@ -40,6 +40,8 @@ _TAKEN = {
     "stereo_median": "uint16 or float32",
     "stereo_picture contours": "uint8",
     "stereo_picture elevation": "uint16 or float32",
+    "yuv_to_bgr": "uint8 or uint16",
+    "yuv_to_gray": "uint8 or uint16",
 }
 
 

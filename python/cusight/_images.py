@@ -1,4 +1,4 @@
-"""Pictures of frame differences, and counting colors."""
+"""Pictures of frame differences, counting colors, geometric transforms, and colors of video."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _core
 from ._errors import ArgumentValueError, Status, integer, integers, invalid
+from ._objects import filled
 from ._types import ArrayLike, Colors, Other, Stream, TensorT
 
 if TYPE_CHECKING:
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     class _Scale(TypedDict, total=False):
         full_scale: int
         colors: U8 | Buffer | None
+        stream: Stream | None
+
+    class _Yuv(TypedDict, total=False):
+        matrix: Literal["bt601", "bt709", "bt2020"]
+        siting: Literal["left", "center", "top-left", "top"]
+        full_range: bool
+        low_bits: bool
         stream: Stream | None
 
     PixelT = TypeVar("PixelT", bound=np.integer[Any] | np.floating[Any])
@@ -149,3 +157,70 @@ def remap(src: ArrayLike, map: ArrayLike, *, out: ArrayLike | None = None, strea
     Raises TypeError, ValueError.
     """
     return _core.remap(src, map, out, stream)
+
+
+def _yuv(matrix: str, siting: str, full_range: bool, low_bits: bool) -> Any:
+    return filled(_core.YuvOptions(), {"matrix": matrix, "siting": siting}, full_range=bool(full_range), low_bits=bool(low_bits))
+
+
+@overload
+def yuv_to_bgr(y: Picture, u: Picture, v: Picture | None = ..., *, out: U8 | None = ..., **options: Unpack[_Yuv]) -> U8: ...
+@overload
+def yuv_to_bgr(
+    y: TensorT, u: ArrayLike, v: ArrayLike | None = ..., *, out: TensorT | None = ..., **options: Unpack[_Yuv]
+) -> TensorT: ...
+@overload
+def yuv_to_bgr(y: Other, u: ArrayLike, v: ArrayLike | None = ..., *, out: ArrayLike | None = ..., **options: Unpack[_Yuv]) -> Any: ...
+def yuv_to_bgr(
+    y: ArrayLike,
+    u: ArrayLike,
+    v: ArrayLike | None = None,
+    *,
+    matrix: Literal["bt601", "bt709", "bt2020"] = "bt601",
+    siting: Literal["left", "center", "top-left", "top"] = "left",
+    full_range: bool = False,
+    low_bits: bool = False,
+    out: ArrayLike | None = None,
+    stream: Stream | None = None,
+) -> Any:
+    """A decoder's picture in YCbCr 4:2:0 as BGR: NV12, I420, P010, or yuv420p10.
+
+    y: (rows, cols), uint8, or uint16 with 10 bits.
+    u, v: half of y's rows and columns, rounded up, of y's dtype: two planes; or u with a third axis of (u, v), and no v.
+    matrix, siting, full_range: what the stream says of its colors, of the place of chroma, and of its range.
+    low_bits: uint16 has samples in its lower 10 bits (yuv420p10), not in the upper 10 (P010).
+    out: a (rows, cols, 3) uint8 array to write.
+
+    Returns (rows, cols, 3) uint8. The CPU and the GPU give the same bits. Raises TypeError, ValueError.
+    """
+    return _core.yuv_to_bgr(y, u, v, _yuv(matrix, siting, full_range, low_bits), out, stream)
+
+
+@overload
+def yuv_to_gray(
+    y: Picture, *, full_range: bool = ..., low_bits: bool = ..., out: U8 | None = ..., stream: Stream | None = ...
+) -> U8: ...
+@overload
+def yuv_to_gray(
+    y: TensorT, *, full_range: bool = ..., low_bits: bool = ..., out: TensorT | None = ..., stream: Stream | None = ...
+) -> TensorT: ...
+@overload
+def yuv_to_gray(
+    y: Other, *, full_range: bool = ..., low_bits: bool = ..., out: ArrayLike | None = ..., stream: Stream | None = ...
+) -> Any: ...
+def yuv_to_gray(
+    y: ArrayLike,
+    *,
+    full_range: bool = False,
+    low_bits: bool = False,
+    out: ArrayLike | None = None,
+    stream: Stream | None = None,
+) -> Any:
+    """A decoder's luma as gray, 0 to 255: the value of all three colors in `yuv_to_bgr` where chroma is neutral.
+
+    y, full_range, low_bits: as for `yuv_to_bgr`. In full range with 8 bits the result equals y, which needs no call.
+    out: a (rows, cols) uint8 array to write.
+
+    Returns (rows, cols) uint8. Raises TypeError, ValueError.
+    """
+    return _core.yuv_to_gray(y, _yuv("bt601", "left", full_range, low_bits), out, stream)

@@ -1,5 +1,6 @@
 // Pictures of differences, and counting colors.
 #include "modules.hpp"
+#include "options.hpp"
 
 namespace cuspy {
 
@@ -67,6 +68,28 @@ static nb::object remap(nb::handle src_object, nb::handle map_object, nb::handle
     return result.object;
 }
 
+static nb::object yuvToBgr(nb::handle y_object, nb::handle u_object, nb::handle v_object, const cusYuvOptions &options,
+                           nb::handle out, nb::handle stream) {
+    Call call("yuv_to_bgr", stream);
+    const Array y = call.in(y_object, "y"), u = call.in(u_object, "u");
+    const OptionalMatrix v(call, v_object, "v");
+    const cusMat luma = y.matrix(), chroma = u.matrix();
+    const Array result = call.out(out, "out", {luma.rows, luma.cols, 3}, U8);
+    cusMat bgr = result.matrix();
+    call.run([&] { return cusYuvToBgr(&luma, &chroma, v, &options, &bgr, call.stream()); });
+    return result.object;
+}
+
+static nb::object yuvToGray(nb::handle y_object, const cusYuvOptions &options, nb::handle out, nb::handle stream) {
+    Call call("yuv_to_gray", stream);
+    const Array y = call.in(y_object, "y");
+    const cusMat luma = y.matrix();
+    const Array result = call.out(out, "out", {luma.rows, luma.cols}, U8);
+    cusMat gray = result.matrix();
+    call.run([&] { return cusYuvToGray(&luma, &options, &gray, call.stream()); });
+    return result.object;
+}
+
 void addImages(nb::module_ &module) {
     module.def("heatmap", &heatmap, none("prev"), none("cur"), nb::arg("full_scale"), none("colors"), none("out"),
                none("stream"));
@@ -74,6 +97,17 @@ void addImages(nb::module_ &module) {
     module.def("hsv_count", &hsvCount, none("src"), nb::arg("lower"), nb::arg("upper"), none("count_out"), nb::arg("mask"),
                none("mask_out"), none("stream"));
     module.def("remap", &remap, none("src"), none("map"), none("out"), none("stream"));
+    typedef cusYuvOptions Yuv;
+    Options<Yuv>(module, "YuvOptions", "yuv_to_bgr", cusYuvDefaults)
+        .word("matrix", &Yuv::matrix,
+              wordsOf({{"bt601", CUS_YUV_BT601}, {"bt709", CUS_YUV_BT709}, {"bt2020", CUS_YUV_BT2020}}))
+        .word(
+            "siting", &Yuv::siting,
+            wordsOf(
+                {{"left", CUS_YUV_LEFT}, {"center", CUS_YUV_CENTER}, {"top-left", CUS_YUV_TOP_LEFT}, {"top", CUS_YUV_TOP}}))
+        .numbers("full_range", &Yuv::full_range, "low_bits", &Yuv::low_bits);
+    module.def("yuv_to_bgr", &yuvToBgr, none("y"), none("u"), none("v"), nb::arg("options"), none("out"), none("stream"));
+    module.def("yuv_to_gray", &yuvToGray, none("y"), nb::arg("options"), none("out"), none("stream"));
 }
 
 } // namespace cuspy

@@ -66,6 +66,10 @@ class Range(ct.Structure):
     _fields_ = [("lower", ct.c_uint8 * 3), ("upper", ct.c_uint8 * 3)]
 
 
+class YuvOptions(ct.Structure):
+    _fields_ = [(name, ct.c_int) for name in ("matrix", "siting", "full_range", "low_bits")] + [("reserved", ct.c_uint64 * 8)]
+
+
 class StereoOptions(ct.Structure):
     _fields_ = [
         (name, ct.c_float if name in ("threshold", "tolerance") else ct.c_int)

@@ -176,6 +176,12 @@ VALID = [
     (cusight.noise_view, {"prev": COLOR, "cur": COLOR, "threshold": 30}),
     (cusight.hsv_count, {"src": COLOR, "lower": (0, 0, 0), "upper": (9, 9, 9)}),
     (cusight.remap, {"src": GRAY, "map": np.zeros((4, 4, 2), np.float32)}),
+    (
+        cusight.yuv_to_bgr,
+        {"y": GRAY, "u": np.zeros((24, 32, 2), np.uint8), "v": None, "matrix": "bt709", "siting": "center", "full_range": False}
+        | {"low_bits": False, "out": None},
+    ),
+    (cusight.yuv_to_gray, {"y": GRAY, "full_range": True, "low_bits": False, "out": None}),
     (cusight.SparseDiff, {"shape": (48, 64), "capacity": 0, "device": "cpu"}),
     (cusight.DiffEncoder, {"shape": (48, 64), "threshold": 20, "min_neighbors": 0, "device": "cpu"}),
     (cusight.DiffDecoder, {"shape": (48, 64), "device": "cpu"}),

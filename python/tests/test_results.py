@@ -245,6 +245,24 @@ def test_remap(space, c, rng, shape, dtype):
     assert np.array_equal(space.get(cusight.remap(space.put(image), space.put(places))), expected)
 
 
+@pytest.mark.parametrize("dtype, planar", [(np.uint8, False), (np.uint8, True), (np.uint16, False), (np.uint16, True)])
+def test_yuv(space, c, rng, dtype, planar):
+    most = 256 if dtype == np.uint8 else 1024
+    y, u, v = (rng.integers(0, most, shape).astype(dtype) for shape in ((33, 47), (17, 24), (17, 24)))
+    chroma = (u, v) if planar else (np.dstack((u, v)),)
+    low = dtype == np.uint16 and planar
+    options = clib.YuvOptions(matrix=1, siting=2, full_range=1, low_bits=low)
+    bgr, gray = np.empty((33, 47, 3), np.uint8), np.empty((33, 47), np.uint8)
+    c.call("cusYuvToBgr", y, *chroma, *([None] if not planar else []), options, bgr, None)
+    c.call("cusYuvToGray", y, options, gray, None)
+    given = [space.put(a) for a in (y, *chroma)]
+    found = cusight.yuv_to_bgr(*given, matrix="bt709", siting="top_left", full_range=True, low_bits=low)
+    assert np.array_equal(space.get(found), bgr)
+    assert np.array_equal(space.get(cusight.yuv_to_gray(given[0], full_range=True, low_bits=low)), gray)
+    if dtype == np.uint8:
+        assert np.array_equal(gray, y)  # full range is gray as it is
+
+
 def test_heatmap_and_noise_view(space, c, rng):
     prev, cur = (rng.integers(0, 256, (37, 53, 3), dtype=np.uint8) for _ in range(2))
     expected = np.empty((37, 53, 3), np.uint8)

@@ -123,7 +123,7 @@ class Interface : public testing::Test {
   protected:
     Interface()
         : gray(16, 24, CUS_8UC1, CUS_HOST), other(16, 24, CUS_8UC1, CUS_HOST), small(4, 4, CUS_8UC1, CUS_HOST),
-          elevation(16, 24, CUS_16UC1, CUS_HOST) {
+          half(8, 12, CUS_8UC2, CUS_HOST), elevation(16, 24, CUS_16UC1, CUS_HOST) {
         pictures();
         searches();
         stereo();
@@ -192,6 +192,10 @@ class Interface : public testing::Test {
                 cusIntegratorDestroy));
             return status;
         });
+        use("cusYuvOptions", "cusYuvToBgr", cusYuvDefaults(),
+            [this](const cusYuvOptions *o) { return cusYuvToBgr(&gray.mat, &half.mat, nullptr, o, &out, nullptr); });
+        use("cusYuvOptions", "cusYuvToGray", cusYuvDefaults(),
+            [this](const cusYuvOptions *o) { return cusYuvToGray(&gray.mat, o, &out, nullptr); });
         const auto detector = [](const cusMotionOptions *o, cusMotionResults *filled) {
             return created<cusMotionDetector>(
                 [&](auto d) {
@@ -460,7 +464,7 @@ class Interface : public testing::Test {
             cusPeerDestroy);
     }
 
-    support::TestMat gray, other, small, elevation;
+    support::TestMat gray, other, small, half, elevation;
     support::Mat out, second;
     std::vector<Use> uses;
     std::vector<Result> results;

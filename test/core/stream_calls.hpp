@@ -225,6 +225,11 @@ class Calls {
                 const cusMat src[2] = {*color_, *color_}, maps[2] = {places, places};
                 return intoTwo(first_moved, second_moved, [&](cusMat *out) { return cusRemapBatch(2, src, maps, out, s); });
             });
+        cusMat &chroma = input((ROWS + 1) / 2, (COLS + 1) / 2, CUS_8UC2), &bgr = output(), &luma = output();
+        add("cusYuvToBgr", Capture::YES, nullptr, {gray_, &chroma, &bgr},
+            [=, &chroma, &bgr](cusStream s) { return cusYuvToBgr(gray_, &chroma, nullptr, nullptr, &bgr, s); });
+        add("cusYuvToGray", Capture::YES, nullptr, {gray_, &luma},
+            [=, &luma](cusStream s) { return cusYuvToGray(gray_, nullptr, &luma, s); });
         cusMat &count = output(), &mask = output();
         add("cusHsvCount", Capture::YES, nullptr, {color_, &count, &mask}, [=, &count, &mask](cusStream s) {
             const cusHsvRange range = {{10, 20, 20}, {150, 255, 255}};

@@ -83,6 +83,12 @@ TEST_P(FaultsOf, Hsv) {
     });
 }
 
+TEST_P(FaultsOf, Video) {
+    const Mat y = image(37, 65, CUS_8UC1), u = image(19, 33, CUS_8UC2);
+    checkOutput("cusYuvToBgr", [&](cusMat *bgr) { return cusYuvToBgr(&y.mat, &u.mat, nullptr, nullptr, bgr, nullptr); });
+    checkOutput("cusYuvToGray", [&](cusMat *gray) { return cusYuvToGray(&y.mat, nullptr, gray, nullptr); });
+}
+
 // ---- Motion
 
 TEST_P(FaultsOf, Motion) {

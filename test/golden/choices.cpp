@@ -28,8 +28,8 @@ Data Choices::content(size_t n) {
 
 Row anyRow(Choices &choices) {
     static Row (*const modules[])(Choices &) = {anyIntegral, anyMatch, anyFramediff, anyHsv,   anyStereo, anyEvents,
-                                                anyEventgen, anyRaw,   anyMotion,    anyRemap, anyPose};
-    return modules[choices.below(11)](choices);
+                                                anyEventgen, anyRaw,   anyMotion,    anyRemap, anyPose,   anyVideo};
+    return modules[choices.below(12)](choices);
 }
 
 std::string differentFromReference(const uint8_t *bytes, size_t count, cusSpace space) {

@@ -18,7 +18,7 @@ struct Module {
 const Module MODULES[] = {{"integral", integralRows}, {"match", matchRows},   {"framediff", framediffRows},
                           {"hsv", hsvRows},           {"stereo", stereoRows}, {"events", eventsRows},
                           {"eventgen", eventgenRows}, {"raw", rawRows},       {"motion", motionRows},
-                          {"remap", remapRows},       {"pose", poseRows}};
+                          {"remap", remapRows},       {"pose", poseRows},     {"video", videoRows}};
 
 const char HEADER[] = "function,options,seed,size,type,crc32c";
 

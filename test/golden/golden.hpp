@@ -87,6 +87,7 @@ Row anyRaw(Choices &choices);
 Row anyMotion(Choices &choices);
 Row anyRemap(Choices &choices);
 Row anyPose(Choices &choices);
+Row anyVideo(Choices &choices);
 
 std::vector<Row> integralRows();
 std::vector<Row> matchRows();
@@ -99,6 +100,7 @@ std::vector<Row> rawRows();
 std::vector<Row> motionRows();
 std::vector<Row> remapRows();
 std::vector<Row> poseRows();
+std::vector<Row> videoRows();
 
 inline std::string sizeName(int rows, int cols) {
     return std::to_string(rows) + "x" + std::to_string(cols);

@@ -7,6 +7,8 @@
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
 
+#include "reference/video.hpp"
+
 #include <opencv2/imgproc.hpp>
 
 #include <array>
@@ -78,8 +80,31 @@ class Videos : public testing::Test {
         return read(input);
     }
 
+    // A picture in one of libav's formats.
+    static av::Frame frameOf(const cv::Mat &picture, AVPixelFormat format) {
+        const av::Scaler scaler(sws_getContext(picture.cols, picture.rows, AV_PIX_FMT_BGR24, picture.cols, picture.rows,
+                                               format, SWS_BICUBIC, nullptr, nullptr, nullptr));
+        av::Frame frame(av_frame_alloc());
+        frame->format = format;
+        frame->width = picture.cols;
+        frame->height = picture.rows;
+        av_frame_get_buffer(frame.get(), 0);
+        const uint8_t *const rows[] = {picture.data};
+        const int steps[] = {static_cast<int>(picture.step)};
+        sws_scale(scaler.get(), rows, steps, 0, picture.rows, frame->data, frame->linesize);
+        return frame;
+    }
+
+    // What a stream says of its colors.
+    struct Colors {
+        AVColorSpace space = AVCOL_SPC_UNSPECIFIED;
+        AVColorRange range = AVCOL_RANGE_UNSPECIFIED;
+        AVChromaLocation place = AVCHROMA_LOC_UNSPECIFIED;
+    };
+
     // A clip of `frames` pictures without loss in one of libav's formats; with an empty sound track if `sound`.
-    std::string encode(const std::string &name, AVPixelFormat format, const cv::Mat &picture, bool sound = false) const {
+    std::string encode(const std::string &name, AVPixelFormat format, const cv::Mat &picture, bool sound = false,
+                       const Colors &colors = {}) const {
         AVFormatContext *muxer = nullptr;
         avformat_alloc_output_context2(&muxer, nullptr, "matroska", nullptr);
         const AVCodec *const encoder = avcodec_find_encoder(AV_CODEC_ID_FFV1);
@@ -88,6 +113,9 @@ class Videos : public testing::Test {
         codec->height = picture.rows;
         codec->pix_fmt = format;
         codec->time_base = {1, 25};
+        codec->colorspace = colors.space;
+        codec->color_range = colors.range;
+        codec->chroma_sample_location = colors.place;
         EXPECT_EQ(avcodec_open2(codec.get(), encoder, nullptr), 0);
         AVStream *const stream = avformat_new_stream(muxer, nullptr);
         avcodec_parameters_from_context(stream->codecpar, codec.get());
@@ -104,16 +132,7 @@ class Videos : public testing::Test {
         }
         EXPECT_EQ(avio_open(&muxer->pb, path(name).c_str(), AVIO_FLAG_WRITE), 0);
         EXPECT_GE(avformat_write_header(muxer, nullptr), 0);
-        const av::Scaler scaler(sws_getContext(picture.cols, picture.rows, AV_PIX_FMT_BGR24, picture.cols, picture.rows,
-                                               format, SWS_BICUBIC, nullptr, nullptr, nullptr));
-        const av::Frame frame(av_frame_alloc());
-        frame->format = format;
-        frame->width = picture.cols;
-        frame->height = picture.rows;
-        av_frame_get_buffer(frame.get(), 0);
-        const uint8_t *const rows[] = {picture.data};
-        const int steps[] = {static_cast<int>(picture.step)};
-        sws_scale(scaler.get(), rows, steps, 0, picture.rows, frame->data, frame->linesize);
+        const av::Frame frame = frameOf(picture, format);
         const av::Packet packet(av_packet_alloc());
         for (int i = 0; i <= 3; ++i) {
             frame->pts = i;
@@ -295,6 +314,37 @@ TEST_F(Videos, EveryPixelFormatIsDecoded) {
     sample::openFile(path("c.mkv"), loud->size(), sample::playbackOf(*loud));
     EXPECT_NE(testing::internal::GetCapturedStderr().find("the sound of " + path("b.mkv") + " is left out"),
               std::string::npos);
+}
+
+// Pictures in 4:2:0 have the colors of cusYuvToBgr, as the stream describes them.
+TEST_F(Videos, ColorsOf420AreThoseOfTheLibrary) {
+    cv::Mat picture, frame;
+    sample::openSource("synthetic:51x35@1")->read(picture);
+    cusYuvOptions plain = cusYuvDefaults(), jpeg = plain, wide = plain;
+    jpeg.matrix = CUS_YUV_BT709;
+    jpeg.full_range = 1;
+    jpeg.siting = CUS_YUV_CENTER;
+    wide.matrix = CUS_YUV_BT2020;
+    wide.siting = CUS_YUV_TOP_LEFT;
+    const std::pair<Colors, cusYuvOptions> all[] = {{{}, plain},
+                                                    {{AVCOL_SPC_BT709, AVCOL_RANGE_JPEG, AVCHROMA_LOC_CENTER}, jpeg},
+                                                    {{AVCOL_SPC_BT2020_NCL, AVCOL_RANGE_MPEG, AVCHROMA_LOC_TOPLEFT}, wide}};
+    for (const AVPixelFormat format : {AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUV420P10})
+        for (const auto &[colors, options] : all) {
+            const av::Frame planes = frameOf(picture, format);
+            reference::YuvPicture p = {picture.rows, picture.cols, format == AV_PIX_FMT_YUV420P ? 8 : 10, {}, {}, {}};
+            std::vector<int> *const to[] = {&p.y, &p.u, &p.v};
+            for (int i = 0; i < 3; ++i)
+                for (int y = 0; y < (i ? p.chromaRows() : p.rows); ++y)
+                    for (int x = 0; x < (i ? p.chromaCols() : p.cols); ++x) {
+                        const uint8_t *const row = planes->data[i] + y * planes->linesize[i];
+                        to[i]->push_back(p.bits == 8 ? row[x] : row[2 * x] + 256 * row[2 * x + 1]);
+                    }
+            const auto source = sample::openSource(encode("a.mkv", format, picture, false, colors));
+            ASSERT_TRUE(source->read(frame));
+            const std::vector<uint8_t> expected = reference::yuvToBgr(p, options);
+            EXPECT_EQ(std::vector<uint8_t>(frame.datastart, frame.dataend), expected) << p.bits << ", " << options.matrix;
+        }
 }
 
 // Phones store what the sensor saw, and a matrix that says how they were held.

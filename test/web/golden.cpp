@@ -27,7 +27,7 @@ const struct Module {
 } MODULES[] = {{"integral", golden::integralRows}, {"match", golden::matchRows},   {"framediff", golden::framediffRows},
                {"hsv", golden::hsvRows},           {"stereo", golden::stereoRows}, {"events", golden::eventsRows},
                {"eventgen", golden::eventgenRows}, {"raw", golden::rawRows},       {"motion", golden::motionRows},
-               {"remap", golden::remapRows},       {"pose", golden::poseRows}};
+               {"remap", golden::remapRows},       {"pose", golden::poseRows},     {"video", golden::videoRows}};
 
 } // namespace
 

@@ -1,5 +1,5 @@
 // The golden rows, in a worker. The same file is the page's part and the worker's.
-const MODULES = ["integral", "match", "framediff", "hsv", "stereo", "events", "eventgen", "raw", "motion", "remap", "pose"];
+const MODULES = ["integral", "match", "framediff", "hsv", "stereo", "events", "eventgen", "raw", "motion", "remap", "pose", "video"];
 
 export async function start() {
   const {element, say} = await import("./tools.js");

@@ -1,7 +1,9 @@
 #include "common/libav/reader.hpp"
 
 #include "common/terminal/report.hpp"
+#include "cusight/video.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -10,6 +12,7 @@
 
 extern "C" {
 #include <libavutil/display.h>
+#include <libavutil/pixdesc.h>
 }
 
 namespace av {
@@ -61,6 +64,48 @@ int rotationOf(const AVStream &stream) {
 // Whether sws_scale may write to these rows: it writes whole blocks, beyond the end of a row.
 bool isAligned(const cv::Mat &m) {
     return m.cols % 64 == 0 && m.step % 64 == 0 && reinterpret_cast<uintptr_t>(m.data) % 64 == 0;
+}
+
+// How a picture's planes are taken by the library.
+struct Planes {
+    int depth, channels; // channels: of a plane of chroma; 0: the library does not take such pictures
+    bool low_bits;
+};
+
+// NV12, P010, yuv420p and yuv420p10, by what libavutil says of them: they have other names where the range is full.
+Planes planesOf(const AVFrame &f) {
+    const AVPixFmtDescriptor *const d = av_pix_fmt_desc_get(static_cast<AVPixelFormat>(f.format));
+    if (!d || d->nb_components != 3 || d->log2_chroma_w != 1 || d->log2_chroma_h != 1 ||
+        (d->flags & ~uint64_t{AV_PIX_FMT_FLAG_PLANAR}) || (d->comp[0].depth != 8 && d->comp[0].depth != 10))
+        return {};
+    const int bytes = d->comp[0].depth == 8 ? 1 : 2, channels = d->comp[1].step / bytes;
+    if (d->comp[0].step != bytes || d->comp[2].plane != 3 - channels || d->comp[1].offset ||
+        *std::min_element(f.linesize, f.linesize + 3) < 0)
+        return {};
+    return {bytes == 1 ? CUS_8U : CUS_16U, channels, bytes == 2 && d->comp[0].shift == 0};
+}
+
+// Sets the matrix and the place of chroma. Returns false for those that the library does not have.
+bool describe(const AVFrame &f, cusYuvOptions &options) {
+    switch (f.colorspace) {
+    case AVCOL_SPC_UNSPECIFIED: // as libswscale
+    case AVCOL_SPC_BT470BG:
+    case AVCOL_SPC_SMPTE170M:
+        options.matrix = CUS_YUV_BT601;
+        break;
+    case AVCOL_SPC_BT709:
+        options.matrix = CUS_YUV_BT709;
+        break;
+    case AVCOL_SPC_BT2020_NCL:
+        options.matrix = CUS_YUV_BT2020;
+        break;
+    default:
+        return false;
+    }
+    if (f.chroma_location > AVCHROMA_LOC_TOP)
+        return false;
+    options.siting = static_cast<cusYuvSiting>(std::max<int>(f.chroma_location - AVCHROMA_LOC_LEFT, 0)); // in one order
+    return true;
 }
 
 } // namespace
@@ -307,6 +352,36 @@ bool Reader::next(cv::Mat &frame, double &seconds) {
 
 // frame_ as BGR.
 void Reader::convert(cv::Mat &to) {
+    to.create(frame_->height, frame_->width, CV_8UC3);
+    if (!convertYuv(to))
+        scale(to);
+}
+
+// frame_ by the library, whose colors are the same everywhere. Returns false if it does not take such pictures.
+bool Reader::convertYuv(cv::Mat &to) {
+    const AVFrame &f = *frame_;
+    cusYuvOptions options = cusYuvDefaults();
+    const Planes planes = planesOf(f);
+    if (!planes.channels || !describe(f, options))
+        return false;
+    options.full_range = f.color_range == AVCOL_RANGE_JPEG;
+    options.low_bits = planes.low_bits;
+    cusMat y = CUS_MAT_INIT, chroma[2] = {CUS_MAT_INIT, CUS_MAT_INIT}, bgr = CUS_MAT_INIT;
+    cusStatus status = cusMatWrap(&y, f.height, f.width, CUS_MAKETYPE(planes.depth, 1), CUS_HOST, f.data[0],
+                                  static_cast<size_t>(f.linesize[0]));
+    const int count = planes.channels == 2 ? 1 : 2;
+    for (int i = 0; i < count && status == CUS_OK; ++i)
+        status = cusMatWrap(&chroma[i], (f.height + 1) / 2, (f.width + 1) / 2, CUS_MAKETYPE(planes.depth, planes.channels),
+                            CUS_HOST, f.data[i + 1], static_cast<size_t>(f.linesize[i + 1]));
+    if (status == CUS_OK)
+        status = cusMatWrap(&bgr, f.height, f.width, CUS_8UC3, CUS_HOST, to.data, to.step);
+    if (status == CUS_OK)
+        status = cusYuvToBgr(&y, &chroma[0], count == 2 ? &chroma[1] : nullptr, &options, &bgr, nullptr);
+    return status == CUS_OK;
+}
+
+// frame_ by libswscale.
+void Reader::scale(cv::Mat &to) {
     const AVFrame &f = *frame_;
     const int now[] = {f.width, f.height, f.format, f.colorspace, f.color_range};
     if (!scaler_ || !std::equal(now, now + 5, scaled_)) {
@@ -317,7 +392,6 @@ void Reader::convert(cv::Mat &to) {
         sws_setColorspaceDetails(scaler_.get(), sws_getCoefficients(f.colorspace), f.color_range == AVCOL_RANGE_JPEG,
                                  sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
     }
-    to.create(f.height, f.width, CV_8UC3);
     const bool direct = isAligned(to);
     if (!direct)
         padded_.create(f.height + 1, (f.width + 127) / 64 * 64, CV_8UC3);

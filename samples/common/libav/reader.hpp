@@ -63,6 +63,8 @@ class Reader {
     void openDecoder();
     bool decode();
     void convert(cv::Mat &to);
+    bool convertYuv(cv::Mat &to);
+    void scale(cv::Mat &to);
     static int onRead(void *self, uint8_t *buffer, int bytes);
     static int onWait(void *self);
 
