@@ -95,7 +95,11 @@ static void loadTemplate(const MatchModel *m, MatchHost *host, int k) {
 static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double uncertain,
                        double range) {
     const MatchTemplate *t = &host->sums[k];
-    const double *row = host->fft ? host->plane64 + y * (size_t)host->fft_cols : match_dotRow(m, host, block, k, y);
+    double *row = host->correlation + match_thisThread() * (size_t)host->block_cols;
+    if (host->fft)
+        row = host->plane64 + y * (size_t)host->fft_cols;
+    else
+        match_dotRow(m, host, block, k, y, row);
     const double sign = match_smallestIsBest(m->method) ? 1 : -1;
     double *out = host->costs + (block->y + y) * (size_t)m->ocols + block->x;
     const int rounds = !(uncertain > 0), rounds_sums = rounds && m->masked; /* other window sums are exact */
@@ -157,7 +161,7 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
         } else {
             match_packBlock(m, host, frame, &block);
         }
-#pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
+#pragma omp parallel for schedule(static, match_rowsAtOnce(host)) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block.rows; ++y)
             if (!cusi_step(host->progress, 0))
                 storeCosts(m, host, &block, k, y, uncertain, error.range);

@@ -71,7 +71,7 @@ static cusStatus allocate(const MatchModel *m, MatchHost *host) {
     host->s2 = take(host, m->needs_s2 ? rows * cols * sizeof(double) : 0);
     host->column1 = take(host, in_cols * channels);
     host->column2 = take(host, in_cols);
-    host->correlation = take(host, MATCH_DOTS_ROWS * threads * cols * sizeof(double));
+    host->correlation = take(host, threads * cols * sizeof(double));
     host->score_row = take(host, threads * cols * sizeof(float));
     host->ranges = take(host, (size_t)m->count * map * sizeof *host->ranges);
     host->costs = take(host, map * sizeof *host->costs);
@@ -80,7 +80,8 @@ static cusStatus allocate(const MatchModel *m, MatchHost *host) {
     host->bests = take(host, threads * sizeof *host->bests);
     if (host->dots) {
         host->taps = take(host, count * host->taps_size * sizeof *host->taps);
-        host->packed = take(host, (rows + MATCH_DOTS_ROWS + (size_t)m->h) * host->packed_cols * sizeof *host->packed);
+        host->packed = take(host, (rows + host->dots->rows + (size_t)m->h) * host->packed_cols * sizeof *host->packed);
+        host->dot_sums = take(host, threads * host->dots->rows * host->sums_cols * sizeof *host->dot_sums);
     } else {
         const size_t points = (size_t)host->fft_rows * (size_t)host->fft_cols;
         const size_t spectrum = match_fft_spectrumSize(host->fft) * sizeof(float);

@@ -137,8 +137,9 @@ static void scoreRow(const MatchModel *m, const MatchHost *host, cusMat *scores,
     double *row = host->correlation + thread;
     if (host->fft)
         widen(host->plane + y * (size_t)host->fft_cols, block->cols, row);
-    assembleRow(m, &host->sums[k], error, block, y, host, host->fft ? row : match_dotRow(m, host, block, k, y), score,
-                ranges);
+    else
+        match_dotRow(m, host, block, k, y, row);
+    assembleRow(m, &host->sums[k], error, block, y, host, row, score, ranges);
 }
 
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
@@ -156,7 +157,7 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
             match_fft_correlateAll(host->fft, host->spectra,
                                    host->template_spectra + (size_t)(k * m->channels) * match_fft_spectrumSize(host->fft),
                                    m->channels, host->product, host->plane);
-#pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
+#pragma omp parallel for schedule(static, match_rowsAtOnce(host)) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block->rows; ++y)
             if (!cusi_step(host->progress, 0))
                 scoreRow(m, host, scores, errors[k], block, k, y);

@@ -47,13 +47,15 @@ typedef struct MatchHost {
     const MatchDots *dots;                      /* NULL with the FFT */
     uint32_t *taps, *packed;                    /* words (dots.h) of the templates; of the pixels under a block */
     size_t taps_across, taps_size, packed_cols; /* words of a template's row, of a template, of a packed row */
-    MatchFft *fft;                              /* NULL with the direct algorithm */
-    int fft_rows, fft_cols;                     /* a transform covers the pixels under a block */
-    float *plane, *spectra, *product;           /* one plane, the channels' spectra, their product */
-    float *template_spectra;                    /* count x channels, scaled by 1 / points, not conjugated */
-    double *s1, *s2;                            /* window sums of a block: one plane a channel; one plane */
+    int32_t *dot_sums;                          /* for each thread, MatchDots::rows rows of sums_cols */
+    size_t sums_cols;
+    MatchFft *fft;                     /* NULL with the direct algorithm */
+    int fft_rows, fft_cols;            /* a transform covers the pixels under a block */
+    float *plane, *spectra, *product;  /* one plane, the channels' spectra, their product */
+    float *template_spectra;           /* count x channels, scaled by 1 / points, not conjugated */
+    double *s1, *s2;                   /* window sums of a block: one plane a channel; one plane */
     double *column1, *column2;         /* for each thread, sums over h rows of each column: one row a channel; one row */
-    double *correlation;               /* for each thread, MATCH_DOTS_ROWS score rows */
+    double *correlation;               /* for each thread, one score row */
     float *score_row;                  /* for each thread, if no maps are wanted */
     MatchRange *ranges;                /* ranges of `count` score maps */
     double shift[MATCH_MAX_CHANNELS];  /* shift of the frame's pixels */
@@ -111,8 +113,11 @@ double match_dotsNs(const MatchModel *m);
 
 void match_packBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
 
-/* Returns the correlations of template k in row y of the block. A thread must ask for MATCH_DOTS_ROWS successive rows. */
-const double *match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y);
+/* Computes the correlations of template k in row y of the block. A thread must ask for match_rowsAtOnce() successive rows. */
+void match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double *out);
+static inline int match_rowsAtOnce(const MatchHost *host) {
+    return host->dots ? (int)host->dots->rows : 4;
+}
 
 /* scores.c: computes scores and ranges of one block for all templates. scores: the score maps or NULL. */
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
