@@ -1,5 +1,5 @@
-/* The environment variable CUSIGHT_ISA limits what the library believes that the processor has: sse2, avx2 or avx512, on ARM
- * neon. An unknown or unavailable value ends the program with a message.
+/* The environment variable CUSIGHT_ISA limits what the library believes that the processor has: sse2, avx2, avx512 or amx, on
+ * ARM neon. An unknown or unavailable value ends the program with a message.
  *
  * The library picks variants by libgcc's record of the processor: `target_clones` when the loader relocates the program,
  * __builtin_cpu_supports later. The linker redirects the function that fills in this record (--wrap), and bits are cleared
@@ -14,6 +14,7 @@
 
 #ifdef __x86_64__
 
+#include <cpuid.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,15 +25,15 @@ extern unsigned __cpu_features2[];
 int __real___cpu_indicator_init(void);
 int __wrap___cpu_indicator_init(void);
 
-enum { SSE2, AVX2, AVX512, SETS, UNKNOWN = SETS };
-static const char *const NAMES[] = {"sse2", "avx2", "avx512"};
+enum { SSE2, AVX2, AVX512, AMX, SETS };
+static const char *const NAMES[] = {"sse2", "avx2", "avx512", "amx"};
 
-/* Bits of the first word and, for the levels of x86-64, of the fourth. */
+/* Bits of the first word, of the second (AVX512BF16, which the library asks for AMX) and, for the levels, of the fourth. */
 enum { CMOV = 1 << 0, MMX = 1 << 1, SSE_1_2 = 3 << 3, HAS_AVX2 = 1 << 10, AVX512_BITS = 1 << 15 | 0x7ff << 20 };
-static const unsigned AVX512VBMI2 = 1u << 31;
+static const unsigned AVX512VBMI2 = 1u << 31, AVX512BF16 = 1 << 4;
 enum { X86_64_V2 = 1 << 0, X86_64_V3 = 1 << 1, X86_64_V4 = 1 << 2 };
 
-static int best, limit = AVX512, steered;
+static int best, limit = AMX, steered;
 static char asked[8]; /* the beginning of an unknown value */
 
 /* The C library is not ready when the loader picks clones: neither its functions nor the environment. */
@@ -91,6 +92,14 @@ static void clearLevels(unsigned bits) {
 }
 #endif
 
+/* Returns whether Linux lets this process use tiles: not if it or the processor does not know them. */
+static int hasTiles(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18, AMX_TILE_INT8 = 3 << 24 };
+    unsigned a, b, c, d;
+    return (__cpu_features2[0] & AVX512BF16) && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+           (d & AMX_TILE_INT8) == AMX_TILE_INT8 && systemCall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA, 0) == 0;
+}
+
 int __wrap___cpu_indicator_init(void) {
     const int result = __real___cpu_indicator_init();
     if (steered)
@@ -98,7 +107,7 @@ int __wrap___cpu_indicator_init(void) {
     steered = 1;
     unsigned *const features = __cpu_model.features;
     if ((*features & HAS_AVX2) && (levels() & X86_64_V3))
-        best = (*features & 1 << 15) && (levels() & X86_64_V4) ? AVX512 : AVX2;
+        best = !((*features & 1 << 15) && (levels() & X86_64_V4)) ? AVX2 : hasTiles() ? AMX : AVX512;
     readEnvironment();
     if (asked[0])
         for (limit = 0; limit < SETS && !same(asked, NAMES[limit]); ++limit) {
@@ -112,6 +121,8 @@ int __wrap___cpu_indicator_init(void) {
     }
     if (limit < AVX512)
         __cpu_features2[0] = 0; /* AVX512VNNI and other newer ones */
+    if (limit < AMX)
+        __cpu_features2[0] &= ~AVX512BF16;
     return result;
 }
 

@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-/* "sse2", "avx2", "avx512", "neon" or "c": what the library picks in this process. */
+/* "sse2", "avx2", "avx512", "amx", "neon" or "c": what the library picks in this process. */
 const char *instructionSet(void);
 
 /* Number i of those that this processor has, most capable last; NULL past the end. CUSIGHT_ISA does not matter. */

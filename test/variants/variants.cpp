@@ -31,11 +31,13 @@ TEST(Variants, TheLibraryRunsTheChosenSet) {
     const std::string set = instructionSet();
     __builtin_cpu_init();
     EXPECT_EQ(__builtin_cpu_supports("avx2") != 0, set != "sse2");
-    EXPECT_EQ(__builtin_cpu_supports("avx512f") != 0, set == "avx512");
+    const bool avx512 = set == "avx512" || set == "amx";
+    EXPECT_EQ(__builtin_cpu_supports("avx512f") != 0, avx512);
     EXPECT_STREQ(cusMatcherHostFft(), set == "sse2" ? "16-byte vectors" : set == "avx2" ? "AVX2" : "AVX-512");
     EXPECT_EQ(match_dots_kernels(1) != nullptr, set != "sse2");
-    EXPECT_EQ(integral_host_supports(INTEGRAL_AVX512), set == "avx512");
-    if (set != "avx512") {
+    EXPECT_EQ(match_dots_kernels(0)->words == 16, set == "amx") << "tiles";
+    EXPECT_EQ(integral_host_supports(INTEGRAL_AVX512), avx512);
+    if (!avx512) {
         EXPECT_FALSE(__builtin_cpu_supports("avx512vbmi2") || __builtin_cpu_supports("avx512vnni"));
     }
 #if __GNUC__ >= 12 && !defined(CUSI_SANITIZE) && \

@@ -14,13 +14,17 @@ enum { TUNING_ROWS = 64 };
 static size_t pixelsOfWord(const MatchModel *m) {
     return 4 / (size_t)m->channels;
 }
-static size_t tapsAcross(const MatchModel *m) {
-    return ((size_t)m->w - 1) / pixelsOfWord(m) + 1;
+static size_t roundUp(size_t n, size_t multiple) {
+    return (n + multiple - 1) / multiple * multiple;
+}
+static size_t tapsAcross(const MatchModel *m, const MatchDots *dots) {
+    return roundUp(((size_t)m->w - 1) / pixelsOfWord(m) + 1, dots->words);
 }
 
 double match_dotsNs(const MatchModel *m) {
-    const double taps = (double)tapsAcross(m) * (m->h + 1);
-    return (match_dots_kernels(0)->ns * taps * m->count + TUNING_PACK_NS) * m->orows * m->ocols;
+    const MatchDots *dots = match_dots_kernels(0);
+    const double taps = (double)(tapsAcross(m, dots) * ((size_t)m->h + dots->zeros));
+    return (dots->ns * taps * m->count + TUNING_PACK_NS) * m->orows * m->ocols;
 }
 
 void match_planDots(const MatchModel *m, MatchHost *host) {
@@ -31,16 +35,17 @@ void match_planDots(const MatchModel *m, MatchHost *host) {
     host->block_cols = m->ocols;
     host->dots = match_dots_kernels(0);
     host->pass_ns = match_dotsNs(m) / m->count;
-    host->taps_across = tapsAcross(m);
-    host->taps_size = ((size_t)m->h + 2) * host->taps_across;
-    host->packed_cols = ((size_t)m->ocols / MATCH_DOTS_COLS + 1) * MATCH_DOTS_COLS + 4 * host->taps_across;
+    host->taps_across = tapsAcross(m, host->dots);
+    host->taps_size = ((size_t)m->h + 2 * host->dots->zeros) * host->taps_across;
+    host->sums_cols = roundUp((size_t)m->ocols, MATCH_DOTS_COLS);
+    host->packed_cols = host->sums_cols + 4 * host->taps_across;
 }
 
 void match_packTemplates(const MatchModel *m, MatchHost *host) {
     const size_t row = (size_t)m->w * (size_t)m->channels, h = (size_t)m->h, count = (size_t)m->templates;
     memset(host->taps, 0, count * host->taps_size * sizeof *host->taps);
     for (size_t i = 0; i < count * h * row; ++i) {
-        const size_t x = i % row, y = i / row % h + 1;
+        const size_t x = i % row, y = i / row % h + host->dots->zeros;
         const size_t at = m->channels == 3 ? x / 3 * 4 + x % 3 : x;
         host->taps[i / row / h * host->taps_size + y * host->taps_across + at / 4] |=
             (uint32_t)((uint8_t)host->templates[i] ^ MATCH_DOTS_SHIFT) << 8 * (at % 4);
@@ -75,19 +80,21 @@ void match_packBlock(const MatchModel *m, const MatchHost *host, const cusMat *f
                 host->packed + y * host->packed_cols);
 }
 
-const double *match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y) {
-    const size_t cols = block->cols, phase = y % MATCH_DOTS_ROWS;
+/* Widens n sums to double. */
+CUSI_MULTIVERSION
+static void widen(const int32_t *in, size_t n, double *restrict out) {
+    for (size_t x = 0; x < n; ++x)
+        out[x] = in[x];
+}
+
+void match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double *out) {
+    const MatchDots *dots = host->dots;
     const double *t1 = host->sums[k].t1;
-    double *rows = host->correlation + match_thisThread() * MATCH_DOTS_ROWS * cols;
-    for (size_t x = 0; phase == 0 && x < cols; x += MATCH_DOTS_COLS) {
-        const size_t n = cols - x < MATCH_DOTS_COLS ? cols - x : MATCH_DOTS_COLS;
-        int32_t sums[MATCH_DOTS_ROWS][MATCH_DOTS_COLS];
-        host->dots->correlate(host->packed + y * host->packed_cols + x, host->packed_cols,
-                              host->taps + (size_t)k * host->taps_size, host->taps_across, pixelsOfWord(m), (size_t)m->h,
-                              (int32_t)(-MATCH_DOTS_SHIFT * (t1[0] + t1[1] + t1[2] + t1[3])), sums);
-        for (size_t j = 0; j < MATCH_DOTS_ROWS; ++j)
-            for (size_t i = 0; i < n; ++i)
-                rows[j * cols + x + i] = sums[j][i];
-    }
-    return rows + phase * cols;
+    int32_t *sums = host->dot_sums + match_thisThread() * dots->rows * host->sums_cols;
+    if (y % dots->rows == 0)
+        dots->correlate(host->packed + y * host->packed_cols, host->packed_cols, host->taps + (size_t)k * host->taps_size,
+                        host->taps_across, pixelsOfWord(m), (size_t)m->h,
+                        (int32_t)(-MATCH_DOTS_SHIFT * (t1[0] + t1[1] + t1[2] + t1[3])), host->sums_cols, sums,
+                        host->sums_cols);
+    widen(sums + y % dots->rows * host->sums_cols, block->cols, out);
 }

@@ -95,15 +95,20 @@ static void loadTemplate(const MatchModel *m, MatchHost *host, int k) {
 static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double uncertain,
                        double range) {
     const MatchTemplate *t = &host->sums[k];
-    const double *row = host->fft ? host->plane64 + y * (size_t)host->fft_cols : match_dotRow(m, host, block, k, y);
+    double *row = host->correlation + match_thisThread() * (size_t)host->block_cols;
+    if (host->fft)
+        row = host->plane64 + y * (size_t)host->fft_cols;
+    else
+        match_dotRow(m, host, block, k, y, row);
     const double sign = match_smallestIsBest(m->method) ? 1 : -1;
+    const size_t sums = match_sumsRow(m, host, y);
     double *out = host->costs + (block->y + y) * (size_t)m->ocols + block->x;
     const int rounds = !(uncertain > 0), rounds_sums = rounds && m->masked; /* other window sums are exact */
     for (size_t x = 0; x < block->cols; ++x) {
         const double c = rounds ? rint(row[x]) : row[x];
-        double s1[MATCH_MAX_CHANNELS] = {0}, s2 = m->needs_s2 ? host->s2[y * block->cols + x] : 0;
+        double s1[MATCH_MAX_CHANNELS] = {0}, s2 = m->needs_s2 ? host->s2[sums * block->cols + x] : 0;
         for (size_t i = 0; m->needs_s1 && i < (size_t)m->channels; ++i)
-            s1[i] = host->s1[(i * block->rows + y) * block->cols + x];
+            s1[i] = host->s1[(i * host->sums_rows + sums) * block->cols + x];
         for (size_t i = 0; rounds_sums && i < (size_t)m->channels; ++i)
             s1[i] = rint(s1[i]);
         s2 = rounds_sums ? rint(s2) : s2;
@@ -147,7 +152,7 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
         loadTemplate(m, host, k);
     for (int64_t i = 0; i < host->down * host->across && !cusi_step(host->progress, 0); ++i) {
         const Block block = match_block(m, host, i);
-        match_windowSums(m, host, frame, &block); /* comes first, since with a mask it uses plane64, too */
+        match_maskedSums(m, host, frame, &block); /* comes first, since it uses plane64, too */
         if (host->fft) {
             cusi_step(host->progress, 0);
             match_transformBlock(m, host, host->fft64, frame, &block, host->plane64, host->planes64);
@@ -157,9 +162,13 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
         } else {
             match_packBlock(m, host, frame, &block);
         }
-#pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
-        for (size_t y = 0; y < block.rows; ++y)
-            if (!cusi_step(host->progress, 0))
+#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
+        for (size_t strip = 0; strip < (size_t)host->threads; ++strip) {
+            const size_t first = match_stripStart(host, &block, strip), end = match_stripStart(host, &block, strip + 1);
+            for (size_t y = first; y < end && !cusi_step(host->progress, 0); ++y) {
+                match_rowSums(m, host, frame, &block, first, y);
                 storeCosts(m, host, &block, k, y, uncertain, error.range);
+            }
+        }
     }
 }

@@ -18,7 +18,8 @@ static double chooseBlocks(const MatchModel *m, MatchHost *host) {
     for (int ny = 1; ny <= TUNING_MAX_SPLIT && ny <= m->orows; ++ny) {
         const int block_rows = (m->orows + ny - 1) / ny, rows = match_fft_goodSize(block_rows + m->h - 1);
         for (int nx = 1; nx <= TUNING_MAX_SPLIT && nx <= m->ocols; ++nx) {
-            const int block_cols = (m->ocols + nx - 1) / nx, cols = match_fft_goodSize(block_cols + m->w - 1);
+            const int whole = ((m->ocols + nx - 1) / nx + MATCH_TILE - 1) / MATCH_TILE * MATCH_TILE; /* tiles */
+            const int block_cols = whole < m->ocols ? whole : m->ocols, cols = match_fft_goodSize(block_cols + m->w - 1);
             const double points = (double)rows * cols, levels = points * log2(points + 1);
             const double ns =
                 ny * nx * (TUNING_SHARED * TUNING_FFT_NS * (m->channels + m->count) * levels / host->threads + stages);
@@ -59,7 +60,7 @@ static void *take(MatchHost *host, size_t bytes) {
 static cusStatus allocate(const MatchModel *m, MatchHost *host) {
     const size_t count = (size_t)m->templates, channels = (size_t)m->channels;
     const size_t map = (size_t)m->orows * (size_t)m->ocols;
-    const size_t tiles = ((size_t)m->ocols + MATCH_TILE - 1) / MATCH_TILE * (size_t)m->orows;
+    const size_t tiles = match_tilesAcross(m) * (size_t)m->orows;
     const size_t rows = (size_t)host->block_rows, cols = (size_t)host->block_cols, threads = (size_t)host->threads;
     const size_t in_cols = threads * (cols + (size_t)m->w - 1) * sizeof(double);
     host->sums = take(host, count * sizeof *host->sums);
@@ -67,20 +68,21 @@ static cusStatus allocate(const MatchModel *m, MatchHost *host) {
     host->mask.inside = take(host, m->masked ? (size_t)m->w * (size_t)m->h * channels : 0);
     host->mask.weights = take(host, m->weighted ? (size_t)m->w * (size_t)m->h * channels * sizeof(float) : 0);
     host->samples = take(host, (size_t)m->samples * sizeof *host->samples);
-    host->s1 = take(host, m->needs_s1 ? rows * cols * channels * sizeof(double) : 0);
-    host->s2 = take(host, m->needs_s2 ? rows * cols * sizeof(double) : 0);
+    host->sums_rows = m->masked ? rows : threads * match_rowsAtOnce(host);
+    host->s1 = take(host, m->needs_s1 ? host->sums_rows * cols * channels * sizeof(double) : 0);
+    host->s2 = take(host, m->needs_s2 ? host->sums_rows * cols * sizeof(double) : 0);
     host->column1 = take(host, in_cols * channels);
     host->column2 = take(host, in_cols);
-    host->correlation = take(host, MATCH_DOTS_ROWS * threads * cols * sizeof(double));
-    host->score_row = take(host, threads * cols * sizeof(float));
+    host->correlation = take(host, threads * cols * sizeof(double));
     host->ranges = take(host, (size_t)m->count * map * sizeof *host->ranges);
     host->costs = take(host, map * sizeof *host->costs);
-    host->tiles = take(host, tiles * sizeof *host->tiles);
+    host->tiles = take(host, (size_t)m->count * tiles * sizeof *host->tiles);
     host->listed_tiles = take(host, tiles * sizeof *host->listed_tiles);
     host->bests = take(host, threads * sizeof *host->bests);
     if (host->dots) {
         host->taps = take(host, count * host->taps_size * sizeof *host->taps);
-        host->packed = take(host, (rows + MATCH_DOTS_ROWS + (size_t)m->h) * host->packed_cols * sizeof *host->packed);
+        host->packed = take(host, (rows + host->dots->rows + (size_t)m->h) * host->packed_cols * sizeof *host->packed);
+        host->dot_sums = take(host, threads * host->dots->rows * host->sums_cols * sizeof *host->dot_sums);
     } else {
         const size_t points = (size_t)host->fft_rows * (size_t)host->fft_cols;
         const size_t spectrum = match_fft_spectrumSize(host->fft) * sizeof(float);

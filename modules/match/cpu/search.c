@@ -3,20 +3,21 @@
  * positions together, all are computed at once. */
 #include "match/cpu/state.h"
 
+#include <string.h>
+
 typedef struct Search {
     const MatchModel *m;
     MatchHost *host;
     const cusMat *frame;
     int k;
     size_t cols, tiles_across, tiles;
+    Tile *list; /* the tiles */
     MatchRange *map;
     double sign, perfect; /* no cost is below `perfect` */
     double range;         /* MatchError::range */
     double windows;       /* windows computed singly so far */
     int passed;           /* whether all costs are known */
 } Search;
-
-static const Best NOTHING = {INFINITY, SIZE_MAX};
 
 static int isBetter(double cost, size_t position, Best best) {
     return cost < best.cost || (cost == best.cost && position < best.position);
@@ -33,9 +34,9 @@ static size_t tileLength(const Search *s, size_t tile) {
     return rest < MATCH_TILE ? rest : MATCH_TILE;
 }
 
-/* Finds the least ends of n ranges, with eight minima side by side. */
+/* Eight minima are side by side. */
 CUSI_MULTIVERSION
-static void leastEnds(const MatchRange *ranges, size_t n, float *lower, float *upper) {
+void match_leastEnds(const MatchRange *ranges, size_t n, float *lower, float *upper) {
     enum { SIDE = 8 };
     typedef float Ends __attribute__((vector_size(SIDE * sizeof(MatchRange)), aligned(4), may_alias));
     typedef int32_t Choice __attribute__((vector_size(SIDE * sizeof(MatchRange))));
@@ -50,11 +51,13 @@ static void leastEnds(const MatchRange *ranges, size_t n, float *lower, float *u
         ends[0] = ranges[x].lower < ends[0] ? ranges[x].lower : ends[0];
         ends[1] = ranges[x].upper < ends[1] ? ranges[x].upper : ends[1];
     }
-    *lower = *upper = INFINITY;
-    for (size_t i = 0; i < SIDE; ++i) {
-        *lower = ends[2 * i] < *lower ? ends[2 * i] : *lower;
-        *upper = ends[2 * i + 1] < *upper ? ends[2 * i + 1] : *upper;
-    }
+    float each[2 * SIDE];
+    memcpy(each, &ends, sizeof each);
+    for (size_t half = SIDE; half > 1; half /= 2) /* an even number of floats */
+        for (size_t i = 0; i < half; ++i)
+            each[i] = each[i + half] < each[i] ? each[i + half] : each[i];
+    *lower = each[0];
+    *upper = each[1];
 }
 
 static int isKnown(const Search *s, const Tile *tile, size_t position) {
@@ -63,10 +66,10 @@ static int isKnown(const Search *s, const Tile *tile, size_t position) {
 
 /* Must be called after the ranges or exact costs of a tile have changed. */
 static void refreshTile(const Search *s, size_t i) {
-    Tile *tile = &s->host->tiles[i];
+    Tile *tile = &s->list[i];
     const size_t start = tileStart(s, i), n = tileLength(s, i);
-    leastEnds(s->map + start, n, &tile->lower, &tile->upper);
-    tile->best = NOTHING;
+    match_leastEnds(s->map + start, n, &tile->lower, &tile->upper);
+    tile->best = MATCH_NOTHING;
     if (!tile->known)
         return;
     tile->lower = INFINITY;
@@ -81,10 +84,10 @@ static void refreshTile(const Search *s, size_t i) {
     }
 }
 
-static void refreshTiles(const Search *s, int known) {
+static void refreshTiles(const Search *s) {
 #pragma omp parallel for schedule(static) num_threads(match_threadsFor(s->host, (double)s->tiles *MATCH_TILE))
     for (size_t i = 0; i < s->tiles; ++i) {
-        s->host->tiles[i].known = known;
+        s->list[i].known = 1;
         refreshTile(s, i);
     }
 }
@@ -95,10 +98,10 @@ static void refreshTiles(const Search *s, int known) {
  * lower: the least lower end among positions without an exact cost. */
 static double findBound(const Search *s, Best *best, float *lower) {
     float upper = INFINITY;
-    *best = NOTHING;
+    *best = MATCH_NOTHING;
     *lower = INFINITY;
     for (size_t i = 0; i < s->tiles; ++i) {
-        const Tile *tile = &s->host->tiles[i];
+        const Tile *tile = &s->list[i];
         upper = tile->upper < upper ? tile->upper : upper;
         *lower = tile->lower < *lower ? tile->lower : *lower;
         if (isBetter(tile->best.cost, tile->best.position, *best))
@@ -112,7 +115,7 @@ static size_t listTiles(const Search *s, double bound, int64_t *wanted) {
     size_t listed = 0;
     *wanted = 0;
     for (size_t i = 0; i < s->tiles; ++i) {
-        const Tile *tile = &s->host->tiles[i];
+        const Tile *tile = &s->list[i];
         if (!(tile->lower <= bound))
             continue;
         s->host->listed_tiles[listed++] = i;
@@ -124,7 +127,7 @@ static size_t listTiles(const Search *s, double bound, int64_t *wanted) {
 }
 
 static void makeKnown(const Search *s, size_t i) {
-    Tile *tile = &s->host->tiles[i];
+    Tile *tile = &s->list[i];
     const size_t start = tileStart(s, i), end = start + tileLength(s, i);
     for (size_t position = start; position < end && !tile->known; ++position)
         s->host->costs[position] = NAN;
@@ -135,7 +138,7 @@ static void makeKnown(const Search *s, size_t i) {
  * and the best is not perfect or comes later. */
 static void refineTile(const Search *s, size_t i, double *bound) {
     const MatchHost *host = s->host;
-    const Tile *tile = &host->tiles[i];
+    const Tile *tile = &s->list[i];
     Best *const own = &host->bests[match_thisThread()];
     const size_t start = tileStart(s, i), end = start + tileLength(s, i);
     makeKnown(s, i);
@@ -182,7 +185,7 @@ static Best findBest(Search *s) {
     if (!s->passed && s->windows * match_windowNs(s->m) > s->host->pass_ns) {
         match_exactPass(s->m, s->host, s->frame, s->k);
         s->passed = 1;
-        refreshTiles(s, 1);
+        refreshTiles(s);
     } else {
         refineTiles(s, tiles, bound, best, wanted);
     }
@@ -231,14 +234,15 @@ void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k, Ma
     const MatchModel *m = &matcher->model;
     MatchHost *host = matcher->backend;
     const int smallest = match_smallestIsBest(m->method);
-    const size_t across = ((size_t)m->ocols + MATCH_TILE - 1) / MATCH_TILE;
+    const size_t across = match_tilesAcross(m), tiles = across * (size_t)m->orows;
     Search s = {.m = m,
                 .host = host,
                 .frame = frame,
                 .k = k,
                 .cols = (size_t)m->ocols,
                 .tiles_across = across,
-                .tiles = across * (size_t)m->orows,
+                .tiles = tiles,
+                .list = host->tiles + (size_t)k * tiles,
                 .map = host->ranges + (size_t)k * (size_t)m->orows * (size_t)m->ocols,
                 .sign = smallest ? 1 : -1,
                 .range = error.range,
@@ -247,7 +251,6 @@ void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k, Ma
                                              : -INFINITY};
     cusMatch *out = (cusMatch *)((char *)matcher->results.data + (size_t)k * matcher->results.step);
     match_clearMatches(matcher, k);
-    refreshTiles(&s, 0);
     for (int i = 0; i < m->max_matches; ++i) {
         const Best best = findBest(&s);
         if (best.position == SIZE_MAX || cusi_step(host->progress, 0))

@@ -31,6 +31,11 @@ typedef struct Tile {
     int known;          /* whether MatchHost.costs is valid here */
     Best best;          /* the best position with an exact cost */
 } Tile;
+static const Best MATCH_NOTHING = {INFINITY, SIZE_MAX};
+
+static inline size_t match_tilesAcross(const MatchModel *m) {
+    return ((size_t)m->ocols + MATCH_TILE - 1) / MATCH_TILE;
+}
 
 typedef struct MatchHost {
     int threads;
@@ -47,14 +52,17 @@ typedef struct MatchHost {
     const MatchDots *dots;                      /* NULL with the FFT */
     uint32_t *taps, *packed;                    /* words (dots.h) of the templates; of the pixels under a block */
     size_t taps_across, taps_size, packed_cols; /* words of a template's row, of a template, of a packed row */
-    MatchFft *fft;                              /* NULL with the direct algorithm */
-    int fft_rows, fft_cols;                     /* a transform covers the pixels under a block */
-    float *plane, *spectra, *product;           /* one plane, the channels' spectra, their product */
-    float *template_spectra;                    /* count x channels, scaled by 1 / points, not conjugated */
-    double *s1, *s2;                            /* window sums of a block: one plane a channel; one plane */
+    int32_t *dot_sums;                          /* for each thread, MatchDots::rows rows of sums_cols */
+    size_t sums_cols;
+    MatchFft *fft;                    /* NULL with the direct algorithm */
+    int fft_rows, fft_cols;           /* a transform covers the pixels under a block */
+    float *plane, *spectra, *product; /* one plane, the channels' spectra, their product */
+    float *template_spectra;          /* count x channels, scaled by 1 / points, not conjugated */
+    double *s1,
+        *s2; /* window sums, with a mask of a block, else of match_rowsAtOnce() rows for each thread: a plane a channel */
+    size_t sums_rows;                  /* rows of such a plane */
     double *column1, *column2;         /* for each thread, sums over h rows of each column: one row a channel; one row */
-    double *correlation;               /* for each thread, MATCH_DOTS_ROWS score rows */
-    float *score_row;                  /* for each thread, if no maps are wanted */
+    double *correlation;               /* for each thread, one score row */
     MatchRange *ranges;                /* ranges of `count` score maps */
     double shift[MATCH_MAX_CHANNELS];  /* shift of the frame's pixels */
     double energy[MATCH_MAX_CHANNELS]; /* energy of the frame's channels, shifted */
@@ -69,7 +77,7 @@ typedef struct MatchHost {
     double largest;             /* floats: largest magnitude of the templates if they are integers, otherwise infinity */
     /* The search, in one score map at a time. */
     double *costs; /* exact, times MatchError::range; NaN if not known */
-    Tile *tiles;
+    Tile *tiles;   /* of `count` score maps */
     size_t *listed_tiles;
     Best *bests; /* for each thread */
     /* All buffers above. */
@@ -99,6 +107,24 @@ static inline size_t match_thisThread(void) {
     return (size_t)cusi_threadNumber();
 }
 
+/* Returns how many score rows a thread computes together. */
+static inline size_t match_rowsAtOnce(const MatchHost *host) {
+    return host->dots ? host->dots->rows : 1;
+}
+
+/* Returns the first row of strip i of a block; each thread has one strip. */
+static inline size_t match_stripStart(const MatchHost *host, const Block *block, size_t i) {
+    const size_t together = match_rowsAtOnce(host), groups = (block->rows + together - 1) / together;
+    const size_t start = groups * i / (size_t)host->threads * together;
+    return start < block->rows ? start : block->rows;
+}
+
+/* Returns the row of the planes of window sums that has row y of the block. */
+static inline size_t match_sumsRow(const MatchModel *m, const MatchHost *host, size_t y) {
+    const size_t together = match_rowsAtOnce(host);
+    return m->masked ? y : match_thisThread() * together + y % together;
+}
+
 /* ---- dots.c: the direct algorithm */
 
 /* Cuts the score map into blocks of whole rows. */
@@ -111,19 +137,23 @@ double match_dotsNs(const MatchModel *m);
 
 void match_packBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
 
-/* Returns the correlations of template k in row y of the block. A thread must ask for MATCH_DOTS_ROWS successive rows. */
-const double *match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y);
+/* Computes the correlations of template k in row y of the block. A thread must ask for match_rowsAtOnce() successive
+ * rows. */
+void match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double *out);
 
 /* scores.c: computes scores and ranges of one block for all templates. scores: the score maps or NULL. */
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
                       const Block *block);
 
-/* Does match_range() for n <= MATCH_PART positions, with the same bits. s1: a plane for each channel, `plane` apart;
- * NULL with weights. The arrays of a part stay in the L1 cache. */
-enum { MATCH_PART = 64 };
+/* Does match_range() for n <= MATCH_TILE positions, with the same bits; but ranges of normed scores of bytes come from
+ * estimates in float. s1: a plane for each channel, `plane` apart; NULL with weights. score: NULL if not wanted. The arrays
+ * of a tile stay in the L1 cache. */
 void match_findRanges(const MatchModel *m, const MatchTemplate *t, const double *shift, MatchError error,
                       const double *correlation, const double *s1, size_t plane, const double *s2, size_t n, float *score,
                       MatchRange *ranges);
+
+/* Finds the least ends of n ranges. */
+void match_leastEnds(const MatchRange *ranges, size_t n, float *lower, float *upper);
 
 /* search.c: the first sets the results of template k to "no match", the second finds its matches from its ranges. */
 void match_clearMatches(const cusMatcher *matcher, int k);
@@ -166,7 +196,10 @@ void match_chooseFrameShift(const MatchModel *m, const cusMat *frame, double *sh
 /* Sums the squares of each shifted channel of the frame. */
 void match_frameEnergy(const MatchModel *m, const double *shift, const cusMat *frame, int threads, double *energy);
 
-/* Fills host->s1 and s2 for the windows of a block if the method needs them. */
-void match_windowSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
+/* Fills host->s1 and s2 for the windows of a block if the method needs them: the first with a mask, all rows; the second
+ * without one, row y, which a thread must ask for after all others of its strip, whose first row is `first`. */
+void match_maskedSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
+void match_rowSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block, size_t first,
+                   size_t y);
 
 #endif

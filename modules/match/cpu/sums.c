@@ -152,13 +152,14 @@ void match_frameEnergy(const MatchModel *m, const double *shift, const cusMat *f
     memcpy(energy, sums, sizeof sums);
 }
 
-/* ---- Window sums of one block: sums of h pixels move down each column, sums of w of those move along each row -------- */
+/* ---- Window sums: sums of h pixels move down each column, sums of w of those move along each row --------------------- */
 
 static inline void moveBytes(size_t stride, const uint8_t *in, const uint8_t *out, size_t n, int shift,
                              double *restrict column1, double *restrict column2) {
-    for (size_t x = 0; x < n; ++x) {
+    for (size_t x = 0; column1 && x < n; ++x)
+        column1[x] += in[x * stride] - (out ? out[x * stride] : shift);
+    for (size_t x = 0; column2 && x < n; ++x) {
         const int a = in[x * stride] - shift, b = out ? out[x * stride] - shift : 0;
-        column1[x] += a - b;
         column2[x] += a * a - b * b;
     }
 }
@@ -173,7 +174,7 @@ static void moveColumns(const MatchModel *m, const double *shift, const char *in
                         double *column1, double *column2) {
     if (m->integer) {
         moveColumnsBytes((const uint8_t *)in + c, out ? (const uint8_t *)out + c : NULL, n, (size_t)m->channels, shift[c],
-                         column1, column2);
+                         m->needs_s1 ? column1 : NULL, m->needs_s2 ? column2 : NULL);
         return;
     }
     const size_t channels = (size_t)m->channels, at = (size_t)c;
@@ -203,34 +204,38 @@ static void slide(const double *column, size_t n, size_t w, double *restrict out
         }
 }
 
-/* Computes the window sums of rows first .. end - 1 of the block. column1, column2: the thread's buffers. */
-static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *block, size_t first, size_t end,
-                     double *column1, double *column2, const MatchHost *host) {
-    const size_t rows = block->rows, cols = block->cols, w = (size_t)m->w, h = (size_t)m->h, n = cols + w - 1;
-    const size_t left = block->x * cusTypeSize(frame->type);
-    memset(column1, 0, n * (size_t)m->channels * sizeof(double));
-    memset(column2, 0, n * sizeof(double));
-    for (size_t j = first; j < end + h - 1 && !cusi_step(host->progress, 0); ++j) {
+void match_rowSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block, size_t first,
+                   size_t y) {
+    const size_t cols = block->cols, w = (size_t)m->w, h = (size_t)m->h, channels = (size_t)m->channels, n = cols + w - 1;
+    const size_t left = block->x * cusTypeSize(frame->type), thread = match_thisThread();
+    if (m->masked || (!m->needs_s1 && !m->needs_s2))
+        return;
+    double *column1 = host->column1 + thread * n * channels, *column2 = host->column2 + thread * n;
+    if (y == first) {
+        memset(column1, 0, n * channels * sizeof(double));
+        memset(column2, 0, n * sizeof(double));
+    }
+    for (size_t j = y == first ? y : y + h - 1; j < y + h && !cusi_step(host->progress, 0); ++j) {
         const char *in = match_row(frame, block->y + j) + left;
-        const char *out = j >= first + h ? match_row(frame, block->y + j - h) + left : NULL;
+        const char *out = y > first ? match_row(frame, block->y + y - 1) + left : NULL;
         for (int c = 0; c < m->channels; ++c)
             moveColumns(m, host->shift, in, out, n, c, column1 + (size_t)c * n, column2);
-        if (j + 1 < first + h)
-            continue;
-        const size_t y = j + 1 - h;
-        for (size_t c = 0; m->needs_s1 && c < (size_t)m->channels; ++c)
-            slide(column1 + c * n, cols, w, host->s1 + (c * rows + y) * cols);
-        if (m->needs_s2)
-            slide(column2, cols, w, host->s2 + y * cols);
     }
+    const size_t row = match_sumsRow(m, host, y);
+    for (size_t c = 0; m->needs_s1 && c < channels; ++c)
+        slide(column1 + c * n, cols, w, host->s1 + (c * host->sums_rows + row) * cols);
+    if (m->needs_s2)
+        slide(column2, cols, w, host->s2 + row * cols);
 }
 
-/* Computes sums inside the mask as correlations with it in double, and rounds those of bytes, which are integers. With
- * weights, the squares of each channel are correlated with its own. */
-static void sumInsideMask(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
+/* Correlates with the mask in double, and rounds sums of bytes, which are integers. With weights, the squares of each
+ * channel are correlated with its own. */
+void match_maskedSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
+    if (!m->masked)
+        return;
     const size_t rows = block->rows, cols = block->cols, spectrum = match_fft_spectrumSize(host->fft64);
     for (int p = m->needs_s1 ? 0 : m->channels; p < m->channels + m->needs_s2; ++p) {
-        double *out = p < m->channels ? host->s1 + (size_t)p * rows * cols : host->s2;
+        double *out = p < m->channels ? host->s1 + (size_t)p * host->sums_rows * cols : host->s2;
         const int together = m->weighted ? m->channels : 1;
         for (int c = 0; c < together && !cusi_step(host->progress, 0); ++c)
             transformPlane(m, host, host->fft64, frame, block, p + c, host->plane64, host->planes64 + (size_t)c * spectrum);
@@ -241,21 +246,5 @@ static void sumInsideMask(const MatchModel *m, const MatchHost *host, const cusM
                 const double sum = host->plane64[y * (size_t)host->fft_cols + x];
                 out[y * cols + x] = m->integer ? rint(sum) : sum;
             }
-    }
-}
-
-void match_windowSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
-    if (!m->needs_s1 && !m->needs_s2)
-        return;
-    if (m->masked) {
-        sumInsideMask(m, host, frame, block);
-        return;
-    }
-    const size_t strips = (size_t)host->threads, n = block->cols + (size_t)m->w - 1;
-#pragma omp parallel for schedule(static) num_threads((int)strips) if (strips > 1)
-    for (size_t i = 0; i < strips; ++i) {
-        const size_t first = block->rows * i / strips, end = block->rows * (i + 1) / strips;
-        if (first < end)
-            sumStrip(m, frame, block, first, end, host->column1 + i * n * (size_t)m->channels, host->column2 + i * n, host);
     }
 }

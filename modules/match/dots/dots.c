@@ -10,6 +10,42 @@
 
 #ifdef __x86_64__
 
+/* AMX */
+#if defined(__linux__) && defined(__has_include)
+#if __has_include(<amxint8intrin.h>)
+#define HAS_TILES
+#endif
+#endif
+#ifdef HAS_TILES
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* How tile registers are divided: all eight have 16 rows of 64 bytes. */
+static const struct {
+    uint8_t palette, start_row, zeros[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} TILES = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+
+#define MATCH_TILES_TARGET                  "amx-tile,amx-int8"
+#define MATCH_TILES_NS                      0.0035
+#define MATCH_TILES_BEGIN                   _tile_loadconfig(&TILES)
+#define MATCH_TILES_LOAD(tile, from, step)  _tile_loadd(tile, from, step)
+#define MATCH_TILES_ADD(sums, taps, pixels) _tile_dpbsud(sums, taps, pixels)
+#define MATCH_TILES_STORE(tile, to, step)   _tile_stored(tile, to, step)
+#define MATCH_TILES_END                     _tile_release()
+#include "match/dots/tiles.h"
+
+/* Linux lets a process use tiles once it has asked, since signal frames get larger. It refuses if a thread's alternate
+ * stack is too small for them. AVX512BF16 comes with AMX, and every compiler's __builtin_cpu_supports() knows it. */
+static int hasTiles(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18, TILES_AND_INT8 = 3 };
+    unsigned a, b, c, d;
+    return __builtin_cpu_supports("avx512bf16") && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+           (d >> 24 & TILES_AND_INT8) == TILES_AND_INT8 && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#endif
+
 /* AVX-512 VNNI */
 #define MATCH_DOTS_SET                     avx512
 #define MATCH_DOTS_TARGET                  "avx512f,avx512vnni"
@@ -56,6 +92,10 @@
 const MatchDots *match_dots_kernels(int i) {
     const MatchDots *available[5] = {NULL};
     int n = 0;
+#ifdef HAS_TILES
+    if (hasTiles())
+        available[n++] = &table_tiles;
+#endif
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512vnni"))
         available[n++] = &table_avx512;

@@ -34,15 +34,15 @@ typedef uint16_t UnsignedPairs __attribute__((vector_size(MATCH_DOTS_LANES * 4))
 __attribute__((target(MATCH_DOTS_TARGET)))
 #endif
 static void
-correlate(const uint32_t *pixels, size_t pitch, const uint32_t *taps, size_t width, size_t step, size_t rows,
-          __attribute__((unused)) int32_t start, int32_t sums[MATCH_DOTS_ROWS][MATCH_DOTS_COLS]) {
+correlate(const uint32_t *pixels, size_t pitch, const uint32_t *taps, size_t width, size_t step, size_t h,
+          __attribute__((unused)) int32_t start, size_t cols, int32_t *sums, size_t sums_pitch) {
     enum { LANES = MATCH_DOTS_LANES, VECTORS = 4 };
-    for (size_t y = 0; y < MATCH_DOTS_ROWS; y += 2)
-        for (size_t x = 0; x < MATCH_DOTS_COLS; x += VECTORS * LANES) {
+    for (size_t x = 0; x < cols; x += VECTORS * LANES)
+        for (size_t y = 0; y < 4; y += 2) {
             Lanes sum0[VECTORS], sum1[VECTORS];
             for (size_t i = 0; i < VECTORS; ++i)
                 sum0[i] = sum1[i] = (Lanes){0} + MATCH_DOTS_START;
-            for (size_t r = 0; r <= rows; ++r) {
+            for (size_t r = 0; r <= h; ++r) {
                 const uint32_t *in = pixels + (y + r) * pitch + x, *taps0 = taps + (r + 1) * width,
                                *taps1 = taps + r * width;
                 for (size_t k = 0; k < width; ++k) {
@@ -55,13 +55,13 @@ correlate(const uint32_t *pixels, size_t pitch, const uint32_t *taps, size_t wid
                 }
             }
             for (size_t i = 0; i < VECTORS; ++i) {
-                *(LanesAnywhere *)&sums[y][x + i * LANES] = sum0[i];
-                *(LanesAnywhere *)&sums[y + 1][x + i * LANES] = sum1[i];
+                *(LanesAnywhere *)&sums[y * sums_pitch + x + i * LANES] = sum0[i];
+                *(LanesAnywhere *)&sums[(y + 1) * sums_pitch + x + i * LANES] = sum1[i];
             }
         }
 }
 
-static const MatchDots MATCH_DOTS_NAME(table) = {MATCH_DOTS_NS, correlate};
+static const MatchDots MATCH_DOTS_NAME(table) = {MATCH_DOTS_NS, 4, 1, 1, correlate};
 
 #undef Lanes
 #undef LanesAnywhere
