@@ -30,6 +30,13 @@ int numberOf(const cv::Mat &picture) {
     return cvRound((cv::mean(picture)[1] - 20) / 10);
 }
 
+// What a stream says of its colors.
+struct Colors {
+    AVColorSpace space = AVCOL_SPC_UNSPECIFIED;
+    AVColorRange range = AVCOL_RANGE_UNSPECIFIED;
+    AVChromaLocation place = AVCHROMA_LOC_UNSPECIFIED;
+};
+
 sample::Playback timed(double fps) {
     sample::Playback playback;
     playback.fps = fps;
@@ -94,13 +101,6 @@ class Videos : public testing::Test {
         sws_scale(scaler.get(), rows, steps, 0, picture.rows, frame->data, frame->linesize);
         return frame;
     }
-
-    // What a stream says of its colors.
-    struct Colors {
-        AVColorSpace space = AVCOL_SPC_UNSPECIFIED;
-        AVColorRange range = AVCOL_RANGE_UNSPECIFIED;
-        AVChromaLocation place = AVCHROMA_LOC_UNSPECIFIED;
-    };
 
     // A clip of `frames` pictures without loss in one of libav's formats; with an empty sound track if `sound`.
     std::string encode(const std::string &name, AVPixelFormat format, const cv::Mat &picture, bool sound = false,
