@@ -398,11 +398,15 @@ def _read(recording: _events.Recording, by_time: bool, start: int, end: int) -> 
         return _events.Events(x[:n], y[:n], p[:n], t[:n])
     recording.seek(max(start, 0))
     parts: list[_events.Events] = []
+    size = _PIECE
     while not parts or parts[-1].t[-1] < end:
-        part = recording.read(_PIECE)
+        part = recording.read(size)
         if not len(part.t):
             break
         parts.append(part)
+        first, last = int(parts[0].t[0]), int(part.t[-1])  # the rest, at the rate so far
+        rest = sum(len(one.t) for one in parts) * max(end - last, 0) // max(last - first, 1)
+        size = min(_PIECE + rest, 64 * _PIECE)
     columns: list[Any] = [numpy.concatenate(column) for column in zip(*(parts or [part]))]
     return _events.Events(*(column[: numpy.searchsorted(columns[3], end)] for column in columns))
 
@@ -597,31 +601,33 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
                     yield self._made(made.popleft().result(), lanes, epoch, step, here)
 
     def _read(self, lanes: list[tuple[int, int] | None], own: Any) -> Any:
-        """Of each lane its data set, events, windows in them, labels and how many windows there are; on the CPU also the frames."""
+        """The labels of each lane, how many windows it has, and the frames; of a GPU what they are made of."""
         if not hasattr(own, "maker"):
-            own.maker, own.recordings = _Maker("cpu"), _Recordings()
-        read = []
+            own.maker, own.recordings = _Maker(self._device), _Recordings()
+        read, labels, counts = [], [], []
         for lane in lanes:
             dataset, number = self._files[lane[0] if lane else 0]
             file = dataset._files[number]
             windows = range(lane[1], min(lane[1] + self._length, file.count)) if lane else range(0)
-            labels = [dataset._label(number, window) if dataset._labeled else None for window in windows]
-            labels += [None] * (self._length - len(windows))
-            read.append((dataset, *_windows_of(own.recordings, dataset, file, windows, self._length), labels, len(windows)))
-        return read, own.maker.frames(read) if self._device == "cpu" else None
+            of_lane = [dataset._label(number, window) if dataset._labeled else None for window in windows]
+            labels.append(of_lane + [None] * (self._length - len(windows)))
+            counts.append(len(windows))
+            read.append((dataset, *_windows_of(own.recordings, dataset, file, windows, self._length)))
+        gathered = own.maker.gather(read)
+        return labels, counts, gathered if self._device != "cpu" else own.maker.frames(gathered)
 
     def _made(self, made: Any, lanes: list[list[tuple[int, int] | None]], epoch: int, step: int, here: _Maker) -> SequenceBatch:
         import numpy
 
-        read, frames = made
-        if frames is None:
-            frames = here.frames(read)
+        labels, counts, frames = made
+        if self._device != "cpu":
+            frames = here.frames(frames)
         tensor = numpy.array if _torch is None else _torch.tensor
         first = [lane is not None and (self._random or step == 0 or lane[1] == 0) for lane in lanes[step]]
-        padded = [[i >= count for *_, count in read] for i in range(self._length)]
-        labels = [list(row) for row in zip(*(of_lane for *_, of_lane, _ in read))]
+        padded = [[i >= count for count in counts] for i in range(self._length)]
         many = isinstance(self._datasets[0].representation, (list, tuple))
-        return SequenceBatch(frames if many else frames[0], labels, tensor(first), tensor(padded), epoch, step)
+        rows = [list(row) for row in zip(*labels)]
+        return SequenceBatch(frames if many else frames[0], rows, tensor(first), tensor(padded), epoch, step)
 
 
 def _windows_of(recordings: _Recordings, dataset: EventDataset[Any], file: _File, windows: range, length: int) -> Any:
@@ -643,39 +649,66 @@ class _Maker:
 
     def __init__(self, device: str) -> None:
         self._device = device
+        self._stream = None if device == "cpu" else _torch.cuda.Stream(device)  # uploads, beside the network's work
         self._stackers: OrderedDict[Any, EventStacker] = OrderedDict()  # by representations, of which maps differ
 
-    def frames(self, read: list[Any]) -> list[Any]:
-        """Of each representation, (windows, lanes, channels, rows, cols). In memory lanes and windows are first and channels last, as
-        frames are made: to change that takes longer than to make them."""
+    def gather(self, read: list[Any]) -> list[Any]:
+        """What frames() makes frames of: the events and windows of all lanes, or of each if their maps differ. On a GPU, any thread may
+        gather."""
         import numpy
 
-        dataset = read[0][0]
         keys = [(one.shape, *((kind, id(kind.map)) for kind in one._kinds)) for one, *_ in read]
-        if len(set(keys)) == 1:  # all at once
-            columns: list[Any] = [numpy.concatenate(column) for column in zip(*(events for _, events, *_ in read))]
-            offsets = numpy.cumsum([0, *(len(events.t) for _, events, *_ in read)])
-            rows = numpy.concatenate([rows + offset for (_, _, rows, *_), offset in zip(read, offsets)])
-            made = [frames.reshape(len(read), -1, *frames.shape[1:]) for frames in self._stack(keys[0], dataset, columns, rows)]
-        else:
-            each = [self._stack(key, one, events, rows) for key, (one, events, rows, *_) in zip(keys, read)]
-            made = [_stacked(of_kind) for of_kind in zip(*each)]
+        parts = [read] if len(set(keys)) == 1 else [[one] for one in read]
+        gathered = []
+        for key, lanes in zip(keys, parts):
+            columns = [self._joined(column) for column in zip(*(events for _, events, _ in lanes))]
+            offsets = numpy.cumsum([0, *(len(events.t) for _, events, _ in lanes)])
+            rows = numpy.concatenate([rows + offset for (_, _, rows), offset in zip(lanes, offsets)])
+            gathered.append((key, lanes[0][0], columns, rows, len(lanes)))
+        return [gathered, None if self._stream is None else self._stream.record_event()]
+
+    def _joined(self, arrays: tuple[Any, ...]) -> Any:
+        """One array, on the device: through page-locked memory, so that nobody waits for the copy."""
+        import numpy
+
+        if self._stream is None:
+            return numpy.concatenate(arrays)
+        kind = _torch.from_numpy(arrays[0][:0]).dtype
+        page_locked = _torch.empty(sum(map(len, arrays)), dtype=kind, pin_memory=True)
+        numpy.concatenate(arrays, out=page_locked.numpy())
+        with _torch.cuda.stream(self._stream):
+            return page_locked.to(self._device, non_blocking=True)
+
+    def frames(self, gathered: list[Any]) -> list[Any]:
+        """Of each representation, (windows, lanes, channels, rows, cols). In memory lanes and windows are first and channels last, as
+        frames are made: to change that takes longer than to make them."""
+        parts, uploaded = gathered
+        if uploaded is not None:
+            current = _torch.cuda.current_stream(self._device)
+            current.wait_event(uploaded)
+            for _, _, columns, _, _ in parts:
+                for column in columns:
+                    column.record_stream(current)
+        each = [
+            [frames.reshape(lanes, -1, *frames.shape[1:]) for frames in self._stack(key, dataset, columns, rows)]
+            for key, dataset, columns, rows, lanes in parts
+        ]
+        made = each[0] if len(each) == 1 else [_joined_lanes(of_kind) for of_kind in zip(*each)]
+        dataset = parts[0][1]
         order = (1, 0, 4, 2, 3) if dataset.channels_first else (1, 0, 2, 3, 4)
         made = [frames.transpose(order) if _torch is None else frames.permute(order) for frames in made]
         if dataset.transform is None:
             return made
         return [_stacked([_stacked([dataset.transform(frame) for frame in lanes]) for lanes in frames]) for frames in made]
 
-    def _stack(self, key: Any, dataset: EventDataset[Any], events: Any, rows: Any) -> list[Any]:
+    def _stack(self, key: Any, dataset: EventDataset[Any], columns: list[Any], rows: Any) -> list[Any]:
         """Frames of all windows, (windows, rows, cols, channels)."""
         if key not in self._stackers:
             while len(self._stackers) >= _OPEN:
                 self._stackers.popitem(last=False)[1].close()
             self._stackers[key] = EventStacker(dataset.shape, [self._moved(kind) for kind in dataset._kinds], device=self._device)
         self._stackers.move_to_end(key)
-        if self._device != "cpu":
-            events = [_torch.from_numpy(column).to(self._device) for column in events]
-        made: Any = self._stackers[key](*events, windows=rows)
+        made: Any = self._stackers[key](*columns, windows=rows)
         return [_torch.from_numpy(one) for one in made] if _torch is not None and self._device == "cpu" else made
 
     def _moved(self, kind: Any) -> Any:
@@ -684,10 +717,16 @@ class _Maker:
         return replace(kind, map=_torch.as_tensor(kind.map, device=self._device))
 
 
-def _stacked(arrays: list[Any] | tuple[Any, ...]) -> Any:
+def _stacked(arrays: list[Any]) -> Any:
     import numpy
 
     return numpy.stack(arrays) if _torch is None else _torch.stack(arrays)
+
+
+def _joined_lanes(arrays: tuple[Any, ...]) -> Any:
+    import numpy
+
+    return numpy.concatenate(arrays) if _torch is None else _torch.cat(arrays)
 
 
 # ---- Arguments -----------------------------------------------------------------------------------------------------------
