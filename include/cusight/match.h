@@ -98,13 +98,12 @@ CUS_API void cusMatcherDestroy(cusMatcher *matcher);
  * scores: NULL (as it must be in a stream that is captured), or an array of matrices, one for each template or each frame
  * of a batch, which become the score maps: 32FC1, created as needed, not overlapping the frames.
  * Ready: host at return; device in stream order.
- * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass
- * over the map, and the windows of the few positions that may be the best; device: two launches for each further match,
- * or (8-bit templates up to 2^18 bytes, compute capability 9.0) one for all. If very many may be the best (flat and
- * periodic images), a second transform, in double, computes them all, which takes three to four times as long. In frames
- * of more than 3840 rows or columns with more than 2^24 positions or a template of more than 1920 rows or columns (one
- * channel, compute capability 9.0; half of that or less if blocks have less shared memory) the device computes such
- * windows one by one, exact but slow, with up to rows * cols * w * h multiplications for each match.
+ * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over
+ * the map, and the windows of the few positions that may be the best; device: two launches for each further match. If very
+ * many may be the best (flat and periodic images), a second transform, in double, computes them all, which takes three to
+ * four times as long. In frames of more than 3840 rows or columns with more than 2^24 positions or a template of more than
+ * 1920 rows or columns (one channel, compute capability 9.0; half of that or less if blocks have less shared memory) the
+ * device computes such windows one by one, exact but slow, with up to rows * cols * w * h multiplications for each match.
  * Cost, DIRECT: rows * cols * w * h multiplications, whatever the pictures show; device: one launch for the frames of a
  * batch, up to 128 or as cusMatcherCreate says, and one for all their further matches. With the FFT, frames of a batch
  * follow one another.

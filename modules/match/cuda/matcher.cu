@@ -183,7 +183,6 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, M
     planTiles(stages);
     CUS_TRY(allocateBuffers(cuda, stream));
     CUS_TRY(chooseExact(cuda, templates, sums, stream));
-    CUS_TRY(prepareFurtherMatches(cuda));
     CUS_TRY(allocateFft(cuda, stream));
     CUS_TRY(prepareSpectra(cuda, templates, mask, sums, stream));
     if (m.masked)
@@ -214,13 +213,10 @@ cusStatus runFft(const MatchCuda &cuda, Stages &stages, cudaStream_t stream) {
         CUS_TRY(runCufft(cuda, stages, window_blocks, stream));
     }
     CUS_TRY(launchRefine(stages, stream));
-    if (stages.refinement.cluster)
-        CUS_TRY(launchFurtherMatches(stages, stream));
-    else
-        for (int &round = stages.refinement.round; ++round < m.max_matches;) {
-            CUS_TRY(launchRemoveNeighborhood(stages, stream));
-            CUS_TRY(launchRefine(stages, stream));
-        }
+    for (int &round = stages.refinement.round; ++round < m.max_matches;) {
+        CUS_TRY(launchRemoveNeighborhood(stages, stream));
+        CUS_TRY(launchRefine(stages, stream));
+    }
     return stages.refinement.overflows && !stages.exact.in_refine ? launchExact(stages, stream) : CUS_OK;
 }
 

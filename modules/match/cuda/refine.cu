@@ -1,5 +1,4 @@
 // refineKernel finds one match; removeNeighborhoodKernel suppresses positions near it before the next one is sought.
-// furtherMatchesKernel does both for all further matches.
 #include "match/cuda/refine.cuh"
 
 namespace cusi::match {
@@ -42,16 +41,22 @@ __global__ void __launch_bounds__(REFINE_THREADS)
         storeMatch(m, refinement, k, match);
 }
 
-// Removes the neighborhood of an earlier match from template k's tiles of one of block_uppers.
-__device__ __forceinline__ void removeNear(const MatchModel &m, const Scores &scores, const cusMatch &match, int k,
-                                           int block) {
+// Removes the neighborhood of the previous round's match from the map. A block handles the tiles of one of block_uppers.
+__global__ void __launch_bounds__(THREADS)
+    removeNeighborhoodKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Scores scores,
+                             const __grid_constant__ Refinement refinement) {
+    cusi::startInOrder();
+    const int k = blockIdx.y;
+    if (refinement.overflows && refinement.overflows[k]) // exactCorrelationKernel finds the match of the previous round
+        return;
     const int tiles = scores.tiles_across * scores.tiles_down / scores.upper_count;
-    const int first = block * tiles;
+    const int first = blockIdx.x * tiles;
+    const cusMatch match = refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round - 1];
     const long long d = m.min_distance, y0 = static_cast<long long>(first / scores.tiles_across) << scores.tile_rows_log2;
     if (match.x < 0 || y0 >= match.y + d || y0 + (1 << scores.tile_rows_log2) <= match.y - d + 1)
         return;
     float upper = INFINITY;
-    for (int tile = first + threadIdx.x / 32; tile < first + tiles; tile += blockDim.x / 32) {
+    for (int tile = first + threadIdx.x / 32; tile < first + tiles; tile += WARPS) {
         float lower = INFINITY;
         for (int i = threadIdx.x % 32; i < 1 << (scores.tile_cols_log2 + scores.tile_rows_log2); i += 32) {
             int y, x;
@@ -69,47 +74,7 @@ __device__ __forceinline__ void removeNear(const MatchModel &m, const Scores &sc
     }
     upper = cusi::blockMin(upper);
     if (threadIdx.x == 0)
-        scores.block_uppers[static_cast<size_t>(k) * scores.upper_count + block] = upper;
-}
-
-// Removes the neighborhood of the previous round's match from the map.
-__global__ void __launch_bounds__(THREADS)
-    removeNeighborhoodKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Scores scores,
-                             const __grid_constant__ Refinement refinement) {
-    cusi::startInOrder();
-    const int k = blockIdx.y;
-    if (refinement.overflows && refinement.overflows[k]) // exactCorrelationKernel finds the match of the previous round
-        return;
-    const cusMatch match = refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round - 1];
-    removeNear(m, scores, match, k, blockIdx.x);
-}
-
-// Does all rounds after the first for template blockIdx.y. Its blocks are a cluster, whose barriers take the place of two
-// launches a round. The list is short, since the blocks are few; if it overflows, exactCorrelationKernel takes over.
-constexpr int CLUSTER_CANDIDATES = 64, CLUSTER_BYTES = 1 << 18; // of all windows that one candidate needs
-__global__ void __launch_bounds__(REFINE_THREADS)
-    furtherMatchesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
-                         const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
-                         const __grid_constant__ Scores scores, const __grid_constant__ Refinement first) {
-    cusi::startInOrder();
-    const int k = blockIdx.y;
-    const Map map = mapOf(m, scores, k);
-    Refinement refinement = first;
-    if (refinement.overflows[k])
-        return;
-    for (int &round = refinement.round; ++round < m.max_matches;) {
-        const cusMatch match = refinement.results[static_cast<size_t>(k) * m.max_matches + round - 1];
-        for (int block = blockIdx.x; block < scores.upper_count; block += gridDim.x)
-            removeNear(m, scores, match, k, block);
-        cusi::clusterBarrier();
-        float threshold;
-        if (!refine<uint8_t>(m, frame, templates, windows, scores, refinement, map, k, threshold, CLUSTER_CANDIDATES)) {
-            if (blockIdx.x == 0 && threadIdx.x == 0)
-                refinement.overflows[k] = static_cast<unsigned>(round) + 1;
-            return;
-        }
-        cusi::clusterBarrier();
-    }
+        scores.block_uppers[static_cast<size_t>(k) * scores.upper_count + blockIdx.x] = upper;
 }
 
 } // namespace
@@ -130,25 +95,6 @@ cusStatus launchRefine(const Stages &stages, cudaStream_t stream) {
     return cusi::launchOverlapped("cusMatcherRun", m.integer ? refineKernel<uint8_t> : refineKernel<float>,
                                   dim3(stages.refinement.blocks, m.count), REFINE_THREADS, 0, stream, m, stages.frame,
                                   stages.templates, stages.windows, stages.scores, stages.refinement);
-}
-
-// Sets Refinement::cluster. Large windows need the blocks of a whole device; so do frames in many small tiles.
-cusStatus prepareFurtherMatches(MatchCuda *cuda) {
-    const MatchModel &m = cuda->stages.model;
-    Refinement &refinement = cuda->stages.refinement;
-    const double bytes = static_cast<double>(m.w) * m.h * m.channels * (m.subpixel ? 5 : 1);
-    int blocks = 1;
-    if (m.max_matches > 1 && m.integer && refinement.overflows && cuda->stages.block_fft.rows.n && bytes <= CLUSTER_BYTES)
-        CUS_TRY(cusi::mostClusterBlocks("cusMatcherCreate", furtherMatchesKernel, REFINE_THREADS, &blocks));
-    refinement.cluster = blocks == cusi::CLUSTER_BLOCKS ? blocks : 0;
-    return CUS_OK;
-}
-
-cusStatus launchFurtherMatches(const Stages &stages, cudaStream_t stream) {
-    const int blocks = stages.refinement.cluster;
-    return cusi::launchClusters("cusMatcherRun", blocks, furtherMatchesKernel, dim3(blocks, stages.model.count),
-                                REFINE_THREADS, 0, stream, stages.model, stages.frame, stages.templates, stages.windows,
-                                stages.scores, stages.refinement);
 }
 
 cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream) {

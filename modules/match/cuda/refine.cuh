@@ -686,20 +686,19 @@ __device__ __forceinline__ void storeMatch(const MatchModel &m, const Refinement
     refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = match;
 }
 
-// Every block makes the same list of at most `limit` candidates, so that blocks need not communicate. Then each sums up
-// some slices of some windows, and the last block to finish computes the costs. Returns false if the list overflowed;
-// then nothing is stored.
+// Every block makes the same list of candidates, so that blocks need not communicate. Then each sums up some slices of some
+// windows, and the last block to finish computes the costs. Returns false if the list overflowed; then nothing is stored.
 template<class T>
 __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, const Templates &templates,
                                        const Windows &windows, const Scores &scores, const Refinement &refinement,
-                                       const Map &map, int k, float &threshold, int limit = listLimit<T>()) {
+                                       const Map &map, int k, float &threshold) {
     __shared__ unsigned tiles[MAX_TILES], candidates[MAX_CANDIDATES];
     float ends[ITEMS];
     threshold = leastUpper(map, ends);
     ListState state;
     listTiles(map, threshold, ends, tiles, state);
     __syncthreads();
-    listCandidates(m, scores, map, threshold, tiles, candidates, limit, state);
+    listCandidates(m, scores, map, threshold, tiles, candidates, listLimit<T>(), state);
     __syncthreads();
     if (!state.fits)
         return false;

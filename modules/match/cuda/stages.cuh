@@ -101,9 +101,8 @@ struct Refinement {
     // For each template 1 + the first round that is left to exactCorrelationKernel, or 0; NULL if there is no exact pass.
     unsigned *overflows;
     cusMatch *results;
-    int round;   // round 0 finds the best match, round 1 the next, and so on
-    int blocks;  // blocks for each template
-    int cluster; // blocks of a template's furtherMatchesKernel; 0 if launches for each round take its place
+    int round;  // round 0 finds the best match, round 1 the next, and so on
+    int blocks; // blocks for each template
 };
 
 // If a frame is too large for a transform, the map is computed piece by piece. Pieces are disjoint; the parts of the frame
@@ -271,7 +270,6 @@ cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
 cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, MatchMask mask, const MatchTemplate *sums,
                          cudaStream_t stream);
 size_t refinementBytes(const Stages &stages);
-cusStatus prepareFurtherMatches(MatchCuda *cuda);
 cusStatus allowRowsFftMemory(int bytes);
 cusStatus allowColumnsFftMemory(const MatchModel &m, int bytes);
 cusStatus allowScoresFftMemory(const MatchModel &m, int bytes);
@@ -285,7 +283,6 @@ cusStatus launchScoresFft(const Stages &stages, cudaStream_t stream);
 cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_blocks, cudaStream_t stream);
 cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
-cusStatus launchFurtherMatches(const Stages &stages, cudaStream_t stream); // if Refinement::cluster
 cusStatus launchExact(const Stages &stages, cudaStream_t stream);
 
 // With a mask, prepareMask() makes its spectrum, and launchMaskedSums() replaces launchVertical().
@@ -295,15 +292,15 @@ cusStatus launchMaskedSums(const Stages &stages, cudaStream_t stream);
 // Direct correlation is all of a run.
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
 cusStatus launchDirect(const Stages &stages, const cusMat *frames, int count, cudaStream_t stream);
-// The largest templates, in bytes, that direct correlation matches faster than the FFT by mma.sync, and that wgmma matches
-// faster than both, of one and of three channels, by positions for each multiprocessor. Measured on an H100 and an H200,
-// SQDIFF: by mma.sync one channel takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in 1920 x 1080 and 107 x 107
-// in 3840 x 2160; three at 90, 60 and 68. wgmma takes 0.78 of the FFT's time at 128 x 128 in 1920 x 1080, 0.8 of it at 64 x
-// 64 of three channels, and in 640 x 480 0.79 of mma.sync's at 16 x 16, 1.06 at 64 x 64.
+// The largest templates, in bytes, that direct correlation matches faster than the FFT by mma.sync; and those, in pixels of
+// one channel, above and up to which wgmma is faster than both; by positions for each multiprocessor. Measured on an H100 and
+// an H200, SQDIFF: by mma.sync one channel takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in 1920 x 1080 and 107
+// x 107 in 3840 x 2160; three at 90, 60 and 68. In 1920 x 1080 wgmma takes 1.14 of mma.sync's time at 16 x 16, 0.78 at 32 x
+// 32, 0.53 at 96 x 96, and 0.91 of the FFT's at 128 x 128; in 640 x 480 1.27 at 16 x 16 and 32 x 32.
 struct Crossovers {
-    double positions, mma, wgmma, wgmma_of_three;
+    double positions, mma, above, wgmma;
 };
-constexpr Crossovers CROSSOVERS[] = {{64 * 48, 128 * 128, 32 * 32, 32 * 32}, {INFINITY, 97 * 97, 128 * 128, 64 * 64 * 3}};
+constexpr Crossovers CROSSOVERS[] = {{64 * 48, 128 * 128, 0, 0}, {INFINITY, 97 * 97, 24 * 24, 128 * 128}};
 inline const Crossovers &crossoversOf(const MatchModel &m, double frames, int multiprocessors) {
     const double positions = static_cast<double>(m.orows) * m.ocols * frames;
     return CROSSOVERS[positions <= CROSSOVERS[0].positions * multiprocessors ? 0 : 1];

@@ -3,9 +3,9 @@
 //
 // The template is a Toeplitz matrix along both axes, of 4 rows x 16 columns of positions:
 //     out(y0 + 4 n + my, x0 + 16 j + mx) = sum over ky, c, k of
-//         T(ky - my, 16 c + k - CN mx) I(y0 + 4 n + ky, 16 (CN j + c) + k)
-// in bytes of rows of CN channels. A product has M = 64: (3 - my) 16 + mx; N = 8 NX: 8 j + n; K = 32: chunks c and c + 1 of
-// 16 bytes, or, of an odd last chunk, rows ky and ky + 1.
+//         T(ky - my, 16 c + k - mx) I(y0 + 4 n + ky, 16 (j + c) + k).
+// A product has M = 64: (3 - my) 16 + mx; N = 8 NX: 8 j + n; K = 32: chunks c and c + 1 of 16 bytes, or, of an odd last
+// chunk, rows ky and ky + 1.
 //
 // The image under a tile is kept in planes of 16 bytes, each in four phases (row % 4): the rows of eight neighboring n are
 // 128 bytes in one piece for any ky, so operands of all products are windows of the same memory. The template's rows come by
@@ -37,7 +37,7 @@ constexpr int residentBlocks(int nx) {
 
 constexpr int GROUP = 128; // threads that multiply
 
-template<int NX, int CN>
+template<int NX>
 struct Tile {
     static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX), HELPERS = THREADS - GROUP;
 
@@ -70,14 +70,14 @@ struct Tile {
 #pragma unroll 4
         for (int i = threadIdx.x; i < units; i += THREADS) {
             const int row = __umulhi(i, plan.planes_reciprocal), p = i - row * plan.planes;
-            const int at = x0 * CN + 16 * p, left = m.cols * CN - at;
+            const int at = x0 + 16 * p, left = m.cols - at;
             const unsigned char *const pixels = from + min(y0 + row, m.rows - 1) * frame.step;
             unsigned char *const to = image + p * plan.plane + offsetOf(row);
             if (aligned) {
                 copyAheadUpTo(to, left > 0 ? pixels + at : from, max(0, min(left, 16)));
             } else {
                 Unaligned16 unit;
-                unit.load(pixels + min(at, m.cols * CN - 1), max(left, 1));
+                unit.load(pixels + min(at, m.cols - 1), max(left, 1));
                 *reinterpret_cast<uint4 *>(to) = {unit[0], unit[1], unit[2], unit[3]};
             }
         }
@@ -87,7 +87,7 @@ struct Tile {
 
     // Adds the products with template k to zero.
     __device__ __forceinline__ void multiply(int k, uint32_t (&products)[4 * NX]) const {
-        const uint32_t chunk = BLOCKS * BLOCK, plane = plan.plane, phase = plan.phase, next_rows = CN * plane;
+        const uint32_t chunk = BLOCKS * BLOCK, plane = plan.plane, phase = plan.phase;
         const uint32_t slabs_at = sharedAddress(slabs), image_at = sharedAddress(image);
         const int pairs = plan.chunks / 2 * 2, first = k * plan.slabs_each, all = m.count * plan.slabs_each;
 #pragma unroll
@@ -103,7 +103,7 @@ struct Tile {
 #pragma unroll 1
             for (int row = 0; row < rows; ++row) {
                 const uint32_t templ_row = templ_at + row * BLOCK, pixels_row = pixels_at + offsetOf(row);
-                uint64_t templ = describe(templ_row, chunk, 128), pixels = describe(pixels_row, plane, next_rows);
+                uint64_t templ = describe(templ_row, chunk, 128), pixels = describe(pixels_row, plane, plane);
 #pragma unroll 1
                 for (int c = 0; c < pairs; c += 2) {
                     multiplyAddAhead(products, templ, pixels);
@@ -112,7 +112,7 @@ struct Tile {
                 }
                 if (plan.chunks % 2 && row % 2 == 0) // a row below the template is zero
                     multiplyAddAhead(products, describe(templ_row + pairs * chunk, BLOCK, 128),
-                                     describe(pixels_row + pairs * plane, phase, next_rows));
+                                     describe(pixels_row + pairs * plane, phase, plane));
             }
             endStage();
             if (slab >= 1 && slab - 1 + plan.ring < all) {
@@ -203,10 +203,10 @@ struct Tile {
         for (int e = 0; e < 2; ++e) {
             const int row = 8 * (lane % 4) + 4 * e + DOWN - 1 - warp, left = m.ocols - x0 - lane / 4;
             const int inside = y0 + row < m.orows ? left : 0;
-            const uint32_t *const before = sumsOf(row) + lane / 4 * CN, *const behind = before + m.w * CN;
+            const uint32_t *const before = sumsOf(row) + lane / 4, *const behind = before + m.w;
 #pragma unroll
             for (int i = 0; i < 2 * NX; ++i) {
-                const uint32_t cost = behind[8 * i * CN] - before[8 * i * CN] + t2 - 2 * products[2 * i + e];
+                const uint32_t cost = behind[8 * i] - before[8 * i] + t2 - 2 * products[2 * i + e];
                 if (map && 8 * i < inside)
                     cusi::rowOf(map, map_step, y0 + row)[x0 + lane / 4 + 8 * i] = static_cast<float>(cost);
                 if (8 * i < inside && cost < least)
@@ -222,14 +222,14 @@ struct Tile {
 
 #endif
 
-template<int NX, int CN, bool MAPS>
+template<int NX, bool MAPS>
 __global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX))
     wgmmaKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frames frames,
                 const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
                 const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     __shared__ uint64_t arrived[MAX_RING];
-    using Part = Tile<NX, CN>;
+    using Part = Tile<NX>;
     cusi::letNextKernelStart();
     const Wgmma &plan = direct.wgmma;
     unsigned char *const shared = reinterpret_cast<unsigned char *>(shared_points);
@@ -286,15 +286,11 @@ using Kernel = void (*)(const MatchModel, const Frames, const Templates, const S
 // A tile has 16 NX x 32 positions. cost: the time of a tile by its products, more for those that wait for shared memory.
 struct Shape {
     int nx, cost;
-    Kernel kernels[2][2]; // of one and of three channels; without and with maps
+    Kernel kernels[2]; // without and with maps
 };
 template<int NX>
 constexpr Shape shapeOf(int cost) {
-    constexpr int THREE = NX < 32 ? 3 : 1; // three channels never fit beside 32
-    return {NX,
-            cost,
-            {{wgmmaKernel<NX, 1, false>, wgmmaKernel<NX, 1, true>},
-             {wgmmaKernel<NX, THREE, false>, wgmmaKernel<NX, THREE, true>}}};
+    return {NX, cost, {wgmmaKernel<NX, false>, wgmmaKernel<NX, true>}};
 }
 constexpr Shape SHAPES[] = {shapeOf<4>(6), shapeOf<8>(10), shapeOf<16>(18), shapeOf<32>(36)};
 
@@ -303,10 +299,10 @@ constexpr int BYTES_OF_MULTIPROCESSOR = 228 << 10, BESIDE = 2 << 10; // shared m
 // Lays out shared memory with `ring` slabs and returns its size in bytes.
 int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
     plan.ring = ring;
-    plan.chunks = cusi::divUp((m.w + ACROSS - 1) * m.channels, 16);
+    plan.chunks = cusi::divUp(m.w + ACROSS - 1, 16);
     plan.slabs_each = cusi::divUp(m.h + DOWN - 1, SLAB);
     plan.template_bytes = static_cast<size_t>(plan.slabs_each) * BLOCKS * BLOCK * plan.chunks;
-    plan.planes = (shape.nx - 1) * m.channels + plan.chunks;
+    plan.planes = shape.nx - 1 + plan.chunks;
     plan.planes_reciprocal = 0xffffffffu / plan.planes + 1;
     plan.phase = cusi::divUp(m.h + ROWS, 4) * 16;
     plan.plane = cusi::divUp(4 * plan.phase, 128) * 128 + 16; // neighboring planes in different banks
@@ -354,14 +350,13 @@ void chooseShape(const MatchModel &m, int multiprocessors, int most, Direct &dir
 cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
     const char *f = "cusMatcherCreate";
     direct->wgmma.ring = 0;
-    const Crossovers &largest = crossoversOf(m, std::min(m.frames, LAUNCH_FRAMES), multiprocessors);
-    const double bytes = m.n * m.channels;
+    const Crossovers &bounds = crossoversOf(m, std::min(m.frames, LAUNCH_FRAMES), multiprocessors);
     const bool one = m.integer && m.method == CUS_MATCH_SQDIFF && !m.masked && m.max_matches == 1 && !m.subpixel;
-    if (!one || !((m.channels == 1 && bytes <= largest.wgmma) || (m.channels == 3 && bytes <= largest.wgmma_of_three)))
+    if (!one || m.channels != 1 || m.n <= bounds.above || m.n > bounds.wgmma)
         return CUS_OK;
     cudaFuncAttributes code = {};
     int most = 0;
-    CUSI_CUDA(f, cudaFuncGetAttributes(&code, SHAPES[0].kernels[0][0]));
+    CUSI_CUDA(f, cudaFuncGetAttributes(&code, SHAPES[0].kernels[0]));
     CUS_TRY(sharedMemory(&most));
     if (code.numRegs > 16) // otherwise it is the empty kernel of another architecture than 9.0a
         chooseShape(m, multiprocessors, most, *direct);
@@ -373,21 +368,20 @@ cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, cudaStream_
     const MatchModel &m = cuda->stages.model;
     Direct &direct = cuda->stages.direct;
     const Wgmma &plan = direct.wgmma;
-    const int cn = m.channels, row_bytes = m.w * cn;
     std::vector<unsigned char> slabs;
     CUS_TRY(inHostMemory([&] { slabs.reserve(plan.template_bytes * m.templates); }));
-    for (int k = 0; k < m.templates; ++k, pixels += static_cast<size_t>(row_bytes) * m.h)
+    for (int k = 0; k < m.templates; ++k, pixels += static_cast<size_t>(m.w) * m.h)
         for (int slab = 0; slab < plan.slabs_each; ++slab)
             for (int chunk = 0; chunk < plan.chunks; ++chunk)
                 for (int i = 0; i < BLOCKS * BLOCK; ++i) {
-                    const int row = SLAB * slab + i / BLOCK - (DOWN - 1), at = 16 * chunk + i % 16 - i / 16 % ACROSS * cn;
-                    const bool inside = row >= 0 && row < m.h && at >= 0 && at < row_bytes;
-                    slabs.push_back(inside ? pixels[static_cast<size_t>(row) * row_bytes + at] : 0);
+                    const int row = SLAB * slab + i / BLOCK - (DOWN - 1), at = 16 * chunk + i % 16 - i / 16 % ACROSS;
+                    const bool inside = row >= 0 && row < m.h && at >= 0 && at < m.w;
+                    slabs.push_back(inside ? pixels[static_cast<size_t>(row) * m.w + at] : 0);
                 }
     const Shape &shape = SHAPES[direct.shape];
     int most = 0;
     CUS_TRY(sharedMemory(&most));
-    for (const Kernel kernel : shape.kernels[cn == 3])
+    for (const Kernel kernel : shape.kernels)
         CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(kernel), most));
     return upload(cuda, slabs.data(), slabs.size(), &direct.wgmma.slabs, stream);
 }
@@ -395,9 +389,9 @@ cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, cudaStream_
 cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cudaStream_t stream) {
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
-    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[stages.model.channels == 3][stages.scores.maps != nullptr],
-                                  dim3(direct.tiles, count), threadsOf(shape.nx), direct.shared, stream, stages.model,
-                                  frames, stages.templates, stages.scores, direct, stages.refinement);
+    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[stages.scores.maps != nullptr], dim3(direct.tiles, count),
+                                  threadsOf(shape.nx), direct.shared, stream, stages.model, frames, stages.templates,
+                                  stages.scores, direct, stages.refinement);
 }
 
 } // namespace cusi::match
