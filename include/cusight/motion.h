@@ -8,8 +8,8 @@
  *   Background  b, in 1/256 gray levels, 16 bits a pixel. In the first step b = 256 y. In the n-th step after it (n = 1, 2,
  *               ...) b += (w (256 y - b) + 2^14) >> 15, rounded down, after the difference is taken. w is 2^15 / 2^shift,
  *               or, with learn_us, 2^15 (time since the last frame) / learn_us within 1 .. 2^15; and at least 2^15 / (n +
- *               1), so that the background begins as a plain mean. With `ghosts` what is learned of 256 y - b is limited to -T .. T,
- *               so that things that pass leave no traces.
+ *               1), so that the background begins as a plain mean. With `ghosts` what is learned of 256 y - b is limited
+ *               to -T .. T, so that things that pass leave no traces.
  *   Difference  d = |256 y - b|, in 1/256 gray levels.
  *   Moving      A watched pixel moves if d > T. T is 256 threshold or, with noise_factor, the larger of that and
  *               noise_factor times the camera's noise (at most 255 gray levels).
@@ -20,9 +20,9 @@
  *   change      SUDDEN, nothing is found, and the next step is a first step. In the first step, and in the `warmup` steps
  *               after it, the state is LEARNING and nothing is found.
  *   Shadows     With `shadows`, a moving pixel of luma y whose background is B = (b + 128) >> 8, after the step has changed
- *               it, is shadow if y < B and 100 y >= shadows B, and the edges there are the background's: |y' B - y B'| <= 8 B
- *               for each of the up to four pixels y', B' beside, above and below. It then counts as one that does not move in
- *               all that follows.
+ *               it, is shadow if y < B and 100 y >= shadows B, and the edges there are the background's:
+ *               |y' B - y B'| <= 8 B for each of the up to four pixels y', B' beside, above and below. It then counts as
+ *               one that does not move in all that follows.
  *   Mask        The moving pixels, eroded by a square of 2 erode + 1 pixels, then dilated by one of 2 dilate + 1 pixels.
  *               Pixels outside of the frame are ignored by both, as in OpenCV.
  *   Components  8-connected components of the mask of at least min_area pixels. Each has a box, an area, a centroid and a
@@ -32,9 +32,10 @@
  *               corner, then column of the component's first pixel. With `merge`, boxes that share a pixel become one,
  *               until none do, and are sorted again. The order of merging does not change the result.
  *               With `tight`, a component's box and first pixel are those of its moving pixels, not of the mask.
- *   Ghosts      With `ghosts`, a box is where something has left if the background has more edges around what moves than the
- *               frame: of all neighbors in a row or a column of which one moves, in the box and a pixel around it, the sum of
- *               |y - y'| is less than that of |B - B'|. The background of the mask's pixels in such boxes becomes 256 y.
+ *   Ghosts      With `ghosts`, a box is where something has left if the background has more edges around what moves
+ *               than the frame: of all neighbors in a row or a column of which one moves, in the box and a pixel around
+ *               it, the sum of |y - y'| is less than that of |B - B'|. The background of the mask's pixels in such boxes
+ *               becomes 256 y.
  *   Tracks      Each track, by increasing id, takes the box that shares most pixels with its last box (the first of
  *               equals), if no track has taken it. Boxes left over begin tracks, with ids from 1 on. A track ends after
  *               more than track_gap steps without a box. There are at most max_boxes tracks: those without a box and with

@@ -118,23 +118,24 @@ CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cus
  * elevation: 16UC1, 1 + the shift of the best score, 0 where no score is above zero. With left_right_check the right image
  * is matched too, in the opposite direction, and an elevation is kept only where that of the matching right pixel differs
  * by at most `left_right_check`; whole shifts are compared. Uses border, agreement, shifts, direction, window,
- * prefer_smaller, left_right_check, subpixel_bits, min_confidence, aggregation. SIZE: more shifts than columns. Cost: running sums,
- * nearly independent of the window, linear in the shifts; agreements and scores are never stored, and one pass matches both
- * images. Scratch on a device, per pixel: 4 bytes above 32 shifts (16 with fractions or confidences), 4 bytes with
- * left_right_check; on the host 2 MB a thread and 2 bytes a pixel with left_right_check. With AUTO the call waits (cusStereoFindShifts).
+ * prefer_smaller, left_right_check, subpixel_bits, min_confidence, aggregation. SIZE: more shifts than columns. Cost:
+ * running sums, nearly independent of the window, linear in the shifts; agreements and scores are never stored, and one
+ * pass matches both images. Scratch on a device, per pixel: 4 bytes above 32 shifts (16 with fractions or confidences), 4
+ * bytes with left_right_check; on the host 2 MB a thread and 2 bytes a pixel with left_right_check. With AUTO the call
+ * waits (cusStereoFindShifts).
  *
  * PATHS (Hirschmueller, 2008) also uses paths, p1, p2. The cost C of a pixel p and shift s is 8 window^2 minus the score
  * above, in integers, but what lies outside with ZERO agrees in 4 bits, so that a path keeps its shift where the match has
- * left the image. Along a path that comes from pixel q to its neighbor p, L(p, s) = C(p, s) + min(L(q, s), L(q, s - 1) + p1,
- * L(q, s + 1) + p1, m + p2) - m with m = min L(q, .) over all shifts; shifts that are not tried do not count, and L = C where
- * a path begins. Paths begin at the border, with WRAP too. They go right, left, down and up; 8: and along both diagonals,
- * both ways. The score is the sum over the paths of 8 window^2 + p2 - L, never below 0, at most 62,400. A right pixel has the
- * scores of the left pixels that it matches. Cost: linear in shifts and paths. Scratch, per pixel and shift: on the host 2
- * bytes, shifts rounded up to a multiple of 32; on a device 1 + paths bytes if 8 window^2 + 2 p2 + p1 is at most 255, else
- * twice that, shifts rounded up to 32, 64, 96, 128, 192, 256, 512 or 1,024.
+ * left the image. Along a path that comes from pixel q to its neighbor p, L(p, s) = C(p, s) + min(L(q, s), L(q, s - 1) +
+ * p1, L(q, s + 1) + p1, m + p2) - m with m = min L(q, .) over all shifts; shifts that are not tried do not count, and L =
+ * C where a path begins. Paths begin at the border, with WRAP too. They go right, left, down and up; 8: and along both
+ * diagonals, both ways. The score is the sum over the paths of 8 window^2 + p2 - L, never below 0, at most 62,400. A
+ * right pixel has the scores of the left pixels that it matches. Cost: linear in shifts and paths. Scratch, per pixel and
+ * shift: on the host 2 bytes, shifts rounded up to a multiple of 32; on a device 1 + paths bytes if 8 window^2 + 2 p2 +
+ * p1 is at most 255, else twice that, shifts rounded up to 32, 64, 96, 128, 192, 256, 512 or 1,024.
  *
- * p2_slope: where the gray levels a and b of pixels q and p of the left image differ, max(p1, p2 - p2_slope |a - b|) takes the
- * place of p2 on that step. 32FC1: |a - b| is min(255, floor(255 |a - b|)) with each operation in float32; NaN on a device
+ * p2_slope: where the gray levels a and b of pixels q and p of the left image differ, max(p1, p2 - p2_slope |a - b|) takes
+ * the place of p2 on that step. 32FC1: |a - b| is min(255, floor(255 |a - b|)) with each operation in float32; NaN on a device
  * counts 255. The codes here have no gradient, so a p2_slope above 0 is VALUE, and only a cusContourMapper takes it.
  *
  * subpixel_bits: with the scores c of the best shift and l, r of the shifts below and above (which count as the best does),

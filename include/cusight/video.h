@@ -12,14 +12,15 @@
  * and with the matrix's KR and KB, and KG = 1 - KR - KB, a pixel is
  *   R = Y' + 2 (1 - KR) Cr, B = Y' + 2 (1 - KB) Cb, G = Y' - 2 (1 - KB) KB / KG Cb - 2 (1 - KR) KR / KG Cr.
  * Host and CUDA results are equal, bit for bit, since all of it is computed in integers:
- *   1. Chroma of a pixel is the sum S of four samples, weights a b of 16, an a for the column and a b for the row. With chroma
- *      column k = floor(x / 2): between columns (CENTER, TOP) an even x takes 1 of k - 1 and 3 of k, an odd x 3 of k and 1 of k + 1;
- *      on columns (LEFT, TOP_LEFT) an even x takes 4 of k, an odd x 2 of k and 2 of k + 1. Rows likewise: LEFT and CENTER are between
- *      rows, TOP_LEFT and TOP on them. Samples beyond an edge equal the nearest sample.
- *   2. The coefficients of y, u and v, for results 0..255 and samples of 8 bits (10 bits: 4 times theirs), are scaled by 2^13
- *      and rounded to the nearest integer.
- *   3. A color is (coefficients times 16 (y - 16 N), S_u - 2048 N and S_v - 2048 N; full range: 16 y) + half the divisor, divided by
- *      2^17 N, rounded down, and clamped to 0..255.
+ *   1. Chroma of a pixel is the sum S of four samples, weights a b of 16, an a for the column and a b for the row. With
+ *      chroma column k = floor(x / 2): between columns (CENTER, TOP) an even x takes 1 of k - 1 and 3 of k, an odd x 3 of
+ *      k and 1 of k + 1; on columns (LEFT, TOP_LEFT) an even x takes 4 of k, an odd x 2 of k and 2 of k + 1. Rows
+ *      likewise: LEFT and CENTER are between rows, TOP_LEFT and TOP on them. Samples beyond an edge equal the nearest
+ *      sample.
+ *   2. The coefficients of y, u and v, for results 0..255 and samples of 8 bits (10 bits: 4 times theirs), are scaled by
+ *      2^13 and rounded to the nearest integer.
+ *   3. A color is (coefficients times 16 (y - 16 N), S_u - 2048 N and S_v - 2048 N; full range: 16 y) + half the divisor,
+ *      divided by 2^17 N, rounded down, and clamped to 0..255.
  * Source: ITU-R BT.601, BT.709 and BT.2020; places of chroma as in ITU-T H.273. Both fields of an interlaced picture are
  * converted like one.
  */
@@ -61,8 +62,8 @@ CUS_API cusYuvOptions cusYuvDefaults(void);
 
 /* Converts a picture to BGR.
  * y: one of the types above, 1x1 or larger, at most 2^30 rows and columns; any row step.
- * u, v: half of y's rows and columns, rounded up; any row step. v is NULL if u has both, U first. The planes may be regions of larger
- * ones: that of y begins at an even row and column, and samples outside a region are not read.
+ * u, v: half of y's rows and columns, rounded up; any row step. v is NULL if u has both, U first. The planes may be
+ * regions of larger ones: that of y begins at an even row and column, and samples outside a region are not read.
  * options: NULL for the defaults.
  * bgr: 8UC3 of y's size, created as needed; must not overlap y, u or v.
  * Ready: host at return; device in stream order.

@@ -1,4 +1,5 @@
-/* Shadows and ghosts on the CPU: where the frame is the background in less light, and where only the background has edges. */
+/* Shadows and ghosts on the CPU: where the frame is the background in less light, and where only the background has
+ * edges. */
 #include "motion/cpu/stages.h"
 
 #include <stdlib.h>

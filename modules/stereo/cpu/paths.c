@@ -1,10 +1,10 @@
 /* Finds elevations on the host by semi-global matching: aggregation PATHS.
  *
- * A pixel has `lanes` costs, one a shift, and every path keeps as many sums for each pixel of a row. All loops run along the
- * shifts and are vectorized. Costs are never stored whole: the windows' columns are summed as bytes, a row that enters is
- * added and one that leaves is subtracted, and each sweep makes them anew. What all paths sum up to is the one large array. It
- * takes four sweeps: paths along rows, whose rows are independent; downward paths and upward paths, a row after the other,
- * on threads that each have some of the columns; and the choice of the best shift in both images.
+ * A pixel has `lanes` costs, one a shift, and every path keeps as many sums for each pixel of a row. All loops run along
+ * the shifts and are vectorized. Costs are never stored whole: the windows' columns are summed as bytes, a row that
+ * enters is added and one that leaves is subtracted, and each sweep makes them anew. What all paths sum up to is the one
+ * large array. It takes four sweeps: paths along rows, whose rows are independent; downward paths and upward paths, a row
+ * after the other, on threads that each have some of the columns; and the choice of the best shift in both images.
  */
 #include "stereo/cpu/rows.h"
 
@@ -173,8 +173,8 @@ static void costsOfRow(const Paths *p, const Strip *strip, int64_t y, int64_t pr
 
 /* ---- Paths ----------------------------------------------------------------------------------------------------------- */
 
-/* P2 of the steps to the columns x .. x + n of row y, which come from the pixel (dx, dy) before. Paths that come from outside
- * begin there, with any P2. */
+/* P2 of the steps to the columns x .. x + n of row y, which come from the pixel (dx, dy) before. Paths that come from
+ * outside begin there, with any P2. */
 static void penalties(const Paths *p, int y, int x, int n, int dy, int dx, uint16_t *p2) {
     const int from_y = y - dy, inside = from_y >= 0 && from_y < p->rows;
     for (int i = 0; i <= n; ++i)
