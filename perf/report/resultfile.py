@@ -51,10 +51,10 @@ def save(path, result):
 def fingerprint():
     """Identifies the sources that the GPU runs: the output of
 
-        git ls-files -s -- '*.cu' '*.cuh' 'src/*.h' 'modules/*/*.h' ':!perf' ':!modules/event[if]*' ':!modules/live' | git hash-object --stdin
+        git ls-files -s -- '*.cu' '*.cuh' 'src/*.h' 'modules/*/*.h' ':!perf' ':!modules/eventio' ':!modules/live' | git hash-object --stdin
 
     computed from the files themselves, so that it needs no .git."""
-    return digest(r"\.cuh?$|^src/.*\.h$|^modules/(?!eventio/|eventframes/|live/).*/.*\.h$")
+    return digest(r"\.cuh?$|^src/.*\.h$|^modules/(?!eventio/|live/).*/.*\.h$")
 
 
 def tested():

@@ -252,7 +252,7 @@ lints "" a.c b.c
 cd "$work"
 
 # The fingerprint is what git would say of the committed files.
-gpu_sources=(-- '*.cu' '*.cuh' 'src/*.h' 'modules/*/*.h' ':!perf' ':!modules/event[if]*' ':!modules/live')
+gpu_sources=(-- '*.cu' '*.cuh' 'src/*.h' 'modules/*/*.h' ':!perf' ':!modules/eventio' ':!modules/live')
 if git -C "$source" diff --quiet HEAD "${gpu_sources[@]}" 2>/dev/null && [ -z "$(git -C "$source" ls-files -o --exclude-standard "${gpu_sources[@]}")" ]; then
     wanted=$(git -C "$source" ls-files -s "${gpu_sources[@]}" | git hash-object --stdin)
     got=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$source/perf/report python3 -c 'import resultfile; print(resultfile.fingerprint())')
