@@ -272,10 +272,12 @@ CUDA_CALL(cudaGetDeviceProperties, (cudaDeviceProp * p, int device), (p, device)
 CUDA_CALL(cudaMemGetInfo, (size_t * left, size_t *total), (left, total), *left = *total = size_t{1} << 36)
 CUDA_CALL(cudaFuncSetAttribute, (const void *f, cudaFuncAttribute which, int value), (f, which, value), )
 CUDA_CALL(cudaFuncGetAttributes, (cudaFuncAttributes * a, const void *f), (a, f), std::memset(a, 0, sizeof *a),
-          a->binaryVersion = 90, a->maxThreadsPerBlock = 1024)
+          a->binaryVersion = 90, a->maxThreadsPerBlock = 1024, a->numRegs = 64)
 CUDA_CALL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
           (int *blocks, const void *f, int threads, size_t shared, unsigned flags), (blocks, f, threads, shared, flags),
           *blocks = 2)
+CUDA_CALL(cudaOccupancyMaxPotentialClusterSize, (int *blocks, const void *f, const cudaLaunchConfig_t *config),
+          (blocks, f, config), *blocks = 8)
 CUDA_CALL(cudaPointerGetAttributes, (cudaPointerAttributes * a, const void *p), (a, p), std::memset(a, 0, sizeof *a),
           a->type = holds(DEVICE_BLOCK, handleOf(p))   ? cudaMemoryTypeDevice
                     : holds(PINNED_BLOCK, handleOf(p)) ? cudaMemoryTypeHost
