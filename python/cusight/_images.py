@@ -160,7 +160,7 @@ def remap(src: ArrayLike, map: ArrayLike, *, out: ArrayLike | None = None, strea
 
 
 def _yuv(matrix: str, siting: str, full_range: bool, low_bits: bool) -> Any:
-    return filled(_core.YuvOptions(), {"matrix": matrix, "siting": siting}, full_range=bool(full_range), low_bits=bool(low_bits))
+    return filled(_core.YuvOptions(), {"matrix": matrix, "siting": siting}, full_range=full_range, low_bits=low_bits)
 
 
 @overload

@@ -136,6 +136,8 @@ TAKING = {
     "stereo_median": lambda image: cusight.stereo_median(image),
     "stereo_picture contours": lambda image: cusight.stereo_picture(GRAY.astype(np.uint16), image),
     "stereo_picture elevation": lambda image: cusight.stereo_picture(image),
+    "yuv_to_bgr": lambda image: cusight.yuv_to_bgr(image, np.zeros((24, 32, 2), image.dtype)),
+    "yuv_to_gray": lambda image: cusight.yuv_to_gray(image),
 }
 
 
