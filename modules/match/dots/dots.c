@@ -12,7 +12,7 @@
 
 /* AMX */
 #if defined(__linux__) && defined(__has_include)
-#if __has_include(<amxint8intrin.h>)
+#if __has_include(<amxint8intrin.h>) || __has_include(<amxintrin.h>) /* of GCC, of clang */
 #define HAS_TILES
 #endif
 #endif
@@ -27,9 +27,12 @@ static const struct {
     uint8_t rows[16];
 } TILES = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
+/* GCC does not know that loads of tiles read memory, so a barrier keeps earlier stores before them. */
+#define MATCH_TILES_BEGIN     \
+    _tile_loadconfig(&TILES); \
+    __asm__ volatile("" : : : "memory")
 #define MATCH_TILES_TARGET                  "amx-tile,amx-int8"
 #define MATCH_TILES_NS                      0.0035
-#define MATCH_TILES_BEGIN                   _tile_loadconfig(&TILES)
 #define MATCH_TILES_LOAD(tile, from, step)  _tile_loadd(tile, from, step)
 #define MATCH_TILES_ADD(sums, taps, pixels) _tile_dpbsud(sums, taps, pixels)
 #define MATCH_TILES_STORE(tile, to, step)   _tile_stored(tile, to, step)
