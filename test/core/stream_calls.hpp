@@ -165,13 +165,16 @@ class Calls {
         right_ = &input(ROWS, COLS, CUS_8UC1);
     }
 
-    // Runs a batch of two, whose outputs are a and b.
+    // Runs a batch of two, whose outputs are a and b. Only the first run, which creates them, writes them: later ones may come
+    // from several threads.
     template<class Batch>
     static cusStatus intoTwo(cusMat &a, cusMat &b, const Batch &batch) {
         cusMat out[2] = {a, b};
         const cusStatus status = batch(out);
-        a = out[0];
-        b = out[1];
+        if (a.data != out[0].data)
+            a = out[0];
+        if (b.data != out[1].data)
+            b = out[1];
         return status;
     }
 
