@@ -145,10 +145,25 @@ int pose_bound(const cusPoseMatcher *m, int pose, int level, const PoseTest *tes
 
 /* ---- Guesses ----------------------------------------------------------------------------------------------------- */
 
-/* Sums over blocks of c, c^2 and c t in each lane, rounded: enough for a guess. */
+/* Sums over blocks of c, c^2 and c t in each lane, rounded: enough for a guess. For SQDIFF only s2, of (c - t)^2. */
 typedef struct Guides {
     float s1[POSE_STRIP], s2[POSE_STRIP], st[POSE_STRIP];
 } Guides;
+
+CUSI_MULTIVERSION
+static void addGuideDistances(const int16_t *low, const int16_t *high, const PoseBlock *blocks, int count,
+                              float *restrict sums) {
+    memset(sums, 0, POSE_STRIP * sizeof *sums);
+    for (int k = 0; k < count; ++k) {
+        const int16_t *const l = low + blocks[k].offset, *const h = high ? high + blocks[k].offset : l;
+        const int16_t less = (int16_t)(blocks[k].value - (high ? 0 : 1));
+        for (int x = 0; x < POSE_STRIP; x += POSE_GROUP)
+            for (int i = x; i < x + POSE_GROUP; ++i) {
+                const float d = (float)(l[i] + h[i] - less);
+                sums[i] += d * d;
+            }
+    }
+}
 
 CUSI_MULTIVERSION
 static void addGuides(const int16_t *low, const int16_t *high, const PoseBlock *blocks, int count, Guides *restrict sums) {
@@ -176,7 +191,7 @@ static void guideCosts(cusMatchMethod method, const Guides *restrict sums, Guide
     const float mean = method == CUS_MATCH_CCOEFF_NORMED ? 1 / t.count : 0;
     if (method == CUS_MATCH_SQDIFF)
         for (int i = 0; i < POSE_STRIP; ++i)
-            costs[i] = (sums->s2[i] - 2 * sums->st[i] + t.t2) / t.count;
+            costs[i] = sums->s2[i] / t.count;
     else
         for (int i = 0; i < POSE_STRIP; ++i) {
             const float energy = sums->s2[i] - sums->s1[i] * sums->s1[i] * mean,
@@ -203,7 +218,11 @@ PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, PoseArea area
             const size_t at = (size_t)y * m->level[level].step + (size_t)x;
             Guides sums;
             float costs[POSE_STRIP];
-            addGuides(plane->low + at, plane->high ? plane->high + at : NULL, blocks->at, count, &sums);
+            const int16_t *const low = plane->low + at, *const high = plane->high ? plane->high + at : NULL;
+            if (method == CUS_MATCH_SQDIFF)
+                addGuideDistances(low, high, blocks->at, count, sums.s2);
+            else
+                addGuides(low, high, blocks->at, count, &sums);
             guideCosts(method, &sums, t, costs);
             const int lanes = area.right - x < POSE_STRIP ? area.right - x : POSE_STRIP;
             for (int i = 0; i < lanes; ++i)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum {
+    GUIDES = 32, /* blocks of the first guess; 64 take more time than they save */
     TRIALS = 16, /* guesses whose exact values are computed */
     PROBES = 16, /* one in this many poses */
     BOUND_STEPS = 1,
@@ -202,7 +203,6 @@ static int rowStep(const cusPoseMatcher *m) {
 static void guessAll(Search *s) {
     PoseHost *const host = s->host;
     const int cell = s->m->level[0].cell, step = rowStep(s->m);
-    const int guides = step > 1 ? POSE_GUIDES / 2 : POSE_GUIDES;
     cusi_part(s->progress, 0.1, pose_count(s->m));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
     for (int i = 0; i < pose_count(s->m); ++i) {
@@ -214,8 +214,8 @@ static void guessAll(Search *s) {
         const int cols = (pose_positionCols(s->m, p) + cell - 1) / cell;
         const PoseArea all = {0, cellRows(s->m, i), step, 0, cols};
         const int64_t strips = (int64_t)(all.bottom / step) * ((cols + POSE_STRIP - 1) / POSE_STRIP);
-        addWork(s, POSE_GUESS_COST * guides * (double)strips);
-        host->guesses[i] = pose_guess(s->m, i, 0, all, guides, skips, &about);
+        addWork(s, POSE_GUESS_COST * GUIDES * (double)strips);
+        host->guesses[i] = pose_guess(s->m, i, 0, all, GUIDES, skips, &about);
     }
     qsort(host->guesses, (size_t)pose_count(s->m), sizeof *host->guesses, byCost);
 }
