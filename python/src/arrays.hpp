@@ -40,6 +40,7 @@ enum Dtype : int {
     I32 = CUS_32S,
     F32 = CUS_32F,
     F64 = CUS_64F,
+    F16 = CUS_16F,
     U32 = 8,
     I64 = 9,
     U64 = 10,

@@ -20,6 +20,10 @@ const char *dtypeName(int dtype) {
     return dtype >= 0 && dtype < 16 && names[dtype] ? names[dtype] : "unknown";
 }
 
+static bool isFloat(int dtype) {
+    return dtype == F32 || dtype == F64 || dtype == F16;
+}
+
 static int dtypeOf(char kind, size_t size) {
     switch (kind) {
     case 'b':
@@ -29,7 +33,7 @@ static int dtypeOf(char kind, size_t size) {
     case 'i':
         return size == 1 ? I8 : size == 2 ? I16 : size == 4 ? I32 : size == 8 ? I64 : UNKNOWN;
     case 'f':
-        return size == 4 ? F32 : size == 8 ? F64 : UNKNOWN;
+        return size == 2 ? F16 : size == 4 ? F32 : size == 8 ? F64 : UNKNOWN;
     default:
         return UNKNOWN;
     }
@@ -53,7 +57,7 @@ static int dtypeOfFormat(const char *format, size_t size) {
         return dtypeOf('u', size);
     if (std::strchr("bhilqn", *format))
         return dtypeOf('i', size);
-    return std::strchr("fd", *format) ? dtypeOf('f', size) : UNKNOWN;
+    return std::strchr("efd", *format) ? dtypeOf('f', size) : UNKNOWN;
 }
 
 [[noreturn]] static void notAnArray(const Array &array) {
@@ -191,7 +195,7 @@ bool Array::fromExchange(const dlpack::Exchange *exchange, bool writable) {
         return false;
     if (!fromTensor(tensor))
         return false;
-    if (framework == Framework::Torch && (dtype == F32 || dtype == F64)) {
+    if (framework == Framework::Torch && isFloat(dtype)) {
         const Names &names = Names::get();
         if (nb::cast<bool>(callPython(object.attr(names.is_neg))) ||
             (writable && nb::cast<bool>(object.attr(names.requires_grad))))
@@ -213,7 +217,7 @@ void Array::fromTorch(bool writable) {
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
              asText(object.attr(names.dtype)).c_str());
-    if ((dtype == F32 || dtype == F64) && nb::cast<bool>(callPython(object.attr(names.is_neg))))
+    if (isFloat(dtype) && nb::cast<bool>(callPython(object.attr(names.is_neg))))
         fail(CUS_ERROR_VALUE,
              "%s: %s is a view that PyTorch negates when it reads, expected the values (call resolve_neg())", function,
              argument);
@@ -466,7 +470,7 @@ void Array::requireDims(int64_t low, int64_t high, const char *expected) const {
         if (extent < 1 || extent > INT_MAX)
             fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected 1 to 2147483647 on each axis", function, argument,
                  text(shape).c_str());
-    if (dtype > F64)
+    if (dtype > F16)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function, argument, dtypeName(dtype),
              nb::cast<std::string>(callPython(nb::module_::import_("cusight._advice").attr("taken"), function, argument))
                  .c_str());

@@ -34,7 +34,7 @@ SAID = [
     # element types
     (lambda: cusight.integral(GRAY.astype(np.int64)), "int64, expected uint8 or float32: src.astype('float32'), in PyTorch src.to(torch.float32)"),
     (lambda: cusight.integral(GRAY.astype(np.int32)), "that is int32, expected uint8 or float32: src.astype('float32')"),
-    (lambda: cusight.integral(GRAY.astype(np.float16)), "integral takes uint8 or float32"),
+    (lambda: cusight.integral(GRAY.astype(np.float16)), "that is float16, expected uint8 or float32: src.astype('float32')"),
     (lambda: cusight.box_sums(cusight.integral(GRAY), np.zeros((2, 4), np.int64)), "expected int32: boxes.astype('int32')"),
     (lambda: cusight.heatmap(COLOR / 255, COLOR / 255), "expected uint8: prev.astype('uint8'), in PyTorch prev.to(torch.uint8); of values from 0 to 1, (255 * prev)"),
     (lambda: cusight.stereo_contours(GRAY), "that is uint8, expected uint16 or float32: elevation.astype('float32')"),

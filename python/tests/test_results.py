@@ -414,6 +414,19 @@ def test_normalized_voxels(space, events, normalize, ddof):
         cusight.EventStacker((48, 64), cusight.Representation("voxel_grid", normalize="both"))
 
 
+@pytest.mark.parametrize("options", [{"kind": "voxel_grid"}, {"kind": "voxel_grid", "normalize": True}, {"kind": "event_cube"}, {"kind": "time_surface"}])
+def test_half_precision(space, events, options):
+    both = [cusight.Representation(**options, depth=depth) for depth in ("float32", "float16")]
+    wide, half = (space.get(frames) for frames in cusight.stack_events(*(space.put(a) for a in events), (48, 64), windows=1000, representation=both))
+    assert half.dtype == np.float16
+    assert np.array_equal(wide.astype(np.float16).view(np.uint16), half.view(np.uint16))
+    out = space.put(np.zeros_like(half))
+    assert cusight.stack_events(*(space.put(a) for a in events), (48, 64), windows=1000, representation=both[1], out=out) is out
+    assert np.array_equal(space.get(out), half)
+    with pytest.raises(TypeError, match=f"{options['kind']}'s depth is 0, expected CUS_32F or CUS_16F"):
+        cusight.EventStacker((48, 64), cusight.Representation(**options, depth="uint8"))
+
+
 def test_several_representations_and_outputs(space, events):
     arrays = [space.put(a) for a in events]
     both = [cusight.Representation("mdes", 4, depth="float32"), "event_diff"]
