@@ -498,6 +498,21 @@ cusMat Array::matrix() const {
     return mat;
 }
 
+cusMat Array::image(int64_t index) const {
+    Array one; // a view that owns nothing
+    one.function = function;
+    one.argument = argument;
+    one.data = static_cast<char *>(data) + index * strides[0];
+    one.dtype = dtype;
+    one.device = device;
+    one.framework = framework;
+    for (size_t axis = 1; axis < shape.size(); ++axis) {
+        one.shape.push_back(shape[axis]);
+        one.strides.push_back(strides[axis]);
+    }
+    return one.matrix();
+}
+
 cusMat Array::stack() const {
     requireDims(4, 4, "(frames, rows, columns, channels)");
     int64_t step = static_cast<int64_t>(dtypeSize(dtype));
@@ -535,6 +550,75 @@ void *Array::elements(int wanted, int other) const {
         fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps (make it contiguous: %s)", function,
              argument, text(strides).c_str(), contiguous(*this).c_str());
     return data;
+}
+
+// ---- Batches ------------------------------------------------------------------------------------------------------------
+
+static bool isList(nb::handle object) {
+    return PyList_Check(object.ptr()) || PyTuple_Check(object.ptr());
+}
+
+void Images::add(Array &&array) {
+    mats_.push_back(array.matrix());
+    if (list_.is_valid())
+        nb::borrow<nb::list>(list_).append(array.object);
+    if (mats_.size() == 1)
+        array_ = std::move(array);
+    else
+        others_.push_back(std::move(array));
+}
+
+void Images::split() {
+    for (int64_t i = 0; i < array_.shape[0]; ++i)
+        mats_.push_back(array_.image(i));
+}
+
+Images::Images(Call &call, nb::handle object, const char *argument, bool batches) : argument_(argument) {
+    if (batches && isList(object)) {
+        form_ = Form::LIST;
+        for (nb::handle one : object)
+            add(call.in(one, argument));
+    } else {
+        array_ = call.in(object, argument);
+        if (batches && array_.shape.size() == 4)
+            form_ = Form::STACK;
+        if (form_ == Form::STACK)
+            split();
+        else
+            mat_ = array_.matrix();
+    }
+    if (count() < 1 || count() > CUS_MAX_BATCH)
+        fail(CUS_ERROR_SIZE, "%s: %s has %d images, expected 1 to %d", call.function(), argument, count(), CUS_MAX_BATCH);
+}
+
+Images Images::outputs(Call &call, nb::handle given, const char *argument, const Shape &shape, int dtype) const {
+    Images out;
+    out.argument_ = argument;
+    out.form_ = form_;
+    if (form_ == Form::LIST) {
+        if (!given.is_none() && (!isList(given) || static_cast<int>(nb::len(given)) != count()))
+            fail(CUS_ERROR_SIZE, "%s: %s is no list of %d arrays, one for each of %s", call.function(), argument, count(),
+                 argument_);
+        out.list_ = nb::list();
+        for (int i = 0; i < count(); ++i)
+            out.add(call.out(given.is_none() ? given : nb::handle(nb::object(given[i])), argument, shape, dtype));
+        return out;
+    }
+    Shape all = form_ == Form::STACK ? Shape{count()} : Shape();
+    for (const int64_t extent : shape)
+        all.push_back(extent);
+    out.array_ = call.out(given, argument, all, dtype);
+    if (form_ == Form::STACK)
+        out.split();
+    else
+        out.mat_ = out.array_.matrix();
+    return out;
+}
+
+void Images::requireCount(const Call &call, const Images &first) const {
+    if (many() != first.many() || count() != first.count())
+        fail(CUS_ERROR_SIZE, "%s: %s has %d image%s, expected %d like %s", call.function(), argument_, count(),
+             count() == 1 ? "" : "s", first.count(), first.argument_);
 }
 
 } // namespace cuspy

@@ -52,7 +52,12 @@ SAID = [
     (lambda: cusight.hsv_count(GRAY, (0, 0, 0), (9, 9, 9)), "that is 1 channel, expected (rows, cols, 3)"),
     # several images, and images of several sizes
     (lambda: cusight.integral(SEVERAL), EACH),
-    (lambda: cusight.heatmap([COLOR], [COLOR]), "numpy.stack makes one of a list, and a function of one image needs a call for each"),
+    (lambda: cusight.noise_view([COLOR], [COLOR]), "numpy.stack makes one of a list, and a function of one image needs a call for each"),
+    (lambda: cusight.heatmap([COLOR], [COLOR, COLOR]), "cur has 2 images, expected 1 like prev"),
+    (lambda: cusight.heatmap(SEVERAL, COLOR), "cur has 1 image, expected 2 like prev"),
+    (lambda: cusight.heatmap([], []), "prev has 0 images, expected 1 to 1024"),
+    (lambda: cusight.remap([GRAY], [np.zeros((4, 4, 2), np.float32)] * 2), "map has 2 images, expected 1 like src"),
+    (lambda: cusight.remap([GRAY], np.zeros((4, 4, 2), np.float32), out=[]), "out is no list of 1 arrays, one for each of src"),
     (lambda: cusight.Matcher(PART, (48, 64))([GRAY, GRAY]), "call it for each of them, or make a Matcher with batch=2"),
     (lambda: cusight.Matcher(PART, (48, 64), batch=2)(GRAY), "frame is an array of shape (48, 64), expected 2 frames, the batch"),
     (lambda: cusight.Matcher(PART, (48, 64), batch=2)([GRAY, BIG]), OWN),
