@@ -281,6 +281,10 @@ TEST(Events, Representations60M) {
     cusRepresentation normalized = cusRepresentationDefaults(CUS_REPR_VOXEL_GRID);
     normalized.normalize = CUS_NORMALIZE_POPULATION;
     measure(normalized, "voxel_grid/60M/normalized", "uniform; tiles made twice, for the moments and for the values");
+    cusRepresentation half = cusRepresentationDefaults(CUS_REPR_VOXEL_GRID);
+    half.depth = normalized.depth = CUS_16F;
+    measure(half, "voxel_grid/60M/16f", "uniform; half precision");
+    measure(normalized, "voxel_grid/60M/normalized/16f", "uniform; half precision");
 }
 
 // Other events, sensors and windows, on the device.

@@ -10,14 +10,14 @@ static const char *spaceName(cusSpace space) {
 }
 
 size_t cusTypeSize(int type) {
-    static const unsigned char bytes[7] = {1, 1, 2, 2, 4, 4, 8};
-    if (type < 0 || type > CUS_MAKETYPE(7, 512) || CUS_DEPTH(type) > CUS_64F)
+    static const unsigned char bytes[8] = {1, 1, 2, 2, 4, 4, 8, 2};
+    if (type < 0 || type > CUS_MAKETYPE(CUS_16F, 512))
         return 0;
     return (size_t)bytes[CUS_DEPTH(type)] * (size_t)CUS_CHANNELS(type);
 }
 
 const char *cusi_typeName(int type) {
-    static const char *const depths[7] = {"8U", "8S", "16U", "16S", "32S", "32F", "64F"};
+    static const char *const depths[8] = {"8U", "8S", "16U", "16S", "32S", "32F", "64F", "16F"};
     static _Thread_local char names[8][24];
     static _Thread_local unsigned next;
     char *name = names[next++ % 8];

@@ -10,8 +10,8 @@
 #endif
 
 /* Indexed by the depth of a cusMat: CUS_8U and so on. */
-static const DLDataType TYPES[7] = {{kDLUInt, 8, 1}, {kDLInt, 8, 1},    {kDLUInt, 16, 1}, {kDLInt, 16, 1},
-                                    {kDLInt, 32, 1}, {kDLFloat, 32, 1}, {kDLFloat, 64, 1}};
+static const DLDataType TYPES[8] = {{kDLUInt, 8, 1}, {kDLInt, 8, 1},    {kDLUInt, 16, 1},  {kDLInt, 16, 1},
+                                    {kDLInt, 32, 1}, {kDLFloat, 32, 1}, {kDLFloat, 64, 1}, {kDLFloat, 16, 1}};
 
 /* ---- To DLPack ------------------------------------------------------------------------------------------------------- */
 
@@ -103,7 +103,7 @@ cusStatus cusMatToDlpack(cusMat *mat, cusDlpackAccess access, void (*release)(vo
 
 /* Returns the depth of a tensor's elements, or -1. */
 static int depthOf(const DLDataType *type) {
-    for (int depth = 0; depth < 7; ++depth)
+    for (int depth = 0; depth < 8; ++depth)
         if (type->code == TYPES[depth].code && type->bits == TYPES[depth].bits && type->lanes == 1)
             return depth;
     return -1;
@@ -132,7 +132,7 @@ static cusStatus layoutOf(const DLTensor *tensor, cusMat *mat) {
     CUSI_REQUIRE(
         depth >= 0, CUS_ERROR_TYPE,
         "cusMatFromDlpack: tensor has elements of code %d, %d bits, %d lanes, expected kDLUInt (1) of 8 or 16 bits, "
-        "kDLInt (0) of 8, 16 or 32, or kDLFloat (2) of 32 or 64, and 1 lane",
+        "kDLInt (0) of 8, 16 or 32, or kDLFloat (2) of 16, 32 or 64, and 1 lane",
         tensor->dtype.code, tensor->dtype.bits, tensor->dtype.lanes);
     const int ndim = tensor->ndim;
     CUSI_REQUIRE(ndim >= 1 && ndim <= 3, CUS_ERROR_SIZE,

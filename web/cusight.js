@@ -6,7 +6,7 @@ if (!Symbol.dispose) // node 18
 
 const VIEWS = {u8: Uint8Array, i8: Int8Array, u16: Uint16Array, i16: Int16Array, i32: Int32Array, u32: Uint32Array, f32: Float32Array,
                f64: Float64Array, i64: BigInt64Array, u64: BigUint64Array};
-const DEPTHS = ["u8", "i8", "u16", "i16", "i32", "f32", "f64"]; // CUS_8U and so on
+const DEPTHS = ["u8", "i8", "u16", "i16", "i32", "f32", "f64", "u16"]; // CUS_8U and so on; the bits of 16F
 const depthOf = type => VIEWS[DEPTHS[type & 7]], channelsOf = type => (type >> 3 & 511) + 1;
 const BYTES = {u8: 1, i8: 1, text: 1, u16: 2, i16: 2, i64: 8, u64: 8, f64: 8};
 

@@ -103,7 +103,9 @@ CUS_API cusStatus cusSetProgress(cusProgressCallback callback, void *user);
 
 /* ---- Element types: OpenCV's numbers --------------------------------------------------------------------------------- */
 
-enum { CUS_8U = 0, CUS_8S = 1, CUS_16U = 2, CUS_16S = 3, CUS_32S = 4, CUS_32F = 5, CUS_64F = 6 };
+/* CUS_16F: IEEE 754 half precision, finite up to 65504. Event frames can have it (events.h). The calls of core.h and
+ * dlpack.h and files of frames (eventio.h) take every type; all others refuse 16F with CUS_ERROR_TYPE. */
+enum { CUS_8U = 0, CUS_8S = 1, CUS_16U = 2, CUS_16S = 3, CUS_32S = 4, CUS_32F = 5, CUS_64F = 6, CUS_16F = 7 };
 
 #define CUS_MAKETYPE(depth, channels) ((depth) + (((channels)-1) << 3)) /* an element type: depth, 1..512 channels */
 #define CUS_DEPTH(type)               ((type)&7)                        /* CUS_8U and so on */

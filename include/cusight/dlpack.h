@@ -6,7 +6,7 @@
  * | cusMat                          | DLPack                                  |
  * | 8U, 16U                         | kDLUInt, 8 or 16 bits                   |
  * | 8S, 16S, 32S                    | kDLInt, 8, 16 or 32 bits                |
- * | 32F, 64F                        | kDLFloat, 32 or 64 bits                 |
+ * | 16F, 32F, 64F                   | kDLFloat, 16, 32 or 64 bits             |
  * | CUS_HOST, pinned or not         | kDLCPU; accepted too: kDLCUDAHost       |
  * | CUS_DEVICE                      | kDLCUDA; accepted too: kDLCUDAManaged   |
  *

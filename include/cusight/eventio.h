@@ -341,8 +341,8 @@ CUS_API cusStatus cusEventFilterRun(cusEventFilter *filter, size_t n, uint16_t *
 typedef struct cusFrameWriter cusFrameWriter;
 
 /* Creates an HDF5 file with one dataset, /frames, of shape frames x rows x cols x channels and the type's depth: one chunk
- * a frame, LZF compressed, readable by h5py. Like the event writer's file it is renamed when it is finished. Errors: NULL,
- * VALUE, TYPE, SIZE (a frame of 2^32 bytes or more), IO, NO_MEMORY. */
+ * a frame, LZF compressed, readable by h5py; of any type, 16F too. Like the event writer's file it is renamed when it is
+ * finished. Errors: NULL, VALUE, TYPE, SIZE (a frame of 2^32 bytes or more), IO, NO_MEMORY. */
 CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type);
 
 /* Appends n frames, given as one host matrix of n * rows rows. After IO or NO_MEMORY the file cannot be finished. Errors:

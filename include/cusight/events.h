@@ -82,21 +82,22 @@ typedef enum cusRepresentationKind {
     /* 8U, 2 * channels channels: number of events by polarity (positive first) and time bin
      * min(floor(channels (t - t[0]) / max(dt, 1)), channels - 1), saturating at `cutoff`. */
     CUS_REPR_STACKED_HISTOGRAM = 4,
-    /* 32F, `channels` time bins (Zhu et al. 2019): each event's +-1 is split linearly between the two bins nearest to
-     * t* = (channels - 1) (t - t[0]) / max(dt, 1). Weights are multiples of 2^-24 and summed as integers: the result does
-     * not depend on the order and differs from real arithmetic by at most 2^-25 per event of the pixel and one rounding to
-     * float. `normalize`: see cusNormalization. */
+    /* 32F or 16F, `channels` time bins (Zhu et al. 2019): each event's +-1 is split linearly between the two bins nearest
+     * to t* = (channels - 1) (t - t[0]) / max(dt, 1). Weights are multiples of 2^-24 and summed as integers: the result
+     * does not depend on the order and differs from real arithmetic by at most 2^-25 per event of the pixel and one
+     * rounding to float. `normalize`: see cusNormalization. */
     CUS_REPR_VOXEL_GRID = 5,
-    /* 32F, 2 channels, positive first: exp((t_last - t[n-1]) / tau), where t_last is the time of the pixel's last event of
-     * that polarity, or 0 if there is none. Accurate to 0.51 units in the last place. `surface` has other values. */
+    /* 32F or 16F, 2 channels, positive first: exp((t_last - t[n-1]) / tau), where t_last is the time of the pixel's last
+     * event of that polarity, or 0 if there is none. Floats are accurate to 0.51 units in the last place. `surface` has
+     * other values. */
     CUS_REPR_TIME_SURFACE = 6,
     /* 8S, 1 channel: positive minus negative events, clipped to lower..upper: the final sum, or with `clip_each_event` the
      * sum after each event. */
     CUS_REPR_EVENT_DIFF = 7,
-    /* 32F, 2 * channels channels, those of a time bin side by side, positive first (Zhu et al. 2018, as OpenEB has it):
-     * each event counts 1, split linearly between the two bins nearest to t* = channels (t - begin) / max(end - begin, 1) -
-     * 1/2; what falls outside the bins is lost. Values are scale times the sums, at most `clip`. Sums are exact, as
-     * VOXEL_GRID's. */
+    /* 32F or 16F, 2 * channels channels, those of a time bin side by side, positive first (Zhu et al. 2018, as OpenEB has
+     * it): each event counts 1, split linearly between the two bins nearest to t* = channels (t - begin) / max(end -
+     * begin, 1) - 1/2; what falls outside the bins is lost. Values are scale times the sums, at most `clip`. Sums are
+     * exact, as VOXEL_GRID's. */
     CUS_REPR_EVENT_CUBE = 8,
     /* 8S, `channels` channels: positive minus negative events, clipped to lower..upper, of those with
      * t - t[0] < max(dt, 1) / 2^(channels - 1 - k) in channel k, and of all in the last one (RVT's mixed-density stack). */
@@ -126,7 +127,10 @@ typedef struct cusRepresentation {
     /* 1..16. MDES, MDES_COUNT, MDES_DIFF and STACKED_HISTOGRAM and EVENT_CUBE (bins): default 10; VOXEL_GRID (bins):
      * default 5. Others: ignored */
     int channels;
-    int depth; /* MDES: CUS_8U (default), CUS_8S or CUS_32F */
+    /* MDES: CUS_8U (default), CUS_8S or CUS_32F. VOXEL_GRID, TIME_SURFACE, EVENT_CUBE: CUS_32F (default) or CUS_16F, whose
+     * values are those of 32F, normalized or not, rounded to the nearest half, ties to even; 65520 and more become
+     * infinity. Converting 32F frames to halves gives the same bits. */
+    int depth;
     /* HISTOGRAM, STACKED_HISTOGRAM, TIME_SURFACE, EVENT_CUBE: negative first. TENCODE: RGB. Default 0 */
     int swap_channels;
     int cutoff;    /* STACKED_HISTOGRAM: 1..255, default 255 */
@@ -162,8 +166,9 @@ typedef struct cusEventStacker cusEventStacker;
 
 /* Creates a stacker for frames of rows x cols (1..65536 each) in `count` (1..8) representations, for events in `space`. All
  * workspace is allocated here: on the device 136 MiB for sorted events and one frame's accumulators, at most 8 bytes per
- * value; on the host one frame's accumulators per thread. One call at a time may use an object (else BUSY), in any stream
- * (core.h); different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
+ * value; on the host one frame's accumulators per thread, and its floats if it is normalized and 16F. One call at a time
+ * may use an object (else BUSY), in any stream (core.h); different objects are independent. Errors: NULL, VALUE, TYPE,
+ * SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                         const cusRepresentation *representations, int count);
 /* Safe on NULL. */

@@ -255,8 +255,10 @@ void events_host_destroy(cusEventStacker *stacker);
 /* spans: NULL unless a representation uses them. */
 cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             const cusEventSpan *spans, size_t window_count, cusMat *frames);
-/* In cpu/normalize.c: normalizes the frames of a window that has events. */
-void events_host_normalize(const cusEventStacker *stacker, cusMat *frames, size_t window, int threads);
+/* In cpu/normalize.c. Subtracts the mean from the non-zero values of a frame in 32F and divides them by their standard
+ * deviation, in place; if `frame` is 16F, it receives them rounded. The other rounds a row. */
+void events_host_normalize(const cusMat *values, const cusMat *frame, int sample, int threads);
+void events_host_round(const float *row, size_t n, uint16_t *halves);
 cusStatus events_host_skipped(cusEventStacker *stacker, uint64_t *skipped);
 
 cusStatus events_cuda_create(cusEventStacker *stacker);

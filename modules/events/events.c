@@ -11,7 +11,7 @@
 
 static const struct {
     const char *name;
-    int depth;    /* MDES: the caller's choice */
+    int depth;    /* MDES and floats: the caller's choice */
     int channels; /* 0: the caller's choice times `per_channel` */
     int per_channel, needs_times;
 } kinds[] = {[CUS_REPR_HISTOGRAM] = {"histogram", CUS_8U, 2, 0, 0},
@@ -30,9 +30,10 @@ const char *cusRepresentationName(cusRepresentationKind kind) {
 }
 
 cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind) {
+    const int floats = cusRepresentationName(kind) && kinds[kind].depth == CUS_32F;
     return (cusRepresentation){.kind = kind,
                                .channels = kind == CUS_REPR_VOXEL_GRID ? 5 : 10,
-                               .depth = CUS_8U,
+                               .depth = floats ? CUS_32F : CUS_8U,
                                .cutoff = 255,
                                .tau = 50000,
                                .lower = INT8_MIN,
@@ -76,6 +77,9 @@ static cusStatus checkRepresentation(const char *function, const cusRepresentati
                  "%s: %s's channels are %d, expected 1..16", function, name, r->channels);
     CUSI_REQUIRE(r->kind != CUS_REPR_MDES || r->depth == CUS_8U || r->depth == CUS_8S || r->depth == CUS_32F,
                  CUS_ERROR_TYPE, "%s: mdes's depth is %d, expected CUS_8U, CUS_8S or CUS_32F", function, r->depth);
+    const int floats = kinds[r->kind].depth == CUS_32F;
+    CUSI_REQUIRE(!floats || r->depth == CUS_32F || r->depth == CUS_16F, CUS_ERROR_TYPE,
+                 "%s: %s's depth is %d, expected CUS_32F or CUS_16F", function, name, r->depth);
     CUSI_REQUIRE(r->kind != CUS_REPR_STACKED_HISTOGRAM || (r->cutoff >= 1 && r->cutoff <= 255), CUS_ERROR_VALUE,
                  "%s: stacked_histogram's cutoff is %d, expected 1..255", function, r->cutoff);
     CUSI_REQUIRE(r->kind != CUS_REPR_VOXEL_GRID ||
@@ -85,7 +89,7 @@ static cusStatus checkRepresentation(const char *function, const cusRepresentati
     CUSI_REQUIRE(r->kind != CUS_REPR_TIME_SURFACE || (r->tau > 0 && isfinite(r->tau)), CUS_ERROR_VALUE,
                  "%s: time_surface's tau is %g, expected a finite number above 0", function, r->tau);
     CUS_TRY(checkValues(function, r, name));
-    *type = CUS_MAKETYPE(r->kind == CUS_REPR_MDES ? r->depth : kinds[r->kind].depth,
+    *type = CUS_MAKETYPE(r->kind == CUS_REPR_MDES || floats ? r->depth : kinds[r->kind].depth,
                          fixed ? fixed : r->channels * kinds[r->kind].per_channel);
     return CUS_OK;
 }

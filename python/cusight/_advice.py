@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_DEPTHS = {"8U": "uint8", "8S": "int8", "16U": "uint16", "16S": "int16", "32S": "int32", "32F": "float32", "64F": "float64"}
+_DEPTHS = {"8U": "uint8", "8S": "int8", "16U": "uint16", "16S": "int16", "32S": "int32", "32F": "float32", "64F": "float64", "16F": "float16"}
 _CHANNELS_LAST = (
     "images are (rows, cols, channels): .permute(1, 2, 0).contiguous() in PyTorch, numpy.ascontiguousarray(image.transpose(1, 2, 0)) in NumPy"
 )
@@ -69,7 +69,7 @@ def for_type(message: str) -> str:
     if int(channels) > 4 >= max(counts, default=5):
         return f"; {_CHANNELS_LAST}. Several images need a call each"
     if _DEPTHS[depth] not in depths:
-        scaled = f"; of values from 0 to 1, (255 * {argument})" if depth in ("32F", "64F") and depths == ["uint8"] else ""
+        scaled = f"; of values from 0 to 1, (255 * {argument})" if depth in ("16F", "32F", "64F") and depths == ["uint8"] else ""
         return f"; that is {_DEPTHS[depth]}, expected {' or '.join(depths)}: {_converted(argument, depths[-1])}{scaled}"
     if counts == {1}:
         return f"; that is {channels} channels, expected one, (rows, cols), such as cv2.cvtColor({argument}, cv2.COLOR_BGR2GRAY)"

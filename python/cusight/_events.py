@@ -118,7 +118,8 @@ class Representation(Options):
         (uint8, 2 * `channels`), "voxel_grid" (float32, `channels`), "time_surface" (float32, 2), "event_diff" (int8, 1),
         "event_cube" (float32, 2 * `channels`), "mdes_diff" (int8, `channels`).
     channels: 1 to 16, bins or stacks: default 10, or 5 for "voxel_grid".
-    depth: of "mdes": "uint8", "int8" or "float32".
+    depth: of "mdes": "uint8" (default), "int8" or "float32"; of "voxel_grid", "time_surface" and "event_cube": "float32" (default) or
+        "float16", the same values rounded.
     swap_channels: negative polarity first; RGB for "tencode".
     cutoff: "stacked_histogram": 1 to 255, where counts saturate.
     normalize: "voxel_grid": subtract the mean of the values that are not 0 and divide by their standard deviation: True or
@@ -135,7 +136,7 @@ class Representation(Options):
 
     kind: Kind
     channels: int | None = None
-    depth: Literal["uint8", "int8", "float32"] = "uint8"
+    depth: Literal["uint8", "int8", "float16", "float32"] | None = None
     swap_channels: bool = False
     cutoff: int = 255
     normalize: bool | Literal["population", "sample"] = False
@@ -155,11 +156,11 @@ class Representation(Options):
     def _made(self) -> Any:
         """The library's, and the map."""
         made = _core.Representation(self.kind)
-        channels = made.channels if self.channels is None else self.channels
         normalize: Any = self.normalize
         if isinstance(normalize, str):
             normalize = choice("Representation", "normalize", normalize, _NORMALIZATIONS)
-        return filled(made, self.__dict__, channels=channels, normalize=normalize), self._checked_map()
+        given = {name: value for name, value in self.__dict__.items() if value is not None}
+        return filled(made, given, normalize=normalize), self._checked_map()
 
     def _checked_map(self) -> Any:
         if self.map is None:

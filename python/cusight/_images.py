@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Sequence, overload
 
 from . import _core
 from ._errors import ArgumentValueError, Status, integer, integers, invalid
@@ -37,23 +37,33 @@ def heatmap(prev: Picture, cur: Picture, *, out: U8 | None = ..., **options: Unp
 def heatmap(prev: TensorT, cur: ArrayLike, *, out: TensorT | None = ..., **options: Unpack[_Scale]) -> TensorT: ...
 @overload
 def heatmap(prev: Other, cur: ArrayLike, *, out: ArrayLike | None = ..., **options: Unpack[_Scale]) -> Any: ...
+@overload
 def heatmap(
-    prev: ArrayLike,
-    cur: ArrayLike,
+    prev: Sequence[Picture], cur: Sequence[Picture], *, out: Sequence[U8] | None = ..., **options: Unpack[_Scale]
+) -> list[U8]: ...
+@overload
+def heatmap(
+    prev: Sequence[TensorT], cur: Sequence[ArrayLike], *, out: Sequence[TensorT] | None = ..., **options: Unpack[_Scale]
+) -> list[TensorT]: ...
+def heatmap(
+    prev: ArrayLike | Sequence[ArrayLike],
+    cur: ArrayLike | Sequence[ArrayLike],
     *,
     full_scale: int = 765,
     colors: U8 | Buffer | None = None,
-    out: ArrayLike | None = None,
+    out: ArrayLike | Sequence[ArrayLike] | None = None,
     stream: Stream | None = None,
 ) -> Any:
     """The difference of two frames in colors: blue where nothing changed, green at half scale, red at full scale.
 
-    prev, cur: (rows, cols), (rows, cols, 3) or (rows, cols, 4) uint8, of equal shape.
+    prev, cur: (rows, cols), (rows, cols, 3) or (rows, cols, 4) uint8, of equal shape. Or a batch: lists of such frames, or arrays
+        (n, rows, cols, channels), of up to 1024 pairs, which a GPU takes together.
     full_scale: 1 to 65535, the summed difference of the channels that is shown pure red.
     colors: (766, 3) uint8 in host memory, the BGR color of each summed difference; full_scale is then ignored.
     out: (rows, cols, 3) uint8 to write; it must not overlap the inputs.
 
-    Returns (rows, cols, 3) uint8 in BGR order. Raises TypeError, ValueError.
+    Returns (rows, cols, 3) uint8 in BGR order; of a batch a list, or (n, rows, cols, 3), as `out` then has to be. Raises TypeError,
+    ValueError.
     """
     table = None
     if colors is not None:
@@ -146,14 +156,35 @@ def remap(
 def remap(src: TensorT, map: ArrayLike, *, out: TensorT | None = ..., stream: Stream | None = ...) -> TensorT: ...
 @overload
 def remap(src: Other, map: ArrayLike, *, out: ArrayLike | None = ..., stream: Stream | None = ...) -> Any: ...
-def remap(src: ArrayLike, map: ArrayLike, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Any:
+@overload
+def remap(
+    src: Sequence[Bytes], map: Picture | Sequence[Picture], *, out: Sequence[U8] | None = ..., stream: Stream | None = ...
+) -> list[U8]: ...
+@overload
+def remap(
+    src: Sequence[NDArray[PixelT]], map: Picture | Sequence[Picture], *, out: Sequence[NDArray[PixelT]] | None = ...,
+    stream: Stream | None = ...,
+) -> list[NDArray[PixelT]]: ...
+@overload
+def remap(
+    src: Sequence[TensorT], map: ArrayLike | Sequence[ArrayLike], *, out: Sequence[TensorT] | None = ..., stream: Stream | None = ...
+) -> list[TensorT]: ...
+def remap(
+    src: ArrayLike | Sequence[ArrayLike],
+    map: ArrayLike | Sequence[ArrayLike],
+    *,
+    out: ArrayLike | Sequence[ArrayLike] | None = None,
+    stream: Stream | None = None,
+) -> Any:
     """The pixels of `src` at the places that `map` gives, bilinear in 1/256 pixel; pixels outside `src` are 0.
 
-    src: (rows, cols) or (rows, cols, 1 to 4), uint8 or float32.
-    map: (rows, cols, 2) float32: x and y in `src`, such as the two maps of cv2.initUndistortRectifyMap, stacked.
+    src: (rows, cols) or (rows, cols, 1 to 4), uint8 or float32. Or a batch: a list of such images, or (n, rows, cols, channels), of up to
+        1024, which a GPU takes together.
+    map: (rows, cols, 2) float32: x and y in `src`, such as the two maps of cv2.initUndistortRectifyMap, stacked. Of a batch one for all
+        images, or one for each: a list, or (n, rows, cols, 2).
     out: an array of the result's shape and of src's dtype to write.
 
-    Returns (rows of the map, columns of the map, channels of src). The CPU and the GPU give the same bits.
+    Returns (rows of the map, columns of the map, channels of src); of a batch a list, or (n, ...). The CPU and the GPU give the same bits.
     Raises TypeError, ValueError.
     """
     return _core.remap(src, map, out, stream)

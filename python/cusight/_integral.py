@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, Sequence, TypedDict, Union, overload
 
 from . import _core
 from ._errors import choice, device_text, integer, integers, invalid, real, wrong_type
 from ._objects import Closeable
-from ._types import ArrayLike, Device, Other, Stream, TensorT
+from ._types import ArrayLike, Device, Other, Stream, Tensor, TensorT
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Depth = Literal["int32", "float64"]
 Outputs = Union[ArrayLike, "tuple[ArrayLike | None, ArrayLike | None]", None]  # a pair with sqsum
+Batch = Union[Sequence[ArrayLike], None]
 _DEPTHS = {"int32": 0, "float64": 1}
 
 
@@ -140,20 +141,25 @@ class Integrator(Closeable):
     """Integral images of sources up to a size, with a workspace that is allocated once.
 
     max_shape: (rows, cols) of the largest source, or (rows, cols, channels). Channels count as columns: an object for
-        (1080, 1920, 3) also takes (1080, 5760).
+        (1080, 1920, 3) also takes (1080, 5760). (n, rows, cols, channels): room for a batch of n, which a GPU then takes together.
     device: "cpu", "cuda" or "cuda:N".
 
     Use one object per thread or stream. Closing it frees the workspace; it is also a context manager.
     """
 
-    def __init__(self, max_shape: tuple[int, int] | tuple[int, int, int], *, device: Device = "cpu") -> None:
+    def __init__(
+        self, max_shape: tuple[int, int] | tuple[int, int, int] | tuple[int, int, int, int], *, device: Device = "cpu"
+    ) -> None:
         size = integers("Integrator", "max_shape", max_shape, "(rows, cols)")
-        if len(size) not in (2, 3) or (len(size) == 3 and not 1 <= size[2] <= 4):
-            raise invalid("Integrator", "max_shape", max_shape, "(rows, cols) or (rows, cols, channels) with up to 4 channels")
+        images, size = (size[0], size[1:]) if len(size) == 4 else (1, size)
+        if len(size) not in (2, 3) or not 1 <= images <= 1024 or (len(size) == 3 and not 1 <= size[2] <= 4):
+            expected = "(rows, cols), (rows, cols, channels) with up to 4 channels, or (n, rows, cols, channels) with n up to 1024"
+            raise invalid("Integrator", "max_shape", max_shape, expected)
         rows, cols, channels = (*size, 1)[:3]
-        values = integer("Integrator", "max_shape", cols * channels)
+        values = integer("Integrator", "max_shape", images * cols * channels)
         self._core = _core.Integrator(rows, values, device_text("Integrator", device))
-        self._about = f"up to {rows} x {cols} pixels{f' of {channels} channels' if channels > 1 else ''}, {device}"
+        batch = f"{images} images of " if images > 1 else ""
+        self._about = f"up to {batch}{rows} x {cols} pixels{f' of {channels} channels' if channels > 1 else ''}, {device}"
 
     @overload
     def __call__(
@@ -205,11 +211,27 @@ class Integrator(Closeable):
         self, src: Picture | TensorT | Other, *, sum_depth: Depth = ..., sqsum: bool = ..., out: Outputs = ...,
         **options: Unpack[_Rest],
     ) -> Any: ...
+    @overload
     def __call__(
-        self, src: ArrayLike, *, sum_depth: Depth = "int32", reproducible: bool = False, range: float = 0.0,
-        sqsum: bool = False, out: Outputs = None, stream: Stream | None = None
+        self, src: Sequence[Picture], *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: Sequence[I32 | F64] | None = ...,
+        **options: Unpack[_Rest],
+    ) -> list[Numbers]: ...
+    @overload
+    def __call__(
+        self, src: Sequence[TensorT], *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: Sequence[TensorT] | None = ...,
+        **options: Unpack[_Rest],
+    ) -> list[TensorT]: ...
+    @overload
+    def __call__(
+        self, src: Sequence[Picture] | Sequence[Tensor], *, sum_depth: Depth = ..., sqsum: Literal[True],
+        out: tuple[Batch, Batch] | None = ..., **options: Unpack[_Rest],
+    ) -> tuple[list[Any], list[Any]]: ...
+    def __call__(
+        self, src: ArrayLike | Sequence[ArrayLike], *, sum_depth: Depth = "int32", reproducible: bool = False, range: float = 0.0,
+        sqsum: bool = False, out: Outputs | Batch | tuple[Batch, Batch] = None, stream: Stream | None = None
     ) -> Any:
-        """As the function `integral`, without allocating a workspace."""
+        """As the function `integral`, without allocating a workspace. Also of a batch: a list of sources, or (n, rows, cols, channels), of
+        up to 1024; `out` and what is returned are lists, or have an axis of n, too."""
         first, second = _pair(out, sqsum)
         tables = self._core.run(src, *_arithmetic("Integrator", sum_depth, reproducible, range), True, first, bool(sqsum), second, stream)
         return tables if sqsum else tables[0]

@@ -263,9 +263,9 @@ class Matcher(Closeable, Generic[FoundT]):
         """The matches of the last run, as `__call__` returns them."""
         found: Any
         if self._many:
-            found = [_hits(self._core.get(i, stream)) for i in range(self._count)]
+            found = [_hits(raw) for raw in self._core.get(stream)]
         else:
-            found = _hits(self._core.get(0, stream))
+            found = _hits(self._core.get(stream)[0])
         return found  # type: ignore[no-any-return]
 
     def results(self, *, stream: Stream | None = None) -> Any:

@@ -538,7 +538,7 @@ class EventWriter(_Writer):
 class FrameWriter(_Writer):
     """Writes frames to HDF5: one dataset, /frames, (frames, rows, cols, channels), LZF compressed, readable by h5py.
 
-    shape: (rows, cols, channels) of a frame. dtype: "uint8", "int8", "uint16", "int16", "int32", "float32" or "float64".
+    shape: (rows, cols, channels) of a frame. dtype: "uint8", "int8", "uint16", "int16", "int32", "float16", "float32" or "float64".
     """
 
     def __init__(self, path: str | os.PathLike[str], shape: Sequence[int], dtype: str) -> None:

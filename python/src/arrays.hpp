@@ -40,6 +40,7 @@ enum Dtype : int {
     I32 = CUS_32S,
     F32 = CUS_32F,
     F64 = CUS_64F,
+    F16 = CUS_16F,
     U32 = 8,
     I64 = 9,
     U64 = 10,
@@ -97,6 +98,8 @@ class Array {
 
     // A matrix: 2-D, or 3-D with 1 to 512 channels last. Rows may be padded. Raises ValueError for other arrays.
     cusMat matrix() const;
+    // The matrix of an element of the first axis.
+    cusMat image(int64_t index) const;
     // A stack of images (images, rows, columns, channels) without gaps, as one matrix of images * rows rows.
     cusMat stack() const;
     // A matrix with one column from a 1-D array without gaps.
@@ -199,6 +202,42 @@ class OptionalMatrix {
   private:
     Array array_;
     cusMat mat_ = CUS_MAT_INIT;
+};
+
+// An argument that is an image, or a batch: a list of images of one size and type, or an array of them with one axis more.
+class Images {
+  public:
+    // batches: false for a function of one image.
+    Images(Call &call, nb::handle object, const char *argument, bool batches = true);
+    // Outputs of the same form: `shape` and `dtype` are those of one.
+    Images outputs(Call &call, nb::handle given, const char *argument, const Shape &shape, int dtype) const;
+    // Raises ValueError unless there are as many as in `first`.
+    void requireCount(const Call &call, const Images &first) const;
+
+    bool many() const { return form_ != Form::ONE; }
+    int count() const { return many() ? static_cast<int>(mats_.size()) : 1; }
+    const cusMat &image() const { return many() ? mats_[0] : mat_; }
+    const cusMat *mats() const { return many() ? mats_.data() : &mat_; }
+    cusMat *mats() { return many() ? mats_.data() : &mat_; }
+    // The axes of one image, and the element type.
+    size_t axes() const { return form_ == Form::STACK ? 3 : array_.shape.size(); }
+    int dtype() const { return array_.dtype; }
+    // The array, or the list of them.
+    nb::object object() const { return form_ == Form::LIST ? list_ : array_.object; }
+
+  private:
+    enum class Form { ONE, LIST, STACK };
+    Images() = default;
+    void add(Array &&array); // to a list
+    void split();            // a stack
+
+    const char *argument_ = "";
+    Form form_ = Form::ONE;
+    Array array_; // LIST: the first one
+    std::vector<Array> others_;
+    cusMat mat_ = CUS_MAT_INIT; // ONE
+    std::vector<cusMat> mats_;  // LIST, STACK
+    nb::object list_;           // LIST, of outputs
 };
 
 // Structures as bytes; the caller gives them their type.

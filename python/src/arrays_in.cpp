@@ -20,6 +20,10 @@ const char *dtypeName(int dtype) {
     return dtype >= 0 && dtype < 16 && names[dtype] ? names[dtype] : "unknown";
 }
 
+static bool isFloat(int dtype) {
+    return dtype == F32 || dtype == F64 || dtype == F16;
+}
+
 static int dtypeOf(char kind, size_t size) {
     switch (kind) {
     case 'b':
@@ -29,7 +33,7 @@ static int dtypeOf(char kind, size_t size) {
     case 'i':
         return size == 1 ? I8 : size == 2 ? I16 : size == 4 ? I32 : size == 8 ? I64 : UNKNOWN;
     case 'f':
-        return size == 4 ? F32 : size == 8 ? F64 : UNKNOWN;
+        return size == 2 ? F16 : size == 4 ? F32 : size == 8 ? F64 : UNKNOWN;
     default:
         return UNKNOWN;
     }
@@ -53,7 +57,7 @@ static int dtypeOfFormat(const char *format, size_t size) {
         return dtypeOf('u', size);
     if (std::strchr("bhilqn", *format))
         return dtypeOf('i', size);
-    return std::strchr("fd", *format) ? dtypeOf('f', size) : UNKNOWN;
+    return std::strchr("efd", *format) ? dtypeOf('f', size) : UNKNOWN;
 }
 
 [[noreturn]] static void notAnArray(const Array &array) {
@@ -191,7 +195,7 @@ bool Array::fromExchange(const dlpack::Exchange *exchange, bool writable) {
         return false;
     if (!fromTensor(tensor))
         return false;
-    if (framework == Framework::Torch && (dtype == F32 || dtype == F64)) {
+    if (framework == Framework::Torch && isFloat(dtype)) {
         const Names &names = Names::get();
         if (nb::cast<bool>(callPython(object.attr(names.is_neg))) ||
             (writable && nb::cast<bool>(object.attr(names.requires_grad))))
@@ -213,7 +217,7 @@ void Array::fromTorch(bool writable) {
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
              asText(object.attr(names.dtype)).c_str());
-    if ((dtype == F32 || dtype == F64) && nb::cast<bool>(callPython(object.attr(names.is_neg))))
+    if (isFloat(dtype) && nb::cast<bool>(callPython(object.attr(names.is_neg))))
         fail(CUS_ERROR_VALUE,
              "%s: %s is a view that PyTorch negates when it reads, expected the values (call resolve_neg())", function,
              argument);
@@ -466,7 +470,7 @@ void Array::requireDims(int64_t low, int64_t high, const char *expected) const {
         if (extent < 1 || extent > INT_MAX)
             fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected 1 to 2147483647 on each axis", function, argument,
                  text(shape).c_str());
-    if (dtype > F64)
+    if (dtype > F16)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function, argument, dtypeName(dtype),
              nb::cast<std::string>(callPython(nb::module_::import_("cusight._advice").attr("taken"), function, argument))
                  .c_str());
@@ -492,6 +496,21 @@ cusMat Array::matrix() const {
     check(cusMatWrap(&mat, static_cast<int>(shape[0]), static_cast<int>(shape[1]),
                      CUS_MAKETYPE(dtype, static_cast<int>(channels)), device.space, data, static_cast<size_t>(step)));
     return mat;
+}
+
+cusMat Array::image(int64_t index) const {
+    Array one; // a view that owns nothing
+    one.function = function;
+    one.argument = argument;
+    one.data = static_cast<char *>(data) + index * strides[0];
+    one.dtype = dtype;
+    one.device = device;
+    one.framework = framework;
+    for (size_t axis = 1; axis < shape.size(); ++axis) {
+        one.shape.push_back(shape[axis]);
+        one.strides.push_back(strides[axis]);
+    }
+    return one.matrix();
 }
 
 cusMat Array::stack() const {
@@ -531,6 +550,75 @@ void *Array::elements(int wanted, int other) const {
         fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps (make it contiguous: %s)", function,
              argument, text(strides).c_str(), contiguous(*this).c_str());
     return data;
+}
+
+// ---- Batches ------------------------------------------------------------------------------------------------------------
+
+static bool isList(nb::handle object) {
+    return PyList_Check(object.ptr()) || PyTuple_Check(object.ptr());
+}
+
+void Images::add(Array &&array) {
+    mats_.push_back(array.matrix());
+    if (list_.is_valid())
+        nb::borrow<nb::list>(list_).append(array.object);
+    if (mats_.size() == 1)
+        array_ = std::move(array);
+    else
+        others_.push_back(std::move(array));
+}
+
+void Images::split() {
+    for (int64_t i = 0; i < array_.shape[0]; ++i)
+        mats_.push_back(array_.image(i));
+}
+
+Images::Images(Call &call, nb::handle object, const char *argument, bool batches) : argument_(argument) {
+    if (batches && isList(object)) {
+        form_ = Form::LIST;
+        for (nb::handle one : object)
+            add(call.in(one, argument));
+    } else {
+        array_ = call.in(object, argument);
+        if (batches && array_.shape.size() == 4)
+            form_ = Form::STACK;
+        if (form_ == Form::STACK)
+            split();
+        else
+            mat_ = array_.matrix();
+    }
+    if (count() < 1 || count() > CUS_MAX_BATCH)
+        fail(CUS_ERROR_SIZE, "%s: %s has %d images, expected 1 to %d", call.function(), argument, count(), CUS_MAX_BATCH);
+}
+
+Images Images::outputs(Call &call, nb::handle given, const char *argument, const Shape &shape, int dtype) const {
+    Images out;
+    out.argument_ = argument;
+    out.form_ = form_;
+    if (form_ == Form::LIST) {
+        if (!given.is_none() && (!isList(given) || static_cast<int>(nb::len(given)) != count()))
+            fail(CUS_ERROR_SIZE, "%s: %s is no list of %d arrays, one for each of %s", call.function(), argument, count(),
+                 argument_);
+        out.list_ = nb::list();
+        for (int i = 0; i < count(); ++i)
+            out.add(call.out(given.is_none() ? given : nb::handle(nb::object(given[i])), argument, shape, dtype));
+        return out;
+    }
+    Shape all = form_ == Form::STACK ? Shape{count()} : Shape();
+    for (const int64_t extent : shape)
+        all.push_back(extent);
+    out.array_ = call.out(given, argument, all, dtype);
+    if (form_ == Form::STACK)
+        out.split();
+    else
+        out.mat_ = out.array_.matrix();
+    return out;
+}
+
+void Images::requireCount(const Call &call, const Images &first) const {
+    if (many() != first.many() || count() != first.count())
+        fail(CUS_ERROR_SIZE, "%s: %s has %d image%s, expected %d like %s", call.function(), argument_, count(),
+             count() == 1 ? "" : "s", first.count(), first.argument_);
 }
 
 } // namespace cuspy

@@ -86,7 +86,7 @@ int Frameworks::torchDtype(PyObject *dtype) {
     if (!torch_dtypes_known_) {
         const nb::module_ torch = nb::module_::import_("torch");
         for (int i = 0; i <= U64; ++i)
-            if (i != 7 && nb::hasattr(torch, dtypeName(i)))
+            if (nb::hasattr(torch, dtypeName(i)))
                 torch_dtypes_[i] = torch.attr(dtypeName(i)).ptr();
         torch_dtypes_[UNKNOWN] = torch.attr("bool").ptr();
         torch_dtypes_known_ = true;
@@ -105,7 +105,7 @@ const nb::object &Frameworks::numpyDtype(int dtype) {
 }
 
 int Frameworks::numpyDtypeOf(nb::handle dtype) {
-    for (const int known : {U8, I8, U16, I16, I32, F32, F64, U32, I64, U64})
+    for (const int known : {U8, I8, U16, I16, I32, F32, F64, F16, U32, I64, U64})
         if (numpyDtype(known).is(dtype))
             return known;
     return UNKNOWN;
@@ -309,9 +309,9 @@ nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &ow
         steps[i] = i == 0 && mat.step && shape.size() >= 2 ? static_cast<int64_t>(mat.step) / size : step;
     if (mat.space == CUS_HOST) {
         const std::vector<size_t> extents(shape.begin(), shape.end());
-        const nb::dlpack::dtype types[] = {nb::dtype<uint8_t>(), nb::dtype<int8_t>(),  nb::dtype<uint16_t>(),
-                                           nb::dtype<int16_t>(), nb::dtype<int32_t>(), nb::dtype<float>(),
-                                           nb::dtype<double>()};
+        const nb::dlpack::dtype types[] = {nb::dtype<uint8_t>(), nb::dtype<int8_t>(),   nb::dtype<uint16_t>(),
+                                           nb::dtype<int16_t>(), nb::dtype<int32_t>(),  nb::dtype<float>(),
+                                           nb::dtype<double>(),  {dlpack::FLOAT, 16, 1}};
         const nb::ndarray<nb::numpy> array(mat.data, extents.size(), extents.data(), owner, steps.begin(), types[depth]);
         nb::object view = nb::cast(array);
         return framework == Framework::Torch ? callPython(frameworks().attr("torch_from_numpy"), view) : view;

@@ -230,17 +230,25 @@ bool isArray(nb::handle object) {
            nb::hasattr(object, "__cuda_array_interface__") || !nb::hasattr(object, "__array__");
 }
 
+Array arrayIn(Call &call, nb::handle object, const char *name) {
+    Array array = call.in(object, name);
+    if (array.dtype == F16)
+        fail(CUS_ERROR_TYPE, "%s: %s has type float16, expected integers or floats of 32 or 64 bits", call.function(),
+             name);
+    return array;
+}
+
 // Lists, and columns of tables (pandas, Polars, h5py), become NumPy arrays first; so do times of NumPy's own types, which are then
 // microseconds.
 Array columnIn(Call &call, nb::handle object, const char *name, TimeUnit *unit = nullptr) {
     const Framework framework = Frameworks::get().typeOf(object).framework;
     if (framework == Framework::NumPy ? !unit || !isTime(object) : framework != Framework::Unknown || isArray(object))
-        return call.in(object, name);
+        return arrayIn(call, object, name);
     const nb::tuple made = nb::cast<nb::tuple>(callPython(nb::module_::import_("cusight._columns").attr("plain_column"),
                                                           call.function(), name, nb::borrow(object), unit != nullptr));
     if (nb::cast<bool>(made[1]))
         *unit = TimeUnit::Microseconds;
-    return call.in(made[0], name);
+    return arrayIn(call, made[0], name);
 }
 
 const Unit &unitOf(const Array &array, TimeUnit unit) {

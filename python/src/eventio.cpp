@@ -263,10 +263,11 @@ static void destroyFrameWriter(cusFrameWriter **writer) {
 
 static FrameWriter *createFrameWriter(const std::string &path, int rows, int cols, int channels, const std::string &dtype) {
     int depth = UNKNOWN;
-    for (int i = U8; i <= F64; ++i)
+    for (int i = U8; i <= F16; ++i)
         depth = dtype == dtypeName(i) ? i : depth;
     if (depth == UNKNOWN)
-        fail(CUS_ERROR_TYPE, "FrameWriter: dtype is '%s', expected uint8, int8, uint16, int16, int32, float32 or float64",
+        fail(CUS_ERROR_TYPE,
+             "FrameWriter: dtype is '%s', expected uint8, int8, uint16, int16, int32, float16, float32 or float64",
              dtype.c_str());
     Call call("FrameWriter");
     cusFrameWriter *writer = nullptr;

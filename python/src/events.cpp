@@ -342,7 +342,8 @@ void addEvents(nb::module_ &module) {
     const nb::dict kinds = wordsOf(cusRepresentationName);
     Options<R>(module, "Representation", "Representation")
         .word("kind", &R::kind, kinds)
-        .word("depth", &R::depth, wordsOf({{"uint8", CUS_8U}, {"int8", CUS_8S}, {"float32", CUS_32F}}))
+        .word("depth", &R::depth,
+              wordsOf({{"uint8", CUS_8U}, {"int8", CUS_8S}, {"float16", CUS_16F}, {"float32", CUS_32F}}))
         .word(
             "surface", &R::surface,
             wordsOf({{"exponential", CUS_SURFACE_EXPONENTIAL}, {"time", CUS_SURFACE_TIME}, {"linear", CUS_SURFACE_LINEAR}}))

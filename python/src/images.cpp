@@ -7,13 +7,16 @@ namespace cuspy {
 static nb::object heatmap(nb::handle prev_object, nb::handle cur_object, int full_scale, std::optional<nb::bytes> colors,
                           nb::handle out, nb::handle stream) {
     Call call("heatmap", stream);
-    const Array prev = call.in(prev_object, "prev"), cur = call.in(cur_object, "cur");
-    const cusMat before = prev.matrix(), after = cur.matrix();
-    const Array picture = call.out(out, "out", {before.rows, before.cols, 3}, U8);
-    cusMat map = picture.matrix();
+    const Images prev(call, prev_object, "prev"), cur(call, cur_object, "cur");
+    cur.requireCount(call, prev);
+    Images pictures = prev.outputs(call, out, "out", {prev.image().rows, prev.image().cols, 3}, U8);
     const cusHeatmapOptions options = {full_scale, colors ? static_cast<const uint8_t *>(colors->data()) : nullptr, {}};
-    call.run([&] { return cusHeatmap(&before, &after, &map, &options, call.stream()); });
-    return picture.object;
+    call.run([&] {
+        return prev.many()
+                   ? cusHeatmapBatch(prev.count(), prev.mats(), cur.mats(), pictures.mats(), &options, call.stream())
+                   : cusHeatmap(prev.mats(), cur.mats(), pictures.mats(), &options, call.stream());
+    });
+    return pictures.object();
 }
 
 static nb::object noiseView(nb::handle prev_object, nb::handle cur_object, int threshold, nb::handle out,
@@ -58,14 +61,22 @@ static nb::tuple hsvCount(nb::handle src_object, const std::vector<int> &lower, 
 
 static nb::object remap(nb::handle src_object, nb::handle map_object, nb::handle out, nb::handle stream) {
     Call call("remap", stream);
-    const Array src = call.in(src_object, "src"), map = call.in(map_object, "map");
-    const cusMat image = src.matrix(), places = map.matrix();
-    const int channels = CUS_CHANNELS(image.type);
-    const Array result = src.shape.size() > 2 ? call.out(out, "out", {places.rows, places.cols, channels}, src.dtype)
-                                              : call.out(out, "out", {places.rows, places.cols}, src.dtype);
-    cusMat mat = result.matrix();
-    call.run([&] { return cusRemap(&image, &places, &mat, call.stream()); });
-    return result.object;
+    const Images src(call, src_object, "src"), map(call, map_object, "map");
+    if (map.many()) // else it is that of all images
+        map.requireCount(call, src);
+    const cusMat &places = map.image();
+    const int channels = CUS_CHANNELS(src.image().type);
+    const Shape shape = src.axes() > 2 ? Shape{places.rows, places.cols, channels} : Shape{places.rows, places.cols};
+    Images result = src.outputs(call, out, "out", shape, src.dtype());
+    if (!src.many()) {
+        call.run([&] { return cusRemap(src.mats(), &places, result.mats(), call.stream()); });
+        return result.object();
+    }
+    std::vector<cusMat> maps(static_cast<size_t>(src.count()), places);
+    if (map.many())
+        std::copy_n(map.mats(), maps.size(), maps.begin());
+    call.run([&] { return cusRemapBatch(src.count(), src.mats(), maps.data(), result.mats(), call.stream()); });
+    return result.object();
 }
 
 static nb::object yuvToBgr(nb::handle y_object, nb::handle u_object, nb::handle v_object, const cusYuvOptions &options,

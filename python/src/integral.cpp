@@ -22,30 +22,27 @@ static Integrator *create(int rows, int cols, const char *device_name) {
 // Returns (sum, squared sum); the second is None unless requested.
 static nb::tuple compute(Call &call, cusIntegrator *integrator, nb::handle src_object, bool wide, bool reproducible,
                          double range, bool sum_wanted, nb::handle sum_out, bool squares_wanted, nb::handle squares_out) {
-    const Array src = call.in(src_object, "src");
-    const cusMat image = src.matrix();
+    const Images src(call, src_object, "src", integrator != nullptr);
+    const cusMat &image = src.image();
     cusIntegralOptions options = cusIntegralDefaults();
     options.sum_depth = wide ? CUS_64F : CUS_32S;
     options.reproducible = reproducible;
     options.range = range;
     const int64_t rows = int64_t{image.rows} + 1, cols = int64_t{image.cols} + 1, channels = CUS_CHANNELS(image.type);
     const Shape shape = channels > 1 ? Shape{rows, cols, channels} : Shape{rows, cols};
-    Array sum, squares;
-    cusMat sum_mat = CUS_MAT_INIT, squares_mat = CUS_MAT_INIT;
-    if (sum_wanted) {
-        sum = call.out(sum_out, "sum", shape, CUS_DEPTH(image.type) == CUS_8U && !wide ? I32 : F64);
-        sum_mat = sum.matrix();
-    }
-    if (squares_wanted) {
-        squares = call.out(squares_out, "sqsum", shape, F64);
-        squares_mat = squares.matrix();
-    }
-    cusMat *const sums = sum_wanted ? &sum_mat : nullptr, *const squared = squares_wanted ? &squares_mat : nullptr;
+    std::optional<Images> sum, squares;
+    if (sum_wanted)
+        sum = src.outputs(call, sum_out, "sum", shape, CUS_DEPTH(image.type) == CUS_8U && !wide ? I32 : F64);
+    if (squares_wanted)
+        squares = src.outputs(call, squares_out, "sqsum", shape, F64);
+    cusMat *const sums = sum ? sum->mats() : nullptr, *const squared = squares ? squares->mats() : nullptr;
     call.run([&] {
-        return integrator ? cusIntegratorRun(integrator, &image, sums, squared, &options, call.stream())
-                          : cusIntegral(&image, sums, squared, &options, call.stream());
+        return src.many()
+                   ? cusIntegratorRunBatch(integrator, src.count(), src.mats(), sums, squared, &options, call.stream())
+               : integrator ? cusIntegratorRun(integrator, &image, sums, squared, &options, call.stream())
+                            : cusIntegral(&image, sums, squared, &options, call.stream());
     });
-    return nb::make_tuple(sum_wanted ? sum.object : nb::none(), squares_wanted ? squares.object : nb::none());
+    return nb::make_tuple(sum ? sum->object() : nb::none(), squares ? squares->object() : nb::none());
 }
 
 static nb::object boxSums(nb::handle table_object, nb::handle boxes_object, nb::handle out, nb::handle stream) {

@@ -3,6 +3,7 @@
 #include "modules.hpp"
 #include "options.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace cuspy {
@@ -90,15 +91,32 @@ static void inspect(Matcher &self, const std::vector<nb::object> &frame_objects,
     call.run([&] { return cusMatcherInspect(matcher, frames.mats.data(), &range, min_fill, call.stream()); });
 }
 
-// The matches of one template.
-static nb::bytearray get(Matcher &self, int index, nb::handle stream) {
+// The matches of each template, or of each frame of a batch.
+static nb::list get(Matcher &self, nb::handle stream) {
     const Use<cusMatcher> matcher(self.handle);
     Call call("Matcher.get", stream);
     call.assume(self.device, self.framework);
-    std::vector<cusMatch> matches(static_cast<size_t>(self.max_matches));
-    int found = 0;
-    call.run([&] { return cusMatcherGet(matcher, index, matches.data(), self.max_matches, &found, call.stream()); });
-    return bytesOf(matches.data(), static_cast<size_t>(found));
+    const int most = self.max_matches;
+    std::vector<cusMatch> matches(static_cast<size_t>(self.maps) * static_cast<size_t>(most),
+                                  cusMatch{-1, -1, 0, 0, 0, 0, -1});
+    call.run([&]() -> cusStatus { // the first call waits for the run, whatever its stream; one copy then has all others
+        int found = 0;
+        cusMat view = CUS_MAT_INIT, all = CUS_MAT_INIT;
+        CUS_TRY(cusMatcherGet(matcher, 0, matches.data(), most, &found, call.stream()));
+        if (self.maps == 1)
+            return CUS_OK;
+        CUS_TRY(cusMatcherResults(matcher, &view));
+        CUS_TRY(cusMatWrap(&all, view.rows, view.cols, view.type, CUS_HOST, matches.data(), 0));
+        return call.space() == CUS_DEVICE ? cusMatDownload(&view, &all, call.stream()) : cusMatCopy(&view, &all, nullptr);
+    });
+    nb::list result;
+    for (int i = 0; i < self.maps; ++i) {
+        const cusMatch *const first = matches.data() + static_cast<ptrdiff_t>(i) * most;
+        result.append(bytesOf(
+            first,
+            static_cast<size_t>(std::find_if(first, first + most, [](const cusMatch &one) { return one.x < 0; }) - first)));
+    }
+    return result;
 }
 
 static nb::object results(Matcher &self, nb::handle stream) {
@@ -134,7 +152,7 @@ void addMatch(nb::module_ &module) {
                      })
         .def("run", &run, nb::arg("frame"), none("scores"), none("stream"))
         .def("inspect", &inspect, nb::arg("frame"), nb::arg("lower"), nb::arg("upper"), nb::arg("min_fill"), none("stream"))
-        .def("get", &get, nb::arg("index"), none("stream"))
+        .def("get", &get, none("stream"))
         .def("results", &results, none("stream"));
 }
 

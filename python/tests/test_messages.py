@@ -34,7 +34,7 @@ SAID = [
     # element types
     (lambda: cusight.integral(GRAY.astype(np.int64)), "int64, expected uint8 or float32: src.astype('float32'), in PyTorch src.to(torch.float32)"),
     (lambda: cusight.integral(GRAY.astype(np.int32)), "that is int32, expected uint8 or float32: src.astype('float32')"),
-    (lambda: cusight.integral(GRAY.astype(np.float16)), "integral takes uint8 or float32"),
+    (lambda: cusight.integral(GRAY.astype(np.float16)), "that is float16, expected uint8 or float32: src.astype('float32')"),
     (lambda: cusight.box_sums(cusight.integral(GRAY), np.zeros((2, 4), np.int64)), "expected int32: boxes.astype('int32')"),
     (lambda: cusight.heatmap(COLOR / 255, COLOR / 255), "expected uint8: prev.astype('uint8'), in PyTorch prev.to(torch.uint8); of values from 0 to 1, (255 * prev)"),
     (lambda: cusight.stereo_contours(GRAY), "that is uint8, expected uint16 or float32: elevation.astype('float32')"),
@@ -52,7 +52,12 @@ SAID = [
     (lambda: cusight.hsv_count(GRAY, (0, 0, 0), (9, 9, 9)), "that is 1 channel, expected (rows, cols, 3)"),
     # several images, and images of several sizes
     (lambda: cusight.integral(SEVERAL), EACH),
-    (lambda: cusight.heatmap([COLOR], [COLOR]), "numpy.stack makes one of a list, and a function of one image needs a call for each"),
+    (lambda: cusight.noise_view([COLOR], [COLOR]), "numpy.stack makes one of a list, and a function of one image needs a call for each"),
+    (lambda: cusight.heatmap([COLOR], [COLOR, COLOR]), "cur has 2 images, expected 1 like prev"),
+    (lambda: cusight.heatmap(SEVERAL, COLOR), "cur has 1 image, expected 2 like prev"),
+    (lambda: cusight.heatmap([], []), "prev has 0 images, expected 1 to 1024"),
+    (lambda: cusight.remap([GRAY], [np.zeros((4, 4, 2), np.float32)] * 2), "map has 2 images, expected 1 like src"),
+    (lambda: cusight.remap([GRAY], np.zeros((4, 4, 2), np.float32), out=[]), "out is no list of 1 arrays, one for each of src"),
     (lambda: cusight.Matcher(PART, (48, 64))([GRAY, GRAY]), "call it for each of them, or make a Matcher with batch=2"),
     (lambda: cusight.Matcher(PART, (48, 64), batch=2)(GRAY), "frame is an array of shape (48, 64), expected 2 frames, the batch"),
     (lambda: cusight.Matcher(PART, (48, 64), batch=2)([GRAY, BIG]), OWN),

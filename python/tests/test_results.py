@@ -245,6 +245,38 @@ def test_remap(space, c, rng, shape, dtype):
     assert np.array_equal(space.get(cusight.remap(space.put(image), space.put(places))), expected)
 
 
+@pytest.mark.parametrize("shape", [(33, 47), (33, 47, 1), (33, 47, 3)])
+def test_batches_are_their_images(space, rng, shape):
+    """Lists and arrays with one axis more, and outputs of the same form, give what a call for each image gives."""
+    n = 5
+    images, others = (rng.integers(0, 256, (n, *shape), dtype=np.uint8) for _ in range(2))
+    places = (rng.random((n, 21, 35, 2)) * 50 - 2).astype(np.float32)
+    put = [[space.put(one.copy()) for one in each] for each in (images, others, places)]
+    with cusight.Integrator((n, 33, 47, 3), device=space.device) as integrator:
+        cases = [
+            (lambda src, maps, **out: cusight.remap(src, maps, **out), lambda i: cusight.remap(put[0][i], put[2][i]), 0, 2),
+            (lambda src, _, **out: cusight.remap(src, put[2][0], **out), lambda i: cusight.remap(put[0][i], put[2][0]), 0, 2),
+            (lambda src, _, **out: integrator(src, **out), lambda i: integrator(put[0][i]), 0, 2),
+        ]
+        if shape != (33, 47, 1):
+            cases.append((lambda a, b, **out: cusight.heatmap(a, b, **out), lambda i: cusight.heatmap(put[0][i], put[1][i]), 0, 1))
+        for batch, one, a, b in cases:
+            expected = [space.get(one(i)) for i in range(n)]
+            listed = batch(put[a], tuple(put[b]))
+            assert type(listed) is list and all(np.array_equal(space.get(x), y) for x, y in zip(listed, expected)) and len(listed) == n
+            out = [space.put(np.zeros_like(one)) for one in expected]
+            again = batch(put[a], put[b], out=out)
+            assert all(x is y and np.array_equal(space.get(x), z) for x, y, z in zip(again, out, expected))
+            if len(shape) == 3:
+                whole = [images, others, places]
+                stacked = batch(space.put(whole[a]), space.put(whole[b]))
+                assert np.array_equal(space.get(stacked), expected)
+                assert batch(space.put(whole[a]), space.put(whole[b]), out=stacked) is stacked
+        sums, squares = integrator(put[0], sqsum=True)
+        for i in range(n):
+            assert all(np.array_equal(space.get(x[i]), space.get(y)) for x, y in zip((sums, squares), integrator(put[0][i], sqsum=True)))
+
+
 @pytest.mark.parametrize("dtype, planar", [(np.uint8, False), (np.uint8, True), (np.uint16, False), (np.uint16, True)])
 def test_yuv(space, c, rng, dtype, planar):
     most = 256 if dtype == np.uint8 else 1024
@@ -412,6 +444,19 @@ def test_normalized_voxels(space, events, normalize, ddof):
         assert np.allclose(frame, expected, rtol=3e-7, atol=1e-12)
     with pytest.raises(cusight.Error, match="Representation: normalize is 'both', expected population or sample"):
         cusight.EventStacker((48, 64), cusight.Representation("voxel_grid", normalize="both"))
+
+
+@pytest.mark.parametrize("options", [{"kind": "voxel_grid"}, {"kind": "voxel_grid", "normalize": True}, {"kind": "event_cube"}, {"kind": "time_surface"}])
+def test_half_precision(space, events, options):
+    both = [cusight.Representation(**options, depth=depth) for depth in ("float32", "float16")]
+    wide, half = (space.get(frames) for frames in cusight.stack_events(*(space.put(a) for a in events), (48, 64), windows=1000, representation=both))
+    assert half.dtype == np.float16
+    assert np.array_equal(wide.astype(np.float16).view(np.uint16), half.view(np.uint16))
+    out = space.put(np.zeros_like(half))
+    assert cusight.stack_events(*(space.put(a) for a in events), (48, 64), windows=1000, representation=both[1], out=out) is out
+    assert np.array_equal(space.get(out), half)
+    with pytest.raises(TypeError, match=f"{options['kind']}'s depth is 0, expected CUS_32F or CUS_16F"):
+        cusight.EventStacker((48, 64), cusight.Representation(**options, depth="uint8"))
 
 
 def test_several_representations_and_outputs(space, events):

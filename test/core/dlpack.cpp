@@ -54,9 +54,16 @@ void expectRefused(Foreign &foreign, cusStatus status, const char *message, cusD
 TEST(Dlpack, ExportsShapesStridesAndTypes) {
     const struct {
         int type, code, bits, channels;
-    } cases[] = {{CUS_8UC1, kDLUInt, 8, 1},    {CUS_8UC3, kDLUInt, 8, 3},    {CUS_8SC1, kDLInt, 8, 1},
-                 {CUS_16UC1, kDLUInt, 16, 1},  {CUS_16SC1, kDLInt, 16, 1},   {CUS_32SC1, kDLInt, 32, 1},
-                 {CUS_32FC1, kDLFloat, 32, 1}, {CUS_64FC1, kDLFloat, 64, 1}, {CUS_MAKETYPE(CUS_32F, 2), kDLFloat, 32, 2}};
+    } cases[] = {{CUS_8UC1, kDLUInt, 8, 1},
+                 {CUS_8UC3, kDLUInt, 8, 3},
+                 {CUS_8SC1, kDLInt, 8, 1},
+                 {CUS_16UC1, kDLUInt, 16, 1},
+                 {CUS_16SC1, kDLInt, 16, 1},
+                 {CUS_32SC1, kDLInt, 32, 1},
+                 {CUS_32FC1, kDLFloat, 32, 1},
+                 {CUS_64FC1, kDLFloat, 64, 1},
+                 {CUS_MAKETYPE(CUS_32F, 2), kDLFloat, 32, 2},
+                 {CUS_MAKETYPE(CUS_16F, 3), kDLFloat, 16, 3}};
     for (const auto &c : cases) {
         TestMat m(5, 7, c.type, CUS_HOST, support::layouts(c.type).back());
         const int64_t unit = c.bits / 8;
@@ -194,7 +201,7 @@ TEST(Dlpack, RejectsNonMatrix) {
     shaped({4, 5}, {0, 1}, CUS_ERROR_SIZE, "stride of 0 between rows");
     shaped({4, 5}, {INT64_MAX / 2, 1}, CUS_ERROR_SIZE, "between rows");
 
-    for (const DLDataType type : {DLDataType{kDLFloat, 16, 1}, DLDataType{kDLUInt, 8, 3}, DLDataType{kDLBool, 8, 1},
+    for (const DLDataType type : {DLDataType{kDLFloat, 8, 1}, DLDataType{kDLUInt, 8, 3}, DLDataType{kDLBool, 8, 1},
                                   DLDataType{kDLUInt, 32, 1}, DLDataType{kDLInt, 64, 1}, DLDataType{kDLComplex, 64, 1}}) {
         Foreign foreign({4, 5}, {}, type);
         expectRefused(foreign, CUS_ERROR_TYPE, "expected kDLUInt (1) of 8 or 16 bits");

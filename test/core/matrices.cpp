@@ -19,7 +19,10 @@ TEST(Core, TypesAreOpenCVs) {
     EXPECT_EQ(cusTypeSize(CUS_8UC3), 3u);
     EXPECT_EQ(cusTypeSize(CUS_64FC1), 8u);
     EXPECT_EQ(cusTypeSize(CUS_MAKETYPE(CUS_16U, 5)), 10u);
-    EXPECT_EQ(cusTypeSize(7), 0u);
+    EXPECT_EQ(CUS_16F, 7);
+    EXPECT_EQ(cusTypeSize(CUS_MAKETYPE(CUS_16F, 5)), 10u);
+    EXPECT_EQ(cusTypeSize(CUS_MAKETYPE(CUS_16F, 512)), 1024u);
+    EXPECT_EQ(cusTypeSize(CUS_MAKETYPE(CUS_16F, 512) + 1), 0u);
     EXPECT_EQ(cusTypeSize(-1), 0u);
     EXPECT_EQ(cusTypeSize(1 << 20), 0u);
 }
@@ -79,7 +82,7 @@ TEST_P(Mat, CreateRejectsAndKeepsWhatWas) {
     void *data = m.data;
     CUS_REJECTS(cusMatCreate(&m, 0, 4, CUS_8UC1, space()), VALUE, "size is 0 x 4 (rows x cols), expected at least 1 x 1");
     CUS_REJECTS(cusMatCreate(&m, 4, -1, CUS_8UC1, space()), VALUE, "size is 4 x -1");
-    CUS_REJECTS(cusMatCreate(&m, 4, 4, 7, space()), TYPE, "type is 7 (invalid)");
+    CUS_REJECTS(cusMatCreate(&m, 4, 4, 4096, space()), TYPE, "type is 4096 (invalid)");
     CUS_REJECTS(cusMatCreate(&m, 4, 4, 0, static_cast<cusSpace>(5)), VALUE, "space is 5");
     CUS_REJECTS(cusMatCreate(&m, INT32_MAX, INT32_MAX, CUS_64FC1, space()), NO_MEMORY, "cusMatCreate");
     EXPECT_EQ(m.data, data);
@@ -125,7 +128,7 @@ TEST(MatHost, WrapChecksItsArguments) {
     CUS_REJECTS(cusMatWrap(&m, 2, 8, CUS_8UC1, CUS_HOST, memory, 7), VALUE, "step is 7 bytes, expected 0 or at least");
     CUS_REJECTS(cusMatWrap(&m, 2, 1, CUS_32SC1, CUS_HOST, memory, 6), VALUE, "multiples of 4 bytes");
     CUS_REJECTS(cusMatWrap(&m, 1, 1, CUS_32SC1, CUS_HOST, memory + 1, 0), VALUE, "multiples of 4 bytes");
-    CUS_REJECTS(cusMatWrap(&m, 1, 1, 15, CUS_HOST, memory, 0), TYPE, "type is 15 (invalid)");
+    CUS_REJECTS(cusMatWrap(&m, 1, 1, -1, CUS_HOST, memory, 0), TYPE, "type is -1 (invalid)");
     EXPECT_EQ(m.data, nullptr);
 }
 

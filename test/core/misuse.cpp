@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #ifdef CUSIGHT_HAVE_CUDA
@@ -126,6 +127,33 @@ TEST_P(Misuse, BadStepsAndAddresses) {
                 *mat = good;
             }
             EXPECT_FALSE(HasFailure()) << call.function;
+        }
+    EXPECT_EQ(calls.results(), before) << "a rejected call wrote something";
+}
+
+// ---- Half precision ----------------------------------------------------------------------------------------------------
+
+// All calls but copies refuse 16F in each of their matrices; outputs here do not own their memory.
+TEST_P(Misuse, HalvesAreRefused) {
+    static const std::set<std::string> COPIES = {"cusMatUpload", "cusMatDownload", "cusMatCopy", "cusMatSetZero"};
+    Calls calls(space());
+    calls.run();
+    const auto before = calls.results();
+    for (const Call &call : calls.list())
+        for (cusMat *mat : call.mats) {
+            if (!call.run || !mat || !mat->data || COPIES.count(call.function))
+                continue;
+            const cusMat good = *mat;
+            support::Mat half;
+            CUS_ASSERT_OK(
+                cusMatCreate(&half, good.rows, good.cols, CUS_MAKETYPE(CUS_16F, CUS_CHANNELS(good.type)), good.space));
+            *mat = half;
+            mat->owned = nullptr;
+            const cusStatus status = call.run(nullptr);
+            const std::string said = cusLastError();
+            *mat = good;
+            EXPECT_TRUE(status == CUS_ERROR_TYPE || status == CUS_ERROR_SIZE) << call.function << ": " << said;
+            EXPECT_EQ(said.rfind(call.function + std::string(": "), 0), 0u) << said;
         }
     EXPECT_EQ(calls.results(), before) << "a rejected call wrote something";
 }

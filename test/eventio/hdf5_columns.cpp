@@ -150,6 +150,24 @@ TEST(EventHdf5Columns, NamesAndTypes) {
     }
 }
 
+// Halves are frames' alone: too few numbers for pixels.
+TEST(EventHdf5Columns, HalvesAreRefused) {
+    Folder at;
+    const hid_t half = H5Tcopy(H5T_IEEE_F32LE), file = createHdf5(at / "r.h5"),
+                group = H5Gcreate2(file, "events", NO, NO, NO);
+    H5Tset_fields(half, 15, 10, 5, 0, 10);
+    H5Tset_size(half, 2);
+    H5Tset_ebias(half, 15);
+    for (const char *name : {"x", "y", "p", "t"})
+        add(group, name, *name == 'y' ? half : H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, std::vector<double>(10, 1.), 0);
+    H5Tclose(half);
+    H5Gclose(group);
+    H5Fclose(file);
+    Reader r(at / "r.h5");
+    EXPECT_EQ(r.opened, CUS_ERROR_FORMAT);
+    EXPECT_NE(std::string(cusLastError()).find("has numbers of 16 bits in 2 bytes"), std::string::npos) << cusLastError();
+}
+
 // Floats that are no pixel, polarity or time.
 TEST(EventHdf5Columns, FloatsOutOfRange) {
     Folder at;

@@ -281,7 +281,7 @@ TEST(EventWriter, Errors) {
 TEST(FrameWriter, StoresFramesUnchanged) {
     auto random = support::generator();
     Folder at;
-    for (const int type : {CUS_8UC2, CUS_8UC1, CUS_32FC1}) {
+    for (const int type : std::vector<int>{CUS_8UC2, CUS_8UC1, CUS_32FC1, CUS_MAKETYPE(CUS_16F, 3)}) {
         const int rows = 37, cols = 53, frames = 9;
         const size_t bytes = cusTypeSize(type) * rows * cols;
         Bytes all(bytes * frames);
@@ -305,6 +305,14 @@ TEST(FrameWriter, StoresFramesUnchanged) {
 
         const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), set = H5Dopen2(file, "frames", H5P_DEFAULT);
         const hid_t space = H5Dget_space(set);
+        if (CUS_DEPTH(type) == CUS_16F) { // h5py's float16, with its bias of 15
+            const hid_t stored = H5Dget_type(set);
+            size_t sign = 0, exponent = 0, exponent_bits = 0, fraction = 0, fraction_bits = 0;
+            ASSERT_GE(H5Tget_fields(stored, &sign, &exponent, &exponent_bits, &fraction, &fraction_bits), 0);
+            EXPECT_EQ((std::vector<size_t>{sign, exponent, exponent_bits, fraction, fraction_bits, H5Tget_ebias(stored)}),
+                      (std::vector<size_t>{15, 10, 5, 0, 10, 15}));
+            H5Tclose(stored);
+        }
         hsize_t shape[4] = {};
         ASSERT_EQ(H5Sget_simple_extent_dims(space, shape, nullptr), 4);
         EXPECT_EQ(shape[0], hsize_t(frames));
@@ -326,6 +334,11 @@ TEST(FrameWriter, StoresFramesUnchanged) {
         H5Sclose(space);
         H5Dclose(set);
         H5Fclose(file);
+        cusFrameReader *reader = nullptr;
+        cusFrameFileInfo info;
+        CUS_ASSERT_OK(cusFrameReaderOpen(&reader, path.c_str(), &info));
+        EXPECT_EQ(info.type, type);
+        cusFrameReaderClose(reader);
     }
     cusFrameWriter *writer = nullptr;
     CUS_REJECTS(cusFrameWriterCreate(&writer, (at / "x/f.h5").c_str(), 1, 1, CUS_8UC1), IO, "cannot be written");

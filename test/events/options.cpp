@@ -1,7 +1,13 @@
 // Windows with bounds of their own, rectification maps, and the options that make other libraries' representations.
+#include "events/backend.h"
 #include "events/support.hpp"
+#include "host.h"
 
 #include <limits>
+
+#ifndef _WIN32
+#include <sys/mman.h>
+#endif
 
 namespace {
 
@@ -115,6 +121,106 @@ TEST_P(EventOptions, ExponentialOfTheLimits) {
               (std::vector<float>{0, 0, 0, 1, infinity, infinity, infinity, infinity}));
     EXPECT_EQ(values(std::numeric_limits<double>::max()), std::vector<float>(8, 1.0f));
 }
+
+// All kinds that have floats, each in 32F and 16F.
+std::vector<cusRepresentation> floatsAndHalves(std::mt19937_64 &random) {
+    std::vector<cusRepresentation> all = {repr(CUS_REPR_VOXEL_GRID), repr(CUS_REPR_EVENT_CUBE),
+                                          surface(CUS_SURFACE_TIME, 1), repr(CUS_REPR_TIME_SURFACE)};
+    all[0].normalize = static_cast<int>(random() % 3);
+    all[0].channels = 1 + static_cast<int>(random() % 16);
+    all[1].channels = 1 + static_cast<int>(random() % 16);
+    all[1].scale = random() & 1 ? 1.0 / 3 : 3e4;
+    all[3].tau = 1 + static_cast<double>(random() % 3000);
+    for (size_t i = 0; i < 4; ++i) {
+        all.push_back(all[i]);
+        all.back().depth = CUS_16F;
+    }
+    return all;
+}
+
+void expectHalves(const cusMat &floats, const cusMat &halves) {
+    ASSERT_EQ(halves.type, floats.type - CUS_32F + CUS_16F);
+    const auto values = support::elements<float>(floats);
+    const auto bits = support::elements<uint16_t>(halves);
+    for (size_t i = 0; i < bits.size(); ++i)
+        ASSERT_EQ(bits[i], reference::halfBits(values[i])) << "value " << i << ", " << values[i];
+}
+
+TEST_P(EventOptions, HalvesAreRoundedFloats) {
+    std::mt19937_64 random = support::generator();
+    for (const Content content : CONTENTS)
+        for (int round = 0; round < 6; ++round) {
+            const int rows = 1 + static_cast<int>(random() % 100), cols = 1 + static_cast<int>(random() % 300);
+            const size_t n = 2 + random() % 9000;
+            const Events events = eventsOf(content, n, rows, cols, random);
+            std::vector<cusEventWindow> windows = {{0, n}, {n / 3, n / 3}};
+            windows.resize(random() % 2 ? 1 : 2 + random() % 9, {n / 4, n});
+            const std::vector<cusEventSpan> spans = spansOf(events, windows, 70000, random);
+            const std::vector<cusRepresentation> all = floatsAndHalves(random);
+            const SpaceEvents input(events, space());
+            const Stacker stacker(rows, cols, space(), all);
+            std::vector<support::Mat> frames(all.size());
+            CUS_ASSERT_OK(cusEventStackSpans(stacker.object, &input.view, windows.data(), spans.data(), windows.size(),
+                                             frames.data(), nullptr));
+            for (size_t i = 0; i < 4; ++i)
+                expectHalves(frames[i], frames[i + 4]);
+        }
+}
+
+// Ties go to the even half; all halves and the floats next to the middle between two, up to infinity.
+TEST(EventHalves, MiddlesRoundToEven) {
+    for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
+        const double low = reference::halfValue(static_cast<uint16_t>(bits)),
+                     high = bits == 0x7bff ? 65536 : reference::halfValue(static_cast<uint16_t>(bits + 1));
+        const float middle = static_cast<float>((low + high) / 2), infinity = std::numeric_limits<float>::infinity();
+        const float values[] = {static_cast<float>(low), std::nextafter(middle, -infinity), middle,
+                                std::nextafter(middle, infinity), -middle};
+        const uint32_t even = bits + bits % 2, expected[] = {bits, bits, even, bits + 1, even | 0x8000};
+        uint16_t got[5] = {};
+        events_host_round(values, 5, got);
+        for (size_t i = 0; i < 5; ++i) {
+            ASSERT_EQ(got[i], expected[i]) << values[i];
+            ASSERT_EQ(reference::halfBits(values[i]), expected[i]) << values[i];
+        }
+    }
+    const float large[] = {65536, 1e30f, std::numeric_limits<float>::infinity(), -1e30f,
+                           std::numeric_limits<float>::denorm_min()};
+    uint16_t got[5] = {};
+    events_host_round(large, 5, got);
+    EXPECT_EQ(std::vector<uint16_t>(got, got + 5), (std::vector<uint16_t>{0x7c00, 0x7c00, 0x7c00, 0xfc00, 0}));
+}
+
+#ifndef _WIN32
+
+// Rows so far apart that each window needs several bands: more windows than threads wait to be normalized.
+TEST(EventHalves, MoreNormalizedWindowsThanThreads) {
+    constexpr size_t STEP = size_t{1} << 29;
+    constexpr int ROWS = 20, COLS = 8;
+    const size_t threads = static_cast<size_t>(cusi_maxThreads()), count = 2 * threads + 1, bytes = count * ROWS * STEP;
+    void *memory = bytes >> 45
+                       ? MAP_FAILED
+                       : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        GTEST_SKIP() << "no address space for " << bytes << " bytes";
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(3000, ROWS, COLS, 20, random);
+    cusRepresentation r[2] = {repr(CUS_REPR_VOXEL_GRID), repr(CUS_REPR_VOXEL_GRID)};
+    r[0].normalize = r[1].normalize = CUS_NORMALIZE_SAMPLE;
+    r[1].depth = CUS_16F;
+    std::vector<cusEventWindow> windows;
+    for (size_t w = 0; w < count; ++w)
+        windows.push_back({random() % 1000, 1000 + random() % 2000});
+    const SpaceEvents input(events, CUS_HOST);
+    const Stacker stacker(ROWS, COLS, CUS_HOST, {r[0], r[1]});
+    support::Mat frames[2];
+    CUS_ASSERT_OK(
+        cusMatWrap(&frames[1], static_cast<int>(count) * ROWS, COLS, CUS_MAKETYPE(CUS_16F, 5), CUS_HOST, memory, STEP));
+    CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), count, frames, nullptr));
+    expectHalves(frames[0], frames[1]);
+    munmap(memory, bytes);
+}
+
+#endif
 
 // A surface with memory, whose windows all begin with the recording, needs only events of the last 104 tau.
 TEST_P(EventOptions, MemoryReaches104Tau) {
@@ -274,6 +380,16 @@ TEST_P(EventOptions, Rejects) {
     rejects(CUS_ERROR_VALUE, "mdes_diff's upper is 128, expected 0..127");
     r = surface(3, 1);
     rejects(CUS_ERROR_VALUE, "time_surface's surface is 3");
+    for (const auto kind : {CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_CUBE})
+        for (const int depth : {CUS_8U, CUS_8S, CUS_16U, CUS_16S, CUS_32S, CUS_64F}) {
+            r = repr(kind);
+            r.depth = depth;
+            rejects(CUS_ERROR_TYPE, cusRepresentationName(kind) + std::string("'s depth is ") + std::to_string(depth) +
+                                        ", expected CUS_32F or CUS_16F");
+        }
+    r = repr(CUS_REPR_MDES);
+    r.depth = CUS_16F;
+    rejects(CUS_ERROR_TYPE, "mdes's depth is 7, expected CUS_8U, CUS_8S or CUS_32F");
     r = repr(CUS_REPR_EVENT_CUBE);
     r.scale = 0;
     rejects(CUS_ERROR_VALUE, "event_cube's scale is 0");

@@ -145,6 +145,12 @@ inline std::vector<double> values(const cusMat &mat) {
         const auto v = support::elements<int8_t>(mat);
         return {v.begin(), v.end()};
     }
+    case CUS_16F: {
+        std::vector<double> v;
+        for (const uint16_t bits : support::elements<uint16_t>(mat))
+            v.push_back(reference::halfValue(bits));
+        return v;
+    }
     default: {
         const auto v = support::elements<float>(mat);
         return {v.begin(), v.end()};
@@ -155,7 +161,9 @@ inline std::vector<double> values(const cusMat &mat) {
 // The largest difference that the header allows for a frame of n events.
 inline double tolerance(const cusRepresentation &r, double n, double expected) {
     if (r.kind == CUS_REPR_VOXEL_GRID)
-        return r.normalize || r.map ? 0 : std::ldexp(n, -25) + std::ldexp(std::fabs(expected), -24) + 1e-12;
+        return r.normalize || r.map || r.depth == CUS_16F
+                   ? 0
+                   : std::ldexp(n, -25) + std::ldexp(std::fabs(expected), -24) + 1e-12;
     return 0;
 }
 
@@ -169,7 +177,8 @@ inline void expectFrames(const cusMat &frames, const Events &events, const std::
         ASSERT_EQ(size, expected.size());
         const double n = static_cast<double>(windows[w].last - windows[w].first);
         for (size_t i = 0; i < size; ++i)
-            ASSERT_LE(std::fabs(got[w * size + i] - expected[i]), tolerance(r, n, expected[i]))
+            ASSERT_TRUE(got[w * size + i] == expected[i] ||
+                        std::fabs(got[w * size + i] - expected[i]) <= tolerance(r, n, expected[i]))
                 << cusRepresentationName(r.kind) << ", " << rows << " x " << cols << ", window " << w << " with " << n
                 << " events, value " << i << ": got " << got[w * size + i] << ", expected " << expected[i];
     }
@@ -192,7 +201,7 @@ inline std::vector<cusRepresentation> otherOptions(std::mt19937_64 &random) {
     for (cusRepresentation &r : all) {
         r.swap_channels = 1;
         r.channels = 1 + static_cast<int>(random() % 16);
-        r.depth = random() & 1 ? CUS_8S : CUS_32F;
+        r.depth = r.kind == CUS_REPR_MDES ? random() & 1 ? CUS_8S : CUS_32F : random() & 1 ? CUS_16F : CUS_32F;
         r.cutoff = 1 + static_cast<int>(random() % 20);
         r.tau = 1 + static_cast<double>(random() % 3000);
         r.normalize = 1 + static_cast<int>(random() & 1);

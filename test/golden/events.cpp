@@ -34,6 +34,8 @@ Data typed(const std::vector<double> &values, int depth) {
             data.push_back(static_cast<uint8_t>(v));
         else if (depth == CUS_8S)
             data.push_back(static_cast<uint8_t>(static_cast<int8_t>(v)));
+        else if (depth == CUS_16F)
+            append(data, std::vector<uint16_t>{reference::halfBits(static_cast<float>(v))});
         else
             append(data, std::vector<float>{static_cast<float>(v)});
     }
@@ -158,7 +160,7 @@ struct Named {
 std::vector<Named> representations() {
     std::vector<Named> list;
     const auto add = [&](const char *options, cusRepresentationKind kind, auto change) {
-        Named named = {options, cusRepresentationDefaults(kind), std::string(options) == "rectified"};
+        Named named = {options, cusRepresentationDefaults(kind), std::string(options).rfind("rectified", 0) == 0};
         change(named.representation);
         list.push_back(named);
     };
@@ -193,6 +195,16 @@ std::vector<Named> representations() {
     add("rectified", CUS_REPR_VOXEL_GRID, same);
     add("surface=time", CUS_REPR_TIME_SURFACE, [](cusRepresentation &r) { r.surface = CUS_SURFACE_TIME; });
     add("surface=linear", CUS_REPR_TIME_SURFACE, [](cusRepresentation &r) { r.surface = CUS_SURFACE_LINEAR; });
+    const auto half = [](cusRepresentation &r) { r.depth = CUS_16F; };
+    add("16F channels=5", CUS_REPR_VOXEL_GRID, half);
+    add("16F channels=3 normalize=sample", CUS_REPR_VOXEL_GRID,
+        [](cusRepresentation &r) { r.depth = CUS_16F, r.channels = 3, r.normalize = CUS_NORMALIZE_SAMPLE; });
+    add("rectified 16F", CUS_REPR_VOXEL_GRID, half);
+    add("16F channels=4 scale=0.2 clip=1", CUS_REPR_EVENT_CUBE,
+        [](cusRepresentation &r) { r.depth = CUS_16F, r.channels = 4, r.scale = 0.2, r.clip = 1; });
+    add("16F", CUS_REPR_TIME_SURFACE, half);
+    add("16F surface=time", CUS_REPR_TIME_SURFACE,
+        [](cusRepresentation &r) { r.depth = CUS_16F, r.surface = CUS_SURFACE_TIME; });
     return list;
 }
 
@@ -257,7 +269,8 @@ std::vector<Row> eventsRows() {
         rows.push_back({"cusEventWindows", options, seed, sizeName(100, 130), "windows",
                         [=] { return expectedWindows(events, w); },
                         [=](cusSpace space, Layout layout) { return computedWindows(events, w, space, layout); }});
-        for (const Named &named : {representations()[0], representations()[6], representations()[10]}) {
+        for (const Named &named :
+             {representations()[0], representations()[6], representations()[10], representations()[26]}) {
             const cusRepresentation r = named.representation;
             int type = 0;
             cusRepresentationType(&r, &type);

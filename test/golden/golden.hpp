@@ -108,7 +108,7 @@ inline std::string sizeName(int rows, int cols) {
 
 // "8UC3"
 inline std::string typeName(int type) {
-    static const char *const depths[] = {"8U", "8S", "16U", "16S", "32S", "32F", "64F"};
+    static const char *const depths[] = {"8U", "8S", "16U", "16S", "32S", "32F", "64F", "16F"};
     return std::string(depths[CUS_DEPTH(type)]) + "C" + std::to_string(CUS_CHANNELS(type));
 }
 

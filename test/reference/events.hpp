@@ -113,6 +113,23 @@ inline float exponential(double since, double tau) {
     return static_cast<float>(std::ldexp(sum, static_cast<int>(whole)));
 }
 
+// The bits of the half that is nearest to a float; of two, the even one.
+inline uint16_t halfBits(float value) {
+    const double size = std::fabs(static_cast<double>(value));
+    const int exponent = size > 0 ? std::max(std::ilogb(size), -14) : -14;
+    const double units = std::nearbyint(std::ldexp(size, 10 - exponent)), limit = 31 << 10;
+    const double bits = size < 65536 ? std::ldexp(exponent + 14, 10) + units : limit;
+    return static_cast<uint16_t>(static_cast<int>(bits) | (std::signbit(value) ? 0x8000 : 0));
+}
+
+inline double halfValue(uint16_t bits) {
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const double size = exponent == 31  ? std::numeric_limits<double>::infinity()
+                        : exponent == 0 ? std::ldexp(fraction, -24)
+                                        : std::ldexp(1024 + fraction, exponent - 25);
+    return bits >> 15 ? -size : size;
+}
+
 // One frame, row-major [row][col][channel], in double, which holds every value of every type. span: the window's own bounds.
 inline std::vector<double> frame(const Events &events, cusEventWindow window, int rows, int cols,
                                  const cusRepresentation &r, const cusEventSpan *span = nullptr) {
@@ -168,7 +185,7 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
         case CUS_REPR_VOXEL_GRID: {
             const double time =
                 static_cast<double>(bins - 1) * static_cast<double>(t - t0) / static_cast<double>(std::max<int64_t>(dt, 1));
-            addVoxel(pixel, bins, time, positive, r.normalize != 0);
+            addVoxel(pixel, bins, time, positive, r.normalize != 0 || r.depth == CUS_16F);
             break;
         }
         case CUS_REPR_TIME_SURFACE:
@@ -212,6 +229,9 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
     }
     if (r.kind == CUS_REPR_VOXEL_GRID && r.normalize)
         normalize(out, r.normalize == CUS_NORMALIZE_SAMPLE);
+    if (CUS_DEPTH(type) == CUS_16F)
+        for (double &v : out)
+            v = halfValue(halfBits(static_cast<float>(v)));
     return out;
 }
 

@@ -66,8 +66,8 @@ cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored) {
 static Hdf5Type typeOf(int type) {
     static const unsigned sizes[] = {1, 1, 2, 2, 4};
     const int depth = CUS_DEPTH(type);
-    if (depth == CUS_32F || depth == CUS_64F)
-        return eventio_floatType(depth == CUS_32F ? 4 : 8);
+    if (depth >= CUS_32F)
+        return eventio_floatType((unsigned)cusTypeSize(depth));
     return eventio_integerType(sizes[depth], depth != CUS_8U && depth != CUS_16U);
 }
 

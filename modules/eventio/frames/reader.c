@@ -32,7 +32,7 @@ static int typeOf(const Hdf5Type *type, uint64_t channels) {
     if (n->class == HDF5_INTEGER && n->size <= 4 && n->size != 3)
         depth = integers[n->size][n->is_signed != 0];
     else if (n->class == HDF5_FLOAT)
-        depth = n->size == 4 ? CUS_32F : CUS_64F;
+        depth = n->size == 2 ? CUS_16F : n->size == 4 ? CUS_32F : CUS_64F;
     return n->is_plain && !n->is_big_endian && depth >= 0 && channels >= 1 && channels <= 512
                ? CUS_MAKETYPE(depth, (int)channels)
                : -1;

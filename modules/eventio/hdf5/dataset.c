@@ -138,7 +138,7 @@ static cusStatus checkNumber(const char *name, const Hdf5Number *number) {
     CUSI_REQUIRE(number->class == HDF5_INTEGER || number->class == HDF5_FLOAT, CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: dataset %s is not of a numeric type, expected one dimension of integers or floats",
                  name);
-    CUSI_REQUIRE(number->is_plain, CUS_ERROR_FORMAT,
+    CUSI_REQUIRE(number->is_plain && (number->class == HDF5_INTEGER || number->size > 2), CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: dataset %s has numbers of %u bits in %u bytes, expected integers of 8, 16, 32 or 64 "
                  "bits or floats of 32 or 64 bits, without padding",
                  name, number->bits, (unsigned)number->size);

@@ -276,6 +276,8 @@ static uint64_t sumCube(const Events *events, const Grid *grid, int bins, cusEve
 typedef struct HostState {
     int threads;
     void **scratch; /* a frame's accumulators for each thread */
+    /* Where 16F values are computed in 32F: a row for each thread, or a frame if it is normalized. Others: empty. */
+    cusMat wide[EVENTS_MAX_REPRESENTATIONS];
     uint64_t skipped;
 } HostState;
 
@@ -289,11 +291,35 @@ typedef struct Band {
     void *scratch;
     cusMat *frames; /* frames of the whole call */
     size_t top;     /* first row of the window's frame in them */
+    size_t place;   /* which of the frames in `wide` is its window's */
 } Band;
 
 static void *bandRow(const Band *band, int representation, size_t y) {
     const cusMat *frame = &band->frames[representation];
     return (char *)frame->data + (band->top + band->row0 + y) * frame->step;
+}
+
+static int isHalf(const cusEventStacker *stacker, int representation) {
+    return CUS_DEPTH(stacker->types[representation]) == CUS_16F;
+}
+
+/* Returns where the floats of row y are computed: in the frame, or before they are rounded. */
+static float *floatRow(const Band *band, int representation, size_t y) {
+    const cusEventStacker *stacker = band->stacker;
+    if (!isHalf(stacker, representation))
+        return bandRow(band, representation, y);
+    const cusMat *wide = &((const HostState *)stacker->state)->wide[representation];
+    const size_t row = eventsNormalize(&stacker->representations[representation])
+                           ? band->place * (size_t)stacker->rows + band->row0 + y
+                           : (size_t)cusi_threadNumber();
+    return (float *)((char *)wide->data + row * wide->step);
+}
+
+/* Completes the row that floatRow() returned. Normalized ones are rounded later. */
+static void endRow(const Band *band, int representation, size_t y) {
+    const size_t values = cusi_rowBytes(&band->frames[representation]) / sizeof(uint16_t);
+    if (isHalf(band->stacker, representation) && !eventsNormalize(&band->stacker->representations[representation]))
+        events_host_round(floatRow(band, representation, y), values, bandRow(band, representation, y));
 }
 
 static void fillBand(const Band *band, int representation, int value) {
@@ -504,8 +530,10 @@ static uint64_t makeVoxelGrid(const Band *band, int index) {
     int64_t *voxels = clearScratch(band, bins * sizeof *voxels);
     const uint64_t inside =
         r->map ? sumRectified(band, r->map, (int)bins, voxels) : sumVoxels(&band->events, &grid, (int)bins, voxels);
-    for (size_t y = 0; y < band->rows; ++y)
-        voxelRow(voxels + y * cols * bins, cols * bins, bandRow(band, index, y));
+    for (size_t y = 0; y < band->rows; ++y) {
+        voxelRow(voxels + y * cols * bins, cols * bins, floatRow(band, index, y));
+        endRow(band, index, y);
+    }
     return inside;
 }
 
@@ -518,9 +546,10 @@ static uint64_t makeEventCube(const Band *band, int index) {
     int64_t *cells = clearScratch(band, 2 * (size_t)r->channels * sizeof *cells);
     const uint64_t inside = sumCube(&band->events, &grid, r->channels, spanOf(band, r), cells);
     for (size_t y = 0; y < band->rows; ++y, cells += values) {
-        float *const row = bandRow(band, index, y);
+        float *const row = floatRow(band, index, y);
         for (size_t i = 0; i < values; ++i)
             row[i] = eventsCubeValue(cells[i], unit, r->clip);
+        endRow(band, index, y);
     }
     return inside;
 }
@@ -542,9 +571,10 @@ static uint64_t makeTimeSurface(const Band *band, int index) {
     const int64_t *const t = band->events.t;
     const double decay = eventsDecay(r->tau);
     for (size_t y = 0; y < band->rows; ++y, indices += values) {
-        float *const row = bandRow(band, index, y);
+        float *const row = floatRow(band, index, y);
         for (size_t i = 0; i < values; ++i)
             row[i] = indices[i] ? surfaceValue(r, decay, t[indices[i] - 1], span) : 0;
+        endRow(band, index, y);
     }
     return inside;
 }
@@ -633,18 +663,35 @@ static int passesOf(const cusEventStacker *stacker) {
     return passes;
 }
 
-cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
-                            const cusEventSpan *spans, size_t window_count, cusMat *frames) {
+static cusMat frameOf(const cusMat *frames, size_t index, int rows) {
+    cusMat frame = *frames;
+    frame.data = (char *)frames->data + index * (size_t)rows * frames->step;
+    frame.rows = rows;
+    return frame;
+}
+
+/* Normalizes the frames of a window that has events. */
+static void normalize(const cusEventStacker *stacker, const cusMat *frames, size_t window, size_t place, int threads) {
+    const HostState *state = stacker->state;
+    for (int i = 0; i < stacker->count; ++i) {
+        const int how = eventsNormalize(&stacker->representations[i]);
+        if (!how)
+            continue;
+        const cusMat frame = frameOf(&frames[i], window, stacker->rows),
+                     values = isHalf(stacker, i) ? frameOf(&state->wide[i], place, stacker->rows) : frame;
+        events_host_normalize(&values, &frame, how == CUS_NORMALIZE_SAMPLE, threads);
+    }
+}
+
+/* Makes the frames of windows first .. end - 1. Returns how many of their events lie inside. */
+static uint64_t stackWindows(const cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
+                             const cusEventSpan *spans, size_t first_window, size_t end, size_t bands, cusMat *frames) {
     HostState *state = stacker->state;
-    const size_t rows = (size_t)stacker->rows, bands = bandsPerFrame(stacker, window_count, frames);
-    uint64_t inside = 0, all = 0;
-    for (size_t w = 0; w < window_count; ++w)
-        all += windows[w].last - windows[w].first;
-    const int64_t tasks = (int64_t)(window_count * bands);
+    const size_t rows = (size_t)stacker->rows;
     CusiProgress *const progress = cusi_progress();
-    cusi_part(progress, 1, (int64_t)(all * bands) * passesOf(stacker) + tasks);
+    uint64_t inside = 0;
 #pragma omp parallel for schedule(dynamic) num_threads(state->threads) reduction(+ : inside)
-    for (int64_t task = 0; task < tasks; ++task) {
+    for (int64_t task = (int64_t)(first_window * bands); task < (int64_t)(end * bands); ++task) {
         if (cusi_step(progress, 1))
             continue;
         const size_t w = (size_t)task / bands, part = (size_t)task % bands;
@@ -664,6 +711,7 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
             .scratch = state->scratch[cusi_threadNumber()],
             .frames = frames,
             .top = w * rows,
+            .place = bands == 1 ? (size_t)cusi_threadNumber() : w - first_window,
         };
         int last_events = 0; /* MDES and TENCODE so far; the first makes all of them */
         for (int i = 0; i < stacker->count; ++i) {
@@ -676,14 +724,30 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
             }
         }
         if (bands == 1 && band.events.count > 0)
-            events_host_normalize(stacker, frames, w, 1);
+            normalize(stacker, frames, w, band.place, 1);
     }
-    CUS_TRY(cusi_proceed(progress));
+    for (size_t w = first_window; w < end && bands > 1; ++w) /* moments are those of whole frames */
+        if (cusi_proceed(progress) == CUS_OK && windows[w].first < windows[w].last)
+            normalize(stacker, frames, w, w - first_window, state->threads);
+    return inside;
+}
+
+cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
+                            const cusEventSpan *spans, size_t window_count, cusMat *frames) {
+    HostState *state = stacker->state;
+    const size_t threads = (size_t)state->threads, bands = bandsPerFrame(stacker, window_count, frames);
+    uint64_t inside = 0, all = 0;
+    for (size_t w = 0; w < window_count; ++w)
+        all += windows[w].last - windows[w].first;
+    CusiProgress *const progress = cusi_progress();
+    cusi_part(progress, 1, (int64_t)(all * bands) * passesOf(stacker) + (int64_t)(window_count * bands));
+    for (size_t w = 0, end; w < window_count; w = end) {
+        /* Bands of a frame share its place in `wide`, which has one for each thread. */
+        end = bands > 1 && window_count - w > threads ? w + threads : window_count;
+        inside += stackWindows(stacker, events, windows, spans, w, end, bands, frames);
+        CUS_TRY(cusi_proceed(progress));
+    }
     state->skipped += all - inside;
-    if (bands > 1) /* moments are those of whole frames */
-        for (size_t w = 0; w < window_count; ++w)
-            if (windows[w].first < windows[w].last)
-                events_host_normalize(stacker, frames, w, state->threads);
     return CUS_OK;
 }
 
@@ -715,6 +779,11 @@ cusStatus events_host_create(cusEventStacker *stacker) {
         CUSI_REQUIRE(state->scratch[i], CUS_ERROR_NO_MEMORY,
                      "cusEventStackerCreate: no host memory for %zu bytes of accumulators", bytes);
     }
+    for (int i = 0; i < stacker->count; ++i)
+        if (isHalf(stacker, i))
+            CUS_TRY(cusMatCreate(&state->wide[i],
+                                 state->threads * (eventsNormalize(&stacker->representations[i]) ? stacker->rows : 1),
+                                 stacker->cols, CUS_MAKETYPE(CUS_32F, CUS_CHANNELS(stacker->types[i])), CUS_HOST));
     return CUS_OK;
 }
 
@@ -725,5 +794,7 @@ void events_host_destroy(cusEventStacker *stacker) {
     for (int i = 0; state->scratch && i < state->threads; ++i)
         free(state->scratch[i]);
     free(state->scratch);
+    for (int i = 0; i < stacker->count; ++i)
+        cusMatRelease(&state->wide[i]);
     free(state);
 }

@@ -1,4 +1,4 @@
-/* Normalized voxel grids on the CPU. */
+/* Normalized voxel grids, and floats to halves, on the CPU. */
 #include "events/backend.h"
 #include "host.h"
 
@@ -42,31 +42,47 @@ static void normalizeRow(float *row, size_t n, EventsScaling scaling) {
         row[i] = eventsNormalized(row[i] * (float)EVENTS_VOXEL_UNIT, scaling);
 }
 
-/* Subtracts the mean from the non-zero values of a frame and divides them by their standard deviation. */
-static void normalizeFrame(cusMat *frames, size_t top, size_t rows, int sample, int threads) {
+/* Rounds floats to halves. The shifts are those of the exponents' biases, 127 and 15, and of the 13 bits that are lost. */
+CUSI_MULTIVERSION
+static void roundRow(const float *restrict row, size_t n, uint16_t *restrict halves) {
+    for (size_t i = 0; i < n; ++i) {
+        const float size = fabsf(row[i]), limited = size < 65536 ? size : 65536; /* rounds to infinity */
+        const float small = limited + 0.5f; /* its last bit is 2^-24, that of halves below 2^-14 */
+        uint32_t all, bits, fraction;
+        memcpy(&all, &row[i], sizeof all);
+        memcpy(&bits, &limited, sizeof bits);
+        memcpy(&fraction, &small, sizeof fraction);
+        const uint32_t rounded = (bits - (112u << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
+        halves[i] = (uint16_t)((limited < 0x1p-14f ? fraction - 0x3f000000 : rounded) | (all >> 16 & 0x8000));
+    }
+}
+
+void events_host_round(const float *row, size_t n, uint16_t *halves) {
+    roundRow(row, n, halves);
+}
+
+static float *rowOf(const cusMat *mat, int64_t y) {
+    return (float *)((char *)mat->data + (size_t)y * mat->step);
+}
+
+void events_host_normalize(const cusMat *values, const cusMat *frame, int sample, int threads) {
     (void)threads;
-    const size_t n = (size_t)frames->cols * (size_t)CUS_CHANNELS(frames->type);
+    const int64_t rows = values->rows;
+    const size_t n = (size_t)values->cols * (size_t)CUS_CHANNELS(values->type);
     uint64_t count = 0, low = 0, middle = 0, high = 0;
     int64_t sum = 0;
 #pragma omp parallel for num_threads(threads) reduction(+ : count, sum, low, middle, high)
-    for (int64_t y = 0; y < (int64_t)rows; ++y) {
-        const EventsMoments m =
-            momentsOfRow((const float *)((const char *)frames->data + (top + (size_t)y) * frames->step), n);
+    for (int64_t y = 0; y < rows; ++y) {
+        const EventsMoments m = momentsOfRow(rowOf(values, y), n);
         count += m.count, sum += m.sum;
         low += m.squares[0], middle += m.squares[1], high += m.squares[2];
     }
     const EventsMoments moments = {.count = count, .squares = {low, middle, high}, .sum = sum};
     const EventsScaling scaling = eventsScaling(&moments, sample);
 #pragma omp parallel for num_threads(threads)
-    for (int64_t y = 0; y < (int64_t)rows; ++y)
-        normalizeRow((float *)((char *)frames->data + (top + (size_t)y) * frames->step), n, scaling);
-}
-
-void events_host_normalize(const cusEventStacker *stacker, cusMat *frames, size_t window, int threads) {
-    for (int i = 0; i < stacker->count; ++i) {
-        const int normalize = eventsNormalize(&stacker->representations[i]);
-        if (normalize)
-            normalizeFrame(&frames[i], window * (size_t)stacker->rows, (size_t)stacker->rows,
-                           normalize == CUS_NORMALIZE_SAMPLE, threads);
+    for (int64_t y = 0; y < rows; ++y) {
+        normalizeRow(rowOf(values, y), n, scaling);
+        if (frame->type != values->type)
+            roundRow(rowOf(values, y), n, (uint16_t *)rowOf(frame, y));
     }
 }

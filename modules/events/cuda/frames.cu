@@ -28,8 +28,8 @@ unsigned channelsOf(const cusRepresentation &r) {
 Representation representationOf(const Batch &batch, int index) {
     const cusRepresentation &r = batch.stacker->representations[index];
     const cusMat &mat = batch.frames[index];
-    Representation repr = {frameTop<void>(batch, mat), mat.step,       channelsOf(r), r.swap_channels != 0, 255,
-                           eventsDecay(r.tau),         batch.source.t, nullptr};
+    Representation repr = {frameTop<void>(batch, mat), mat.step,       channelsOf(r), r.swap_channels != 0,          255,
+                           eventsDecay(r.tau),         batch.source.t, nullptr,       CUS_DEPTH(mat.type) == CUS_16F};
     if (r.kind == CUS_REPR_STACKED_HISTOGRAM)
         repr.cutoff = static_cast<unsigned>(r.cutoff);
     if (usesLevels(kindOf(r)))
@@ -282,7 +282,7 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
     stacker->state = state;
     CUS_TRY(createSort());
     CUS_TRY(createLastEvent(stacker));
-    CUS_TRY(createValues(state));
+    CUS_TRY(createValues(stacker, state));
     CUSI_CUDA(CREATE, cusi::multiprocessors(&state->multiprocessors));
     return createWorkspace(stacker, state);
 }

@@ -244,7 +244,11 @@ __global__ void __launch_bounds__(THREADS) resolveKernel(const LongParams params
         uint32_t value = valueOf<KIND>(params, static_cast<size_t>(row) * values, at);
         if (NORMALIZED)
             value = __float_as_uint(eventsNormalized(voxelUnits(__uint_as_float(value)), *params.scaling));
-        rowOf(static_cast<Value *>(params.repr.frames), params.repr.step, row)[at] = static_cast<Value>(value);
+        if (sizeof(Value) == 4 && params.repr.halves)
+            rowOf(static_cast<uint16_t *>(params.repr.frames), params.repr.step, row)[at] =
+                static_cast<uint16_t>(halvesOf(__uint_as_float(value), 0));
+        else
+            rowOf(static_cast<Value *>(params.repr.frames), params.repr.step, row)[at] = static_cast<Value>(value);
     }
 }
 

@@ -174,6 +174,7 @@ struct Representation {
     double decay; // TIME_SURFACE: powers of two per microsecond
     const int64_t *t;
     const EventsLevels *levels; // STACKED_HISTOGRAM: one per window of the batch
+    bool halves;                // the frames are 16F
 };
 
 // Options that only some kinds use.
@@ -325,7 +326,7 @@ cusStatus findGreenLevels(const Batch &batch, const SortedRuns &sorted);
 TilePass histogramPass(const Batch &batch, int index);
 cusStatus createLastEvent(const cusEventStacker *stacker);
 void addLastEventPasses(const Batch &batch, TilePasses *passes);
-cusStatus createValues(State *state);
+cusStatus createValues(const cusEventStacker *stacker, State *state);
 // Returns log2 of the pixels that a block of tileValuesKernel makes.
 unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);

@@ -49,17 +49,28 @@ __device__ inline void writeWords(const TileParams &params, const TilePart &part
         [&](unsigned i) { return word(i / 4) >> i % 4 * 8; });
 }
 
-// Turns an accumulator, or four of 8 bits, into a word of the frame.
+// Turns four accumulators of 8 bits into a word of the frame.
 template<Kind KIND>
 __device__ __forceinline__ uint32_t finalWord(const Representation &repr, uint32_t cell) {
-    return KIND == STACKED_HISTOGRAM                       ? __vminu4(cell, repr.cutoff * 0x01010101u)
-           : KIND == TIME_SURFACE || KIND == OTHER_SURFACE ? cell & ~VALUE_MARK
-           : KIND == VOXEL_GRID                            ? __float_as_uint(voxelValue(static_cast<int>(cell)))
-                                                           : cell;
+    return KIND == STACKED_HISTOGRAM ? __vminu4(cell, repr.cutoff * 0x01010101u) : cell;
 }
 
-__device__ __forceinline__ uint32_t normalizedWord(float units, const EventsScaling &scaling) {
-    return __float_as_uint(eventsNormalized(units, scaling));
+// Turns an accumulator of 32 bits into a value of the frame.
+template<Kind KIND>
+__device__ __forceinline__ float finalValue(const ValueOptions &options, uint32_t cell) {
+    const int sum = static_cast<int>(cell);
+    return KIND == VOXEL_GRID   ? voxelValue(sum)
+           : KIND == EVENT_CUBE ? eventsCubeValue(sum, options.unit, options.clip)
+                                : __uint_as_float(cell & ~VALUE_MARK);
+}
+
+// Writes a part with sums of 64 bits: value(i) gives value i. bytes: of a pixel in 32F.
+template<bool ALIGNED, bool HALVES, class Value>
+__device__ __forceinline__ void writeValues64(const TileParams &params, const TilePart &part, unsigned bytes, Value value) {
+    if constexpr (HALVES)
+        writeWords<ALIGNED>(params, part, bytes / 2, [&](unsigned i) { return halvesOf(value(2 * i), value(2 * i + 1)); });
+    else
+        writeWords<ALIGNED>(params, part, bytes, [&](unsigned i) { return __float_as_uint(value(i)); });
 }
 
 // ---- MDES_COUNT and STACKED_HISTOGRAM ----------------------------------------------------------------------------------
@@ -327,27 +338,46 @@ __device__ __forceinline__ void writeQuads(const TileParams &params, const TileP
         [&](unsigned i) { return word(reinterpret_cast<const uint32_t *>(quads)[i / 4]) >> i % 4 * 8; });
 }
 
-template<Kind KIND, bool ALIGNED>
+// Makes eight halves of two quads of accumulators. Lanes read these in an order that avoids bank conflicts.
+template<class Value>
+__device__ __forceinline__ uint4 eightHalves(const uint4 *quads, unsigned i, Value value) {
+    const auto four = [&](const uint4 &quad) {
+        return make_uint2(halvesOf(value(quad.x), value(quad.y)), halvesOf(value(quad.z), value(quad.w)));
+    };
+    const unsigned turn = threadIdx.x / 4 % 2;
+    const uint2 a = four(quads[2 * i + turn]), b = four(quads[2 * i + 1 - turn]);
+    return turn ? make_uint4(b.x, b.y, a.x, a.y) : make_uint4(a.x, a.y, b.x, b.y);
+}
+
+// Writes the part: value(accumulator) gives a value. bytes: of a pixel in 32F.
+template<bool ALIGNED, bool HALVES, class Value>
+__device__ __forceinline__ void writeValues(const TileParams &params, const TilePart &part, unsigned bytes,
+                                            const uint4 *quads, Value value) {
+    if constexpr (HALVES)
+        writePart<ALIGNED>(
+            params, part, bytes / 2, [&](unsigned i) { return eightHalves(quads, i, value); },
+            [&](unsigned i) { return halvesOf(value(reinterpret_cast<const uint32_t *>(quads)[i / 2]), 0) >> i % 2 * 8; });
+    else
+        writeQuads<ALIGNED>(params, part, bytes, quads, [&](uint32_t cell) { return __float_as_uint(value(cell)); });
+}
+
+template<Kind KIND, bool ALIGNED, bool HALVES>
 __device__ __forceinline__ void writeAccumulators(const TileParams &params, const TilePart &part, unsigned bytes,
                                                   const uint4 *quads) {
-    if constexpr (KIND == EVENT_DIFF || KIND == MDES_DIFF) {
+    if constexpr (KIND == EVENT_DIFF || KIND == MDES_DIFF)
         writePart<ALIGNED>(
             params, part, KIND == EVENT_DIFF ? 1 : params.repr.channels, [&](unsigned i) { return clipped16(quads, i); },
             [&](unsigned i) { return clipped(reinterpret_cast<const uint32_t *>(quads)[i]); });
-        return;
-    }
-    if constexpr (KIND == EVENT_CUBE) {
-        writeQuads<ALIGNED>(params, part, bytes, quads, [&](uint32_t cell) {
-            return __float_as_uint(eventsCubeValue(static_cast<int>(cell), params.options.unit, params.options.clip));
-        });
-        return;
-    }
-    writeQuads<ALIGNED>(params, part, bytes, quads, [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); });
+    else if constexpr (countsInBytes(KIND))
+        writeQuads<ALIGNED>(params, part, bytes, quads, [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); });
+    else
+        writeValues<ALIGNED, HALVES>(params, part, bytes, quads,
+                                     [&](uint32_t cell) { return finalValue<KIND>(params.options, cell); });
 }
 
 // ---- The kernel --------------------------------------------------------------------------------------------------------
 
-template<Kind KIND, bool ALIGNED>
+template<Kind KIND, bool ALIGNED, bool HALVES>
 __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
@@ -380,7 +410,7 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
         __syncthreads();
         if (carried)
             return forVoxels64<KIND>(params, part, words, cells, &carried, [&](const TilePart &half, auto value) {
-                writeWords<ALIGNED>(params, half, bytes, [&](unsigned i) { return __float_as_uint(value(i)); });
+                writeValues64<ALIGNED, HALVES>(params, half, bytes, value);
             });
     } else if constexpr (KIND == TIME_SURFACE || KIND == OTHER_SURFACE) {
         makeSurface<KIND>(params, part, cells);
@@ -403,7 +433,7 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
         });
     }
     __syncthreads();
-    writeAccumulators<KIND, ALIGNED>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
+    writeAccumulators<KIND, ALIGNED, HALVES>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
 }
 
 // ---- VOXEL_GRID with `normalize` ---------------------------------------------------------------------------------------
@@ -465,7 +495,7 @@ __global__ void __launch_bounds__(THREADS) momentsKernel(const TileParams params
     addMoments<THREADS>(moments, params.moments + part.w);
 }
 
-template<bool ALIGNED>
+template<bool ALIGNED, bool HALVES>
 __global__ void __launch_bounds__(THREADS) normalizedKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
@@ -483,28 +513,42 @@ __global__ void __launch_bounds__(THREADS) normalizedKernel(const TileParams par
     __syncthreads();
     if (carried)
         return forVoxels64<VOXEL_GRID>(params, part, words, cells, &carried, [&](const TilePart &half, auto value) {
-            writeWords<ALIGNED>(params, half, bytes,
-                                [&](unsigned i) { return normalizedWord(voxelUnits(value(i)), scaling); });
+            writeValues64<ALIGNED, HALVES>(params, half, bytes,
+                                           [&](unsigned i) { return eventsNormalized(voxelUnits(value(i)), scaling); });
         });
-    writeQuads<ALIGNED>(params, part, bytes, dynamic,
-                        [&](uint32_t cell) { return normalizedWord(static_cast<float>(static_cast<int>(cell)), scaling); });
+    writeValues<ALIGNED, HALVES>(params, part, bytes, dynamic, [&](uint32_t cell) {
+        return eventsNormalized(static_cast<float>(static_cast<int>(cell)), scaling);
+    });
 }
 
-template<bool ALIGNED>
+template<bool ALIGNED, bool HALVES>
 TileKernel tileValuesKernelFor(Kind kind) {
     constexpr TileKernel KERNELS[] = {nullptr,
-                                      tileValuesKernel<TIME_SURFACE, ALIGNED>,
+                                      tileValuesKernel<TIME_SURFACE, ALIGNED, HALVES>,
                                       nullptr,
-                                      tileValuesKernel<MDES_COUNT, ALIGNED>,
-                                      tileValuesKernel<STACKED_HISTOGRAM, ALIGNED>,
-                                      tileValuesKernel<EVENT_DIFF, ALIGNED>,
-                                      tileValuesKernel<VOXEL_GRID, ALIGNED>,
-                                      tileValuesKernel<EVENT_CUBE, ALIGNED>,
-                                      tileValuesKernel<MDES_DIFF, ALIGNED>,
-                                      tileValuesKernel<OTHER_SURFACE, ALIGNED>};
+                                      tileValuesKernel<MDES_COUNT, ALIGNED, false>,
+                                      tileValuesKernel<STACKED_HISTOGRAM, ALIGNED, false>,
+                                      tileValuesKernel<EVENT_DIFF, ALIGNED, false>,
+                                      tileValuesKernel<VOXEL_GRID, ALIGNED, HALVES>,
+                                      tileValuesKernel<EVENT_CUBE, ALIGNED, HALVES>,
+                                      tileValuesKernel<MDES_DIFF, ALIGNED, false>,
+                                      tileValuesKernel<OTHER_SURFACE, ALIGNED, HALVES>};
     if (kind == ORDERED_DIFF)
         return orderedKernelFor(ALIGNED);
     return KERNELS[kind];
+}
+
+TileKernel valuesKernelFor(Kind kind, bool aligned, bool halves) {
+    const auto kernelFor = halves    ? aligned ? tileValuesKernelFor<true, true> : tileValuesKernelFor<false, true>
+                              : aligned ? tileValuesKernelFor<true, false>
+                                     : tileValuesKernelFor<false, false>;
+    return kernelFor(kind);
+}
+
+TileKernel normalizedKernelFor(bool aligned, bool halves) {
+    return halves    ? aligned ? normalizedKernel<true, true> : normalizedKernel<false, true>
+              : aligned ? normalizedKernel<true, false>
+                     : normalizedKernel<false, false>;
 }
 
 // Two strips of the largest pixels, which are EVENT_CUBE's.
@@ -512,7 +556,7 @@ constexpr size_t MIN_CUBE_BYTES = size_t{2 * STRIP} * 2 * EVENTS_MAX_CHANNELS * 
 
 } // namespace
 
-cusStatus createValues(State *state) {
+cusStatus createValues(const cusEventStacker *stacker, State *state) {
     int device = 0, shared = 0;
     CUSI_CUDA(CREATE, cudaGetDevice(&device));
     CUSI_CUDA(CREATE, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
@@ -520,24 +564,30 @@ cusStatus createValues(State *state) {
     // since a part may be halved.
     state->values_shared_bytes = std::clamp(static_cast<size_t>(shared) / 3 - 1280,
                                             size_t{2 * STRIP} * EVENTS_MAX_CHANNELS * 4, tuning::VALUES_SHARED_BYTES);
-    for (const auto kernelFor : {tileValuesKernelFor<false>, tileValuesKernelFor<true>}) {
-        for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID, EVENT_CUBE, MDES_DIFF,
-                          OTHER_SURFACE, ORDERED_DIFF})
-            CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   static_cast<int>(std::max(state->values_shared_bytes, MIN_CUBE_BYTES))));
-        CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(VOXEL_GRID), cudaFuncAttributePreferredSharedMemoryCarveout,
-                                               tuning::VOXEL_CARVEOUT));
-        CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(TIME_SURFACE), cudaFuncAttributePreferredSharedMemoryCarveout,
-                                               tuning::SURFACE_CARVEOUT));
-    }
-    for (const TileKernel kernel :
-         {TileKernel{momentsKernel}, TileKernel{normalizedKernel<false>}, TileKernel{normalizedKernel<true>}}) {
-        CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               static_cast<int>(state->values_shared_bytes)));
+    bool any_halves = false;
+    for (int i = 0; i < stacker->count; ++i)
+        any_halves = any_halves || CUS_DEPTH(stacker->types[i]) == CUS_16F;
+    const auto prepare = [](TileKernel kernel, size_t bytes, int carveout) {
         CUSI_CUDA(CREATE,
-                  cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, tuning::VOXEL_CARVEOUT));
-    }
-    return CUS_OK;
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+        if (carveout)
+            CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, carveout));
+        return CUS_OK;
+    };
+    const size_t bytes = state->values_shared_bytes;
+    for (const bool halves : {false, true})
+        for (const bool aligned : {false, true}) {
+            if (halves && !any_halves)
+                continue;
+            for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID, EVENT_CUBE, MDES_DIFF,
+                              OTHER_SURFACE, ORDERED_DIFF})
+                CUS_TRY(prepare(valuesKernelFor(kind, aligned, halves), std::max(bytes, MIN_CUBE_BYTES),
+                                kind == VOXEL_GRID     ? tuning::VOXEL_CARVEOUT
+                                : kind == TIME_SURFACE ? tuning::SURFACE_CARVEOUT
+                                                       : 0));
+            CUS_TRY(prepare(normalizedKernelFor(aligned, halves), bytes, tuning::VOXEL_CARVEOUT));
+        }
+    return prepare(momentsKernel, bytes, tuning::VOXEL_CARVEOUT);
 }
 
 unsigned valuesPartBits(const Batch &batch, int index) {
@@ -552,15 +602,13 @@ unsigned valuesPartBits(const Batch &batch, int index) {
 TilePass valuesPass(const Batch &batch, int index) {
     const Kind kind = kindOf(batch.stacker->representations[index]);
     const bool aligned = rowsAligned(batch.frames[index]);
-    TilePass pass = {(aligned ? tileValuesKernelFor<true> : tileValuesKernelFor<false>)(kind),
-                     0,
-                     tuning::INDEXED_TILE,
-                     valuesPartBits(batch, index),
-                     {}};
-    pass.params.repr = representationOf(batch, index);
+    const Representation repr = representationOf(batch, index);
+    TilePass pass = {
+        valuesKernelFor(kind, aligned, repr.halves), 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}};
+    pass.params.repr = repr;
     pass.params.options = optionsOf(batch, index);
     if (eventsNormalize(&batch.stacker->representations[index])) {
-        pass.kernel = aligned ? normalizedKernel<true> : normalizedKernel<false>;
+        pass.kernel = normalizedKernelFor(aligned, repr.halves);
         pass.moments = momentsKernel;
         pass.index = index;
         pass.params.moments = momentsOf(batch, index);

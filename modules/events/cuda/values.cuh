@@ -5,6 +5,7 @@
 #include "events/cuda/stages.cuh"
 
 #include <cstddef>
+#include <cuda_fp16.h>
 
 namespace cusi::events {
 
@@ -83,6 +84,12 @@ __device__ inline float voxelValue(int sum) { // scaling by a power of two is ex
 }
 __device__ inline float voxelValue64(int64_t sum) {
     return static_cast<float>(static_cast<double>(sum) / EVENTS_VOXEL_UNIT);
+}
+
+// Rounds two floats to halves; `low` comes first in memory.
+__device__ inline uint32_t halvesOf(float low, float high) {
+    const __half2 both = __floats2half2_rn(low, high);
+    return reinterpret_cast<const uint32_t &>(both);
 }
 
 // Returns the sum over the warp modulo 2^64. Each lane's 27, 27 and 10 bits are summed in 32.

@@ -231,7 +231,7 @@ typedef struct Hdf5Number {
     uint32_t size;
     unsigned bits; /* bits of the value; fewer than `size` bytes have if it is padded */
     int is_signed, is_big_endian;
-    int is_plain; /* no padding, in one of the two byte orders; floats: IEEE 754 of 4 or 8 bytes */
+    int is_plain; /* no padding, in one of the two byte orders; floats: IEEE 754 of 2, 4 or 8 bytes */
 } Hdf5Number;
 
 typedef struct Hdf5Member {

@@ -41,14 +41,16 @@ static void readInteger(Hdf5Cursor *c, Start s, Hdf5Number *n) {
 
 static void readFloat(Hdf5Cursor *c, Start s, Hdf5Number *n) {
     enum { VAX_ORDER = 64 };
-    static const uint8_t single[12] = {0, 0, 32, 0, 23, 8, 0, 23, 127}, twice[12] = {0, 0, 64, 0, 52, 11, 0, 52, 255, 3};
+    static const uint8_t half[12] = {0, 0, 16, 0, 10, 5, 0, 10, 15}, single[12] = {0, 0, 32, 0, 23, 8, 0, 23, 127},
+                         twice[12] = {0, 0, 64, 0, 52, 11, 0, 52, 255, 3};
     const uint8_t *fields = eventio_take(c, 12);
     n->class = HDF5_FLOAT;
     n->bits = 8 * (unsigned)s.size;
     n->is_signed = 1;
     n->is_big_endian = (int)(s.bits & 1);
     n->is_plain = fields && !(s.bits & VAX_ORDER) &&
-                  ((s.size == 4 && memcmp(fields, single, 12) == 0) || (s.size == 8 && memcmp(fields, twice, 12) == 0));
+                  ((s.size == 2 && memcmp(fields, half, 12) == 0) || (s.size == 4 && memcmp(fields, single, 12) == 0) ||
+                   (s.size == 8 && memcmp(fields, twice, 12) == 0));
 }
 
 /* Skips the names and values of an enumeration. */

@@ -33,7 +33,7 @@ static void putTypeStart(Hdf5Head *h, unsigned class, unsigned version, unsigned
 /* Puts an IEEE 754 type: the sign is the highest bit, and the first bit of the mantissa is implied. */
 static void putFloat(Hdf5Head *h, unsigned size) {
     enum { FLOAT = 1, IMPLIED_BIT = 2 << 4 };
-    const unsigned mantissa = size == 4 ? 23 : 52, exponent = size == 4 ? 8 : 11;
+    const unsigned exponent = size == 2 ? 5 : size == 4 ? 8 : 11, mantissa = 8 * size - 1 - exponent;
     putTypeStart(h, FLOAT, 1, (8 * size - 1) << 8 | IMPLIED_BIT, size);
     eventio_put(h, 0, 2);
     eventio_put(h, 8 * size, 2);
