@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -50,8 +51,8 @@ struct Recording {
 };
 
 // EVT 3.0 of a moving scene: of four bursts in a row of the sensor three have two single events and a vector of half its 12 columns,
-// one has two single events; `bursts_a_us` in a microsecond. 1.7 bytes an event.
-Recording evt3(size_t events, uint32_t bursts_a_us) {
+// one has two single events; `bursts_a_us` in a microsecond. 1.7 bytes an event. hot_pixel: a fifth of all events are on one pixel.
+Recording evt3(size_t events, uint32_t bursts_a_us, bool hot_pixel = false) {
     Recording made;
     std::vector<uint16_t> words;
     words.reserve(events);
@@ -65,6 +66,11 @@ Recording evt3(size_t events, uint32_t bursts_a_us) {
         }
         if (burst % bursts_a_us == 0 || random.below(4) == 0)
             words.push_back(static_cast<uint16_t>(0x6000 | (t & 4095)));
+        if (hot_pixel && random.below(3) == 0) {
+            words.push_back(300);
+            words.insert(words.end(), 5, 0x2000 | 0x800 | 777);
+            made.events += 5;
+        }
         words.push_back(static_cast<uint16_t>(random.below(HEIGHT)));
         const uint32_t x = random.below(WIDTH - 20), p = random.below(2) << 11;
         words.push_back(static_cast<uint16_t>(0x2000 | p | x));
@@ -370,19 +376,68 @@ class Camera {
     cusEventStacker *stacker_ = nullptr;
 };
 
-void latency(const std::string &id, const std::string &how, const std::function<void()> &frame) {
-    perf::Row row(id, CUS_DEVICE, 0);
-    if (!perf::listing()) {
-        std::vector<double> microseconds(100000);
-        frame();
-        for (double &took : microseconds) {
-            const auto start = std::chrono::steady_clock::now();
-            frame();
-            took = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-        }
-        row.calls(std::move(microseconds));
+// Packets of EVT3 to a pipeline with low_latency; each ends a window, whose histogram is on the device when the push returns.
+class Packets {
+  public:
+    explicit Packets(const Recording &recording) : size_(std::max<size_t>(recording.bytes.size(), 1)) {
+        cusEventDecoderOptions decoder = cusEventDecoderDefaults();
+        decoder.format = CUS_EVENTS_EVT3;
+        decoder.width = WIDTH;
+        decoder.height = HEIGHT;
+        cusEventPipelineOptions options = cusEventPipelineDefaults();
+        options.windowing.length = std::max<size_t>(recording.events, 1);
+        options.compute = options.deliver = CUS_DEVICE;
+        options.decoder = &decoder;
+        options.low_latency = 1;
+        const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+        const cusFrameSink wait = [](void *frames, const cusFrameBatch *batch) {
+            *static_cast<uint64_t *>(frames) += batch->count;
+            return cusStreamSynchronize(batch->stream);
+        };
+        check(cusEventPipelineCreate(&pipeline_, HEIGHT, WIDTH, &histogram, 1, &options, wait, &frames_));
+        check(cusMatCreatePinned(&pinned_.mat, 1, static_cast<int>(size_), CUS_8UC1));
+        std::copy(recording.bytes.begin(), recording.bytes.end(), pinned_.as<uint8_t>());
     }
-    row.note("1,000,000 events from host memory to a frame" + how);
+    ~Packets() { cusEventPipelineDestroy(pipeline_); }
+    Packets(const Packets &) = delete;
+    Packets &operator=(const Packets &) = delete;
+
+    void push() {
+        const uint64_t before = frames_;
+        check(cusEventPipelinePushBytes(pipeline_, pinned_.mat.data, size_));
+        if (frames_ != before + 1)
+            throw std::runtime_error("a packet is not a frame");
+    }
+
+  private:
+    size_t size_;
+    Mat pinned_;
+    uint64_t frames_ = 0;
+    cusEventPipeline *pipeline_ = nullptr;
+};
+
+// 100,000 calls, or for CUSIGHT_LATENCY_SECONDS a call each millisecond, as a camera sends packets.
+std::vector<double> latencies(const std::function<void()> &frame) {
+    using Clock = std::chrono::steady_clock;
+    const char *const seconds = std::getenv("CUSIGHT_LATENCY_SECONDS");
+    std::vector<double> microseconds(seconds ? std::strtoul(seconds, nullptr, 10) * 1000 : 100000);
+    frame();
+    auto due = Clock::now();
+    for (double &took : microseconds) {
+        for (due += std::chrono::milliseconds(1); seconds && Clock::now() < due;) {
+        }
+        const auto start = seconds ? due : Clock::now();
+        frame();
+        took = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+    }
+    return microseconds;
+}
+
+void latency(const std::string &id, const std::string &what, const std::function<void()> &frame, bool many = false) {
+    perf::Row row(id, CUS_DEVICE, 0);
+    if (many && !perf::listing())
+        row.calls(latencies(frame));
+    row.note(what);
     row.wallClock();
     row.measure([&](cusStream, int) { frame(); });
     row.report();
@@ -391,15 +446,25 @@ void latency(const std::string &id, const std::string &how, const std::function<
 TEST(Raw, Latency) {
     if (!perf::wants(CUS_DEVICE) || !perf::haveGpu())
         return;
+    const auto packet = [](const std::string &id, const std::string &what, size_t events, bool hot_pixel, bool many) {
+        Packets packets(perf::listing() ? Recording() : evt3(events, 160, hot_pixel));
+        latency(
+            "raw/evt3/" + id, what + " from host memory to a frame; pipeline with low_latency", [&] { packets.push(); },
+            many);
+    };
+    packet("latency-1ms", "1,000,000 events", 1000000, false, true);
+    packet("latency-100k", "100,000 events", 100000, false, false);
+    packet("latency-1ms-hot-pixel", "1,000,000 events, a fifth on one pixel,", 1000000, true, false);
     Camera camera(perf::listing() ? Recording() : evt3(1000000, 160));
-    latency("raw/evt3/latency-1ms", "", [&] {
+    const std::string what = "1,000,000 events from host memory to a frame; decoder, then stacker";
+    latency("raw/evt3/latency-1ms/stacker", what, [&] {
         camera.decode(nullptr);
         camera.finish(nullptr);
     });
     std::unique_ptr<Graph> graph;
     if (!perf::listing())
         graph = std::make_unique<Graph>([&](cusStream stream) { camera.decode(stream); });
-    latency("raw/evt3/latency-1ms/graph", "; upload and decoder are a graph", [&] {
+    latency("raw/evt3/latency-1ms/graph", what + "; upload and decoder are a graph", [&] {
         graph->launch();
         camera.finish(graph->stream());
     });

@@ -250,6 +250,15 @@ typedef struct cusEventPipelineOptions {
     /* 1: the sink gets batches of exactly batch_windows windows, except the last of a recording, which the flush delivers.
      * 0 (default): windows that a push completes are delivered without waiting for more. */
     int whole_batches;
+    /* 1: for bytes that arrive in small pieces (packets), each of which is to be a frame soon. With compute CUS_DEVICE,
+     * packets of EVT2 and EVT3 of up to 4 MiB are decoded by one kernel, which reads page-locked bytes where they are and
+     * sums the events of a HISTOGRAM, EVENT_DIFF (without clip_each_event) or TIME_SURFACE (EXPONENTIAL, without
+     * window_times) meanwhile; the frame of a window that ends in the packet follows without a wait of the host. Frames
+     * are the same, and everything else is made as with 0: larger pieces, other formats and representations, several
+     * representations, windows that overlap or leave gaps, of which two end in one packet, or that a flush or Advance ends,
+     * and packets with bad events. Takes the memory of two frames in 32 bits, TIME_SURFACE in 64. The host backend has no
+     * such wait. Default 0 */
+    int low_latency;
     uint64_t reserved[7]; /* 0: for later options */
 } cusEventPipelineOptions;
 

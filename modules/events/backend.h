@@ -3,6 +3,7 @@
 #define CUSI_EVENTS_BACKEND_H
 
 #include "cusight/events.h"
+#include "event_packets.h"
 #include "guard.h"
 
 #include <float.h>
@@ -208,6 +209,12 @@ EVENTS_INLINE int64_t eventsCornerWeight(int64_t weight, int corner, double down
     return (int64_t)rint(y * x * (double)weight);
 }
 
+/* Returns whether a packet ends the first of its windows. room: events until it is full, or UINT64_MAX by duration: the
+ * first event after it ends it then. */
+EVENTS_INLINE int eventsEndsWindow(const CusiPacketDone *done, uint64_t room) {
+    return !done->spoiled && (done->events > done->in_first || done->events >= room);
+}
+
 /* MDES and TENCODE follow from a pixel's last event, which one pass finds for both. */
 static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
@@ -278,6 +285,16 @@ cusStatus events_cuda_bounds(const int64_t *t, uint64_t events, int64_t origin, 
  * memory. */
 cusStatus events_cuda_findGap(const int64_t *t, uint64_t events, int64_t previous, uint64_t limit, uint64_t *work,
                               uint64_t *index, int64_t times[2], cusStream stream);
+/* A frame of the sums of a packet's first window: `newest` and `outside` are those of the packets before. */
+typedef struct EventsSumsFrame {
+    const CusiPacketSums *sums;
+    uint64_t newest, outside, room;
+    int makes;                     /* 0: the sums lack events, so there is no frame */
+    CusiPacketDone *next, *report; /* becomes 0 for the next packet; page-locked copy of *sums->done */
+} EventsSumsFrame;
+/* If the packet ends the window, makes the frame of the stacker's only representation, whose rows are aligned to 16 bytes,
+ * and clears the sums. */
+cusStatus events_cuda_frameOfSums(cusEventStacker *stacker, const EventsSumsFrame *from, cusMat *frame, cusStream stream);
 /* Returns whether this is page-locked host memory, which the device can read directly. */
 int events_cuda_isPinned(const void *data);
 

@@ -1,6 +1,6 @@
 /* Recordings that arrive as raw bytes. The host backend decodes each piece and pushes its events. The device backend
- * uploads the bytes to alternating buffers and decodes them behind the staged events; the host learns only their number,
- * the last time and the bounds of windows. */
+ * uploads the bytes to alternating buffers, unless they are a packet (packets.c), and decodes them behind the staged
+ * events; the host learns only their number, the last time and the bounds of windows. */
 #include "check.h"
 #include "device.h"
 #include "events/pipeline.h"
@@ -26,7 +26,7 @@ struct EventsBytes {
 
 /* ---- Create and destroy ------------------------------------------------------------------------------------------ */
 
-static cusStatus createDevice(cusEventPipeline *s, struct EventsBytes *b) {
+static cusStatus createDevice(cusEventPipeline *s, struct EventsBytes *b, const cusEventDecoderOptions *decoder) {
     for (int k = 0; k < BUFFERS; ++k) {
         CUS_TRY(cusMatCreatePinned(&b->pinned[k], 1, b->piece_bytes, CUS_8UC1));
         CUS_TRY(cusMatCreate(&b->device[k], 1, b->piece_bytes, CUS_8UC1, CUS_DEVICE));
@@ -34,6 +34,7 @@ static cusStatus createDevice(cusEventPipeline *s, struct EventsBytes *b) {
     }
     CUS_TRY(cusMatCreatePinned(&b->done, 1, (int)sizeof(cusEventDecoded), CUS_8UC1));
     memset(b->done.data, 0, sizeof(cusEventDecoded));
+    CUS_TRY(eventsPacketsCreate(s, decoder));
     if (!eventsByDuration(s))
         return CUS_OK;
     CUS_TRY(cusMatCreatePinned(&s->bounds, 1, (int)((s->batch + 1) * sizeof(cusEventWindow)), CUS_8UC1));
@@ -55,7 +56,7 @@ cusStatus eventsBytesCreate(cusEventPipeline *s) {
     if (status != CUS_OK)
         return cusi_renamed(function, status);
     if (options.space == CUS_DEVICE)
-        return createDevice(s, b);
+        return createDevice(s, b, &options);
     for (int k = 0; k < EVENTS_ARRAYS; ++k)
         CUS_TRY(cusMatCreate(&b->decoded[k], 1, HOST_EVENTS, events_array_types[k], CUS_HOST));
     return CUS_OK;
@@ -75,6 +76,7 @@ void eventsBytesDestroy(cusEventPipeline *s) {
     }
     cusMatRelease(&b->done);
     cusMatRelease(&s->bounds);
+    eventsPacketsDestroy(s);
     if (b->gap)
         cusi_deviceFree(b->gap);
     free(b);
@@ -173,31 +175,35 @@ static cusStatus stageDecoded(cusEventPipeline *s, const cusEventDecoded *done) 
 /* Estimates how many of `left` bytes decode to events that fit; overflowing is slow. */
 static size_t likelyToFit(const cusEventPipeline *s, size_t left) {
     const struct EventsBytes *b = s->bytes;
-    const uint64_t room = s->capacity + EVENTS_ROOM - s->held;
+    const uint64_t room = eventsRoom(s);
     const uint64_t bytes = b->last_events ? room * b->last_bytes / b->last_events / 8 * 7 : room;
     const uint64_t likely = bytes > MIN_BYTES ? bytes : MIN_BYTES;
     return likely < left ? (size_t)likely : left;
 }
 
-static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
+static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size, int is_packet) {
     struct EventsBytes *b = s->bytes;
     cusEventDecoded *const done = b->done.data;
     for (size_t used = 0, piece; used < size; used += done->status == CUS_OK ? piece : (size_t)done->used) {
-        CUS_TRY(eventsMakeRoom(s));
+        CUS_TRY(eventsMakeRoom(s, is_packet ? eventsPacketMost(size - used) : SIZE_MAX));
         const cusEventBuffers to = {.x = eventsStaged(s, 0, s->held),
                                     .y = eventsStaged(s, 1, s->held),
                                     .p = eventsStaged(s, 2, s->held),
                                     .t = eventsStaged(s, 3, s->held),
-                                    .capacity = s->capacity + EVENTS_ROOM - s->held};
+                                    .capacity = eventsRoom(s)};
         piece = likelyToFit(s, size - used);
-        CUS_TRY(cusEventDecoderRun(b->decoder, bytes + used, piece, &to, done, s->compute));
+        s->packets.adds = 0;
+        CUS_TRY(is_packet ? eventsPacketRun(s, bytes + used, piece, &to, done)
+                          : cusEventDecoderRun(b->decoder, bytes + used, piece, &to, done, s->compute));
         CUS_TRY(cusStreamSynchronize(s->compute));
         const cusStatus status = done->status == CUS_OK ? CUS_OK : cusEventDecoderCheck(b->decoder, NULL, s->compute);
         if (status != CUS_OK && status != CUS_ERROR_CAPACITY && status != CUS_ERROR_FORMAT)
             return status;
         b->last_events = done->count;
         b->last_bytes = done->used;
+        eventsPacketRead(s, done);
         CUS_TRY(stageDecoded(s, done));
+        CUS_TRY(eventsPacketSettle(s));
         b->decoder_failed = done->status == CUS_ERROR_FORMAT;
         if (b->decoder_failed)
             return cusEventDecoderCheck(b->decoder, NULL, s->compute); /* sets the message again */
@@ -240,12 +246,19 @@ static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t 
     size_t pieces[BUFFERS];
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)size);
+    if (s->packets.on && size <= CUSI_PACKET_BYTES) {
+        if (!pending.pinned)
+            memcpy(b->pinned[0].data, bytes, size);
+        CUS_TRY(decode(s, pending.pinned ? bytes : b->pinned[0].data, size, 1));
+        cusi_step(progress, (int64_t)size);
+        return cusi_proceed(progress);
+    }
     for (int k = 0; k < BUFFERS - 1; ++k)
         CUS_TRY(upload(s, &pending, k, &pieces[k]));
     for (int k = 0, last = BUFFERS - 1; pieces[k] > 0; last = k, k = (k + 1) % BUFFERS) {
         CUS_TRY(upload(s, &pending, last, &pieces[last]));
         CUS_TRY(cusStreamWaitEvent(s->compute, b->uploaded[k]));
-        CUS_TRY(decode(s, b->device[k].data, pieces[k]));
+        CUS_TRY(decode(s, b->device[k].data, pieces[k], 0));
         cusi_step(progress, (int64_t)pieces[k]);
         CUS_TRY(cusi_proceed(progress));
     }
@@ -263,8 +276,11 @@ static cusStatus pushBytes(cusEventPipeline *s, const void *bytes, size_t size) 
     if (status == CUS_OK)
         return status;
     (void)cusi_renamed(function, status);
-    if (s->resident) /* the caller's bytes are no longer read */
+    if (s->resident) { /* the caller's bytes are no longer read */
         (void)cusi_deviceFinish(function, s->up);
+        if (s->packets.on)
+            (void)cusi_deviceFinish(function, s->compute);
+    }
     return s->bytes->decoder_failed ? status : eventsRemember(s, status);
 }
 

@@ -124,6 +124,7 @@ cusStatus eventsCreatePipeline(cusEventPipeline **pipeline, int rows, int cols, 
         CUS_TRY(cusi_checkReserved(function, "options->decoder->", chosen.decoder->reserved));
     CUS_TRY(eventsCheckWindowing(function, windowing));
     CUS_TRY(cusi_checkSwitch(function, "options->whole_batches", chosen.whole_batches));
+    CUS_TRY(cusi_checkSwitch(function, "options->low_latency", chosen.low_latency));
     CUSI_REQUIRE(chosen.end_window == 0 || chosen.end_window >= chosen.first_window, CUS_ERROR_VALUE,
                  "%s: end_window is %llu, expected 0 or at least first_window = %llu", function,
                  (unsigned long long)chosen.end_window, (unsigned long long)chosen.first_window);
@@ -251,7 +252,7 @@ static cusStatus flush(cusEventPipeline *s) {
     if (s->resident) /* frames on the device must be complete too */
         CUS_TRY(cusStreamSynchronize(s->compute));
     restart(s);
-    return CUS_OK;
+    return eventsPacketsForget(s);
 }
 
 static cusStatus checkedFlush(cusEventPipeline *s) {
@@ -286,7 +287,7 @@ cusStatus eventsGoTo(cusEventPipeline *s, const EventsPlace *place) {
     s->options.origin = place->origin;
     s->gaps_end = place->whole_end;
     restart(s);
-    return CUS_OK;
+    return eventsPacketsForget(s);
 }
 
 void eventsEndAt(cusEventPipeline *s, uint64_t end_window) {

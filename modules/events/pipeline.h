@@ -1,5 +1,5 @@
-/* Declarations that pipeline.c, staging.c and bytes.c share: a pipeline, its buffers, and how staged events become
- * frames. */
+/* Declarations that pipeline.c, staging.c, bytes.c and packets.c share: a pipeline, its buffers, and how staged events
+ * become frames. */
 #ifndef CUSI_EVENTS_PIPELINE_H
 #define CUSI_EVENTS_PIPELINE_H
 
@@ -31,6 +31,22 @@ typedef struct Batch {
     cusStreamEvent computed, downloaded;
 } Batch;
 
+/* low_latency: the sums of windows `next` and `next + 1`, and what the last packet did. */
+typedef struct EventsPackets {
+    int on;                         /* pieces of up to CUSI_PACKET_BYTES are packets */
+    CusiPacketSums sums;            /* kind NONE: all frames are made from events */
+    void *memory;                   /* two CusiPacketDone, then the sums of even and of odd windows */
+    cusMat report;                  /* page-locked CusiPacketDone of the last packet */
+    uint64_t newest[2], outside[2]; /* of even and odd windows: as in CusiPacketDone, of all packets */
+    uint64_t sound;                 /* windows from this one on have all their events so far in their sums */
+    uint64_t room;                  /* events until window `next` is full, or UINT64_MAX */
+    int turn, in_use;               /* the CusiPacketDone of the next packet; the sums may not be 0 */
+    int adds;                       /* the packet's events have been added to sums */
+    int is_made;                    /* the frame of window `next` is in its batch already */
+    int knows_end;                  /* by duration: staged events before `end` belong to window `next`, the others to */
+    size_t end;                     /* the one after it */
+} EventsPackets;
+
 struct cusEventPipeline {
     CusiGuard guard;
     int rows, cols, representations;
@@ -52,7 +68,8 @@ struct cusEventPipeline {
     int resident;              /* events are decoded into the slots' device arrays, which serve as staging */
     int staged;                /* slot that holds the staged events */
     size_t begin;              /* index of the first staged event there */
-    cusMat bounds;             /* page-locked windows, one more than a batch has: of staged events, by duration */
+    EventsPackets packets;
+    cusMat bounds; /* page-locked windows, one more than a batch has: of staged events, by duration */
 
     /* The recording */
     uint64_t pushed;   /* number of the next event */
@@ -81,8 +98,10 @@ cusStatus eventsSubmitStaged(cusEventPipeline *s, int final);
 cusStatus eventsDrain(cusEventPipeline *s);
 
 /* Resident: makes room behind the staged events. Moves them to the start of another slot's arrays if events before them
- * have been used. */
-cusStatus eventsMakeRoom(cusEventPipeline *s);
+ * have been used, unless `most` events fit anyway. */
+cusStatus eventsMakeRoom(cusEventPipeline *s, size_t most);
+/* Resident: returns how many events may be staged behind them. */
+size_t eventsRoom(const cusEventPipeline *s);
 /* Resident: returns the address of staged event `index` in array k. */
 void *eventsStaged(const cusEventPipeline *s, int k, size_t index);
 
@@ -104,5 +123,24 @@ cusStatus eventsBytesCreate(cusEventPipeline *s);
 void eventsBytesDestroy(cusEventPipeline *s);
 /* Ends the recording; fails if it ended within a word. */
 cusStatus eventsBytesFinish(cusEventPipeline *s);
+
+/* ---- packets.c: pieces of bytes with low_latency --------------------------------------------------------------------- */
+
+cusStatus eventsPacketsCreate(cusEventPipeline *s, const cusEventDecoderOptions *decoder);
+void eventsPacketsDestroy(cusEventPipeline *s);
+/* Returns the most events that a packet can have: twelve in two bytes. */
+static inline size_t eventsPacketMost(size_t size) {
+    return 6 * size + 12;
+}
+/* Queues what cusEventDecoderRun would, and the frame of window `next` if it ends in the packet. */
+cusStatus eventsPacketRun(cusEventPipeline *s, const void *bytes, size_t size, const cusEventBuffers *to,
+                          cusEventDecoded *done);
+/* Follow every run of the decoder: Read the wait for it, Settle the frames of its events. */
+void eventsPacketRead(cusEventPipeline *s, const cusEventDecoded *done);
+cusStatus eventsPacketSettle(cusEventPipeline *s);
+/* Returns in *is_made whether the frame of the next `count` windows is made. If not, clears their sums. */
+cusStatus eventsPacketsTake(cusEventPipeline *s, size_t count, int *is_made);
+/* Clears all sums: the next windows that have no events yet may use them again. */
+cusStatus eventsPacketsForget(cusEventPipeline *s);
 
 #endif

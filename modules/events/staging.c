@@ -209,8 +209,11 @@ static cusStatus submit(cusEventPipeline *s, const View *events_view, size_t cou
     }
     cusMat frames[EVENTS_MAX_REPRESENTATIONS];
     CUS_TRY(view(s, batch->frames, batch->count, count, frames));
-    CUS_TRY(with_spans ? cusEventStackSpans(s->stacker, &events, s->planned, s->spans, count, frames, s->compute)
-                       : cusEventStack(s->stacker, &events, s->planned, count, frames, s->compute));
+    int is_made = 0;
+    CUS_TRY(eventsPacketsTake(s, count, &is_made));
+    if (!is_made)
+        CUS_TRY(with_spans ? cusEventStackSpans(s->stacker, &events, s->planned, s->spans, count, frames, s->compute)
+                           : cusEventStack(s->stacker, &events, s->planned, count, frames, s->compute));
     if (uploads)
         CUS_TRY(cusStreamEventRecord(slot->used, s->compute));
     if (batch->count == 0)
@@ -235,13 +238,26 @@ static cusStatus findBounds(cusEventPipeline *s, const int64_t *t, const cusEven
         events_cuda_bounds(t, s->held, s->origin, &s->options.windowing, s->next, s->batch + 1, list->data, s->compute));
 }
 
+/* Lists the same windows if only the first two have events, and it is known which. */
+static cusStatus knownBounds(cusEventPipeline *s, const cusEventWindow **bounds) {
+    cusEventWindow *list = s->bounds.data;
+    list[0] = (cusEventWindow){0, s->packets.end};
+    list[1] = (cusEventWindow){s->packets.end, s->held};
+    for (size_t k = 2; k <= s->batch; ++k)
+        list[k] = (cusEventWindow){s->held, s->held};
+    *bounds = list;
+    return CUS_OK;
+}
+
 /* Sets the view to the staged events, which end at number `end` of the recording. */
 static cusStatus stagingView(cusEventPipeline *s, uint64_t end, View *view) {
     Slot *slot = &s->slots[s->current];
     *view = (View){.start = end - s->held, .count = s->held, .bounds_from = s->next};
     for (int k = 0; k < EVENTS_ARRAYS; ++k)
         view->array[k] = s->resident ? eventsStaged(s, k, 0) : slot->staging[k].data;
-    return s->resident && eventsByDuration(s) && view->count > 0 ? findBounds(s, view->array[3], &view->bounds) : CUS_OK;
+    if (!s->resident || !eventsByDuration(s) || view->count == 0)
+        return CUS_OK;
+    return s->packets.knows_end ? knownBounds(s, &view->bounds) : findBounds(s, view->array[3], &view->bounds);
 }
 
 void *eventsStaged(const cusEventPipeline *s, int k, size_t index) {
@@ -249,8 +265,13 @@ void *eventsStaged(const cusEventPipeline *s, int k, size_t index) {
     return data ? data + (s->begin + index) * array_bytes[k] : NULL;
 }
 
-cusStatus eventsMakeRoom(cusEventPipeline *s) {
-    if (s->held > 0 && s->begin < EVENTS_ALIGN)
+size_t eventsRoom(const cusEventPipeline *s) {
+    return s->capacity + EVENTS_ROOM - s->held - (s->begin < EVENTS_ALIGN ? 0 : s->begin);
+}
+
+cusStatus eventsMakeRoom(cusEventPipeline *s, size_t most) {
+    const size_t end = s->begin + s->held;
+    if (s->held > 0 && (s->begin < EVENTS_ALIGN || (end <= s->capacity && most <= eventsRoom(s))))
         return CUS_OK;
     const void *from[EVENTS_ARRAYS];
     for (int k = 0; k < EVENTS_ARRAYS; ++k)
@@ -270,6 +291,7 @@ cusStatus eventsMakeRoom(cusEventPipeline *s) {
 static cusStatus moveStaged(cusEventPipeline *s, const View *view, size_t from) {
     CUS_TRY(nextSlot(s));
     s->held = view->count - from;
+    s->packets.end = s->held;
     s->begin += s->resident ? from : 0;
     for (int k = 0; !s->resident && k < EVENTS_ARRAYS - !s->with_times; ++k)
         memmove(s->slots[s->current].staging[k].data, (const char *)view->array[k] + from * array_bytes[k],

@@ -4,6 +4,7 @@
 
 #include "cusight/raw.h"
 #include "event_checks.h"
+#include "event_packets.h"
 #include "frames.h"
 #include "guard.h"
 #include "progress.h"
@@ -57,7 +58,8 @@ cusStatus raw_report(const char *function, cusEventFormat format, const cusEvent
  *              work; decoded may be NULL
  *   check      waits; *decoded: what the last run did, or raw_nothing(). After CAPACITY the next run decodes again
  *   getState   waits; succeeds whatever the status of the last run
- *   setState   waits; resets the counts, and what the last run did to raw_nothing() */
+ *   setState   waits; resets the counts, and what the last run did to raw_nothing()
+ *   runPacket  CUDA, EVT2 and EVT3: cusi_decodePacket() of event_packets.h. NULL if there are no words or no device */
 
 typedef struct RawMethods {
     cusStatus (*create)(const char *function, cusEventDecoder *decoder);
@@ -67,6 +69,9 @@ typedef struct RawMethods {
     cusStatus (*check)(const char *function, cusEventDecoder *decoder, cusEventDecoded *decoded, cusStream stream);
     cusStatus (*getState)(const char *function, cusEventDecoder *decoder, cusEventDecoderState *state);
     cusStatus (*setState)(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state);
+    cusStatus (*runPacket)(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                           const cusEventBuffers *events, cusEventDecoded *decoded, const CusiPacketSums *sums,
+                           cusStream stream);
 } RawMethods;
 
 extern const RawMethods raw_host, raw_cudaWords, raw_cudaFrames;

@@ -180,6 +180,13 @@ cusStatus cusEventDecoderRun(cusEventDecoder *decoder, const void *bytes, size_t
                  CUSI_LONG(function, runDecoder(function, decoder, bytes, size, events, decoded, stream)));
 }
 
+cusStatus cusi_decodePacket(cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events,
+                            cusEventDecoded *decoded, const CusiPacketSums *sums, cusStream stream) {
+    static const char function[] = "cusEventDecoderRun";
+    CUSI_GUARDED(function, decoder, stream,
+                 decoder->methods->runPacket(function, decoder, bytes, size, events, decoded, sums, stream));
+}
+
 /* ---- Waiting --------------------------------------------------------------------------------------------------------- */
 
 static cusStatus waitFor(const char *function, cusEventDecoder *decoder, cusEventDecoded *done, cusStream stream) {

@@ -141,10 +141,11 @@ void Row::addBandwidth(double median_ms, std::string &line, JsonObject &json) co
 }
 
 void Row::addCalls(std::string &line, JsonObject &json) const {
-    const double p50 = quantile(calls_, 0.5), p99 = quantile(calls_, 0.99), p99_99 = quantile(calls_, 0.9999);
+    const double p50 = quantile(calls_, 0.5), p99 = quantile(calls_, 0.99), p99_9 = quantile(calls_, 0.999),
+                 p99_99 = quantile(calls_, 0.9999);
     JsonObject calls, histogram; // histogram: calls by whole microseconds
     calls.add("count", static_cast<long long>(calls_.size())).add("p50_us", p50).add("p99_us", p99);
-    calls.add("p99_99_us", p99_99).add("max_us", calls_.back());
+    calls.add("p99_9_us", p99_9).add("p99_99_us", p99_99).add("max_us", calls_.back());
     for (size_t i = 0, next = 0; i < calls_.size(); i = next) {
         const auto whole = static_cast<long long>(calls_[i]);
         while (next < calls_.size() && static_cast<long long>(calls_[next]) == whole)
@@ -152,7 +153,8 @@ void Row::addCalls(std::string &line, JsonObject &json) const {
         histogram.add(std::to_string(whole), static_cast<long long>(next - i));
     }
     json.add("calls", calls.add("histogram_us", histogram));
-    line += formatted("  %zu calls: p50 %.1f, p99 %.1f, p99.99 %.1f us", calls_.size(), p50, p99, p99_99);
+    line +=
+        formatted("  %zu calls: p50 %.1f, p99 %.1f, p99.9 %.1f, p99.99 %.1f us", calls_.size(), p50, p99, p99_9, p99_99);
 }
 
 void Row::write(const std::vector<Timing> &timings) const {

@@ -14,17 +14,26 @@ using raw_test::KINDS;
 
 constexpr int ROWS = 48, COLS = 64;
 
-class EventBytes : public support::SpaceTest {
+// Both backends, without and with low_latency.
+class EventBytes : public testing::TestWithParam<std::tuple<cusSpace, int>> {
   protected:
+    void SetUp() override { CUS_NEEDS(space()); }
+    cusSpace space() const { return std::get<0>(GetParam()); }
     cusEventPipelineOptions options(const cusWindowing &w, const cusEventDecoderOptions *decoder) const {
         cusEventPipelineOptions o = cusEventPipelineDefaults();
         o.compute = space();
         o.windowing = w;
         o.decoder = decoder;
+        o.low_latency = std::get<1>(GetParam());
         return o;
     }
 };
-CUS_BOTH_SPACES(EventBytes);
+std::string nameOf(const testing::TestParamInfo<EventBytes::ParamType> &of) {
+    return std::string(std::get<0>(of.param) == CUS_DEVICE ? "cuda" : "host") +
+           (std::get<1>(of.param) ? "_low_latency" : "");
+}
+INSTANTIATE_TEST_SUITE_P(, EventBytes, testing::Combine(testing::Values(CUS_HOST, CUS_DEVICE), testing::Values(0, 1)),
+                         nameOf);
 
 cusStatus pushBytes(cusEventPipeline *pipeline, const Bytes &bytes, size_t most, std::mt19937_64 &random) {
     for (size_t at = 0; at < bytes.size();) {
@@ -79,7 +88,8 @@ void flush(cusEventPipeline *pipeline, cusStatus status) {
 TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
     auto random = support::generator();
     const Damage damages[] = {{}, {20, 40, 60, 20, 10}};
-    const std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES)};
+    const std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES),
+                                                  repr(CUS_REPR_EVENT_DIFF), repr(CUS_REPR_TIME_SURFACE)};
     for (int round = 0; round < 90 / support::fewer(); ++round) {
         const Kind &kind = KINDS[size_t(round) % std::size(KINDS)];
         const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
@@ -288,6 +298,89 @@ TEST_P(EventBytes, LargePieces) {
     }
 }
 
+namespace {
+
+// A recording with a fifth of its events on one pixel and some outside the frame, and where its times are.
+struct Live {
+    raw_test::Stream stream;
+    std::vector<std::pair<size_t, int64_t>> times; // no event from this byte on is earlier
+
+    Live(const Kind &kind, size_t steps, std::mt19937_64 &random) : stream(kind) {
+        int64_t t = (int64_t(1) << 24) - 3000; // the counter of EVT3 wraps soon
+        for (size_t i = 0; i < steps; ++i) {
+            t += int64_t(random() % 8);
+            times.emplace_back(stream.bytes.size(), t);
+            stream.time(t);
+            for (uint64_t n = random() % 12; n > 0; --n) {
+                const uint64_t any = random();
+                if (any % 5 == 0)
+                    stream.event(t, COLS / 3, ROWS - 1, any >> 8 & 7 ? 1 : 0);
+                else if (stream.hasVectors() && any % 5 == 1)
+                    stream.vector(t, uint32_t(any >> 16) % COLS, uint32_t(any >> 32) % ROWS, any >> 8 & 1,
+                                  uint32_t(any >> 40));
+                else
+                    stream.event(t, uint32_t(any >> 16) % (COLS + 1), uint32_t(any >> 32) % ROWS, any >> 8 & 1);
+            }
+        }
+    }
+    int64_t timeAt(size_t byte) const {
+        const auto after = std::upper_bound(times.begin(), times.end(), std::pair{byte, INT64_MAX});
+        return after == times.begin() ? 0 : std::prev(after)->second;
+    }
+};
+
+} // namespace
+
+// 10,000 packets in all, in page-locked memory or not; in windows of about one or two packets. Advancing changes no frame.
+TEST_P(EventBytes, PacketsCutAnywhere) {
+    auto random = support::generator();
+    std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_EVENT_DIFF),
+                                            repr(CUS_REPR_TIME_SURFACE)};
+    kinds[0].swap_channels = 1;
+    kinds[1].lower = -3, kinds[1].upper = 100;
+    for (int round = 0; round < 12; ++round) {
+        const Kind &kind = KINDS[round % 2 ? 0 : 3]; // EVT2, EVT3
+        const auto unit = round / 2 % 2 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
+        SCOPED_TRACE(std::string(kind.name) + ", round " + std::to_string(round));
+        const Live live(kind, size_t(50000 / support::fewer()), random);
+        const Bytes &bytes = live.stream.bytes;
+        const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_SKIP, 0, 0);
+        cusWindowing w = cusWindowingDefaults();
+        w.unit = unit;
+        w.length = 200 + random() % 600;
+        cusEventPipelineOptions o = options(w, &decoder);
+        o.deliver = round / 4 % 2 ? space() : CUS_HOST;
+        const std::vector<cusRepresentation> r = {kinds[size_t(round) % kinds.size()]};
+        cusEventPipelineOptions whole = o;
+        whole.compute = whole.deliver = CUS_HOST;
+        Collected expected, got;
+        const Pipeline host(ROWS, COLS, r, whole, &expected), pipeline(ROWS, COLS, r, o, &got);
+        CUS_ASSERT_OK(cusEventPipelinePushBytes(host.object, bytes.data(), bytes.size()));
+        CUS_ASSERT_OK(cusEventPipelineFlush(host.object));
+        support::Mat pinned;
+        if (space() == CUS_DEVICE)
+            CUS_ASSERT_OK(cusMatCreatePinned(&pinned, 1, int(bytes.size()), CUS_8UC1));
+        else
+            CUS_ASSERT_OK(cusMatCreate(&pinned, 1, int(bytes.size()), CUS_8UC1, CUS_HOST));
+        std::memcpy(pinned.data, bytes.data(), bytes.size());
+        const size_t most = 2 * bytes.size() / size_t(840 / support::fewer());
+        for (size_t at = 0, n; at < bytes.size(); at += n) {
+            n = std::min<size_t>(bytes.size() - at, 1 + random() % most);
+            const uint8_t *from = random() % 4 ? static_cast<const uint8_t *>(pinned.data) : bytes.data();
+            CUS_ASSERT_OK(cusEventPipelinePushBytes(pipeline.object, from + at, n));
+            if (random() % 4 == 0)
+                CUS_ASSERT_OK(cusEventPipelineAdvance(pipeline.object, live.timeAt(at + n)));
+        }
+        CUS_ASSERT_OK(cusEventPipelineFlush(pipeline.object));
+        ASSERT_NO_FATAL_FAILURE(expectSame(got, expected));
+        cusEventPipelineCounts counts[2] = {};
+        CUS_ASSERT_OK(cusEventPipelineQuery(host.object, &counts[0]));
+        CUS_ASSERT_OK(cusEventPipelineQuery(pipeline.object, &counts[1]));
+        EXPECT_EQ(counts[1].skipped, counts[0].skipped);
+        EXPECT_EQ(counts[1].windows, counts[0].windows);
+    }
+}
+
 TEST_P(EventBytes, GapsAndFullWindowsAreErrors) {
     const auto decoder = raw_test::optionsOf(KINDS[0], CUS_HOST, CUS_BAD_EVENTS_STOP, COLS, ROWS);
     const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM)};
@@ -366,8 +459,12 @@ TEST_P(EventBytes, StartFromAStateAndRejects) {
     cusEventDecoderOptions bad = decoder;
     bad.format = CUS_EVENTS_TEXT;
     const cusEventPipelineOptions wrong = options(w, &bad);
+    cusEventPipelineOptions odd = o;
+    odd.low_latency = 2;
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
     support::Owned<cusEventPipelineDestroy> none_made;
+    CUS_REJECTS(cusEventPipelineCreate(&none_made, ROWS, COLS, &r, 1, &odd, Collected::sink, &got), VALUE,
+                "cusEventPipelineCreate: options->low_latency is 2, expected 0 or 1");
     CUS_REJECTS(cusEventPipelineCreate(&none_made, ROWS, COLS, &r, 1, &wrong, Collected::sink, &got), VALUE,
                 "cusEventPipelineCreate: ");
 }

@@ -333,28 +333,32 @@ TEST_P(FaultsWith, PipelineOfBytes) {
     const auto create = [&](cusEventPipeline **p, Sink *sink) {
         return cusEventPipelineCreate(p, 48, 64, &r, 1, &options, Sink::take, sink);
     };
-    checkCreate<cusEventPipelineDestroy>("cusEventPipelineCreate, bytes", [&](auto *p) { return create(p, nullptr); });
-    check("cusEventPipelinePushBytes", [&](Trial &t) {
-        cusEventPipeline *p = nullptr;
-        Sink sink;
-        CUS_ASSERT_OK(create(&p, &sink));
-        t.attempt([&] {
-            CUS_TRY(cusEventPipelinePushBytes(p, words.data(), size));
-            CUS_TRY(cusEventPipelineAdvance(p, 64 * 3000 + 20000));
-            return cusEventPipelineFlush(p);
-        });
-        EXPECT_NE(cusEventPipelineDecoder(p), nullptr);
-        cusEventPipelineDestroy(p); // after a failure the pipeline can only be destroyed
-        if (t.failed) {
-            sink.bytes.clear();
+    for (options.low_latency = 0; options.low_latency < 2; ++options.low_latency) {
+        const std::string where = options.low_latency ? ", low latency" : "";
+        checkCreate<cusEventPipelineDestroy>("cusEventPipelineCreate, bytes" + where,
+                                             [&](auto *p) { return create(p, nullptr); });
+        check("cusEventPipelinePushBytes" + where, [&](Trial &t) {
+            cusEventPipeline *p = nullptr;
+            Sink sink;
             CUS_ASSERT_OK(create(&p, &sink));
-            CUS_EXPECT_OK(cusEventPipelinePushBytes(p, words.data(), size));
-            CUS_EXPECT_OK(cusEventPipelineAdvance(p, 64 * 3000 + 20000));
-            CUS_EXPECT_OK(cusEventPipelineFlush(p));
-            cusEventPipelineDestroy(p);
-        }
-        t.result(sink.bytes);
-    });
+            t.attempt([&] {
+                CUS_TRY(cusEventPipelinePushBytes(p, words.data(), size));
+                CUS_TRY(cusEventPipelineAdvance(p, 64 * 3000 + 20000));
+                return cusEventPipelineFlush(p);
+            });
+            EXPECT_NE(cusEventPipelineDecoder(p), nullptr);
+            cusEventPipelineDestroy(p); // after a failure the pipeline can only be destroyed
+            if (t.failed) {
+                sink.bytes.clear();
+                CUS_ASSERT_OK(create(&p, &sink));
+                CUS_EXPECT_OK(cusEventPipelinePushBytes(p, words.data(), size));
+                CUS_EXPECT_OK(cusEventPipelineAdvance(p, 64 * 3000 + 20000));
+                CUS_EXPECT_OK(cusEventPipelineFlush(p));
+                cusEventPipelineDestroy(p);
+            }
+            t.result(sink.bytes);
+        });
+    }
 }
 
 // A file that is pinned for a GPU.

@@ -327,4 +327,4 @@ static cusStatus setState(const char *function, cusEventDecoder *decoder, const 
     return CUS_OK;
 }
 
-const RawMethods raw_host = {create, destroy, run, check, getState, setState};
+const RawMethods raw_host = {create, destroy, run, check, getState, setState, NULL};

@@ -15,6 +15,8 @@ struct Decoder {
     TileSums<Evt3> *sums = nullptr, *groups = nullptr; // the largest of all formats
     uint8_t *runs = nullptr;
     int64_t *last_times = nullptr;
+    Message<Evt3> *messages = nullptr; // of a packet's tiles
+    unsigned long long packets = 0;
     Arena arena;
 };
 
@@ -58,6 +60,8 @@ cusStatus create(const char *function, cusEventDecoder *decoder) {
     CUS_TRY(made->arena.allocate(function, tiles, &made->last_times));
     if (decoder->options.format == CUS_EVENTS_EVT4)
         CUS_TRY(made->arena.allocate(function, tiles, &made->runs));
+    if (decoder->options.format == CUS_EVENTS_EVT2 || decoder->options.format == CUS_EVENTS_EVT3)
+        CUS_TRY(made->arena.allocateZeros(function, tilesFor(CUSI_PACKET_BYTES), &made->messages, nullptr));
     return CUS_OK;
 }
 
@@ -65,25 +69,39 @@ void destroy(cusEventDecoder *decoder) {
     delete static_cast<Decoder *>(decoder->state);
 }
 
+Run runOf(const cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events,
+          cusEventDecoded *decoded) {
+    const Decoder *cuda = static_cast<const Decoder *>(decoder->state);
+    return {cuda->memory,
+            cuda->sums,
+            cuda->groups,
+            cuda->runs,
+            cuda->last_times,
+            static_cast<const uint8_t *>(bytes),
+            size,
+            static_cast<uint32_t>(tilesFor(size)),
+            *events,
+            decoded,
+            decoder->sensor,
+            decoder->options.bad_events == CUS_BAD_EVENTS_SKIP,
+            reinterpret_cast<uintptr_t>(events->x) % 8 == 0 && reinterpret_cast<uintptr_t>(events->y) % 8 == 0 &&
+                reinterpret_cast<uintptr_t>(events->p) % 4 == 0 && reinterpret_cast<uintptr_t>(events->t) % 16 == 0};
+}
+
 cusStatus run(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size, const cusEventBuffers *events,
               cusEventDecoded *decoded, cusStream stream) {
-    const Decoder *cuda = static_cast<const Decoder *>(decoder->state);
-    const Run run = {cuda->memory,
-                     cuda->sums,
-                     cuda->groups,
-                     cuda->runs,
-                     cuda->last_times,
-                     static_cast<const uint8_t *>(bytes),
-                     size,
-                     static_cast<uint32_t>(tilesFor(size)),
-                     *events,
-                     decoded,
-                     decoder->sensor,
-                     decoder->options.bad_events == CUS_BAD_EVENTS_SKIP,
-                     reinterpret_cast<uintptr_t>(events->x) % 8 == 0 && reinterpret_cast<uintptr_t>(events->y) % 8 == 0 &&
-                         reinterpret_cast<uintptr_t>(events->p) % 4 == 0 &&
-                         reinterpret_cast<uintptr_t>(events->t) % 16 == 0};
+    const Run run = runOf(decoder, bytes, size, events, decoded);
     return launchOf(decoder->options)(function, run, static_cast<cudaStream_t>(stream));
+}
+
+cusStatus runPacket(const char *function, cusEventDecoder *decoder, const void *bytes, size_t size,
+                    const cusEventBuffers *events, cusEventDecoded *decoded, const CusiPacketSums *sums, cusStream stream) {
+    Decoder *cuda = static_cast<Decoder *>(decoder->state);
+    const Run run = runOf(decoder, bytes, size, events, decoded);
+    const Packet packet = {cuda->messages, ++cuda->packets, *sums};
+    return (decoder->options.format == CUS_EVENTS_EVT2
+                ? launchPacket<Evt20>
+                : launchPacket<Evt3>)(function, run, packet, static_cast<cudaStream_t>(stream));
 }
 
 cusStatus setState(const char *function, cusEventDecoder *decoder, const cusEventDecoderState *state) {
@@ -99,4 +117,4 @@ cusStatus setState(const char *function, cusEventDecoder *decoder, const cusEven
 
 using namespace cusi::raw;
 
-extern "C" const RawMethods raw_cudaWords = {create, destroy, run, check<Decoder>, getState<Decoder>, setState};
+extern "C" const RawMethods raw_cudaWords = {create, destroy, run, check<Decoder>, getState<Decoder>, setState, runPacket};

@@ -1,5 +1,6 @@
 // The second pass over the bytes writes the events of all tiles as if none were bad, and finds the first tile that has a
-// bad one. Events are gathered in shared memory, so that neighboring threads write neighboring events.
+// bad one. Events are gathered in shared memory, so that neighboring threads write neighboring events. The kernel of a
+// packet, which is read once, does the same.
 #include "raw/cuda/stages.cuh"
 
 namespace cusi::raw {
@@ -157,38 +158,29 @@ __device__ __forceinline__ bool writeEvents(const Run &run, const Shared &shared
     return bad;
 }
 
-// Finds the tile's number of events, the time after it, and whether it fits. One thread calls it.
+// Finds the tile's number of events, the time after it, and whether it fits. `next`: the sums of all tiles up to it. One
+// thread calls it.
 template<class Format>
-__device__ __forceinline__ void measureTile(const Run &run, uint32_t tile, uint32_t base, Shared &shared) {
+__device__ __forceinline__ void measureTile(const Run &run, const TileSums<Format> &next, uint32_t base, Shared &shared) {
     const cusEventDecoderState &start = run.memory->place;
-    const TileSums<Format> next = sumsBefore<Format>(run, tile + 1);
     shared.count = next.events(start.time_high) - base;
     shared.end = timeOf<Format>(nowAfter<Format>(start, startLow<Format>(start), next.segment));
     shared.skip = next.events(start.time_high) > run.events.capacity ||
                   (run.events.triggers && next.triggers(start.time_high) > run.events.trigger_capacity);
 }
 
-template<class Format>
-__global__ void __launch_bounds__(THREADS, 6) emitKernel(const __grid_constant__ Run run) {
-    extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ Scans<Format> scans;
-    Shared &shared = *reinterpret_cast<Shared *>(memory);
-    startInOrder();
-    const uint32_t tile = blockIdx.x;
-    const cusEventDecoderState &start = run.memory->place;
-    if (tile >= tilesOf<Format>(run) || run.memory->is_full || run.memory->last.status == CUS_ERROR_FORMAT)
-        return;
-    const Words words = loadWords<Format>(run, tile, shared.bytes);
-    const Place<Format> place = placeOf<Format>(run, tile, words, scans);
-    if (threadIdx.x == 0)
-        measureTile<Format>(run, tile, place.base, shared);
+// Writes the events of a measured tile, after a barrier. Calls each(first, shift, count) when events first .. first + count
+// - 1 of the tile lie in shared.gathered, from `shift` on. Returns in all threads whether the tile must be decoded again.
+template<class Format, class Each>
+__device__ __forceinline__ bool emitTile(const Run &run, uint32_t tile, const Words &words, const Place<Format> &place,
+                                         Shared &shared, const Each &each) {
     if (__syncthreads_or(place.rare.undefined && !run.skips) || shared.skip) {
         if (threadIdx.x == 0)
             atomicMin(&run.memory->bad_tile, tile);
-        return;
+        return true;
     }
     const uint32_t count = shared.count;
-    int64_t last = start.last_time;
+    int64_t last = run.memory->place.last_time;
     bool bad = false;
     if (threadIdx.x == 0) // no event so far is later than the current time
         last = max(timeOf<Format>(place.now), last);
@@ -210,6 +202,7 @@ __global__ void __launch_bounds__(THREADS, 6) emitKernel(const __grid_constant__
         expandVectors(shared);
         __syncthreads();
         bad |= (count && gather.bad) | writeEvents(run, shared, place.base + first, shift, here, last);
+        each(first, shift, here);
         last = here ? shared.end - shared.gathered.before[shift + here - 1] : last;
         if (threadIdx.x == 0 && place.base + first == 0 && here)
             run.memory->first_time = shared.end - shared.gathered.before[shift];
@@ -217,8 +210,163 @@ __global__ void __launch_bounds__(THREADS, 6) emitKernel(const __grid_constant__
     }
     if (threadIdx.x == 0)
         run.last_times[tile] = count ? last : -1;
-    if (__syncthreads_or(bad) && threadIdx.x == 0)
+    bad = __syncthreads_or(bad);
+    if (bad && threadIdx.x == 0)
         atomicMin(&run.memory->bad_tile, tile);
+    return bad;
+}
+
+template<class Format>
+__global__ void __launch_bounds__(THREADS, 6) emitKernel(const __grid_constant__ Run run) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ Scans<Format> scans;
+    Shared &shared = *reinterpret_cast<Shared *>(memory);
+    startInOrder();
+    const uint32_t tile = blockIdx.x;
+    if (tile >= tilesOf<Format>(run) || isIdle(run))
+        return;
+    const Words words = loadWords<Format>(run, tile, shared.bytes);
+    const Place<Format> place = placeOf<Format>(run, tile, words, scans);
+    if (threadIdx.x == 0)
+        measureTile<Format>(run, sumsBefore<Format>(run, tile + 1), place.base, shared);
+    emitTile<Format>(run, tile, words, place, shared, [](uint32_t, uint32_t, uint32_t) {});
+}
+
+// ---- A packet: one kernel in place of both passes and the scan between them. A tile's block publishes what its words do
+// and reads what the blocks before it have published, writes the events, and adds them to the sums of two windows. The
+// bytes are read once, so they may lie in page-locked memory. finishKernel() follows as after two passes.
+
+// Publishes a tile's sums for the blocks of later tiles, and returns in all threads the sums of all tiles before it. Blocks
+// start in order, so those it waits for are running. The messages of earlier packets have other numbers.
+template<class Format>
+__device__ __forceinline__ TileSums<Format> exchange(const Packet &packet, uint32_t tile, const TileSums<Format> &own,
+                                                     void *storage) {
+    using Reduce = cub::BlockReduce<TileSums<Format>, THREADS, cub::BLOCK_REDUCE_RAKING>;
+    __shared__ TileSums<Format> before;
+    Message<Format> *messages = static_cast<Message<Format> *>(packet.messages);
+    if (threadIdx.x == 0) {
+        messages[tile].sums = own;
+        storeRelease(&messages[tile].number, packet.number);
+    }
+    static_assert(sizeof(typename Reduce::TempStorage) <= sizeof(Gathered),
+                  "the storage is used before the events are gathered");
+    const uint32_t each = divUp(tile, static_cast<uint32_t>(THREADS)), first = threadIdx.x * each;
+    TileSums<Format> mine;
+    for (uint32_t k = first; k < min(first + each, tile); ++k) {
+        while (loadAcquire(&messages[k].number) != packet.number)
+            ;
+        mine.append(messages[k].sums);
+    }
+    mine = Reduce(*static_cast<typename Reduce::TempStorage *>(storage)).Reduce(mine, Append());
+    if (threadIdx.x == 0)
+        before = mine;
+    __syncthreads();
+    return before;
+}
+
+// Leaves the sums before each tile, and before the end, for finishKernel().
+template<class Format>
+__device__ __forceinline__ void keepSums(const Run &run, uint32_t tile, const TileSums<Format> &before) {
+    static_cast<TileSums<Format> *>(run.sums)[tile] = before;
+    if (tile % GROUP == 0)
+        static_cast<TileSums<Format> *>(run.groups)[tile / GROUP] = TileSums<Format>();
+}
+
+__device__ __forceinline__ void raise(uint64_t &to, uint64_t value) {
+    atomicMax(reinterpret_cast<unsigned long long *>(&to), static_cast<unsigned long long>(value));
+}
+
+// Adds `count` gathered events, from `shift` on, to the sums; the first is event `number` of the packet. A warp takes 32
+// neighboring events at a time and adds those of one sum together, since atomics on one address wait for each other.
+__device__ __forceinline__ void addEvents(const CusiPacketSums &sums, const Shared &shared, uint64_t number, uint32_t shift,
+                                          uint32_t count) {
+    const Gathered &events = shared.gathered;
+    CusiPacketDone &done = *sums.done;
+    const bool differs = sums.kind == CUSI_SUMS_DIFFERENCE, times = sums.kind == CUSI_SUMS_TIMES;
+    const uint32_t lane = threadIdx.x % 32;
+    const auto timeOf = [&](uint32_t i) { return static_cast<uint64_t>(shared.end - events.before[shift + i]); };
+    const auto windowOf = [&](uint32_t i) { // 2: neither
+        const uint64_t at = (sums.by_duration ? timeOf(i) : number + i) - static_cast<uint64_t>(sums.begin);
+        return at < sums.lengths[0] ? 0 : at - sums.lengths[0] < sums.lengths[1] ? 1 : 2;
+    };
+    for (uint32_t from = threadIdx.x - lane; from < count; from += THREADS) { // uniform in a warp
+        const uint32_t i = min(from + lane, count - 1), x = events.place[shift + i] & 0xffff,
+                       y = events.place[shift + i] >> 16, p = events.p[shift + i];
+        const int window = windowOf(i);
+        const bool is_event = from + lane < count, inside = x < sums.cols && y < sums.rows;
+        if (is_event && (i + 1 == count || windowOf(i + 1) != window)) { // the last of its window so far
+            if (window == 0)
+                raise(done.in_first, number + i + 1);
+            if (window == 2)
+                raise(done.spoiled, 1);
+            else if (times)
+                raise(done.newest[window], timeOf(i) + 1);
+        }
+        const uint32_t at = y * sums.row_sums + (differs ? x : 2 * x + (p ? sums.swap : 1 - sums.swap));
+        const uint32_t id = inside ? window * sums.rows * sums.row_sums + at : ~0u - window;
+        const unsigned positive = __ballot_sync(FULL_WARP, p != 0),
+                       same = __match_any_sync(FULL_WARP, is_event && window < 2 ? id : ~0u - 2);
+        if (!is_event || window == 2 || lane != 31u - __clz(static_cast<int>(same)))
+            continue;
+        const int n = __popc(same);
+        if (!inside)
+            atomicAdd(reinterpret_cast<unsigned long long *>(&done.outside[window]), static_cast<unsigned long long>(n));
+        else if (times) // the last lane has the latest time
+            raise(static_cast<uint64_t *>(sums.sums[window])[at], timeOf(i) + 1);
+        else
+            atomicAdd(static_cast<int *>(sums.sums[window]) + at, differs ? 2 * __popc(same & positive) - n : n);
+    }
+}
+
+template<class Format>
+__global__ void __launch_bounds__(THREADS, 5)
+    packetKernel(const __grid_constant__ Run run, const __grid_constant__ Packet packet) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ Scans<Format> scans;
+    Shared &shared = *reinterpret_cast<Shared *>(memory);
+    startInOrder();
+    const uint32_t tile = blockIdx.x, tiles = tilesOf<Format>(run);
+    if (isIdle(run) || (tile >= tiles && tile > 0))
+        return;
+    if (tiles == 0) { // less than a word
+        if (threadIdx.x == 0)
+            keepSums<Format>(run, 0, TileSums<Format>());
+        return;
+    }
+    const Words words = loadWords<Format>(run, tile, shared.bytes);
+    Place<Format> place = {};
+    bool open = false;
+    forEachWord<Format>(words, [&](int, uint32_t a, uint32_t b) {
+        Format::measure(place.segment, open, a, b, place.rare);
+        return true;
+    });
+    TileSums<Format> own;
+    Segment<Format> earlier;
+    typename Scans<Format>::Scan(scans.scan)
+        .ExclusiveScan(place.segment, earlier, Segment<Format>(), Append(), own.segment);
+    own.rare = sumRare(place.rare, place.segment.times.timed); // in thread 0
+    __syncthreads();
+    const TileSums<Format> before = exchange<Format>(packet, tile, own, &shared.gathered);
+    Segment<Format> all = before.segment;
+    all.append(earlier);
+    complete<Format>(place, run, before, all, scans);
+    const bool adds = packet.sums.kind != CUSI_SUMS_NONE;
+    if (threadIdx.x == 0) {
+        TileSums<Format> next = before;
+        next.append(own);
+        keepSums<Format>(run, tile, before);
+        if (tile + 1 == tiles)
+            keepSums<Format>(run, tiles, next);
+        measureTile<Format>(run, next, place.base, shared);
+        if (adds && tile + 1 == tiles)
+            packet.sums.done->events = place.base + shared.count;
+    }
+    const bool bad = emitTile<Format>(run, tile, words, place, shared, [&](uint32_t first, uint32_t shift, uint32_t count) {
+        if (adds)
+            addEvents(packet.sums, shared, place.base + first, shift, count);
+    });
+    if (bad && adds && threadIdx.x == 0)
+        packet.sums.done->spoiled = 1;
 }
 
 } // namespace
@@ -230,5 +378,14 @@ cusStatus launchEmit(const char *function, const Run &run, cudaStream_t stream) 
 
 #define INSTANTIATE(Format) template cusStatus launchEmit<Format>(const char *, const Run &, cudaStream_t);
 RAW_FOR_EACH_FORMAT(INSTANTIATE)
+
+template<class Format>
+cusStatus launchPacket(const char *function, const Run &run, const Packet &packet, cudaStream_t stream) {
+    CUS_TRY(launchOverlapped(function, packetKernel<Format>, run.tiles, THREADS, sizeof(Shared), stream, run, packet));
+    return launchFinish<Format>(function, run, stream);
+}
+
+template cusStatus launchPacket<Evt20>(const char *, const Run &, const Packet &, cudaStream_t);
+template cusStatus launchPacket<Evt3>(const char *, const Run &, const Packet &, cudaStream_t);
 
 } // namespace cusi::raw

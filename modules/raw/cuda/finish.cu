@@ -351,7 +351,7 @@ __global__ void __launch_bounds__(THREADS) finishKernel(const __grid_constant__ 
     __shared__ int stop_word;
     startInOrder();
     Memory &memory = *run.memory;
-    const bool idle = memory.is_full || memory.last.status == CUS_ERROR_FORMAT;
+    const bool idle = isIdle(run);
     const uint32_t tiles = tilesOf<Format>(run), bad = min(memory.bad_tile, tiles);
     bool stopped = false;
     if (!idle) {

@@ -139,4 +139,4 @@ cusStatus setState(const char *function, cusEventDecoder *decoder, const cusEven
 using namespace cusi::raw::frames;
 
 extern "C" const RawMethods raw_cudaFrames = {
-    create, destroy, run, cusi::raw::check<Decoder>, cusi::raw::getState<Decoder>, setState};
+    create, destroy, run, cusi::raw::check<Decoder>, cusi::raw::getState<Decoder>, setState, nullptr};

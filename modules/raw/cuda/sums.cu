@@ -1,8 +1,6 @@
 // The first pass over the bytes finds what each tile's words do; a scan then finds what all tiles before each tile do.
 #include "raw/cuda/stages.cuh"
 
-#include <cub/block/block_reduce.cuh>
-
 namespace cusi::raw {
 
 namespace {
@@ -22,33 +20,6 @@ __global__ void __launch_bounds__(THREADS) runsKernel(const __grid_constant__ Ru
         static_cast<int>(min(wordsOf<Evt4>(run) - static_cast<size_t>(tile) * (TILE / 4), static_cast<size_t>(TILE / 4)));
     if (threadIdx.x == 0)
         run.runs[tile] = last < 0 ? ALL : (count - 1 - last) % 2 ? ODD : EVEN;
-}
-
-// Sums the rare words of all threads. Triggers before the tile's first time word are early.
-__device__ __forceinline__ RareWords sumRare(const RareWords &mine, bool timed) {
-    using Reduce = cub::BlockReduce<uint32_t, THREADS>;
-    __shared__ typename Reduce::TempStorage storage;
-    __shared__ int first_timed;
-    RareWords sum;
-    if (!__syncthreads_or(mine.any()))
-        return sum;
-    if (threadIdx.x == 0)
-        first_timed = THREADS;
-    __syncthreads();
-    const int thread = static_cast<int>(threadIdx.x);
-    if (timed)
-        atomicMin(&first_timed, thread);
-    __syncthreads();
-    const auto add = [&](uint32_t value) {
-        const uint32_t all = Reduce(storage).Sum(value);
-        __syncthreads();
-        return all;
-    };
-    sum.early_triggers = add(thread < first_timed ? mine.triggers : thread == first_timed ? mine.early_triggers : 0);
-    sum.triggers = add(mine.triggers);
-    sum.rising = add(mine.rising);
-    sum.undefined = add(mine.undefined);
-    return sum;
 }
 
 template<class Format>

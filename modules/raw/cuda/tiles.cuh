@@ -69,6 +69,23 @@ struct Run {
 };
 enum { EVEN, ODD, ALL };
 
+// What a tile of a packet publishes for the tiles behind it; complete once `number` is the packet's.
+template<class Format>
+struct Message {
+    TileSums<Format> sums;
+    unsigned long long number;
+};
+// The arguments of a packet's kernel, beside those of a run.
+struct Packet {
+    void *messages;            // a Message for each tile
+    unsigned long long number; // of the packet, from 1
+    CusiPacketSums sums;
+};
+
+// Returns whether runs do nothing, after one that ended with CAPACITY or FORMAT.
+__device__ __forceinline__ bool isIdle(const Run &run) {
+    return run.memory->is_full || run.memory->last.status == CUS_ERROR_FORMAT;
+}
 // Returns the size of the input: the bytes that the last piece left, then the piece.
 __device__ __forceinline__ size_t inputSize(const Run &run) {
     return run.memory->place.carried + run.size;
@@ -219,6 +236,33 @@ __device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const 
     return last >= 0 ? (words.first - 1 - last) % 2 : (words.first + tile_open) % 2;
 }
 
+// Sums the rare words of all threads, for thread 0. Triggers before the tile's first time word are early.
+__device__ __forceinline__ RareWords sumRare(const RareWords &mine, bool timed) {
+    using Reduce = cub::BlockReduce<uint32_t, THREADS>;
+    __shared__ typename Reduce::TempStorage storage;
+    __shared__ int first_timed;
+    RareWords sum;
+    if (!__syncthreads_or(mine.any()))
+        return sum;
+    if (threadIdx.x == 0)
+        first_timed = THREADS;
+    __syncthreads();
+    const int thread = static_cast<int>(threadIdx.x);
+    if (timed)
+        atomicMin(&first_timed, thread);
+    __syncthreads();
+    const auto add = [&](uint32_t value) {
+        const uint32_t all = Reduce(storage).Sum(value);
+        __syncthreads();
+        return all;
+    };
+    sum.early_triggers = add(thread < first_timed ? mine.triggers : thread == first_timed ? mine.early_triggers : 0);
+    sum.triggers = add(mine.triggers);
+    sum.rising = add(mine.rising);
+    sum.undefined = add(mine.undefined);
+    return sum;
+}
+
 // ---- The state before a thread's words
 
 // Returns the lower bits of the current time at the end of the earlier pieces.
@@ -253,6 +297,29 @@ struct Place {
     uint32_t event, trigger; // events and triggers with a time before the thread's words
 };
 
+// Completes a place whose segment and rare words are set. `before`: the sums of all tiles before; `earlier`: what all words
+// before the thread's do.
+template<class Format>
+__device__ __forceinline__ void complete(Place<Format> &place, const Run &run, const TileSums<Format> &before,
+                                         const Segment<Format> &earlier, Scans<Format> &scans) {
+    const cusEventDecoderState &start = run.memory->place;
+    place.now = nowAfter<Format>(start, startLow<Format>(start), earlier);
+    TileSums<Format> sums = {earlier, before.rare};
+    place.event = sums.events(start.time_high);
+    place.base = before.events(start.time_high);
+    place.trigger = before.triggers(start.time_high);
+    if (__syncthreads_or(place.rare.triggers != 0)) {
+        const uint32_t mine =
+            place.now.high < 0
+                ? place.rare.triggers - (place.segment.times.timed ? place.rare.early_triggers : place.rare.triggers)
+                : place.rare.triggers;
+        uint32_t before_mine;
+        typename Scans<Format>::Sum(scans.sum).ExclusiveSum(mine, before_mine);
+        place.trigger += before_mine;
+    }
+    __syncthreads();
+}
+
 template<class Format>
 __device__ __forceinline__ Place<Format> placeOf(const Run &run, uint32_t tile, const Words &words, Scans<Format> &scans) {
     Place<Format> place = {};
@@ -270,23 +337,8 @@ __device__ __forceinline__ Place<Format> placeOf(const Run &run, uint32_t tile, 
     Segment<Format> all;
     typename Scans<Format>::Scan(scans.scan).ExclusiveScan(place.segment, all, before.segment, Append());
     __syncthreads();
-    const cusEventDecoderState &start = run.memory->place;
-    place.now = nowAfter<Format>(start, startLow<Format>(start), all);
+    complete<Format>(place, run, before, all, scans);
     place.now.open = starts_open;
-    TileSums<Format> sums = {all, before.rare};
-    place.event = sums.events(start.time_high);
-    place.base = before.events(start.time_high);
-    place.trigger = before.triggers(start.time_high);
-    if (__syncthreads_or(place.rare.triggers != 0)) {
-        const uint32_t mine =
-            place.now.high < 0
-                ? place.rare.triggers - (place.segment.times.timed ? place.rare.early_triggers : place.rare.triggers)
-                : place.rare.triggers;
-        uint32_t earlier;
-        typename Scans<Format>::Sum(scans.sum).ExclusiveSum(mine, earlier);
-        place.trigger += earlier;
-    }
-    __syncthreads();
     return place;
 }
 
