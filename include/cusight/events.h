@@ -252,7 +252,7 @@ typedef struct cusEventPipelineOptions {
     int whole_batches;
     /* 1: for bytes that arrive in small pieces (packets), each of which is to be a frame soon. With compute CUS_DEVICE,
      * packets of EVT2 and EVT3 of up to 4 MiB are decoded by one kernel, which reads page-locked bytes where they are and
-     * sums the events of a HISTOGRAM, EVENT_DIFF (without clip_each_event) or TIME_SURFACE (EXPONENTIAL, without
+     * sums the events of a HISTOGRAM, EVENT_DIFF (without clip_each_event) or TIME_SURFACE (EXPONENTIAL in 32F, without
      * window_times) meanwhile; the frame of a window that ends in the packet follows without a wait of the host. Frames
      * are the same, and everything else is made as with 0: larger pieces, other formats and representations, several
      * representations, windows that overlap or leave gaps, of which two end in one packet, or that a flush or Advance ends,

@@ -13,7 +13,8 @@ static CusiSumsKind kindOf(const cusRepresentation *r) {
     case CUS_REPR_EVENT_DIFF:
         return r->clip_each_event ? CUSI_SUMS_NONE : CUSI_SUMS_DIFFERENCE;
     case CUS_REPR_TIME_SURFACE:
-        return r->surface == CUS_SURFACE_EXPONENTIAL && !r->window_times ? CUSI_SUMS_TIMES : CUSI_SUMS_NONE;
+        return r->surface == CUS_SURFACE_EXPONENTIAL && !r->window_times && r->depth == CUS_32F ? CUSI_SUMS_TIMES
+                                                                                                : CUSI_SUMS_NONE;
     default:
         return CUSI_SUMS_NONE;
     }

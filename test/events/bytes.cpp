@@ -88,8 +88,10 @@ void flush(cusEventPipeline *pipeline, cusStatus status) {
 TEST_P(EventBytes, GiveTheFramesOfTheirEvents) {
     auto random = support::generator();
     const Damage damages[] = {{}, {20, 40, 60, 20, 10}};
-    const std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES),
-                                                  repr(CUS_REPR_EVENT_DIFF), repr(CUS_REPR_TIME_SURFACE)};
+    std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM),    repr(CUS_REPR_TENCODE),
+                                            repr(CUS_REPR_MDES),         repr(CUS_REPR_EVENT_DIFF),
+                                            repr(CUS_REPR_TIME_SURFACE), repr(CUS_REPR_TIME_SURFACE)};
+    kinds.back().depth = CUS_16F;
     for (int round = 0; round < 90 / support::fewer(); ++round) {
         const Kind &kind = KINDS[size_t(round) % std::size(KINDS)];
         const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_SKIP, COLS, ROWS);
