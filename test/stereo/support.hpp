@@ -51,12 +51,12 @@ ref::Image<T> randomImage(int rows, int cols, std::mt19937_64 &random) {
     return image;
 }
 
-// A right image that is the left one moved by a shift that varies, plus noise: agreements with structure.
+// A right image that is the left one moved by the first and the last shifts in turn, plus noise: agreements with structure.
 inline ref::Bytes matchOf(const ref::Bytes &left, int direction, int shifts, std::mt19937_64 &random) {
     ref::Bytes right(left.rows, left.cols);
     for (int y = 0; y < left.rows; ++y)
         for (int x = 0; x < left.cols; ++x) {
-            const int s = (x / 16 + y / 16) % shifts;
+            const int tile = x / 16 + y / 16, s = tile % 2 ? shifts - 1 - tile / 2 % shifts : tile / 2 % shifts;
             right(y, x) =
                 random() % 16 ? left.value(y, x - direction * s, CUS_STEREO_WRAP) : static_cast<uint8_t>(random());
         }
