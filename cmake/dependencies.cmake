@@ -9,7 +9,7 @@ set(CUSIGHT_MIN_OPENSSL 1.1.1)
 set(CUSIGHT_MIN_GTEST 1.10)
 set(CUSIGHT_MIN_JSON 3.9)
 set(CUSIGHT_MIN_GSTREAMER 1.22)
-set(CUSIGHT_WITHOUT_PICTURES "of the programs only cusight-info and cusight-events, without windows, pictures, videos and cameras")
+set(CUSIGHT_WITHOUT_PICTURES "of the programs only cusight-info and cusight-events, without windows, pictures, videos and cameras; with FFmpeg's libraries also the motion report of cusight-heatmap")
 
 # cusight_without(NAME PACKAGE COST): NAME was not found, or is older than its least version.
 function(cusight_without name package cost)

@@ -476,6 +476,7 @@ bool parse(int argc, char **argv, Settings &s) {
                   sample::Names::INPUT);
     sample::names(sample::addPositional(*app, "RIGHT", s.right, "right image of the pair", false), sample::Names::INPUT);
     sample::addExcerpt(*app, s.left);
+    sample::addDecoder(*app, s.left);
     addPreset(*app, s);
     sample::addChoice(
         *app, "--view", s.view, {"picture", "lines", "edges"},
@@ -721,7 +722,7 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
     sample::Progress progress("frames", s.frames ? s.frames : source.frames());
     sample::figureText("device", "%s", sample::deviceNames(devices).c_str());
     figureInput(s, source.name(), size);
-    const cv::Mat &first = source.preview(0, 0).front();
+    const cv::Mat first = source.preview(0, 0).front();
     const cv::Mat left = first(cv::Rect({0, 0}, half)), right = first(cv::Rect({half.width, 0}, half));
     const contour::Rectification how = chooseRectification(s, left, right);
     const Pair pair = prepare(s, left, right, remappersFor(how, devices.front().space).get());
@@ -784,6 +785,7 @@ int run(int argc, char **argv) {
     if (!s.common.headless)
         sample::displayProblem();
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
+    sample::chooseDecoder(s.left, devices.front());
     const std::unique_ptr<sample::Source> source = sample::openSource(s.left);
     if (s.right.empty())
         mapVideo(s, devices, *source);

@@ -3,7 +3,7 @@
 //
 // The stages run concurrently: one thread decodes into a ring of frames, one computes, and the main thread encodes or shows.
 // On the GPU the ring is in pinned memory, and upload, kernels and download have a stream each, ordered by events: three
-// frames are in flight on the GPU while a fourth is decoded and a fifth encoded.
+// frames are in flight on the GPU while a fourth is decoded and a fifth encoded. Frames that the GPU decodes stay there.
 //
 // Several devices each have a band of rows of every frame. A pixel depends only on itself in earlier frames, so the
 // previous frame and the encoder's reference stay on their device, and no row is uploaded twice. With the noise filter a
@@ -20,6 +20,7 @@
 #include "common/stages.hpp"
 #include "heatmap/colors.hpp"
 #include "heatmap/motion.hpp"
+#include "heatmap/pictures/watch.hpp"
 
 #include "cusight/framediff.h"
 #include "cusight/opencv.hpp"
@@ -102,7 +103,7 @@ struct Part {
 
 // One slot of the ring.
 struct Slot {
-    cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT; // host; pinned if GPUs compute
+    cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT; // host; pinned if GPUs compute. input: unused if the GPU decodes
     std::vector<Part> parts;                            // one a device
     double seconds = 0;                                 // the time of the frame
 
@@ -118,9 +119,11 @@ struct Slot {
 // Computes a device's share of the picture and of the number of changed bytes, slot by slot.
 class Engine {
   public:
-    // top: rows of the output above the picture.
-    Engine(const Settings &settings, const sample::Device &device, size_t index, const Share &share, int cols, int top)
-        : settings_(settings), index_(index), share_(share), cols_(cols), top_(top), cuda_(device.space == CUS_DEVICE) {
+    // top: rows of the output above the picture. decoded: frames are on the device when they are submitted.
+    Engine(const Settings &settings, const sample::Device &device, size_t index, const Share &share, int cols, int top,
+           bool decoded)
+        : settings_(settings), index_(index), share_(share), cols_(cols), top_(top), cuda_(device.space == CUS_DEVICE),
+          decoded_(decoded) {
         if (cuda_)
             for (cusStream *stream : {&up_, &run_, &down_})
                 check(cusStreamCreate(stream));
@@ -170,9 +173,11 @@ class Engine {
                 check(cusMatCopy(&diff_.count, &part.changed, nullptr));
             return;
         }
-        const cusMat input = share_.input.of(slot.input);
-        check(cusMatUpload(&input, &part.frame, up_));
-        check(cusStreamEventRecord(part.uploaded, up_));
+        if (!decoded_) {
+            const cusMat input = share_.input.of(slot.input);
+            check(cusMatUpload(&input, &part.frame, up_));
+            check(cusStreamEventRecord(part.uploaded, up_));
+        }
         check(cusStreamWaitEvent(run_, part.uploaded));
         compute(previous.parts[index_].frame, part.frame, part.picture, first);
         if (share_.counts)
@@ -219,7 +224,7 @@ class Engine {
     const size_t index_;
     const Share share_;
     const int cols_, top_;
-    const bool cuda_;
+    const bool cuda_, decoded_;
     cusStream up_ = nullptr, run_ = nullptr, down_ = nullptr;
     cusDiffEncoder *encoder_ = nullptr;
     cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT;
@@ -247,6 +252,8 @@ class Pipeline {
     Pipeline(const Settings &settings, std::vector<sample::Device> devices, sample::Source &source, heatmap::Watch *watch)
         : settings_(settings), devices_(std::move(devices)), source_(source), watch_(watch),
           shares_(divide(source.size().height, static_cast<int>(devices_.size()), settings.diff.min_neighbors > 0)),
+          on_gpu_(settings.input.gpu >= 0 && source.isVideo() && shares_.size() == 1 &&
+                  devices_.front().space == CUS_DEVICE && !watch),
           computing_(shares_.size()), ring_(RING), empty_(RING) {
         devices_.resize(shares_.size());
         const cv::Size size = source.size();
@@ -259,14 +266,14 @@ class Pipeline {
                        : cusMatCreate(&mat, to.height, to.width, CUS_8UC3, CUS_HOST));
         };
         for (Slot &slot : ring_) {
-            create(slot.input, size);
+            if (!on_gpu_)
+                create(slot.input, size);
             create(slot.output, picture);
             if (legend_) { // the strip above the map never changes
                 cv::Mat strip = cusight::toMat(slot.output).rowRange(0, legend_);
                 sample::drawLegend(strip, {scaleOfMap(settings)});
             }
             slot.parts = std::vector<Part>(shares_.size());
-            empty_.push(&slot);
         }
         sink_ = sample::openSink(settings.common, "cusight-heatmap", source.isPicture() ? "heatmap.png" : "heatmap.mp4",
                                  picture, sample::playbackOf(source));
@@ -322,11 +329,12 @@ class Pipeline {
     }
 
     void decode() {
+        if (on_gpu_)
+            sample::enterDevice(devices_.front(), 1);
         Slot *slot = nullptr, *previous = nullptr;
         for (long long i = 0; (!settings_.frames || i < settings_.frames) && !sample::interrupted() && empty_.pop(slot);
              ++i) {
-            cv::Mat frame = cusight::toMat(slot->input);
-            if (!source_.read(frame))
+            if (!readInto(*slot))
                 break;
             slot->seconds = source_.seconds();
             for (size_t w = 0; w < shares_.size(); ++w)
@@ -336,13 +344,29 @@ class Pipeline {
         }
     }
 
+    bool readInto(Slot &slot) {
+        if (!on_gpu_) {
+            cv::Mat frame = cusight::toMat(slot.input);
+            return source_.read(frame);
+        }
+        Part &part = slot.parts.front();
+        if (!source_.read(part.frame, CUS_DEVICE))
+            return false;
+        check(cusStreamEventRecord(part.uploaded, nullptr));
+        return true;
+    }
+
     // The work of worker `w` on its share of each slot.
     sample::Dealer<Job>::Work worker(size_t w) {
         if (devices_[w].space == CUS_HOST)
             sample::leaveCoresToCodecs(shares_.size());
-        const auto engine = std::make_shared<Engine>(settings_, devices_[w], w, shares_[w], source_.size().width, legend_);
+        const auto engine =
+            std::make_shared<Engine>(settings_, devices_[w], w, shares_[w], source_.size().width, legend_, on_gpu_);
         for (Slot &slot : ring_)
             engine->prepare(slot);
+        for (Slot &slot : ring_)
+            if (w == 0) // only now can a frame be decoded into it
+                empty_.push(&slot);
         return [this, w, engine](Job &job) { computing_[w]([&] { engine->submit(*job.previous, *job.slot); }); };
     }
 
@@ -420,6 +444,7 @@ class Pipeline {
     sample::Source &source_;
     heatmap::Watch *const watch_;
     const std::vector<Share> shares_; // one a device
+    const bool on_gpu_;               // whether frames are decoded into the only device's memory
     int legend_ = 0;                  // rows of the strip above the map
     sample::Stopwatch writing_;
     std::vector<sample::Stopwatch> computing_;
@@ -470,7 +495,7 @@ bool parse(int argc, char **argv, Settings &s) {
 
 void chooseColors(Settings &s, sample::Source &source) {
     if (s.full_scale == 0 && s.view != "noise") {
-        const std::vector<cv::Mat> &frames = source.preview(2, 256e6);
+        const std::vector<cv::Mat> frames = source.preview(2, 256e6);
         s.previewed = frames.size();
         s.full_scale = heatmap::suitableFullScale(frames);
     }
@@ -483,12 +508,16 @@ int run(int argc, char **argv) {
         return sample::OK;
     if (s.findsMotion())
         heatmap::checkMotion(s.motion, s.input, s.common);
-    if (s.findsMotion() && (s.view == "motion" || s.common.output.empty()))
-        return heatmap::findMotion(s.motion, s.input, s.common, sample::chooseDevices(s.common.device).front(), s.frames);
+    if (s.findsMotion() && (s.view == "motion" || s.common.output.empty())) {
+        const sample::Device device = sample::chooseDevices(s.common.device).front();
+        sample::chooseDecoder(s.input, device);
+        return heatmap::findMotion(s.motion, s.input, s.common, device, s.frames);
+    }
     // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)
         sample::displayProblem();
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
+    sample::chooseDecoder(s.input, devices.front());
     const std::unique_ptr<sample::Source> source = sample::openSource(s.input);
     chooseColors(s, *source);
     std::unique_ptr<heatmap::Watch> watch;

@@ -737,6 +737,8 @@ int run(int argc, char **argv) {
     sample::requireEnding("--save-matches", s.matches_file, {".csv"});
     // The display check forks, so it must come before any threads and CUDA.
     const bool display = !s.common.headless && sample::displayProblem().empty();
+    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
+    sample::chooseDecoder(s.input, devices.front());
     const std::unique_ptr<sample::Source> source = sample::openSource(s.input);
     cv::Mat frame;
     if (!source->read(frame))
@@ -746,7 +748,6 @@ int run(int argc, char **argv) {
         sample::note("nothing was selected, so there is nothing to find");
         return sample::OK;
     }
-    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     Run matching(s, templates);
     sample::Playback playback = sample::playbackOf(*source);
     if (s.common.output.empty() || s.common.output.back() == '/' || sample::kindOfFile(s.common.output) == "a folder")

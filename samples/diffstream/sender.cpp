@@ -3,6 +3,7 @@
 
 #include "common/output.hpp"
 #include "common/terminal/progress.hpp"
+#include "common/video/sink.hpp"
 #include "common/video/source.hpp"
 #include "common/stages.hpp"
 #include "diffstream/broadcaster.hpp"
@@ -39,10 +40,10 @@ struct DestroySender {
 class Transmission {
   public:
     Transmission(const SendSettings &settings, const Announce &listening, const std::function<bool()> &stop)
-        : settings_(settings), stop_(stop), device_(sample::chooseDevice(settings.device)), source_(openSource(settings)),
-          size_(source_->size()), name_(source_->name()), rate_(settings.rate > 0   ? settings.rate
-                                                                : source_->steady() ? source_->fps()
-                                                                                    : 0),
+        : settings_(settings), stop_(stop), device_(sample::chooseDevice(settings.device)), input_(settings.input),
+          source_(openSource()), size_(source_->size()), name_(source_->name()), rate_(settings.rate > 0   ? settings.rate
+                                                                                       : source_->steady() ? source_->fps()
+                                                                                                           : 0),
           drop_oldest_(settings.drop == "latest" || (settings.drop == "auto" && source_->live())), sender_(createSender()),
           captured_(settings.options.max_in_flight + 2, size_.height, size_.width, onGpu()),
           packed_(settings.options.max_in_flight),
@@ -96,10 +97,11 @@ class Transmission {
         }
     }
 
-    static std::unique_ptr<sample::Source> openSource(const SendSettings &settings) {
-        auto source = sample::openSource(settings.input);
-        if (settings.times)
-            settings.times->recording = sample::playbackOf(*source).recording;
+    std::unique_ptr<sample::Source> openSource() {
+        sample::chooseDecoder(input_, device_);
+        auto source = sample::openSource(input_);
+        if (settings_.times)
+            settings_.times->recording = sample::playbackOf(*source).recording;
         return source;
     }
 
@@ -149,7 +151,7 @@ class Transmission {
         bool more = source_->read(frame);
         if (!more && settings_.loop) {
             earlier_ += source_->seconds() + 1 / source_->fps();
-            source_ = sample::openSource(settings_.input);
+            source_ = sample::openSource(input_);
             if (source_->size() != size_)
                 throw Stop(sample::INPUT, name_ + " has changed its size");
             more = source_->read(frame);
@@ -272,6 +274,7 @@ class Transmission {
     const SendSettings &settings_;
     const std::function<bool()> &stop_;
     const sample::Device device_;
+    sample::Input input_;
     std::unique_ptr<sample::Source> source_;
     const cv::Size size_;
     const std::string name_;

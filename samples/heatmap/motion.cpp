@@ -1,20 +1,13 @@
 #include "heatmap/motion.hpp"
 
-#include "common/libav/writer.hpp"
 #include "common/output.hpp"
 #include "common/stages.hpp"
 #include "common/terminal/files.hpp"
 #include "common/terminal/progress.hpp"
-#include "common/video/sink.hpp"
-#include "common/video/image.hpp"
-#include "common/video/source.hpp"
-#include "heatmap/things.hpp"
-
-#include "cusight/algorithms.hpp"
-#include "cusight/opencv.hpp"
+#include "heatmap/feeds.hpp"
+#include "heatmap/pictures/pictures.hpp"
 
 #include <nlohmann/json.hpp>
-#include <opencv2/imgcodecs.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -23,22 +16,28 @@
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <thread>
+#include <utility>
 
 namespace heatmap {
 
 namespace fs = std::filesystem;
 using cusight::check;
+using sample::FrameSize;
 using sample::Stop;
-
-constexpr double CLIP_MARGIN = 1; // seconds before and after
 
 void addMotionOptions(CLI::App &app, MotionSettings &s) {
     const auto motion = [](CLI::Option *option) { return sample::group(option, "Motion"); };
     motion(sample::addFile(app, "--report", sample::Names::OUTPUT, s.report, "FILE",
                            "find what moves and write it to a .json or .csv file: start, end, boxes a frame, strength; "
                            "with it or --clips, pictures are made only for --output, as --view says"));
-    motion(sample::addFile(app, "--clips", sample::Names::FOLDER, s.clips, "FOLDER",
-                           "find what moves and cut the video around it into this folder, which is made: INPUT-001.mp4"));
+    if (sample::withoutPictures().empty()) {
+        motion(
+            sample::addFile(app, "--clips", sample::Names::FOLDER, s.clips, "FOLDER",
+                            "find what moves and cut the video around it into this folder, which is made: INPUT-001.mp4"));
+        motion(sample::addFile(app, "--ignore", sample::Names::INPUT, s.ignore, "MASK",
+                               "an image of the size of the frames: do not watch where it is not black"));
+    }
     const auto region = [&s](const std::string &text) {
         auto &r = s.region;
         char rest = 0;
@@ -47,8 +46,9 @@ void addMotionOptions(CLI::App &app, MotionSettings &s) {
     };
     motion(sample::addValue(app, "--region", region, "X,Y,W,H", "four integers X,Y,W,H, none below 0",
                             "watch only this rectangle of the frames"));
-    motion(sample::addFile(app, "--ignore", sample::Names::INPUT, s.ignore, "MASK",
-                           "an image of the size of the frames: do not watch where it is not black"));
+    motion(
+        sample::addDuration(app, "--reconnect", s.reconnect, 0, 1e9,
+                            "open a camera of the network that is lost again, for so long; the report says what was lost"));
     motion(sample::addNumber(app, "--motion-threshold", s.options.threshold, 1, 255,
                              "gray levels that a moving pixel differs from the background by"));
     motion(sample::addNumber(app, "--min-area", s.options.min_area, 1, 1e9, "pixels that a moving thing has at least"));
@@ -67,189 +67,175 @@ void checkMotion(const MotionSettings &s, const sample::Input &input, const samp
             throw Stop(sample::USAGE, "--clips is '" + s.clips + "', expected an INPUT that can be read twice, not stdin");
 }
 
-namespace {
-
-// The watched pixels: 255 inside the region where the mask is black. Empty: all.
-cv::Mat watchedPixels(const MotionSettings &s, cv::Size size) {
-    if (s.ignore.empty() && s.region[2] == 0)
-        return {};
-    cv::Mat watched(size, CV_8U, cv::Scalar(255));
-    if (!s.ignore.empty()) {
-        const cv::Mat mask = sample::readImage(s.ignore, cv::IMREAD_GRAYSCALE);
-        if (mask.size() != size)
-            throw Stop(sample::INPUT, sample::text("--ignore is '%s', %d x %d, expected %d x %d like the frames",
-                                                   s.ignore.c_str(), mask.cols, mask.rows, size.width, size.height));
-        watched.setTo(cv::Scalar(0), mask);
-    }
-    if (s.region[2] > 0) {
-        cv::Mat inside = cv::Mat::zeros(size, CV_8U);
-        const cv::Rect region = cv::Rect(s.region[0], s.region[1], s.region[2], s.region[3]) & cv::Rect({}, size);
-        if (region.empty())
-            throw Stop(sample::USAGE,
-                       sample::text("--region is %d,%d,%d,%d, expected a part of frames of %d x %d", s.region[0],
-                                    s.region[1], s.region[2], s.region[3], size.width, size.height));
-        watched(region).copyTo(inside(region));
-        watched = inside;
-    }
-    return watched;
-}
-
-// How many inputs are looked at together: a decoder each, with its threads and frames.
-constexpr size_t AT_ONCE = 40;
-
-// Where the time goes, over all inputs.
-struct Times {
-    double decoding = 0;
-    sample::Stopwatch computing, writing;
-};
-
-// One input while it is looked at.
-class Camera {
-  public:
-    // Throws Stop.
-    Camera(Watched &watched, const sample::Input &input, const MotionSettings &s, const sample::Common &common, int frames,
-           Times &times)
-        : watched_(watched), settings_(s), times_(times), source_(sample::openSource(input)), frames_(frames) {
-        watched.size = source_->size();
-        watched.fps = source_->fps();
-        if (!common.output.empty())
-            sink_ = sample::openFile(common.output, watched.size, sample::playbackOf(*source_), common.video);
-    }
-    ~Camera() { cusMatRelease(&uploaded_); }
-    Camera(const Camera &) = delete;
-    Camera &operator=(const Camera &) = delete;
-
-    void showProgress(int lines_below) {
-        progress_ = std::make_unique<sample::Progress>("frames of " + watched_.name, frames_ ? frames_ : source_->frames(),
-                                                       lines_below);
-    }
-    cv::Size size() const { return watched_.size; }
-    int64_t microseconds() const { return std::llround(source_->seconds() * 1e6); }
-
-    // The next frame in the detector's memory; empty from the end on, or from an error on, which is kept.
-    cusMat next(cusSpace space) {
-        cusMat mat = CUS_MAT_INIT;
-        if (ended_)
-            return mat;
-        try {
-            if ((frames_ && watched_.frames == frames_) || sample::interrupted() || !source_->read(frame_)) {
-                end();
-                return mat;
-            }
-        } catch (const Stop &stop) {
-            fail(stop);
-            return mat;
-        }
-        check(cusMatWrap(&mat, frame_.rows, frame_.cols, frame_.type(), CUS_HOST, frame_.data, frame_.step));
-        if (space == CUS_HOST)
-            return mat;
-        check(cusMatUpload(&mat, &uploaded_, nullptr));
-        return uploaded_;
-    }
-    // What has been found in that frame.
-    void add(const cusMotionStatus &status, const std::vector<cusMotionBox> &boxes) {
-        collector_.add(source_->seconds(), boxes);
-        if (status.state == CUS_MOTION_SUDDEN)
-            watched_.sudden.push_back(source_->seconds());
-        if (sink_) {
-            times_.writing([&] {
-                collector_.draw(frame_, boxes, settings_.least_frames);
-                sink_->writeAt(frame_, source_->seconds());
-            });
-        }
-        progress_->update(++watched_.frames, sample::text("%d moving", status.boxes));
-    }
-    // Ends with an error of the input; throws any other.
-    void fail(const Stop &stop) {
-        if (stop.code() != sample::INPUT)
-            throw stop;
-        watched_.error = stop.what();
-        end();
-    }
-
-  private:
-    void end() {
-        ended_ = true;
-        progress_->finish();
-        times_.decoding += source_->decodingSeconds();
-        if (sink_)
-            times_.writing([&] { sink_->finish(); });
-        watched_.things = collector_.things(settings_.least_frames);
-    }
-
-    Watched &watched_;
-    const MotionSettings &settings_;
-    Times &times_;
-    std::unique_ptr<sample::Source> source_;
-    std::unique_ptr<sample::Sink> sink_;
-    std::unique_ptr<sample::Progress> progress_;
-    Collector collector_;
-    cv::Mat frame_;
-    cusMat uploaded_ = CUS_MAT_INIT;
-    int frames_;
-    bool ended_ = false;
-};
-
 cusMotionOptions optionsOf(const MotionSettings &s, const sample::Device &device) {
     cusMotionOptions options = s.options;
     options.space = device.space;
     return options;
 }
 
-// Lets a detector watch only what the settings say.
-void limit(cusight::MotionDetector &detector, const MotionSettings &s, cv::Size size, cusSpace space) {
-    cv::Mat watched = watchedPixels(s, size);
-    if (watched.empty())
+void limit(cusight::MotionDetector &detector, const MotionSettings &s, FrameSize size, cusSpace space) {
+    if (s.ignore.empty() && s.region[2] == 0)
         return;
-    cusMat mask = CUS_MAT_INIT, uploaded = CUS_MAT_INIT;
-    check(cusMatWrap(&mask, watched.rows, watched.cols, watched.type(), CUS_HOST, watched.data, watched.step));
+    const cusight::Matrix ignored = s.ignore.empty() ? cusight::Matrix() : readMask(s.ignore);
+    if (!ignored.empty() && (ignored.cols() != size.width || ignored.rows() != size.height))
+        throw Stop(sample::INPUT, sample::text("--ignore is '%s', %d x %d, expected %d x %d like the frames",
+                                               s.ignore.c_str(), ignored.cols(), ignored.rows(), size.width, size.height));
+    const auto [x, y, width, height] = s.region;
+    if (width && (x >= size.width || y >= size.height))
+        throw Stop(sample::USAGE, sample::text("--region is %d,%d,%d,%d, expected a part of frames of %d x %d", x, y, width,
+                                               height, size.width, size.height));
+    cusight::Matrix mask(size.height, size.width, CUS_8UC1), uploaded; // 255 inside the region where the image is black
+    for (int row = 0; row < size.height; ++row)
+        for (int col = 0; col < size.width; ++col) {
+            const bool inside = !width || (col >= x && col - x < width && row >= y && row - y < height);
+            mask.at<uint8_t>(row, col) = inside && (ignored.empty() || !ignored.at<uint8_t>(row, col)) ? 255 : 0;
+        }
     if (space == CUS_DEVICE)
-        check(cusMatUpload(&mask, &uploaded, nullptr));
+        check(cusMatUpload(&mask.get(), &uploaded.get(), nullptr));
     detector.watch(space == CUS_DEVICE ? uploaded : mask);
-    cusMatRelease(&uploaded);
 }
 
-// Cameras of one frame size, which share a detector: a step takes a frame of each.
-class Group {
+namespace {
+
+// How many inputs are looked at together: a decoder each, with its threads and frames.
+constexpr size_t AT_ONCE = 40;
+
+// Where the time goes, over all inputs; that of decoding on all of their threads.
+struct Times {
+    double decoding = 0;
+    sample::Stopwatch computing, writing;
+};
+
+class Group;
+
+// One input while it is looked at.
+class Camera {
   public:
-    Group(const MotionSettings &s, const sample::Device &device, std::vector<Camera *> cameras)
-        : cameras_(std::move(cameras)), space_(device.space), max_boxes_(static_cast<size_t>(s.options.max_boxes)),
-          detector_(static_cast<int>(cameras_.size()), size().height, size().width, CUS_8UC3, optionsOf(s, device)),
-          frames_(cameras_.size()), times_(cameras_.size()), status_(cameras_.size()),
-          boxes_(cameras_.size() * max_boxes_) {
-        limit(detector_, s, size(), space_);
+    Camera(Watched &watched, const MotionSettings &s, const sample::Common &common, int frames, Times &times)
+        : watched_(watched), settings_(s), common_(common), frames_(frames), times_(times) {}
+
+    // On the input's thread. Throws Stop.
+    void open(const sample::Source &source) {
+        watched_.size = source.size();
+        watched_.fps = source.fps();
+        total_ = frames_ ? frames_ : source.frames();
+        if (!common_.output.empty())
+            drawing_ = openDrawing(common_, source);
     }
-    // Returns false once all cameras have ended.
-    bool step(Times &times) {
-        bool any = false;
-        for (size_t i = 0; i < cameras_.size(); ++i) {
-            frames_[i] = cameras_[i]->next(space_);
-            if (!frames_[i].data)
-                continue;
-            times_[i] = cameras_[i]->microseconds();
-            any = true;
+    void showProgress(int lines_below) {
+        progress_ = std::make_unique<sample::Progress>("frames of " + watched_.name, total_, lines_below);
+    }
+    // A detector that has not seen it yet: tracks are numbered on.
+    void join(const Group *group) {
+        group_ = group;
+        ids_before_ = collector_.lastId();
+    }
+    const Group *group() const { return group_; }
+    bool over() const { return over_; }
+
+    // A frame in the detector's memory.
+    cusMat inSpace(const Feeds::Frame &frame, cusSpace space) {
+        if (frame.picture.space() == space)
+            return frame.picture.get();
+        check(cusMatUpload(&frame.picture.get(), &uploaded_.get(), nullptr));
+        return uploaded_.get();
+    }
+    // What has been found in it.
+    void add(Feeds::Frame &frame, const cusMotionStatus &status, std::vector<cusMotionBox> boxes) {
+        for (cusMotionBox &box : boxes)
+            box.track += ids_before_;
+        collector_.add(frame.seconds, boxes);
+        if (status.state == CUS_MOTION_SUDDEN)
+            watched_.sudden.push_back(frame.seconds);
+        if (drawing_)
+            times_.writing(
+                [&] { drawing_->add(frame.picture.get(), frame.seconds, collector_, boxes, settings_.least_frames); });
+        ++watched_.frames;
+        if (progress_)
+            progress_->update(watched_.frames, sample::text("%d moving", status.boxes));
+    }
+    // An error of the input is kept; throws any other.
+    void end(const Outcome &outcome) {
+        try {
+            if (outcome.error)
+                std::rethrow_exception(outcome.error);
+        } catch (const Stop &stop) {
+            if (stop.code() == sample::INPUT)
+                watched_.error = stop.what();
+            else if (stop.code() != sample::INTERRUPTED)
+                throw;
         }
-        if (!any)
-            return false;
-        times.computing([&] {
-            detector_.runAll(frames_, times_);
-            check(cusMotionDetectorGet(detector_.get(), 0, static_cast<int>(cameras_.size()), status_.data(), boxes_.data(),
-                                       nullptr, nullptr));
-        });
-        for (size_t i = 0; i < cameras_.size(); ++i)
-            if (frames_[i].data) {
-                const auto first = boxes_.begin() + static_cast<std::ptrdiff_t>(i * max_boxes_);
-                cameras_[i]->add(status_[i], {first, first + status_[i].boxes});
-            }
-        return true;
+        watched_.gaps = outcome.gaps;
+        watched_.damaged = outcome.damaged;
+        times_.decoding += outcome.decoding;
+        if (progress_)
+            progress_->finish();
+        if (drawing_)
+            times_.writing([&] { drawing_->finish(); });
+        watched_.things = collector_.things(settings_.least_frames);
+        over_ = true;
     }
 
   private:
-    cv::Size size() const { return cameras_.front()->size(); }
+    Watched &watched_;
+    const MotionSettings &settings_;
+    const sample::Common &common_;
+    const int frames_;
+    Times &times_;
+    long long total_ = 0;
+    std::unique_ptr<Drawing> drawing_;
+    std::unique_ptr<sample::Progress> progress_;
+    Collector collector_;
+    const Group *group_ = nullptr;
+    uint32_t ids_before_ = 0;
+    cusight::Matrix uploaded_;
+    bool over_ = false;
+};
 
-    std::vector<Camera *> cameras_;
-    cusSpace space_;
-    size_t max_boxes_;
+// Cameras of one frame size, which share a detector: a step takes a frame of each that has one.
+class Group {
+  public:
+    Group(const MotionSettings &s, const sample::Device &device, FrameSize size, std::vector<size_t> members)
+        : members_(std::move(members)), size_(size), space_(device.space),
+          max_boxes_(static_cast<size_t>(s.options.max_boxes)),
+          detector_(static_cast<int>(members_.size()), size.height, size.width, CUS_8UC3, optionsOf(s, device)),
+          frames_(members_.size()), times_(members_.size()), status_(members_.size()),
+          boxes_(members_.size() * max_boxes_) {
+        limit(detector_, s, size, space_);
+    }
+    FrameSize size() const { return size_; }
+
+    void step(Feeds &feeds, std::vector<Camera> &cameras, Times &times) {
+        std::vector<Feeds::Frame *> given(members_.size());
+        bool any = false;
+        for (size_t i = 0; i < members_.size(); ++i) {
+            Camera &camera = cameras[members_[i]];
+            given[i] = camera.group() == this ? feeds.front(members_[i]) : nullptr;
+            frames_[i] = given[i] ? camera.inSpace(*given[i], space_) : cusMat CUS_MAT_INIT;
+            times_[i] = given[i] ? std::llround(given[i]->seconds * 1e6) : 0;
+            any |= given[i] != nullptr;
+        }
+        if (!any)
+            return;
+        times.computing([&] {
+            detector_.runAll(frames_, times_);
+            check(cusMotionDetectorGet(detector_.get(), 0, static_cast<int>(members_.size()), status_.data(), boxes_.data(),
+                                       nullptr, nullptr));
+        });
+        for (size_t i = 0; i < members_.size(); ++i) {
+            if (!given[i])
+                continue;
+            const auto first = boxes_.begin() + static_cast<std::ptrdiff_t>(i * max_boxes_);
+            cameras[members_[i]].add(*given[i], status_[i], {first, first + status_[i].boxes});
+            feeds.pop(members_[i]);
+        }
+    }
+
+  private:
+    const std::vector<size_t> members_; // inputs
+    const FrameSize size_;
+    const cusSpace space_;
+    const size_t max_boxes_;
     cusight::MotionDetector detector_;
     std::vector<cusMat> frames_;
     std::vector<int64_t> times_;
@@ -257,49 +243,88 @@ class Group {
     std::vector<cusMotionBox> boxes_;
 };
 
+FrameSize sizeOf(const Feeds::Frame &frame) {
+    return {frame.picture.cols(), frame.picture.rows()};
+}
+
+// Gives those that have a frame and no detector for its size one together, for each size. A camera that comes back may have another.
+void gather(Feeds &feeds, std::vector<Camera> &cameras, std::vector<std::unique_ptr<Group>> &groups,
+            const MotionSettings &s, const sample::Device &device) {
+    std::vector<size_t> waiting;
+    for (size_t i = 0; i < cameras.size(); ++i) {
+        const Feeds::Frame *const frame = feeds.front(i);
+        if (frame && (!cameras[i].group() || !(cameras[i].group()->size() == sizeOf(*frame))))
+            waiting.push_back(i);
+    }
+    while (!waiting.empty()) {
+        const FrameSize size = sizeOf(*feeds.front(waiting.front()));
+        const auto others = std::stable_partition(waiting.begin(), waiting.end(),
+                                                  [&](size_t i) { return sizeOf(*feeds.front(i)) == size; });
+        const std::vector<size_t> members(waiting.begin(), others);
+        waiting.erase(waiting.begin(), others);
+        try {
+            groups.push_back(std::make_unique<Group>(s, device, size, members));
+            for (const size_t i : members)
+                cameras[i].join(groups.back().get());
+        } catch (const Stop &) {
+            Outcome failed;
+            failed.error = std::current_exception();
+            for (const size_t i : members) {
+                feeds.drop(i);
+                cameras[i].end(failed);
+            }
+        }
+    }
+}
+
 sample::Input onlyOne(const sample::Input &input, const std::string &name) {
     sample::Input one = input;
     one.names = {name};
     return one;
 }
 
+void showProgress(std::vector<Camera> &cameras) {
+    const auto running =
+        static_cast<size_t>(std::count_if(cameras.begin(), cameras.end(), [](const Camera &c) { return !c.over(); }));
+    const bool lines = sample::Progress::makeRoom(running);
+    int below = static_cast<int>(running);
+    for (Camera &camera : cameras)
+        if (!camera.over())
+            camera.showProgress(lines ? below-- : 0);
+}
+
 // Reads inputs to their ends, or up to their errors, which are kept, a frame of each at a time.
 void look(const MotionSettings &s, const sample::Input &input, const sample::Common &common, const sample::Device &device,
           int frames, Watched *first, size_t count, Times &times) {
-    std::vector<std::unique_ptr<Camera>> cameras;
-    for (size_t i = 0; i < count; ++i)
-        try {
-            cameras.push_back(std::make_unique<Camera>(first[i], onlyOne(input, first[i].name), s, common, frames, times));
-        } catch (const Stop &stop) {
-            if (stop.code() != sample::INPUT)
-                throw;
-            first[i].error = stop.what();
-        }
-    const bool lines = sample::Progress::makeRoom(cameras.size());
-    for (size_t i = 0; i < cameras.size(); ++i)
-        cameras[i]->showProgress(lines ? static_cast<int>(cameras.size() - i) : 0);
-    std::vector<std::vector<Camera *>> sizes;
-    for (const auto &camera : cameras) {
-        const auto same = std::find_if(sizes.begin(), sizes.end(),
-                                       [&](const auto &group) { return group.front()->size() == camera->size(); });
-        if (same == sizes.end())
-            sizes.push_back({camera.get()});
-        else
-            same->push_back(camera.get());
+    std::vector<Camera> cameras;
+    std::vector<sample::Input> inputs;
+    for (size_t i = 0; i < count; ++i) {
+        cameras.emplace_back(first[i], s, common, frames, times);
+        inputs.push_back(onlyOne(input, first[i].name));
+        if (count > 1) // they have threads already
+            inputs.back().threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency() / count));
     }
+    Feeds::Settings how = {device, common.output.empty() ? device.space : CUS_HOST, frames, s.reconnect, {}};
+    how.opened = [&](size_t i, const sample::Source &source) { cameras[i].open(source); };
+    Feeds feeds(inputs, how);
+    const auto end = [&] {
+        for (size_t i = 0; i < count; ++i)
+            if (const Outcome *const outcome = cameras[i].over() ? nullptr : feeds.ended(i))
+                cameras[i].end(*outcome);
+    };
     std::vector<std::unique_ptr<Group>> groups;
-    for (const std::vector<Camera *> &group : sizes)
-        try {
-            groups.push_back(std::make_unique<Group>(s, device, group));
-        } catch (const Stop &stop) {
-            for (Camera *camera : group)
-                camera->fail(stop);
-        }
-    for (bool any = true; any;) {
-        any = false;
+    for (bool shown = false; feeds.wait();) {
+        end();
+        gather(feeds, cameras, groups, s, device);
+        if (!std::exchange(shown, true))
+            showProgress(cameras);
         for (const auto &group : groups)
-            any |= group->step(times);
+            group->step(feeds, cameras, times);
     }
+    end();
+    for (Camera &camera : cameras) // the program was interrupted
+        if (!camera.over())
+            camera.end({});
 }
 
 // What the clips of an input are called: "vtest" for "cam/vtest.avi", "cam" for "cam/".
@@ -329,34 +354,19 @@ void nameClips(const std::string &folder, std::vector<Watched> &inputs) {
     sample::makeFolder(folder);
 }
 
-// Reads the input again and writes a video for each period in which something moves. An error of the input is kept.
-void cut(const sample::Input &input, const sample::Common &common, Watched &watched) try {
-    long long number = 0;
-    for (const auto &[start, end] : periods(watched.things, CLIP_MARGIN)) {
-        sample::Input part = input;
-        part.start = input.start + start;
-        part.duration = end - start;
-        const std::unique_ptr<sample::Source> source = sample::openSource(part);
-        const std::string name = watched.clip.file(++number);
-        const auto sink = av::openVideo(name, source->size(), sample::playbackOf(*source), common.video);
-        cv::Mat frame;
-        while (!sample::interrupted() && source->read(frame))
-            sink->writeAt(frame, source->seconds());
-        sink->finish();
-        watched.clips.push_back(name);
-    }
-} catch (const Stop &stop) {
-    if (stop.code() != sample::INPUT)
-        throw;
-    watched.error = stop.what();
-}
-
 void reportInput(const Watched &w) {
     if (w.frames == 1)
         sample::note("%s: nothing moves in one picture alone; expected a video, a folder or a sequence of pictures",
                      w.name.c_str());
     std::string words = sample::text("%lld frames, %zu moving things, %zu sudden changes, %zu clips", w.frames,
                                      w.things.size(), w.sudden.size(), w.clips.size());
+    double lost = 0;
+    for (const Gap &gap : w.gaps)
+        lost += gap.lasted;
+    if (!w.gaps.empty())
+        words += sample::text("; lost %zu times, for %.1f s", w.gaps.size(), lost);
+    if (w.damaged)
+        words += sample::text("; %lld parts damaged", w.damaged);
     if (!w.error.empty())
         words += "; failed: " + w.error;
     sample::figure(w.name.c_str(), sample::Json(), "%s", words.c_str());
@@ -365,60 +375,49 @@ void reportInput(const Watched &w) {
                          {"things", w.things.size()},
                          {"sudden_changes", w.sudden.size()},
                          {"clips", w.clips.size()},
+                         {"lost", w.gaps.size()},
+                         {"lost_seconds", lost},
+                         {"damaged", w.damaged},
                          {"error", w.error}});
 }
 
-// The inputs of a run, with what has been found in them, and where that is written.
-class Findings {
-  public:
-    Findings(const MotionSettings &s, const sample::Input &input, const sample::Common &common)
-        : settings_(s), input_(input), common_(common), inputs(input.names.size()) {
-        for (size_t i = 0; i < inputs.size(); ++i)
-            inputs[i].name = input.names[i];
-        if (!s.clips.empty())
-            nameClips(s.clips, inputs);
-        if (!s.report.empty())
-            report_ = std::make_unique<sample::OutputFile>(s.report);
-    }
-
-    // Cuts the clips, and writes and prints what has been found.
-    void write() {
-        for (Watched &watched : inputs) {
-            if (!settings_.clips.empty() && !sample::interrupted())
-                cut(onlyOne(input_, watched.name), common_, watched);
-            reportInput(watched);
-        }
-        if (!report_)
-            return;
-        writeReport(*report_, inputs);
-        report_->commit();
-    }
-    // Throws the first input's error.
-    void summarize() const {
-        size_t things = 0, failed = 0;
-        for (const Watched &watched : inputs) {
-            failed += !watched.error.empty();
-            things += watched.things.size();
-        }
-        sample::figure("things", {{"inputs", inputs.size()}, {"failed", failed}, {"things", things}},
-                       "%zu moving things in %zu input%s, %zu of which failed", things, inputs.size(),
-                       inputs.size() == 1 ? "" : "s", failed);
-        for (const Watched &watched : inputs)
-            if (!watched.error.empty())
-                throw Stop(sample::INPUT, watched.error);
-    }
-
-  private:
-    const MotionSettings &settings_;
-    const sample::Input &input_;
-    const sample::Common &common_;
-    std::unique_ptr<sample::OutputFile> report_;
-
-  public:
-    std::vector<Watched> inputs;
-};
-
 } // namespace
+
+Findings::Findings(const MotionSettings &s, const sample::Input &input, const sample::Common &common)
+    : settings_(s), input_(input), common_(common), inputs(input.names.size()) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+        inputs[i].name = input.names[i];
+    if (!s.clips.empty())
+        nameClips(s.clips, inputs);
+    if (!s.report.empty())
+        report_ = std::make_unique<sample::OutputFile>(s.report);
+}
+
+void Findings::write() {
+    for (Watched &watched : inputs) {
+        if (!settings_.clips.empty() && !sample::interrupted())
+            cut(onlyOne(input_, watched.name), common_, watched);
+        reportInput(watched);
+    }
+    if (!report_)
+        return;
+    writeReport(*report_, inputs);
+    report_->commit();
+}
+
+void Findings::summarize() const {
+    size_t things = 0, failed = 0;
+    for (const Watched &watched : inputs) {
+        failed += !watched.error.empty();
+        things += watched.things.size();
+    }
+    sample::figure("things", {{"inputs", inputs.size()}, {"failed", failed}, {"things", things}},
+                   "%zu moving things in %zu input%s, %zu of which failed", things, inputs.size(),
+                   inputs.size() == 1 ? "" : "s", failed);
+    for (const Watched &watched : inputs)
+        if (!watched.error.empty())
+            throw Stop(sample::INPUT, watched.error);
+}
 
 int findMotion(const MotionSettings &s, const sample::Input &input, const sample::Common &common,
                const sample::Device &device, int frames) {
@@ -445,69 +444,6 @@ int findMotion(const MotionSettings &s, const sample::Input &input, const sample
         overall.seconds, static_cast<double>(seen));
     found.summarize();
     return sample::OK;
-}
-
-// ---- Beside another view -----------------------------------------------------------------------------------------------
-
-struct Watch::State {
-    State(const MotionSettings &s, const sample::Input &input, const sample::Common &common, const sample::Device &device,
-          const sample::Source &source)
-        : settings(s), space(device.space), found(s, input, common),
-          detector(1, source.size().height, source.size().width, CUS_8UC3, optionsOf(s, device)),
-          boxes(static_cast<size_t>(s.options.max_boxes)) {
-        watched().size = source.size();
-        watched().fps = source.fps();
-        limit(detector, s, source.size(), space);
-    }
-    ~State() { cusMatRelease(&uploaded); }
-    State(const State &) = delete;
-    State &operator=(const State &) = delete;
-
-    Watched &watched() { return found.inputs.front(); }
-
-    const MotionSettings &settings;
-    const cusSpace space;
-    Findings found;
-    Collector collector;
-    cusight::MotionDetector detector;
-    std::vector<cusMotionBox> boxes;
-    cusMat uploaded = CUS_MAT_INIT;
-};
-
-Watch::Watch(const MotionSettings &settings, const sample::Input &input, const sample::Common &common,
-             const sample::Device &device, const sample::Source &source)
-    : state_(std::make_unique<State>(settings, input, common, device, source)) {}
-
-Watch::~Watch() = default;
-
-void Watch::add(const cv::Mat &frame, double seconds) {
-    State &s = *state_;
-    cusMat mat = CUS_MAT_INIT;
-    cusMotionStatus status = {};
-    check(cusMatWrap(&mat, frame.rows, frame.cols, frame.type(), CUS_HOST, frame.data, frame.step));
-    if (s.space == CUS_DEVICE)
-        check(cusMatUpload(&mat, &s.uploaded, nullptr));
-    s.detector.runAll({s.space == CUS_DEVICE ? s.uploaded : mat}, {std::llround(seconds * 1e6)});
-    check(cusMotionDetectorGet(s.detector.get(), 0, 1, &status, s.boxes.data(), nullptr, nullptr));
-    s.collector.add(seconds, {s.boxes.begin(), s.boxes.begin() + status.boxes});
-    if (status.state == CUS_MOTION_SUDDEN)
-        s.watched().sudden.push_back(seconds);
-    ++s.watched().frames;
-}
-
-void Watch::finish(const std::exception_ptr &error) {
-    State &s = *state_;
-    try {
-        if (error)
-            std::rethrow_exception(error);
-    } catch (const Stop &stop) {
-        if (stop.code() != sample::INPUT)
-            throw;
-        s.watched().error = stop.what();
-    }
-    s.watched().things = s.collector.things(s.settings.least_frames);
-    s.found.write();
-    s.found.summarize();
 }
 
 } // namespace heatmap

@@ -2,13 +2,10 @@
 
 #include "common/app.hpp"
 #include "common/terminal/report.hpp"
-#include "common/video/legend.hpp"
 
 #include <nlohmann/json.hpp>
-#include <opencv2/imgproc.hpp>
 
 #include <algorithm>
-#include <iterator>
 
 namespace heatmap {
 
@@ -25,29 +22,6 @@ std::vector<Thing> Collector::things(int least_frames) const {
     std::stable_sort(all.begin(), all.end(),
                      [](const Thing &a, const Thing &b) { return a.seen.front().seconds < b.seen.front().seconds; });
     return all;
-}
-
-// Colors that neighbors in the list tell apart.
-static cv::Scalar colorOf(uint32_t id) {
-    static const cv::Scalar colors[] = {{60, 220, 255}, {255, 180, 60}, {120, 255, 120}, {200, 120, 255},
-                                        {80, 120, 255}, {255, 255, 90}, {180, 180, 255}, {90, 230, 200}};
-    return colors[id % (sizeof colors / sizeof *colors)];
-}
-
-void Collector::draw(cv::Mat &picture, const std::vector<cusMotionBox> &boxes, int least_frames) const {
-    std::vector<cusMotionBox> shown;
-    std::copy_if(boxes.begin(), boxes.end(), std::back_inserter(shown),
-                 [&](const cusMotionBox &b) { return tracks_.at(b.track).size() >= static_cast<size_t>(least_frames); });
-    for (const cusMotionBox &b : shown) {
-        std::vector<cv::Point> path;
-        for (const Seen &s : tracks_.at(b.track))
-            path.emplace_back(s.box.center_x / 256, s.box.center_y / 256);
-        cv::polylines(picture, path, false, colorOf(b.track), 1, cv::LINE_AA);
-        cv::rectangle(picture, cv::Rect(b.x, b.y, b.width, b.height), colorOf(b.track), 2);
-    }
-    sample::Labels labels(picture.size());
-    for (const cusMotionBox &b : shown) // above all lines
-        labels.draw(picture, std::to_string(b.track), {b.x + 4, b.y + 4}, 0.6, colorOf(b.track), {0, 0, 0});
 }
 
 std::vector<std::pair<double, double>> periods(const std::vector<Thing> &things, double margin) {
@@ -93,6 +67,10 @@ static sample::Json inputJson(const Watched &input) {
                          {"frames", input.frames}};
     if (!input.error.empty())
         json["error"] = input.error;
+    if (input.damaged)
+        json["damaged"] = input.damaged;
+    for (const Gap &gap : input.gaps)
+        json["lost"].push_back({{"t", gap.seconds}, {"seconds", gap.lasted}, {"reason", gap.why}});
     for (const double t : input.sudden)
         json["sudden_changes"].push_back({{"t", t}});
     for (const std::string &clip : input.clips)

@@ -1,11 +1,10 @@
-// Moving things of a video: the boxes of each track, what is reported of them, and how they are drawn.
+// Moving things of a video: the boxes of each track, and what is reported of them. Needs no OpenCV.
 #pragma once
 
 #include "cusight/motion.h"
 
 #include "common/output.hpp"
-
-#include <opencv2/core.hpp>
+#include "heatmap/feeds.hpp"
 
 #include <map>
 #include <string>
@@ -29,9 +28,10 @@ struct Thing {
 // One input, once it has been looked at.
 struct Watched {
     std::string name, error; // error: "" if the input was read to its end
-    cv::Size size;
+    sample::FrameSize size;
     double fps = 0;
-    long long frames = 0;
+    long long frames = 0, damaged = 0; // damaged: parts that could not be decoded
+    std::vector<Gap> gaps;
     std::vector<double> sudden; // when the light changed, in seconds
     std::vector<Thing> things;
     sample::NumberedName clip; // the names of its clips
@@ -44,8 +44,9 @@ class Collector {
     void add(double seconds, const std::vector<cusMotionBox> &boxes);
     // The things with at least that many boxes, by their start.
     std::vector<Thing> things(int least_frames) const;
-    // Draws the current boxes, with the paths of their things so far.
-    void draw(cv::Mat &picture, const std::vector<cusMotionBox> &boxes, int least_frames) const;
+    // The boxes so far, by track.
+    const std::map<uint32_t, std::vector<Seen>> &tracks() const { return tracks_; }
+    uint32_t lastId() const { return tracks_.empty() ? 0 : tracks_.rbegin()->first; }
 
   private:
     std::map<uint32_t, std::vector<Seen>> tracks_;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A build without OpenCV and FFmpeg's libraries, as on clusters: cusight-events makes the frames that this build's program makes, and says
-# what it lacks. Arguments: build folder, source folder.
+# A build without OpenCV, as on clusters: cusight-events makes the frames that this build's program makes, and says what it lacks. With
+# FFmpeg's libraries, cusight-heatmap reports what moves as this build's does. Arguments: build folder, source folder.
 set -euo pipefail
 . "$(dirname "$0")/../programs/support.sh"
 [ -x "$bin/cusight-events" ] || { echo "skipped: cusight-events was not built"; exit 77; }
@@ -14,7 +14,7 @@ logged configure.log cmake -S "$source" -B build -G "$(option CMAKE_GENERATOR)" 
     -DCUSIGHT_OPENCV=OFF -DCUSIGHT_CUDA=OFF -DCUSIGHT_TESTS=OFF -DCUSIGHT_PERF=OFF "${launchers[@]}"
 logged build.log cmake --build build --target cusight_programs -j 2
 built=$(cd build/bin && echo *)
-[ "$built" = "cusight-events cusight-info" ] || die "built $built, expected cusight-events and cusight-info"
+[ "${built/cusight-heatmap /}" = "cusight-events cusight-info" ] || die "built $built, expected cusight-events and cusight-info"
 lean=$work/build/bin/cusight-events
 ! readelf -d "$lean" | grep -E 'lib(opencv|av|sw)' || die "the program links OpenCV or FFmpeg's libraries"
 
@@ -67,4 +67,19 @@ grep -qF "; $without" said || fail "what a video needs is not said: $(cat said)"
 says 3 "cusight-events: missing.raw: No such file or directory" "$lean" missing.raw --checksum
 ! grep OpenCV said || fail "a missing file needs no OpenCV"
 logged info.log build/bin/cusight-info
+
+# What moves, with FFmpeg's libraries alone.
+full=$(cd "$build/bin" && pwd)/cusight-heatmap
+if [ -x "$bin/cusight-heatmap" ] && [ -x "$full" ]; then
+    ! readelf -d "$bin/cusight-heatmap" | grep -E 'libopencv' || die "the program links OpenCV"
+    logged clip.log "$full" synthetic:160x120@60 --view motion --device cpu --headless --output clip.mp4
+    for options in "" "--region 20,10,100,90 --start 0.5 --crop 4,2,150,110 --frames 30"; do
+        # shellcheck disable=SC2086
+        logged full.log "$full" clip.mp4 $options --device cpu --report full.json
+        # shellcheck disable=SC2086
+        logged lean.log "$bin/cusight-heatmap" clip.mp4 $options --device cpu --report lean.json
+        cmp lean.json full.json || fail "without OpenCV, other things move"
+    done
+    says 2 "unknown option --clips; $without" "$bin/cusight-heatmap" clip.mp4 --clips folder
+fi
 finish

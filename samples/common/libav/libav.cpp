@@ -1,8 +1,7 @@
 #include "common/libav/libav.hpp"
 
-#include <algorithm>
 #include <cstdarg>
-#include <mutex>
+#include <utility>
 
 extern "C" {
 #include <libavutil/log.h>
@@ -12,8 +11,7 @@ namespace av {
 
 namespace {
 
-std::mutex mutex;
-std::string kept;
+thread_local std::string kept;
 
 void keep(void *source, int level, const char *format, va_list arguments) {
     if (level > AV_LOG_ERROR)
@@ -25,7 +23,6 @@ void keep(void *source, int level, const char *format, va_list arguments) {
     const size_t end = words.compare(0, 1, "[") == 0 ? words.find("] ") : std::string::npos;
     words.erase(0, end == std::string::npos ? 0 : end + 2);
     words.erase(words.find_last_not_of(" \n\r\t.") + 1);
-    const std::lock_guard<std::mutex> lock(mutex);
     if (!words.empty() && kept.size() < 600 && kept.find(words) == std::string::npos)
         kept += (kept.empty() ? "" : "; ") + words;
 }
@@ -38,10 +35,7 @@ void keepMessages() {
 }
 
 std::string messages() {
-    const std::lock_guard<std::mutex> lock(mutex);
-    std::string all;
-    std::swap(all, kept);
-    return all;
+    return std::exchange(kept, {});
 }
 
 std::string reason(int error) {

@@ -16,6 +16,7 @@ struct Free {
     void operator()(AVFrame *frame) const { av_frame_free(&frame); }
     void operator()(AVPacket *packet) const { av_packet_free(&packet); }
     void operator()(AVCodecContext *codec) const { avcodec_free_context(&codec); }
+    void operator()(AVBufferRef *buffer) const { av_buffer_unref(&buffer); }
     void operator()(SwsContext *scaler) const { sws_freeContext(scaler); }
     void operator()(AVIOContext *io) const {
         av_freep(&io->buffer);
@@ -26,6 +27,7 @@ using Frame = std::unique_ptr<AVFrame, Free>;
 using Packet = std::unique_ptr<AVPacket, Free>;
 using Codec = std::unique_ptr<AVCodecContext, Free>;
 using Scaler = std::unique_ptr<SwsContext, Free>;
+using Buffer = std::unique_ptr<AVBufferRef, Free>;
 using Io = std::unique_ptr<AVIOContext, Free>;
 
 // `pointer`, or std::bad_alloc if it is NULL.
@@ -49,7 +51,7 @@ class Options {
 
 // The libraries print nothing from now on; their messages are kept for messages(). Called by the classes of this folder.
 void keepMessages();
-// The errors that the libraries have reported since the last call, in one line; "" if none.
+// The errors that the libraries have reported on the calling thread since its last call, in one line; "" if none.
 std::string messages();
 
 // In words what `error`, a negative result, means; with messages() where it alone says little.

@@ -1,7 +1,8 @@
 #include "common/libav/reader.hpp"
 
+#include "common/app.hpp"
+#include "common/libav/gpu.hpp"
 #include "common/terminal/report.hpp"
-#include "cusight/video.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,10 +13,13 @@
 
 extern "C" {
 #include <libavutil/display.h>
+#include <libavutil/hwcontext.h>
 #include <libavutil/pixdesc.h>
 }
 
 namespace av {
+
+using cusight::check;
 
 namespace {
 
@@ -42,7 +46,7 @@ bool isValid(AVRational rate) {
     return rate.num > 0 && rate.den > 0;
 }
 
-// How to turn pictures upright; -1: not at all. Phones store what the sensor saw, and how they were held.
+// How many quarters to turn pictures clockwise. Phones store what the sensor saw, and how they were held.
 int rotationOf(const AVStream &stream) {
 #if LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 31, 102)
     const AVPacketSideData *const data = av_packet_side_data_get(
@@ -52,17 +56,31 @@ int rotationOf(const AVStream &stream) {
     const uint8_t *const matrix = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, nullptr);
 #endif
     if (!matrix)
-        return -1;
+        return 0;
     const double clockwise = -av_display_rotation_get(reinterpret_cast<const int32_t *>(matrix));
-    const long quarters = std::isfinite(clockwise) ? (std::lround(clockwise / 90) + 4) % 4 : 0;
-    return quarters == 1   ? cv::ROTATE_90_CLOCKWISE
-           : quarters == 2 ? cv::ROTATE_180
-           : quarters == 3 ? cv::ROTATE_90_COUNTERCLOCKWISE
-                           : -1;
+    return std::isfinite(clockwise) ? static_cast<int>((std::lround(clockwise / 90) + 4) % 4) : 0;
+}
+
+// `from` in host memory, 8UC3, turned clockwise. Tiles, since a column of one picture is a row of the other.
+void turn(const cusMat &from, int quarters, const cusMat &to) {
+    constexpr int TILE = 32;
+    for (int top = 0; top < to.rows; top += TILE)
+        for (int left = 0; left < to.cols; left += TILE)
+            for (int y = top; y < std::min(top + TILE, to.rows); ++y) {
+                auto *const row = static_cast<uint8_t *>(to.data) + static_cast<size_t>(y) * to.step;
+                for (int x = left; x < std::min(left + TILE, to.cols); ++x) {
+                    const int from_y = quarters == 1 ? from.rows - 1 - x : quarters == 2 ? from.rows - 1 - y : x;
+                    const int from_x = quarters == 1 ? y : quarters == 2 ? from.cols - 1 - x : from.cols - 1 - y;
+                    std::memcpy(row + 3 * static_cast<size_t>(x),
+                                static_cast<const uint8_t *>(from.data) + static_cast<size_t>(from_y) * from.step +
+                                    3 * static_cast<size_t>(from_x),
+                                3);
+                }
+            }
 }
 
 // Whether sws_scale may write to these rows: it writes whole blocks, beyond the end of a row.
-bool isAligned(const cv::Mat &m) {
+bool isAligned(const cusMat &m) {
     return m.cols % 64 == 0 && m.step % 64 == 0 && reinterpret_cast<uintptr_t>(m.data) % 64 == 0;
 }
 
@@ -72,9 +90,16 @@ struct Planes {
     bool low_bits;
 };
 
+// Where the frame's planes lie.
+cusSpace spaceOf(const AVFrame &f) {
+    return f.format == AV_PIX_FMT_CUDA ? CUS_DEVICE : CUS_HOST;
+}
+
 // NV12, P010, yuv420p and yuv420p10, by what libavutil says of them: they have other names where the range is full.
 Planes planesOf(const AVFrame &f) {
-    const AVPixFmtDescriptor *const d = av_pix_fmt_desc_get(static_cast<AVPixelFormat>(f.format));
+    const auto format = spaceOf(f) == CUS_DEVICE ? reinterpret_cast<AVHWFramesContext *>(f.hw_frames_ctx->data)->sw_format
+                                                 : static_cast<AVPixelFormat>(f.format);
+    const AVPixFmtDescriptor *const d = av_pix_fmt_desc_get(format);
     if (!d || d->nb_components != 3 || d->log2_chroma_w != 1 || d->log2_chroma_h != 1 ||
         (d->flags & ~uint64_t{AV_PIX_FMT_FLAG_PLANAR}) || (d->comp[0].depth != 8 && d->comp[0].depth != 10))
         return {};
@@ -110,7 +135,8 @@ bool describe(const AVFrame &f, cusYuvOptions &options) {
 
 } // namespace
 
-Reader::Reader() : packet_(allocated(av_packet_alloc())), frame_(allocated(av_frame_alloc())) {
+Reader::Reader(Decoding decoding)
+    : decoding_(std::move(decoding)), packet_(allocated(av_packet_alloc())), frame_(allocated(av_frame_alloc())) {
     keepMessages();
     format_ = allocated(avformat_alloc_context());
 }
@@ -119,8 +145,8 @@ Reader::~Reader() {
     avformat_close_input(&format_);
 }
 
-std::unique_ptr<Reader> Reader::file(const std::string &path) {
-    std::unique_ptr<Reader> reader(new Reader);
+std::unique_ptr<Reader> Reader::file(const std::string &path, const Decoding &decoding) {
+    std::unique_ptr<Reader> reader(new Reader(decoding));
     Options options;
     options.set("protocol_whitelist", "file"); // a file that names others does not reach the network
     options.set("format_whitelist", DEMUXERS);
@@ -128,12 +154,13 @@ std::unique_ptr<Reader> Reader::file(const std::string &path) {
     return reader;
 }
 
-std::unique_ptr<Reader> Reader::network(const std::string &url, const std::function<bool()> &interrupted) {
+std::unique_ptr<Reader> Reader::network(const std::string &url, const Decoding &decoding,
+                                        const std::function<bool()> &interrupted) {
     const bool web = url.compare(0, 7, "http://") == 0 || url.compare(0, 8, "https://") == 0;
     std::exception_ptr first;
     // Some servers refuse requests for a range. If they ignore them, a video whose index is at its end needs a copy.
     for (const Web way : {Web::RANGES, Web::STREAM, Web::COPY}) {
-        std::unique_ptr<Reader> reader(new Reader);
+        std::unique_ptr<Reader> reader(new Reader(decoding));
         reader->interrupted_ = interrupted;
         reader->format_->interrupt_callback = {onWait, reader.get()};
         Options options;
@@ -178,13 +205,13 @@ std::unique_ptr<Reader> Reader::copy(const std::string &url, Options &options) {
         throw OpenError(std::string("no temporary copy: ") + std::strerror(errno));
     if (result != AVERROR_EOF)
         throw OpenError(result > 0 ? "it has more than 4 GiB" : reason(static_cast<int>(result)));
-    std::unique_ptr<Reader> reader = Reader::file("/proc/self/fd/" + std::to_string(::fileno(file.get())));
+    std::unique_ptr<Reader> reader = Reader::file("/proc/self/fd/" + std::to_string(::fileno(file.get())), decoding_);
     reader->temporary_ = std::move(file);
     return reader;
 }
 
-std::unique_ptr<Reader> Reader::pipe(Read read) {
-    std::unique_ptr<Reader> reader(new Reader);
+std::unique_ptr<Reader> Reader::pipe(Read read, const Decoding &decoding) {
+    std::unique_ptr<Reader> reader(new Reader(decoding));
     reader->read_ = std::move(read);
     auto *const buffer = static_cast<unsigned char *>(allocated(av_malloc(BUFFER)));
     reader->io_.reset(allocated(avio_alloc_context(buffer, BUFFER, 0, reader.get(), onRead, nullptr, nullptr)));
@@ -230,7 +257,6 @@ void Reader::open(const std::string &url, Options &options) {
 }
 
 void Reader::openDecoder() {
-    const AVCodec *decoder = nullptr;
     // The type of its last argument differs from version to version.
     const int best = av_find_best_stream(format_, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
     if (best == AVERROR_STREAM_NOT_FOUND)
@@ -241,22 +267,84 @@ void Reader::openDecoder() {
     for (unsigned i = 0; i < format_->nb_streams; ++i)
         if (format_->streams[i] != stream_)
             format_->streams[i]->discard = AVDISCARD_ALL;
-    decoder = avcodec_find_decoder(stream_->codecpar->codec_id);
+    rotation_ = rotationOf(*stream_);
+    if (decoding_.gpu >= 0 && openOnGpu())
+        return;
+    sayRefused();
+    const AVCodec *const decoder = avcodec_find_decoder(stream_->codecpar->codec_id);
     if (!decoder)
         throw OpenError(std::string("there is no decoder for ") + avcodec_get_name(stream_->codecpar->codec_id));
+    const int result = openCodec(decoder, nullptr);
+    if (result < 0)
+        throw OpenError(reason(result));
+}
+
+// device: null: on the CPU.
+int Reader::openCodec(const AVCodec *decoder, AVBufferRef *device) {
     codec_.reset(allocated(avcodec_alloc_context3(decoder)));
-    int result = avcodec_parameters_to_context(codec_.get(), stream_->codecpar);
+    const int result = avcodec_parameters_to_context(codec_.get(), stream_->codecpar);
     codec_->pkt_timebase = stream_->time_base;
-    codec_->thread_count = 0;
+    codec_->thread_count = device ? 1 : decoding_.threads;
     if (live()) { // threads by frames would delay each picture by as many
         codec_->thread_type = FF_THREAD_SLICE;
         codec_->flags |= AV_CODEC_FLAG_LOW_DELAY;
     }
-    if (result >= 0)
-        result = avcodec_open2(codec_.get(), decoder, nullptr);
-    if (result < 0)
-        throw OpenError(reason(result));
-    rotation_ = rotationOf(*stream_);
+    if (device) {
+        codec_->hw_device_ctx = allocated(av_buffer_ref(device));
+        codec_->opaque = this;
+        codec_->get_format = onFormat;
+        codec_->extra_hw_frames = 2; // frame_, and the one that is decoded meanwhile
+    }
+    return result < 0 ? result : avcodec_open2(codec_.get(), decoder, nullptr);
+}
+
+// Returns false, with refused_ set, if the GPU cannot decode the stream. Mostly that is known with its first picture: fallBack().
+bool Reader::openOnGpu() {
+    const AVCodec *const decoder = gpuDecoder(stream_->codecpar->codec_id);
+    if (!decoder)
+        refused_ =
+            std::string("this libavcodec has no decoder on the GPU for ") + avcodec_get_name(stream_->codecpar->codec_id);
+    else if (rotation_)
+        refused_ = "its pictures have to be turned";
+    const Buffer device = refused_.empty() ? gpuDevice(decoding_.gpu, refused_) : nullptr;
+    const int result = device ? openCodec(decoder, device.get()) : -1;
+    if (device && result < 0)
+        refused_ = reason(result);
+    return result >= 0;
+}
+
+// Chooses the format of the pictures. libavcodec asks again, without CUDA, if the GPU or its driver refuses.
+AVPixelFormat Reader::onFormat(AVCodecContext *codec, const AVPixelFormat *offered) {
+    for (const AVPixelFormat *format = offered; *format != AV_PIX_FMT_NONE; ++format)
+        if (*format == AV_PIX_FMT_CUDA) {
+            messages();
+            return *format;
+        }
+    const char *const profile = avcodec_profile_name(codec->codec_id, codec->profile);
+    const char *const format = av_get_pix_fmt_name(codec->sw_pix_fmt);
+    const std::string why = messages();
+    static_cast<Reader *>(codec->opaque)->refused_ = sample::text(
+        "the GPU does not take %s %s, %s, %d x %d%s%s", avcodec_get_name(codec->codec_id), profile ? profile : "",
+        format ? format : "", codec->width, codec->height, why.empty() ? "" : ": ", why.c_str());
+    return AV_PIX_FMT_NONE;
+}
+
+void Reader::sayRefused() {
+    if (!refused_.empty())
+        sample::note("%s: decoded on the CPU: %s", decoding_.name.c_str(), std::exchange(refused_, {}).c_str());
+}
+
+// If the GPU has refused packet_, which it does with the first picture of a size, the CPU's decoder takes over with it. Returns
+// false if it has not, or if that decoder fails, too.
+bool Reader::fallBack(int error) {
+    if (refused_.empty() && codec_->hw_device_ctx && first_ == AV_NOPTS_VALUE) // it has not decoded anything yet
+        refused_ = "the GPU's decoder has failed: " + reason(error);
+    if (refused_.empty())
+        return false;
+    sayRefused();
+    const AVCodec *const decoder = avcodec_find_decoder(stream_->codecpar->codec_id);
+    return decoder && openCodec(decoder, nullptr) >= 0 &&
+           avcodec_send_packet(codec_.get(), drained_ ? nullptr : packet_.get()) >= 0;
 }
 
 double Reader::rate() const {
@@ -310,78 +398,119 @@ bool Reader::decode() {
         if (result == 0) {
             if (first_ == AV_NOPTS_VALUE)
                 first_ = frame_->best_effort_timestamp;
+            damaged_ += frame_->decode_error_flags != 0; // the decoder has made up what was missing
             return true;
         }
-        if (result == AVERROR_EOF || drained_)
+        if (result != AVERROR(EAGAIN) && result != AVERROR_EOF && fallBack(result))
+            continue;
+        if (result == AVERROR_EOF || (drained_ && result == AVERROR(EAGAIN)))
             return false;
         if (result != AVERROR(EAGAIN))
             ++damaged_;
+        if (drained_) // the decoder's threads have more pictures
+            continue;
         deadline_ = Clock::now() + PATIENCE;
+        av_packet_unref(packet_.get());
         const int got = av_read_frame(format_, packet_.get());
         if (got == AVERROR(EAGAIN))
             continue;
         drained_ = got < 0;
         if (drained_)
             avcodec_send_packet(codec_.get(), nullptr);
-        else if (packet_->stream_index == stream_->index && avcodec_send_packet(codec_.get(), packet_.get()) < 0)
-            ++damaged_;
-        av_packet_unref(packet_.get());
+        else if (packet_->stream_index == stream_->index) {
+            const int sent = avcodec_send_packet(codec_.get(), packet_.get());
+            damaged_ += sent < 0 && !fallBack(sent);
+        }
     }
 }
 
-bool Reader::next(cv::Mat &frame, double &seconds) {
+bool Reader::next(double &seconds) {
     if (!waiting_ && !decode()) {
         if (read_error_)
             std::rethrow_exception(read_error_);
         return false;
     }
     waiting_ = false;
+    takeFrame();
     const int64_t at = frame_->best_effort_timestamp;
     seconds = at == AV_NOPTS_VALUE || first_ == AV_NOPTS_VALUE
                   ? std::numeric_limits<double>::quiet_NaN()
                   : static_cast<double>(at - first_) * av_q2d(stream_->time_base);
-    if (rotation_ < 0) {
-        convert(frame);
-    } else {
-        convert(turned_);
-        cv::rotate(turned_, frame, rotation_);
-    }
-    av_frame_unref(frame_.get());
     return true;
 }
 
-// frame_ as BGR.
-void Reader::convert(cv::Mat &to) {
-    to.create(frame_->height, frame_->width, CV_8UC3);
-    if (!convertYuv(to))
-        scale(to);
+// Fetches a frame from the device that the library does not take there: in another format or other colors, or cut.
+void Reader::takeFrame() {
+    cusMat planes[3] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
+    cusYuvOptions options = cusYuvDefaults();
+    if (spaceOf(*frame_) == CUS_HOST || (wrap(planes, options) && !frame_->crop_left && !frame_->crop_top))
+        return;
+    Frame host(allocated(av_frame_alloc()));
+    int result = av_hwframe_transfer_data(host.get(), frame_.get(), 0);
+    if (result >= 0)
+        result = av_frame_copy_props(host.get(), frame_.get());
+    if (result >= 0)
+        result = av_frame_apply_cropping(host.get(), AV_FRAME_CROP_UNALIGNED);
+    if (result < 0)
+        throw std::runtime_error(decoding_.name + ": a picture cannot be fetched from the GPU: " + reason(result));
+    frame_ = std::move(host);
 }
 
-// frame_ by the library, whose colors are the same everywhere. Returns false if it does not take such pictures.
-bool Reader::convertYuv(cv::Mat &to) {
-    const AVFrame &f = *frame_;
+void Reader::get(cusMat &bgr, cusSpace space) {
+    cusMat planes[3] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
     cusYuvOptions options = cusYuvDefaults();
-    const Planes planes = planesOf(f);
-    if (!planes.channels || !describe(f, options))
-        return false;
+    const int count = wrap(planes, options);
+    const bool on_gpu = spaceOf(*frame_) == CUS_DEVICE,
+               converts_there = on_gpu || (space == CUS_DEVICE && count && !rotation_);
+    if (on_gpu)
+        check(cusDeviceSet(decoding_.gpu));
+    const cusSpace at = converts_there ? CUS_DEVICE : CUS_HOST;
+    cusMat &to = at == space && !rotation_ ? bgr : staged_.get();
+    check(cusMatCreate(&to, frame_->height, frame_->width, CUS_8UC3, at));
+    if (count) {
+        for (int i = 0; i < count && planes[i].space != at; ++i) { // half as many bytes as BGR
+            check(cusMatUpload(&planes[i], &uploaded_[i].get(), nullptr));
+            planes[i] = uploaded_[i].get();
+        }
+        check(cusYuvToBgr(&planes[0], &planes[1], count == 3 ? &planes[2] : nullptr, &options, &to, nullptr));
+    } else {
+        scale(to);
+    }
+    if (&to == &bgr)
+        return;
+    cusMat *upright = &to;
+    if (rotation_) {
+        upright = space == CUS_HOST ? &bgr : &turned_.get();
+        check(cusMatCreate(upright, rows(), cols(), CUS_8UC3, CUS_HOST));
+        turn(to, rotation_, *upright);
+    }
+    if (at == space)
+        return;
+    check(space == CUS_DEVICE ? cusMatUpload(upright, &bgr, nullptr) : cusMatDownload(upright, &bgr, nullptr));
+    if (space == CUS_HOST)
+        check(cusStreamSynchronize(nullptr)); // of page-locked memory
+}
+
+// The planes of frame_, with how the library converts them, so that colors are the same everywhere. Returns how many there are;
+// 0: it does not take such pictures.
+int Reader::wrap(cusMat (&planes)[3], cusYuvOptions &options) const {
+    const AVFrame &f = *frame_;
+    const Planes how = planesOf(f);
+    if (!how.channels || !describe(f, options))
+        return 0;
     options.full_range = f.color_range == AVCOL_RANGE_JPEG;
-    options.low_bits = planes.low_bits;
-    cusMat y = CUS_MAT_INIT, chroma[2] = {CUS_MAT_INIT, CUS_MAT_INIT}, bgr = CUS_MAT_INIT;
-    cusStatus status = cusMatWrap(&y, f.height, f.width, CUS_MAKETYPE(planes.depth, 1), CUS_HOST, f.data[0],
-                                  static_cast<size_t>(f.linesize[0]));
-    const int count = planes.channels == 2 ? 1 : 2;
-    for (int i = 0; i < count && status == CUS_OK; ++i)
-        status = cusMatWrap(&chroma[i], (f.height + 1) / 2, (f.width + 1) / 2, CUS_MAKETYPE(planes.depth, planes.channels),
-                            CUS_HOST, f.data[i + 1], static_cast<size_t>(f.linesize[i + 1]));
-    if (status == CUS_OK)
-        status = cusMatWrap(&bgr, f.height, f.width, CUS_8UC3, CUS_HOST, to.data, to.step);
-    if (status == CUS_OK)
-        status = cusYuvToBgr(&y, &chroma[0], count == 2 ? &chroma[1] : nullptr, &options, &bgr, nullptr);
-    return status == CUS_OK;
+    options.low_bits = how.low_bits;
+    const int count = how.channels == 2 ? 2 : 3;
+    for (int i = 0; i < count; ++i)
+        if (cusMatWrap(&planes[i], i ? (f.height + 1) / 2 : f.height, i ? (f.width + 1) / 2 : f.width,
+                       CUS_MAKETYPE(how.depth, i ? how.channels : 1), spaceOf(f), f.data[i],
+                       static_cast<size_t>(f.linesize[i])) != CUS_OK)
+            return 0;
+    return count;
 }
 
 // frame_ by libswscale.
-void Reader::scale(cv::Mat &to) {
+void Reader::scale(cusMat &to) {
     const AVFrame &f = *frame_;
     const int now[] = {f.width, f.height, f.format, f.colorspace, f.color_range};
     if (!scaler_ || !std::equal(now, now + 5, scaled_)) {
@@ -394,13 +523,14 @@ void Reader::scale(cv::Mat &to) {
     }
     const bool direct = isAligned(to);
     if (!direct)
-        padded_.create(f.height + 1, (f.width + 127) / 64 * 64, CV_8UC3);
-    cv::Mat &target = direct ? to : padded_;
-    uint8_t *const rows[] = {target.data};
+        padded_.create(f.height + 1, (f.width + 127) / 64 * 64, CUS_8UC3);
+    const cusMat &target = direct ? to : padded_.get();
+    uint8_t *const rows[] = {static_cast<uint8_t *>(target.data)};
     const int steps[] = {static_cast<int>(target.step)};
     sws_scale(scaler_.get(), f.data, f.linesize, 0, f.height, rows, steps);
+    const cusMat made = direct ? to : padded_.region(0, 0, f.width, f.height);
     if (!direct)
-        padded_(cv::Rect(0, 0, f.width, f.height)).copyTo(to);
+        check(cusMatCopy(&made, &to, nullptr));
 }
 
 bool Reader::seek(double seconds) {

@@ -47,6 +47,8 @@ struct Input {
     std::array<int, 4> crop = {};   // x, y, width and height; all 0: whole frames
     double fps = 0;                 // of images, which have no times; 0: 25
     bool any_size = false;          // the pictures of a folder or a list need not have one size
+    std::string decoder = "auto";   // auto, cpu or cuda
+    int gpu = -1, threads = 0;      // as av::Decoding
 };
 
 // Options that most programs accept.
@@ -83,8 +85,10 @@ std::string helpText(const CLI::App &app);
 
 // ---- Options with the same name, meaning and help in all programs ------------------------------------------------------
 
-// The positional INPUT, at least one, described by SOURCE_HELP, with --start, --duration and --crop.
+// The positional INPUT, at least one, described by SOURCE_HELP, with --start, --duration, --crop and --decoder.
 void addInput(CLI::App &app, Input &input);
+// --decoder, for chooseDecoder.
+void addDecoder(CLI::App &app, Input &input);
 // --start and --duration.
 void addExcerpt(CLI::App &app, Input &input);
 // --device, for chooseDevice; for chooseDevices if `several`.

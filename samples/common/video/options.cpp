@@ -1,10 +1,13 @@
 // Options of programs that read and write pictures and videos, declared in terminal/options.hpp.
 #include "common/terminal/options.hpp"
 
-#include "common/libav/writer.hpp"
 #include "common/values.hpp"
-#include "common/video/sink.hpp"
 #include "common/video/source.hpp"
+
+#ifdef CUSIGHT_SAMPLES_OPENCV
+#include "common/libav/writer.hpp"
+#include "common/video/sink.hpp"
+#endif
 
 #include <cstdio>
 
@@ -24,12 +27,26 @@ void addInput(CLI::App &app, Input &input) {
     group(addValue(app, "--crop", set, "X,Y,W,H", "four integers X,Y,W,H, none below 0",
                    "use only this rectangle of the frames"),
           "Input");
+    addDecoder(app, input);
+}
+
+void addDecoder(CLI::App &app, Input &input) {
+    group(
+        addChoice(app, "--decoder", input.decoder, {"auto", "cpu", "cuda"},
+                  "where videos are decoded; auto: on the GPU if --device is one; the CPU takes over what the GPU cannot"),
+        "Input");
 }
 
 void addExcerpt(CLI::App &app, Input &input) {
     group(addDuration(app, "--start", input.start, 0, 1e9, "begin this long after the first frame"), "Input");
     group(addDuration(app, "--duration", input.duration, 0, 1e9, "stop after so much of the input; 0: no limit"), "Input");
 }
+
+CLI::Option *addFrames(CLI::App &app, int &frames) {
+    return addNumber(app, "--frames", frames, 0, 1000000000, "stop after N frames; 0: no limit");
+}
+
+#ifdef CUSIGHT_SAMPLES_OPENCV
 
 void addEncoding(CLI::App &app, Encoding &encoding, bool rate) {
     const auto of_video = [](CLI::Option *option) { return group(option, "Video file"); };
@@ -62,10 +79,6 @@ void addCommon(CLI::App &app, Common &common, const std::string &default_file, b
     addEncoding(app, common.video, true);
 }
 
-CLI::Option *addFrames(CLI::App &app, int &frames) {
-    return addNumber(app, "--frames", frames, 0, 1000000000, "stop after N frames; 0: no limit");
-}
-
 CLI::Option *addSpeed(CLI::App &app, double &speed) {
     return addNumber(app, "--speed", speed, 0, 1000, "speed of a window; 1: that of the recording; 0: as fast as possible");
 }
@@ -73,5 +86,7 @@ CLI::Option *addSpeed(CLI::App &app, double &speed) {
 CLI::Option *addLegend(CLI::App &app, bool &legend) {
     return addNegativeFlag(app, "--no-legend", legend, "leave out the strip above the pictures that explains their colors");
 }
+
+#endif
 
 } // namespace sample

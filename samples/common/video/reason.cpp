@@ -1,4 +1,4 @@
-#include "common/video/reason.hpp"
+#include "common/video/pictures.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -3,76 +3,41 @@
 #include "common/libav/reader.hpp"
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
-#include "common/video/image.hpp"
-#include "common/video/reason.hpp"
 #include "common/standard_input.hpp"
+#include "common/video/pictures.hpp"
 
 #include "cusight/eventio.h"
 
 #include <nlohmann/json.hpp>
-#include <opencv2/imgcodecs.hpp>
-#include <opencv2/imgproc.hpp>
-#include <opencv2/videoio.hpp>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <functional>
-#include <mutex>
-#include <thread>
 #include <vector>
-
-#include <sys/stat.h>
 
 namespace sample {
 
 namespace fs = std::filesystem;
 
 const char *const SOURCE_HELP =
+#ifdef CUSIGHT_SAMPLES_OPENCV
     "a video file; the number of a camera (0); a URL (rtsp://, http://); an image; a folder of images, in the order of "
     "their "
     "names; a numbered sequence (frame_%04d.png); synthetic:WxH@N, a generated clip of N frames (100 without @N); or - for "
     "stdin, an image or a video that can be read without seeking";
+#else
+    "a video file; a URL (rtsp://, http://); or - for stdin, a video that can be read without seeking";
+#endif
 
 namespace {
 
-std::string sizeText(cv::Size size) {
+using cusight::check;
+
+std::string sizeText(FrameSize size) {
     return std::to_string(size.width) + " x " + std::to_string(size.height);
-}
-
-bool allDigits(const std::string &text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-}
-
-bool isImage(const std::string &path) {
-    return isImageName(path) || ending(path) == ".pnm";
-}
-
-// Calls work() on another thread. Returns false if the program was interrupted meanwhile. The thread is then left waiting
-// for its camera or network, so work() must own all that it uses.
-bool unlessInterrupted(std::function<void()> work) {
-    struct State {
-        std::mutex mutex;
-        std::condition_variable changed;
-        bool done = false;
-    };
-    const auto state = std::make_shared<State>();
-    std::thread([state, work = std::move(work)] {
-        work();
-        const std::lock_guard<std::mutex> lock(state->mutex);
-        state->done = true;
-        state->changed.notify_all();
-    }).detach();
-    std::unique_lock<std::mutex> lock(state->mutex);
-    while (!state->changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return state->done; }))
-        if (interrupted())
-            return false;
-    return true;
 }
 
 // A video file, what a URL sends, or a pipe.
@@ -81,6 +46,7 @@ class Video : public Source {
     Video(const std::string &name, std::unique_ptr<av::Reader> reader, bool once = false) : reader_(std::move(reader)) {
         name_ = name;
         once_ = once;
+        is_video_ = true;
         live_ = reader_->live();
         steady_ = !live_ && reader_->steady();
         sound_ = reader_->hasSound();
@@ -98,9 +64,9 @@ class Video : public Source {
     }
 
   protected:
-    bool next(cv::Mat &frame, double &seconds) override {
+    bool next(double &seconds) override {
         double time = 0;
-        if (reader_->next(frame, time)) {
+        if (reader_->next(time)) {
             if (timed_)
                 seconds = std::isfinite(time) ? time : end_;
             end_ = seconds + 1 / fps_;
@@ -109,8 +75,9 @@ class Video : public Source {
         }
         if (interrupted())
             return false;
-        if (reader_->damaged())
-            note("%s: %lld parts of it could not be decoded", name_.c_str(), reader_->damaged());
+        damaged_ = reader_->damaged();
+        if (damaged_)
+            note("%s: %lld parts of it could not be decoded", name_.c_str(), damaged_);
         if (live_)
             throw Stop(INPUT, name_ + " stopped after " + std::to_string(read_) + " frames");
         // In some formats the header's frame count is an estimate, so check that time is missing too.
@@ -121,6 +88,8 @@ class Video : public Source {
                        text("%s ends early: after %.2f of the %.2f s in its header", name_.c_str(), end_, expected / fps_));
         return false;
     }
+    void get(cusMat &frame, cusSpace space) override { reader_->get(frame, space); }
+    FrameSize sizeNow() const override { return {reader_->cols(), reader_->rows()}; }
     bool seek(double seconds) override {
         if (header_) // past the end, some formats find nothing, not even the last frame
             seconds = std::min(seconds, std::max(0.0, static_cast<double>(header_) / fps_ - 1));
@@ -135,184 +104,6 @@ class Video : public Source {
     double end_ = 0; // when the newest frame ends
     bool sought_ = false;
 };
-
-class Camera : public Source {
-  public:
-    explicit Camera(const std::string &number) {
-        name_ = "camera " + number;
-        live_ = timed_ = true;
-        steady_ = false;
-        const auto open = [capture = capture_, number] {
-            try {
-                capture->open(std::stoi(number));
-            } catch (const std::exception &) { // treat it like a failing backend
-            }
-        };
-        const auto why = std::make_shared<std::string>();
-        if (!unlessInterrupted(open) ||
-            (!capture_->isOpened() && !unlessInterrupted([why, number] { *why = cameraProblem(number); })))
-            throw Stop(INTERRUPTED, name_ + " had not answered yet");
-        if (!capture_->isOpened())
-            throw Stop(INPUT, name_ + " cannot be opened: " + *why);
-        const double rate = capture_->get(cv::CAP_PROP_FPS);
-        if (std::isfinite(rate) && rate >= 0.01 && rate <= 1000)
-            fps_ = rate;
-    }
-
-  protected:
-    bool next(cv::Mat &frame, double &seconds) override {
-        const auto grab = [capture = capture_, latest = latest_] {
-            try {
-                if (!capture->read(*latest))
-                    latest->release();
-            } catch (const cv::Exception &) { // a frame that cannot be decoded
-                latest->release();
-            }
-        };
-        if (interrupted() || !unlessInterrupted(grab))
-            return false;
-        if (latest_->empty())
-            throw Stop(INPUT, name_ + " stopped after " + std::to_string(read_) + " frames");
-        const auto now = std::chrono::steady_clock::now();
-        first_ = read_++ ? first_ : now;
-        seconds = std::chrono::duration<double>(now - first_).count();
-        latest_->copyTo(frame);
-        return true;
-    }
-
-  private:
-    // Shared with a thread that may outlive the source.
-    const std::shared_ptr<cv::VideoCapture> capture_ = std::make_shared<cv::VideoCapture>();
-    const std::shared_ptr<cv::Mat> latest_ = std::make_shared<cv::Mat>();
-    std::chrono::steady_clock::time_point first_;
-    long long read_ = 0;
-};
-
-class Images : public Source {
-  public:
-    // `single`: they belong to each other only by lying in one folder or list.
-    Images(const std::string &spec, std::vector<std::string> files, bool single) : files_(std::move(files)) {
-        name_ = spec;
-        if (single)
-            pictures_ = files_;
-        total_ = static_cast<long long>(files_.size());
-    }
-
-  protected:
-    bool next(cv::Mat &frame, double &) override {
-        if (at_ == files_.size())
-            return false;
-        readImage(files_[at_++], cv::IMREAD_COLOR).copyTo(frame);
-        return true;
-    }
-
-  private:
-    std::vector<std::string> files_;
-    size_t at_ = 0;
-};
-
-// Discs and a bar that move over a still, lightly textured background, as seen by a fixed camera.
-class Synthetic : public Source {
-  public:
-    Synthetic(const std::string &spec, int width, int height, int count) : scene_(height, width, CV_8UC3) {
-        name_ = spec;
-        total_ = count;
-        for (int y = 0; y < height; ++y)
-            for (int x = 0; x < width; ++x) {
-                const int grain = static_cast<int>(
-                    (static_cast<unsigned>(x) * 73856093u ^ static_cast<unsigned>(y) * 19349663u) >> 7 & 15u);
-                scene_.at<cv::Vec3b>(y, x) =
-                    cv::Vec3b(static_cast<uchar>(90 + 60 * y / height + grain),
-                              static_cast<uchar>(100 + 50 * x / width + grain), static_cast<uchar>(110 + grain));
-            }
-    }
-
-  protected:
-    bool next(cv::Mat &frame, double &) override {
-        if (at_ == total_)
-            return false;
-        const double t = static_cast<double>(at_++) / 25;
-        const int w = scene_.cols, h = scene_.rows, unit = std::max(1, std::min(w, h) / 12);
-        scene_.copyTo(frame);
-        for (int i = 0; i < 5; ++i) {
-            const double phase = t * (0.5 + 0.25 * i) + 1.3 * i;
-            const cv::Point center(static_cast<int>(w * (0.5 + 0.4 * std::cos(phase))),
-                                   static_cast<int>(h * (0.5 + 0.4 * std::sin(1.4 * phase))));
-            cv::circle(frame, center, unit * (2 + i) / 4, cv::Scalar(40 + 50 * i, 220 - 40 * i, (80 * i) % 256), cv::FILLED,
-                       cv::LINE_AA);
-        }
-        const int x = static_cast<int>(std::fmod(t * 0.15, 1.0) * w);
-        cv::rectangle(frame, cv::Point(x, h / 3), cv::Point(x + unit, h / 3 + 3 * unit), cv::Scalar(230, 230, 230),
-                      cv::FILLED);
-        return true;
-    }
-
-  private:
-    cv::Mat scene_;
-    long long at_ = 0;
-};
-
-std::unique_ptr<Source> synthetic(const std::string &spec) {
-    int width = 0, height = 0, count = 100, used = 0;
-    const char *text = spec.c_str() + std::strlen("synthetic:");
-    const bool sized = std::sscanf(text, "%6dx%6d%n", &width, &height, &used) == 2;
-    if (sized && text[used] == '@') {
-        const std::string rest = text + used + 1;
-        count = allDigits(rest) && rest.size() < 9 ? std::stoi(rest) : 0;
-        used += 1 + static_cast<int>(rest.size());
-    }
-    if (!sized || text[used] || width < 1 || height < 1 || width > 65536 || height > 65536 || count < 1)
-        throw Stop(INPUT, "'" + spec + "' is not synthetic:WxH@N, such as synthetic:640x480@100 (W and H from 1 to 65536)");
-    return std::make_unique<Synthetic>(spec, width, height, count);
-}
-
-// Says what is not read of a sequence without the file `missing`.
-void noteGap(const std::string &pattern, const NumberedName &name, long long missing) {
-    const fs::path gap = name.file(missing);
-    const NumberedName plain = {name.head.substr(name.head.rfind('/') + 1), name.tail, name.digits};
-    const std::string folder = gap.has_parent_path() ? gap.parent_path().string() : ".";
-    long long later = 0, last = 0;
-    std::error_code error;
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-        const std::string file = at->path().filename().string();
-        if (!plain.matches(file) || file.size() - plain.head.size() - plain.tail.size() > 18)
-            continue;
-        const long long number = std::stoll(file.substr(plain.head.size()));
-        later += number > missing;
-        last = std::max(last, number);
-    }
-    if (later)
-        note("%s: %s is missing, so the sequence ends before it; %lld later files, up to %s, are not read", pattern.c_str(),
-             gap.c_str(), later, name.file(last).c_str());
-}
-
-// frame_%04d.png: the files from number 0 or 1 up to the first missing one.
-std::vector<std::string> sequence(const std::string &pattern) {
-    NumberedName name;
-    if (!parseNumbered(pattern, name))
-        throw Stop(INPUT, "'" + pattern + "' is not a numbered sequence such as frame_%04d.png");
-    std::vector<std::string> files;
-    long long first = fs::exists(name.file(0)) ? 0 : 1;
-    for (std::string file; fs::exists(file = name.file(first)); ++first) {
-        requireRegular(file);
-        files.push_back(file);
-    }
-    if (files.empty())
-        throw Stop(INPUT, pattern + ": neither " + name.file(0) + " nor " + name.file(1) + " exists");
-    noteGap(pattern, name, first);
-    return files;
-}
-
-std::vector<std::string> folder(const std::string &path) {
-    std::vector<std::string> files;
-    for (const auto &entry : fs::directory_iterator(path))
-        if (entry.is_regular_file() && isImage(entry.path().string()) && entry.path().filename().string()[0] != '.')
-            files.push_back(entry.path().string());
-    std::sort(files.begin(), files.end());
-    if (files.empty())
-        throw Stop(INPUT, path + " contains no images");
-    return files;
-}
 
 // URLs may reach the network only: a file named by file:// would be neither checked nor protected from being overwritten.
 void requireNetwork(const std::string &url) {
@@ -342,6 +133,8 @@ void requireNoRecording(const std::string &name, cusEventReader *reader, cusStat
         throw Stop(INPUT, name + " is a recording of an event camera, expected a video; use cusight-events");
 }
 
+} // namespace
+
 // Neither missing nor empty nor a list nor a recording.
 void requireReadable(const std::string &path) {
     requireRegular(path); // opening a pipe would wait for its writer
@@ -361,40 +154,25 @@ void requireReadable(const std::string &path) {
     requireNoRecording(path, reader, status);
 }
 
-// A picture in memory.
-class Picture : public Source {
-  public:
-    Picture(const std::string &name, const cv::Mat &picture) : picture_(picture) {
-        name_ = name;
-        total_ = 1;
-    }
+namespace {
 
-  protected:
-    bool next(cv::Mat &frame, double &) override {
-        if (picture_.empty())
-            return false;
-        picture_.copyTo(frame);
-        picture_.release();
-        return true;
-    }
+av::Decoding decodingOf(const std::string &name, const Input &input) {
+    return {name, input.gpu, input.threads};
+}
 
-  private:
-    cv::Mat picture_;
-};
-
-std::unique_ptr<Source> openStandardInput() {
+std::unique_ptr<Source> openStandardInput(const Input &how) {
     const auto input = std::make_shared<StandardInput>();
     requireNoList("stdin", input->start());
     cusEventReader *reader = nullptr;
     const cusStatus status = cusEventReaderOpenMemory(&reader, input->start().data(), input->start().size(), nullptr);
     requireNoRecording("stdin", reader, status);
-    if (input->isImage()) {
-        const std::vector<unsigned char> all = input->readAll();
-        return std::make_unique<Picture>("stdin", decodeImage("stdin", all.data(), all.size(), cv::IMREAD_COLOR));
-    }
+    if (input->isImage())
+        return openPicture("stdin", input->readAll());
     try {
         return std::make_unique<Video>(
-            "stdin", av::Reader::pipe([input](char *buffer, size_t bytes) { return input->read(buffer, bytes); }),
+            "stdin",
+            av::Reader::pipe([input](char *buffer, size_t bytes) { return input->read(buffer, bytes); },
+                             decodingOf("stdin", how)),
             !StandardInput::isFile());
     } catch (const av::OpenError &error) {
         throw Stop(INPUT,
@@ -404,10 +182,10 @@ std::unique_ptr<Source> openStandardInput() {
     }
 }
 
-std::unique_ptr<Source> openUrl(const std::string &url) {
+std::unique_ptr<Source> openUrl(const std::string &url, const Input &how) {
     requireNetwork(url);
     try {
-        return std::make_unique<Video>(url, av::Reader::network(url, interrupted));
+        return std::make_unique<Video>(url, av::Reader::network(url, decodingOf(url, how), interrupted));
     } catch (const av::OpenError &error) {
         if (interrupted())
             throw Stop(INTERRUPTED, url + " had not answered yet");
@@ -415,36 +193,24 @@ std::unique_ptr<Source> openUrl(const std::string &url) {
     }
 }
 
-std::unique_ptr<Source> openVideo(const std::string &path) {
+std::unique_ptr<Source> openVideo(const std::string &path, const Input &how) {
     try {
-        return std::make_unique<Video>(path, av::Reader::file(path));
+        return std::make_unique<Video>(path, av::Reader::file(path, decodingOf(path, how)));
     } catch (const av::OpenError &error) {
-        throw Stop(INPUT, path + " is not a video that can be decoded (" + error.what() +
-                              "); pictures have a name that ends in" + joined(imageEndings()));
+        throw Stop(INPUT, path + " is not a video that can be decoded (" + error.what() + ")" + pictureHint());
     }
 }
 
-std::unique_ptr<Source> open(const std::string &spec) {
+std::unique_ptr<Source> open(const std::string &spec, const Input &how) {
     if (isStandard(spec))
-        return openStandardInput();
-    if (spec.compare(0, std::strlen("synthetic:"), "synthetic:") == 0)
-        return synthetic(spec);
-    if (allDigits(spec) && spec.size() < 4 && !fs::exists(spec))
-        return std::make_unique<Camera>(spec);
+        return openStandardInput(how);
     if (spec.find("://") != std::string::npos)
-        return openUrl(spec);
-    std::error_code error;
-    if (fs::is_directory(spec, error))
-        return std::make_unique<Images>(spec, folder(spec), true);
-    if (spec.find('%') != std::string::npos && !fs::exists(spec, error))
-        return std::make_unique<Images>(spec, sequence(spec), false);
+        return openUrl(spec, how);
+    std::unique_ptr<Source> pictures = openPictures(spec);
+    if (pictures)
+        return pictures;
     requireReadable(spec);
-    if (isImage(spec))
-        return std::make_unique<Images>(spec, std::vector<std::string>{spec}, false);
-    struct stat about;
-    if (::stat(spec.c_str(), &about) == 0 && S_ISCHR(about.st_mode)) // /dev/video0
-        return std::make_unique<Camera>(spec.substr(spec.find_last_not_of("0123456789") + 1));
-    return openVideo(spec);
+    return openVideo(spec, how);
 }
 
 // "a.mp4 and 2 more"
@@ -457,36 +223,38 @@ std::string nameOf(const std::vector<std::string> &names) {
 // Sources one after the other; the next begins when the last frame of the one before ends.
 class Several : public Source {
   public:
-    explicit Several(const std::vector<std::string> &names) : names_(names) {
-        cv::Size size;
+    explicit Several(const Input &input) : names_(input.names), how_(input) {
+        FrameSize size;
         bool counted = true;
-        for (const std::string &name : names) {
+        is_video_ = true;
+        for (const std::string &name : names_) {
             if (isStandard(name) || name.find("://") != std::string::npos)
                 throw Stop(USAGE, "INPUT is '" + name + "', expected files only, since there are several");
             const std::unique_ptr<Source> source = openSource(name);
-            if (size.empty()) {
+            if (size == FrameSize()) {
                 size = source->size();
                 fps_ = source->fps();
             }
-            if (source->size() != size)
+            if (!(source->size() == size))
                 throw Stop(INPUT, name + " is " + sizeText(source->size()) + ", expected " + sizeText(size) + " like " +
-                                      names.front());
+                                      names_.front());
             counted = counted && source->frames() > 0;
+            is_video_ = is_video_ && source->isVideo();
             total_ += source->frames();
             timed_ = timed_ || source->timed_;
             steady_ = steady_ && source->steady() && source->fps() == fps_;
             sound_ = sound_ || source->sound_;
         }
-        name_ = nameOf(names);
+        name_ = nameOf(names_);
         total_ = counted ? total_ : 0;
     }
 
   protected:
-    bool next(cv::Mat &frame, double &seconds) override {
+    bool next(double &seconds) override {
         for (; at_ < names_.size(); ++at_) {
             if (!current_)
-                current_ = openSource(names_[at_]);
-            if (current_->read(frame)) {
+                current_ = openSource(one(names_[at_]));
+            if (current_->step()) {
                 seconds = begin_ + current_->seconds();
                 end_ = seconds + 1 / current_->fps();
                 return true;
@@ -496,9 +264,21 @@ class Several : public Source {
         }
         return false;
     }
+    void get(cusMat &frame, cusSpace space) override { current_->fetch(frame, space); }
+    FrameSize sizeNow() const override { return current_->sizeNow(); }
 
   private:
+    // All of an input, decoded as the others are.
+    Input one(const std::string &name) const {
+        Input input;
+        input.names = {name};
+        input.gpu = how_.gpu;
+        input.threads = how_.threads;
+        return input;
+    }
+
     const std::vector<std::string> names_;
+    const Input how_;
     std::unique_ptr<Source> current_;
     size_t at_ = 0;
     double begin_ = 0, end_ = 0; // of the current source; of the newest frame
@@ -509,23 +289,21 @@ void Source::start(const Input &input) {
     any_size_ = input.any_size && !pictures_.empty();
     from_ = input.start;
     to_ = input.duration > 0 ? from_ + input.duration : 0;
-    crop_ = cv::Rect(input.crop[0], input.crop[1], input.crop[2], input.crop[3]);
+    crop_ = input.crop;
     if (!timed_ && input.fps > 0)
         fps_ = input.fps;
     if (from_ > 0)
         seek(from_);
-    cv::Mat first;
     double seconds = 0;
-    if (!first_decoding_([&] { return advance(first, seconds); }) || first.empty()) {
+    waiting_ = first_decoding_([&] { return advance(seconds); });
+    if (!waiting_) {
         if (decoded_ == 0)
             throw Stop(INPUT, name_ + " contains no frame that can be decoded");
         throw Stop(INPUT, text("%s has no frame between %g s and %s; %s %.2f s", name_.c_str(), from_,
                                to_ > 0 ? text("%g s", to_).c_str() : "its end",
                                last_ < from_ ? "its last one is at" : "the next one is at", last_));
     }
-    size_ = first.size();
-    ahead_ = {first};
-    ahead_seconds_ = {seconds};
+    size_ = crop_[2] ? FrameSize{crop_[2], crop_[3]} : sizeNow();
     const double all = static_cast<double>(total_) / fps_;
     if (total_ && (from_ > 0 || to_ > 0))
         total_ = std::max(1LL, std::llround(((to_ > 0 ? std::min(to_, all) : all) - from_) * fps_));
@@ -533,15 +311,14 @@ void Source::start(const Input &input) {
         pictures_.erase(pictures_.begin(), pictures_.begin() + (decoded_ - 1));
 }
 
-// The next frame of the part that is wanted.
-bool Source::advance(cv::Mat &frame, double &seconds) {
+// Goes to the next frame of the part that is wanted.
+bool Source::advance(double &seconds) {
     constexpr double ROUNDING = 5e-4; // of times in containers
-    cv::Mat &into = crop_.empty() ? frame : whole_;
     do {
         seconds = static_cast<double>(decoded_) / fps_;
         if (interrupted() && decoded_ > 0 && last_ < from_ - ROUNDING)
             return false;
-        if (!next(into, seconds))
+        if (!next(seconds))
             return false;
         if (decoded_++ > 0 && seconds <= last_)
             seconds = last_ + 1e-6;
@@ -549,82 +326,80 @@ bool Source::advance(cv::Mat &frame, double &seconds) {
     } while (seconds < from_ - ROUNDING);
     if (to_ > 0 && seconds >= to_ - ROUNDING)
         return false;
-    if (!crop_.empty()) {
-        if ((crop_ & cv::Rect({0, 0}, whole_.size())) != crop_)
-            throw Stop(USAGE, text("--crop is %d,%d,%d,%d, expected a rectangle inside the frame, %s", crop_.x, crop_.y,
-                                   crop_.width, crop_.height, sizeText(whole_.size()).c_str()));
-        whole_(crop_).copyTo(frame);
-    }
+    const FrameSize whole = sizeNow();
+    if (crop_[2] && (crop_[0] > whole.width - crop_[2] || crop_[1] > whole.height - crop_[3]))
+        throw Stop(USAGE, text("--crop is %d,%d,%d,%d, expected a rectangle inside the frame, %s", crop_[0], crop_[1],
+                               crop_[2], crop_[3], sizeText(whole).c_str()));
     return true;
 }
 
-const std::vector<cv::Mat> &Source::preview(double seconds, double bytes) {
-    const double frames = std::min(fps_ * (live_ ? std::min(1.0, seconds) : seconds), bytes / (3.0 * size_.area()));
-    while (static_cast<double>(ahead_.size()) < std::max(2.0, frames) && !ended_ && !problem_ && !interrupted())
-        try {
-            cv::Mat frame;
-            double at = 0;
-            ended_ = !first_decoding_([&] { return advance(frame, at); });
-            if (!ended_) {
-                ahead_.push_back(frame);
-                ahead_seconds_.push_back(at);
-            }
-        } catch (...) {
-            problem_ = std::current_exception();
-        }
-    return ahead_;
-}
-
-bool Source::read(cv::Mat &frame) {
-    if (taken_ < ahead_.size()) {
-        seconds_ = ahead_seconds_[taken_];
-        cv::Mat &first = ahead_[taken_++];
-        first.copyTo(frame);
-        first.release();
+// Goes to the next frame of read().
+bool Source::step() {
+    from_ahead_ = taken_ < ahead_.size();
+    if (from_ahead_) {
+        seconds_ = ahead_[taken_++].seconds;
+    } else if (waiting_) {
+        waiting_ = false;
+        seconds_ = last_;
     } else if (problem_) {
         std::rethrow_exception(problem_);
-    } else if (ended_ || !decoding_([&] { return advance(frame, seconds_); })) {
+    } else if (ended_ || !decoding_([&] { return advance(seconds_); })) {
         ended_ = true;
         return false;
     }
-    if ((frame.size() != size_ && !any_size_) || frame.type() != CV_8UC3)
-        throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(frame.size()) +
-                              ", expected " + sizeText(size_) + " like the " + std::to_string(delivered_) + " before it");
+    const FrameSize now = fetchedSize();
+    if (!(now == size_) && !any_size_)
+        throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(now) + ", expected " +
+                              sizeText(size_) + " like the " + std::to_string(delivered_) + " before it");
     ++delivered_;
     return true;
 }
 
-Playback playbackOf(const Source &source) {
-    Playback playback;
-    playback.fps = source.fps();
-    playback.grid = source.grid_;
-    playback.timed = source.timed_;
-    playback.steady = source.steady();
-    playback.tick_num = source.tick_num_;
-    playback.tick_den = source.tick_den_;
-    playback.live = source.live();
-    playback.recording = source.live() || source.once_;
-    playback.single = source.isPicture();
-    playback.sound = source.sound_ ? source.name() : "";
-    return playback;
+FrameSize Source::fetchedSize() const {
+    if (from_ahead_)
+        return {ahead_[taken_ - 1].frame.cols(), ahead_[taken_ - 1].frame.rows()};
+    return crop_[2] ? size_ : sizeNow();
+}
+
+// The frame of the last step(), or of the last advance().
+void Source::fetch(cusMat &frame, cusSpace space) {
+    if (from_ahead_) {
+        cusight::Matrix &made = ahead_[taken_ - 1].frame;
+        check(space == CUS_DEVICE ? cusMatUpload(&made.get(), &frame, nullptr) : cusMatCopy(&made.get(), &frame, nullptr));
+        made.release();
+    } else if (crop_[2]) {
+        get(whole_.get(), space);
+        const cusMat part = whole_.region(crop_[0], crop_[1], crop_[2], crop_[3]);
+        check(cusMatCopy(&part, &frame, nullptr));
+    } else {
+        get(frame, space);
+    }
+}
+
+bool Source::read(cusMat &frame, cusSpace space) {
+    if (!step())
+        return false;
+    decoding_([&] { fetch(frame, space); });
+    return true;
 }
 
 void figureInput(const Source &source) {
-    const cv::Size size = source.size();
+    const FrameSize size = source.size();
     figure("input", {{"input", source.name()}, {"width", size.width}, {"height", size.height}}, "%s, %d x %d",
            source.name().c_str(), size.width, size.height);
+}
+
+void chooseDecoder(Input &input, const Device &device) {
+    const bool cuda = device.space == CUS_DEVICE;
+    input.gpu = input.decoder == "cuda" || (input.decoder == "auto" && cuda) ? device.index : -1;
 }
 
 std::unique_ptr<Source> openSource(const Input &input) {
     std::unique_ptr<Source> source;
     if (input.names.size() == 1)
-        source = open(input.names.front());
-    else if (std::all_of(input.names.begin(), input.names.end(), isImage)) {
-        for (const std::string &name : input.names)
-            requireReadable(name);
-        source = std::make_unique<Images>(nameOf(input.names), input.names, true);
-    } else
-        source = std::make_unique<Several>(input.names);
+        source = open(input.names.front(), input);
+    else if (!(source = openList(nameOf(input.names), input.names)))
+        source = std::make_unique<Several>(input);
     source->start(input);
     return source;
 }

@@ -1,0 +1,99 @@
+#include "heatmap/pictures/pictures.hpp"
+
+#include "common/libav/writer.hpp"
+#include "common/video/image.hpp"
+#include "common/video/legend.hpp"
+#include "common/video/sink.hpp"
+
+#include "cusight/opencv.hpp"
+
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+
+#include <algorithm>
+#include <iterator>
+
+namespace heatmap {
+
+using sample::Stop;
+
+namespace {
+
+constexpr double CLIP_MARGIN = 1; // seconds before and after
+
+// Colors that neighbors in the list tell apart.
+cv::Scalar colorOf(uint32_t id) {
+    static const cv::Scalar colors[] = {{60, 220, 255}, {255, 180, 60}, {120, 255, 120}, {200, 120, 255},
+                                        {80, 120, 255}, {255, 255, 90}, {180, 180, 255}, {90, 230, 200}};
+    return colors[id % (sizeof colors / sizeof *colors)];
+}
+
+// Draws the current boxes, with the paths of their things so far.
+void draw(cv::Mat &picture, const Collector &collector, const std::vector<cusMotionBox> &boxes, int least_frames) {
+    const auto &tracks = collector.tracks();
+    std::vector<cusMotionBox> shown;
+    std::copy_if(boxes.begin(), boxes.end(), std::back_inserter(shown),
+                 [&](const cusMotionBox &b) { return tracks.at(b.track).size() >= static_cast<size_t>(least_frames); });
+    for (const cusMotionBox &b : shown) {
+        std::vector<cv::Point> path;
+        for (const Seen &s : tracks.at(b.track))
+            path.emplace_back(s.box.center_x / 256, s.box.center_y / 256);
+        cv::polylines(picture, path, false, colorOf(b.track), 1, cv::LINE_AA);
+        cv::rectangle(picture, cv::Rect(b.x, b.y, b.width, b.height), colorOf(b.track), 2);
+    }
+    sample::Labels labels(picture.size());
+    for (const cusMotionBox &b : shown) // above all lines
+        labels.draw(picture, std::to_string(b.track), {b.x + 4, b.y + 4}, 0.6, colorOf(b.track), {0, 0, 0});
+}
+
+class Boxes : public Drawing {
+  public:
+    Boxes(const sample::Common &common, const sample::Source &source)
+        : sink_(sample::openFile(common.output, source.size(), sample::playbackOf(source), common.video)) {}
+    void add(cusMat &picture, double seconds, const Collector &collector, const std::vector<cusMotionBox> &boxes,
+             int least_frames) override {
+        cv::Mat view = cusight::toMat(picture);
+        draw(view, collector, boxes, least_frames);
+        sink_->writeAt(view, seconds);
+    }
+    void finish() override { sink_->finish(); }
+
+  private:
+    const std::unique_ptr<sample::Sink> sink_;
+};
+
+} // namespace
+
+std::unique_ptr<Drawing> openDrawing(const sample::Common &common, const sample::Source &source) {
+    return std::make_unique<Boxes>(common, source);
+}
+
+void cut(const sample::Input &input, const sample::Common &common, Watched &watched) try {
+    long long number = 0;
+    for (const auto &[start, end] : periods(watched.things, CLIP_MARGIN)) {
+        sample::Input part = input;
+        part.start = input.start + start;
+        part.duration = end - start;
+        const std::unique_ptr<sample::Source> source = sample::openSource(part);
+        const std::string name = watched.clip.file(++number);
+        const auto sink = av::openVideo(name, source->size(), sample::playbackOf(*source), common.video);
+        cv::Mat frame;
+        while (!sample::interrupted() && source->read(frame))
+            sink->writeAt(frame, source->seconds());
+        sink->finish();
+        watched.clips.push_back(name);
+    }
+} catch (const Stop &stop) {
+    if (stop.code() != sample::INPUT)
+        throw;
+    watched.error = stop.what();
+}
+
+cusight::Matrix readMask(const std::string &path) {
+    const cv::Mat mask = sample::readImage(path, cv::IMREAD_GRAYSCALE);
+    cusight::Matrix made;
+    cusight::copy(mask, made, CUS_HOST);
+    return made;
+}
+
+} // namespace heatmap
