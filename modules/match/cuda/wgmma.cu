@@ -8,8 +8,8 @@
 // chunk, rows ky and ky + 1.
 //
 // The image under a tile is kept in planes of 16 bytes, each in four phases (row % 4): the rows of eight neighboring n are
-// 128 bytes in one piece for any ky, so operands of all products are windows of the same memory. The template's rows come by
-// bulk copies, a slab of eight at a time, with the three rows before them. Four warps queue products; the others sum up
+// 128 bytes in one piece for any ky, so operands of all products are windows of the same memory. The template's rows come
+// by bulk copies, a slab of eight at a time, with the three rows before them. Four warps queue products; the others sum up
 // squares meanwhile. Sums are kept modulo 2^32; costs are below that.
 #include "match/cuda/direct.cuh"
 #include "match/cuda/tensor.cuh"

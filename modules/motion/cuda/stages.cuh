@@ -68,7 +68,8 @@ struct Frames {
 };
 static_assert(sizeof(Frames) + sizeof(Detector) <= 4000, "parameters of a launch");
 
-// Returns the frames of cameras from `first` on, how many cameras a launch takes, and whether loads of 16 bytes are aligned.
+// Returns the frames of cameras from `first` on, how many cameras a launch takes, and whether loads of 16 bytes are
+// aligned.
 inline Frames framesOf(const Detector &d, const MotionStep &step, int first, int *count, bool *aligned) {
     *count = d.model.cameras - first < LAUNCH_CAMERAS ? d.model.cameras - first : LAUNCH_CAMERAS;
     *aligned = true;

@@ -60,9 +60,9 @@ struct Variant {
     static constexpr int STAGE = PLANE * (PLANES + BINARY) > KEYS ? PLANE *(PLANES + BINARY) : KEYS;
 };
 
-// A variant that matches the right image, too. The stage holds the scores of one set of shifts, one a warp, with two rows in
-// the halves of a word. Narrow scores carry the shift's place in the set in the lowest four bits, so that one maximum finds
-// the best.
+// A variant that matches the right image, too. The stage holds the scores of one set of shifts, one a warp, with two rows
+// in the halves of a word. Narrow scores carry the shift's place in the set in the lowest four bits, so that one maximum
+// finds the best.
 template<class Plain>
 struct BySets : Plain {
     static constexpr bool BY_SETS = true;

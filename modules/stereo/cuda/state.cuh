@@ -31,8 +31,8 @@ inline cusStatus clearState(const char *function, StereoScratch &scratch, cudaSt
     return CUS_OK;
 }
 
-// The key of a pixel orders its matches, and the largest wins: what is to be large, times KEY_SHIFTS, and the shift, or what it
-// lacks of the largest one if smaller shifts are preferred. 0 if nothing matches.
+// The key of a pixel orders its matches, and the largest wins: what is to be large, times KEY_SHIFTS, and the shift, or
+// what it lacks of the largest one if smaller shifts are preferred. 0 if nothing matches.
 constexpr unsigned KEY_SHIFTS = CUS_STEREO_MAX_SHIFTS;
 
 __device__ inline int elevationOfKey(unsigned key, bool prefer_smaller) {

@@ -1,5 +1,5 @@
-// video on the GPU: a thread converts eight pixels of two rows that lie between the same two rows of chroma. A warp collects its
-// colors in shared memory, since threads that each stored 24 bytes would write parts of sectors.
+// video on the GPU: a thread converts eight pixels of two rows that lie between the same two rows of chroma. A warp
+// collects its colors in shared memory, since threads that each stored 24 bytes would write parts of sectors.
 #include "video/backend.h"
 #include "cuda.cuh"
 
@@ -29,8 +29,8 @@ __device__ __forceinline__ uint32_t clampToBytes(int a, int b, int c, int d) {
     return bytes;
 }
 
-// N elements in words, and how they are loaded. `count` elements exist; those beyond equal the last one in the same place of
-// `group` elements.
+// N elements in words, and how they are loaded. `count` elements exist; those beyond equal the last one in the same place
+// of `group` elements.
 template<class T, int N>
 struct Words {
     uint32_t word[N * sizeof(T) / 4];
@@ -93,7 +93,8 @@ struct Part {
         }
     }
 
-    // Chroma of row k: u in the lower 16 bits, v in the upper. Column 0 is the one before the thread's, HALF + 1 the one after.
+    // Chroma of row k: u in the lower 16 bits, v in the upper. Column 0 is the one before the thread's, HALF + 1 the one
+    // after.
     __device__ __forceinline__ unsigned chroma(int k, int column) const {
         const int i = column - 1;
         if (i < 0)
