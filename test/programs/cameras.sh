@@ -62,7 +62,7 @@ report 0 "file.mp4: 60 frames" file.mp4
 python3 -c 'import json; print(json.load(open("report.json"))["inputs"][0])' >alone
 
 echo "-- a camera that stalls disturbs no other"
-report 3 "other.mp4: 45 frames" file.mp4 "$at/small.mkv:20000+hold:4" other.mp4 "$at/long.mkv" --reconnect 1
+report 3 "other.mp4: 45 frames" file.mp4 "$at/small.mkv:20000+hold:10" other.mp4 "$at/long.mkv" --reconnect 1
 python3 -c 'import json; print(json.load(open("report.json"))["inputs"][0])' | cmp - alone || fail "beside a camera that stalls, a file is reported otherwise"
 holds "i[3]['frames'] == 150 and 'stopped after 150 frames' in i[3]['error']"
 holds "0 < i[1]['frames'] < 40 and 'lost' not in i[1]"
@@ -70,18 +70,18 @@ awk '/sent long/ { long = $1 } /sent small/ { stalled = $1 } END { exit !(long &
     fail "the others waited for the camera that stalled: $(cat log)"
 
 echo "-- cameras that return"
-report 3 "; lost 1 times, for " "$at/small.mkv:20000,small.mkv" file.mp4 --reconnect 2
+report 3 "; lost 1 times, for " "$at/small.mkv:20000,small.mkv" file.mp4 --reconnect 4
 grep -q "is back after [0-9.]* s" said || fail "a camera that is back is not told: $(cat said)"
 holds "i[0]['frames'] > 40 and len(i[0]['lost']) == 1 and 'stopped after' in i[0]['lost'][0]['reason']"
 holds "i[0]['lost'][0]['t'] > 0 and 0.4 < i[0]['lost'][0]['seconds'] < 30"
 python3 -c 'import json; print(json.load(open("report.json"))["inputs"][1])' | cmp - alone || fail "beside a camera that returns, a file is reported otherwise"
 # It comes back with another size: a detector of its own, tracks of their own.
-report 3 "; lost 1 times, for " "$at/small.mkv,tiny.mkv" file.mp4 --reconnect 2
+report 3 "; lost 1 times, for " "$at/small.mkv,tiny.mkv" file.mp4 --reconnect 4
 holds "i[0]['frames'] == 80 and 'lost' not in i[1] and i[1]['frames'] == 60"
 holds "len({t['id'] for t in i[0]['things']}) == len(i[0]['things'])"
 # One that is not there yet.
 report 3 "404 Not Found" "$at/gone" file.mp4
-report 3 "file.mp4: 60 frames" "$at/gone,small.mkv" file.mp4 --reconnect 2
+report 3 "file.mp4: 60 frames" "$at/gone,small.mkv" file.mp4 --reconnect 4
 holds "i[0]['frames'] == 40 and 'lost' not in i[0]"
 report 3 "file.mp4: 60 frames" "$at/small.mkv" file.mp4
 holds "i[0]['frames'] == 40 and 'stopped after 40 frames' in i[0]['error'] and 'lost' not in i[0]"
