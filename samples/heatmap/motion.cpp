@@ -256,12 +256,12 @@ void gather(Feeds &feeds, std::vector<Camera> &cameras, std::vector<std::unique_
         if (frame && (!cameras[i].group() || !(cameras[i].group()->size() == sizeOf(*frame))))
             waiting.push_back(i);
     }
-    while (!waiting.empty()) {
-        const FrameSize size = sizeOf(*feeds.front(waiting.front()));
-        const auto others = std::stable_partition(waiting.begin(), waiting.end(),
-                                                  [&](size_t i) { return sizeOf(*feeds.front(i)) == size; });
-        const std::vector<size_t> members(waiting.begin(), others);
-        waiting.erase(waiting.begin(), others);
+    for (auto first = waiting.begin(); first != waiting.end();) {
+        const FrameSize size = sizeOf(*feeds.front(*first));
+        const auto others =
+            std::stable_partition(first, waiting.end(), [&](size_t i) { return sizeOf(*feeds.front(i)) == size; });
+        const std::vector<size_t> members(first, others);
+        first = others;
         try {
             groups.push_back(std::make_unique<Group>(s, device, size, members));
             for (const size_t i : members)

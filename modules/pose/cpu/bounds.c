@@ -152,15 +152,15 @@ typedef struct Guides {
 
 CUSI_MULTIVERSION
 static void addGuideDistances(const int16_t *low, const int16_t *high, const PoseBlock *blocks, int count,
-                              float *restrict sums) {
-    memset(sums, 0, POSE_STRIP * sizeof *sums);
+                              Guides *restrict sums) {
+    memset(sums, 0, sizeof *sums);
     for (int k = 0; k < count; ++k) {
         const int16_t *const l = low + blocks[k].offset, *const h = high ? high + blocks[k].offset : l;
         const int16_t less = (int16_t)(blocks[k].value - (high ? 0 : 1));
         for (int x = 0; x < POSE_STRIP; x += POSE_GROUP)
             for (int i = x; i < x + POSE_GROUP; ++i) {
                 const float d = (float)(l[i] + h[i] - less);
-                sums[i] += d * d;
+                sums->s2[i] += d * d;
             }
     }
 }
@@ -220,7 +220,7 @@ PoseGuess pose_guess(const cusPoseMatcher *m, int pose, int level, PoseArea area
             float costs[POSE_STRIP];
             const int16_t *const low = plane->low + at, *const high = plane->high ? plane->high + at : NULL;
             if (method == CUS_MATCH_SQDIFF)
-                addGuideDistances(low, high, blocks->at, count, sums.s2);
+                addGuideDistances(low, high, blocks->at, count, &sums);
             else
                 addGuides(low, high, blocks->at, count, &sums);
             guideCosts(method, &sums, t, costs);
