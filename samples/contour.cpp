@@ -476,7 +476,6 @@ bool parse(int argc, char **argv, Settings &s) {
                   sample::Names::INPUT);
     sample::names(sample::addPositional(*app, "RIGHT", s.right, "right image of the pair", false), sample::Names::INPUT);
     sample::addExcerpt(*app, s.left);
-    sample::addDecoder(*app, s.left);
     addPreset(*app, s);
     sample::addChoice(
         *app, "--view", s.view, {"picture", "lines", "edges"},

@@ -87,9 +87,7 @@ std::string helpText(const CLI::App &app);
 
 // The positional INPUT, at least one, described by SOURCE_HELP, with --start, --duration, --crop and --decoder.
 void addInput(CLI::App &app, Input &input);
-// --decoder, for chooseDecoder.
-void addDecoder(CLI::App &app, Input &input);
-// --start and --duration.
+// --start, --duration, and --decoder, for chooseDecoder.
 void addExcerpt(CLI::App &app, Input &input);
 // --device, for chooseDevice; for chooseDevices if `several`.
 CLI::Option *addDevice(CLI::App &app, std::string &device, bool several = false);

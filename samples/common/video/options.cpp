@@ -27,19 +27,15 @@ void addInput(CLI::App &app, Input &input) {
     group(addValue(app, "--crop", set, "X,Y,W,H", "four integers X,Y,W,H, none below 0",
                    "use only this rectangle of the frames"),
           "Input");
-    addDecoder(app, input);
-}
-
-void addDecoder(CLI::App &app, Input &input) {
-    group(
-        addChoice(app, "--decoder", input.decoder, {"auto", "cpu", "cuda"},
-                  "where videos are decoded; auto: on the GPU if --device is one; the CPU takes over what the GPU cannot"),
-        "Input");
 }
 
 void addExcerpt(CLI::App &app, Input &input) {
     group(addDuration(app, "--start", input.start, 0, 1e9, "begin this long after the first frame"), "Input");
     group(addDuration(app, "--duration", input.duration, 0, 1e9, "stop after so much of the input; 0: no limit"), "Input");
+    group(
+        addChoice(app, "--decoder", input.decoder, {"auto", "cpu", "cuda"},
+                  "where videos are decoded; auto: on the GPU if --device is one; the CPU takes over what the GPU cannot"),
+        "Input");
 }
 
 CLI::Option *addFrames(CLI::App &app, int &frames) {
