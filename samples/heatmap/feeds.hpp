@@ -75,7 +75,7 @@ class Feeds {
         Outcome outcome;
         std::condition_variable freed; // room in the ring
         std::thread thread;
-        // Of the thread alone:
+        // The following are used by the thread alone.
         long long frames = 0;
         double seconds = 0;            // of the newest frame
         Clock::time_point at, lost_at; // when that came; when the input was found to be lost
