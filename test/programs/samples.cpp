@@ -524,13 +524,14 @@ TEST(SampleFiles, NumberedNames) {
 TEST(SampleProgress, LineShowsShareCountRateAndNote) {
     sample::Progress known("frames", 200);
     known.update(50, "1.5 % changed");
-    const std::string line = known.line();
+    std::string line = known.line();
     for (const char *part : {"[#######.....", "25 %", "50/200 frames", "/s", "left", "1.5 % changed"})
         EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
     sample::Progress::within(0.371, 72); // by a call of the library: only the first line that there is shows it
     EXPECT_NE(known.line().find("1.5 % changed  this one 37 %, 1:12 left"), std::string::npos) << known.line();
     sample::Progress::within(0.4, -1);
-    EXPECT_EQ(known.line().substr(known.line().find("this one")), "this one 40 %");
+    line = known.line();
+    EXPECT_EQ(line.substr(line.find("this one")), "this one 40 %");
     known.update(51);
     EXPECT_EQ(known.line().find("this one"), std::string::npos);
     sample::Progress endless("frames", 0);
