@@ -9,8 +9,8 @@ shopt -s extglob
 need_programs
 [ -e "${CUSIGHT_TEST_DATA:-}/templ.png" ] || { echo "skipped: CUSIGHT_TEST_DATA is not set, or has no templ.png"; exit 77; }
 
-mkdir -p sources home/data
-find "$source" -mindepth 1 -maxdepth 1 ! -name 'build*' ! -name .git ! -name out ! -name dist -exec cp -a -t sources {} +
+copy_sources sources
+mkdir -p home/data
 for file in "$CUSIGHT_TEST_DATA"/*.png "$CUSIGHT_TEST_DATA"/*.jpg; do ln -s "$file" home/data; done
 touch home/data/.opencv-doc home/data/.python3-skimage # nothing is fetched
 ln -s "$(option CUSIGHT_ZSTD_SOURCE)" home/zstd

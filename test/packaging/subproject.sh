@@ -43,8 +43,7 @@ files=$(installed subdirectory)
 [ "$files" = ./bin/shared ] || die "the project installs $files, expected ./bin/shared"
 
 # A repository with the sources as they are, tagged.
-mkdir "$work/repository"
-find "$source" -mindepth 1 -maxdepth 1 ! -name 'build*' ! -name .git ! -name out ! -name dist -exec cp -a -t "$work/repository" {} +
+copy_sources "$work/repository"
 in_repository() { git -C "$work/repository" -c user.name=test -c user.email=test@localhost -c commit.gpgsign=false -c init.defaultBranch=main "$@"; }
 logged git.log in_repository init -q
 logged git.log in_repository add .

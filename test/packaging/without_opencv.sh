@@ -9,13 +9,14 @@ for language in C CXX; do
     launcher=$(option CMAKE_${language}_COMPILER_LAUNCHER)
     [ -z "$launcher" ] || launchers+=("-DCMAKE_${language}_COMPILER_LAUNCHER=$launcher")
 done
-export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
-logged configure.log cmake -S "$source" -B build -G "$(option CMAKE_GENERATOR)" -DCMAKE_BUILD_TYPE=Release -DCUSIGHT_WERROR=AUTO \
+copy_sources "$work/sources"
+export CCACHE_BASEDIR=$work/sources CCACHE_NOHASHDIR=1
+logged configure.log cmake -S sources -B sources/build -G "$(option CMAKE_GENERATOR)" -DCMAKE_BUILD_TYPE=Release -DCUSIGHT_WERROR=AUTO \
     -DCUSIGHT_OPENCV=OFF -DCUSIGHT_CUDA=OFF -DCUSIGHT_TESTS=OFF -DCUSIGHT_PERF=OFF "${launchers[@]}"
-logged build.log cmake --build build --target cusight_programs -j 2
-built=$(cd build/bin && echo *)
+logged build.log cmake --build sources/build --target cusight_programs -j 2
+built=$(cd sources/build/bin && echo *)
 [ "${built/cusight-heatmap /}" = "cusight-events cusight-info" ] || die "built $built, expected cusight-events and cusight-info"
-lean=$work/build/bin/cusight-events
+lean=$work/sources/build/bin/cusight-events
 ! readelf -d "$lean" | grep -E 'lib(opencv|av|sw)' || die "the program links OpenCV or FFmpeg's libraries"
 
 # Both programs report and write the same, but for times.
@@ -50,7 +51,7 @@ logged merge.log "$lean" merge part-2.h5 part-1.h5 --output merged.h5
 cmp merged.h5 whole.h5 || fail "merged shards differ from one run"
 
 # What it lacks is not offered, and is named.
-bin=$work/build/bin
+bin=$work/sources/build/bin
 without="windows, pictures, videos and cameras need OpenCV, which this program was built without"
 "$lean" --help >help
 ! grep -nE -- '--(fps|speed|codec|crf|preset|no-legend|web|threshold|leak-rate)|video' help || fail "--help offers what the program lacks"
@@ -66,7 +67,7 @@ says 3 "clip.mp4: not an event recording: " "$lean" clip.mp4 --checksum
 grep -qF "; $without" said || fail "what a video needs is not said: $(cat said)"
 says 3 "cusight-events: missing.raw: No such file or directory" "$lean" missing.raw --checksum
 ! grep OpenCV said || fail "a missing file needs no OpenCV"
-logged info.log build/bin/cusight-info
+logged info.log sources/build/bin/cusight-info
 
 # What moves, with FFmpeg's libraries alone.
 full=$(cd "$build/bin" && pwd)/cusight-heatmap

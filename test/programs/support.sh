@@ -40,6 +40,12 @@ says() {
     [ $got = "$code" ] || fail "${*#"$bin/"} exited with $got, expected $code: $(cat said)"
     grep -qF -- "$words" said || fail "${*#"$bin/"} printed no '$words' but: $(cat said)"
 }
+# copy_sources FOLDER: the sources without what builds made. Built in a folder of that, with FOLDER as CCACHE_BASEDIR, ccache finds
+# the objects of this build.
+copy_sources() {
+    mkdir -p "$1"
+    find "$source" -mindepth 1 -maxdepth 1 ! -name 'build*' ! -name .git ! -name out ! -name dist -exec cp -a -t "$1" {} +
+}
 # The number of frames in a file.
 frames_in() { "$bin/cusight-heatmap" "$1" --headless --device cpu --output frames_in.png 2>/dev/null | sed -n 's/^frames: //p'; }
 # made_events COLUMNS ROWS COUNT: that many events as text, times in us, with a pause every 9000th.
