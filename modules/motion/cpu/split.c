@@ -5,8 +5,9 @@
 #include <string.h>
 
 enum {
-    MOST = 256, /* boxes of a camera */
-    DIGITS = 17 /* of a column's number of pixels in binary */
+    MOST = 256,  /* boxes of a camera */
+    KEPT = 8,    /* words of a box whose columns are counted only once */
+    DIGITS = 17, /* of a column's number of pixels in binary */
 };
 
 /* Pixels of the 64 columns of a word. */
@@ -49,18 +50,20 @@ static void countColumns(const MotionModel *model, const MotionPlanes *planes, c
 static int findCuts(const MotionModel *model, const MotionPlanes *planes, const cusMotionBox *box, int32_t *cuts) {
     const size_t first = (size_t)box->x / 64, last = (size_t)(box->x + box->width - 1) / 64;
     MotionCores cores = {0, box->x, box->x, 0, -1};
-    Columns columns;
+    Columns kept[KEPT]; /* the last one is of all further words in turn */
     for (size_t i = first; i <= last; ++i) {
-        countColumns(model, planes, box, i, &columns);
+        Columns *const columns = &kept[i - first < KEPT ? i - first : KEPT - 1];
+        countColumns(model, planes, box, i, columns);
         for (int k = 0; k < 64; ++k)
-            cores.most = columns.moving[k] > cores.most ? columns.moving[k] : cores.most;
+            cores.most = columns->moving[k] > cores.most ? columns->moving[k] : cores.most;
     }
     int count = 0;
     for (size_t i = first; i <= last && count < MOST; ++i) {
-        if (first != last)
-            countColumns(model, planes, box, i, &columns);
+        Columns *const columns = &kept[i - first < KEPT ? i - first : KEPT - 1];
+        if (last - first >= KEPT && i - first >= KEPT - 1)
+            countColumns(model, planes, box, i, columns);
         for (int k = 0; k < 64 && count < MOST; ++k) {
-            if (!motionIsFull(model, &cores, columns.moving[k]))
+            if (!motionIsFull(model, &cores, columns->moving[k]))
                 continue;
             const int32_t x = (int32_t)(64 * i) + k;
             if (x != cores.end) {
@@ -70,7 +73,7 @@ static int findCuts(const MotionModel *model, const MotionPlanes *planes, const 
                 cores.first = x;
             }
             cores.end = x + 1;
-            cores.area += columns.area[k];
+            cores.area += columns->area[k];
         }
     }
     const int32_t cut = count < MOST ? motionEndRun(model, &cores) : -1;
