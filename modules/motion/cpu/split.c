@@ -2,6 +2,7 @@
 #include "host.h"
 #include "motion/cpu/stages.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -109,6 +110,7 @@ static cusMotionBox sliceOf(const MotionModel *model, const MotionPlanes *planes
             }
             motionAbsorb(&all, &here);
         }
+    assert(all.area > 0 && all.moving > 0); /* of the slice's core */
     return motionBox(&all);
 }
 
