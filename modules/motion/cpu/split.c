@@ -125,6 +125,7 @@ int motion_host_split(const MotionModel *model, const MotionPlanes *planes, cusM
         for (int k = 0, left = box->x; k <= cut_count && made_count < model->options.max_boxes; left = cuts[k++])
             made[made_count++] = cut_count > 0 ? sliceOf(model, planes, box, left, cuts[k]) : *box;
     }
-    memcpy(boxes, made, (size_t)made_count * sizeof *boxes);
+    for (int b = 0; b < made_count; ++b)
+        boxes[b] = made[b];
     return made_count;
 }
