@@ -112,7 +112,7 @@ typedef struct cusMotionStatus {
 /* A moving object in one frame. */
 typedef struct cusMotionBox {
     int32_t x, y, width, height; /* pixels */
-    uint32_t area;               /* pixels of its components */
+    uint32_t area;               /* pixels of its components; of a slice, those in it */
     int32_t center_x, center_y;  /* centroid in 1/256 pixels, rounded down */
     uint32_t strength;           /* mean difference of its moving pixels in 1/256 gray levels, rounded down */
     uint32_t track;              /* the id of its track */
