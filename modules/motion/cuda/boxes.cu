@@ -114,8 +114,8 @@ __device__ __forceinline__ void joinParts(const Detector &d, Shared &s) {
     __syncthreads();
 }
 
-// Rare cases are not inlined: a kernel that runs once a step waits for its instructions to be loaded. Each kernel has its own
-// copy, since a function of two kernels takes registers from both.
+// Rare cases are not inlined: a kernel that runs once a step waits for its instructions to be loaded. Each kernel has its
+// own copies, since a function of two kernels takes registers from both.
 template<bool SPLIT>
 __device__ __noinline__ void joinManyParts(const Detector &d, Shared &s) {
     joinParts<false>(d, s);
