@@ -49,12 +49,13 @@ std::vector<uint8_t> street(int camera, int frame) {
 }
 
 struct Cameras {
-    Cameras(int cameras, cusSpace space, bool shadows) : count(cameras) {
+    Cameras(int cameras, cusSpace space, bool shadows, int split) : count(cameras) {
         cusMotionOptions options = cusMotionDefaults();
-        if (shadows) { // and all else that makes boxes as a person would draw them
+        if (shadows) { // and ghosts and tight boxes
             options.shadows = 60;
             options.ghosts = options.tight = 1;
         }
+        options.split = split;
         options.space = space;
         options.warmup = 0;
         check(cusMotionDetectorCreate(&detector, count, FRAME.rows, FRAME.cols, CUS_8UC1, &options));
@@ -93,9 +94,9 @@ double bytesOf(int cameras) {
     return 5.25 * static_cast<double>(FRAME.pixels()) * cameras;
 }
 
-void motion(const std::string &id, int cameras, bool shadows = false) {
+void motion(const std::string &id, int cameras, bool shadows = false, int split = 0) {
     perf::bothSpaces([&](cusSpace space) {
-        const Cameras all(cameras, space, shadows);
+        const Cameras all(cameras, space, shadows, split);
         perf::Row row(id, space, bytesOf(cameras));
         row.note("12 people and 2 cars a frame");
         const auto step = [&](cusStream stream, int i) { return all.run(stream, i); };
@@ -138,6 +139,14 @@ TEST(Motion, motion_1080p_shadows) {
 
 TEST(Motion, motion_1080p_shadows_batch40) {
     motion("motion/1080p/shadows/batch40", 40, true);
+}
+
+TEST(Motion, motion_1080p_split) {
+    motion("motion/1080p/split", 1, true, 53);
+}
+
+TEST(Motion, motion_1080p_split_batch40) {
+    motion("motion/1080p/split/batch40", 40, true, 53);
 }
 
 #if defined(CUSIGHT_HAVE_OPENCV_VIDEO) && defined(CUSIGHT_HAVE_OPENCV_VIDEOIO)

@@ -32,6 +32,13 @@
  *               corner, then column of the component's first pixel. With `merge`, boxes that share a pixel become one,
  *               until none do, and are sorted again. The order of merging does not change the result.
  *               With `tight`, a component's box and first pixel are those of its moving pixels, not of the mask.
+ *   Split       With `split`, a box is cut between things that stand side by side. Let n be the number of moving pixels of
+ *               the mask in a column of the box, and N the largest n. A core is a longest run of columns with 100 n >=
+ *               split N that is at least N / 10 columns wide (10 width >= N) and has at least min_area pixels of the mask
+ *               in the box. Between two cores, of which one ends before column u and the next one begins with column v,
+ *               the box is cut before column (u + v) / 2, rounded down. A box that is cut is replaced by its slices, from
+ *               left to right: boxes, as of a component, of the mask's pixels that the box has in their columns. Boxes in
+ *               excess of max_boxes are left out.
  *   Ghosts      With `ghosts`, a box is where something has left if the background has more edges around what moves
  *               than the frame: of all neighbors in a row or a column of which one moves, in the box and a pixel around
  *               it, the sum of |y - y'| is less than that of |B - B'|. The background of the mask's pixels in such boxes
@@ -42,7 +49,8 @@
  *               the smallest ids end to make room.
  *
  * Sources: running average and difference as cv::accumulateWeighted and cv::absdiff; union-find on the GPU with atomic
- * minima (Playne and Hawick 2018; Allegretti, Bolelli and Grana 2019), here on runs of bits instead of pixels.
+ * minima (Playne and Hawick 2018; Allegretti, Bolelli and Grana 2019), here on runs of bits instead of pixels; people in a
+ * group by the peaks of their silhouette's vertical projection (Haritaoglu, Harwood and Davis 1999).
  */
 #ifndef CUSIGHT_MOTION_H
 #define CUSIGHT_MOTION_H
@@ -73,7 +81,8 @@ typedef struct cusMotionOptions {
     int shadows; /* percent of the background's luma that shadow has at least, 1..100; 0 (default): shadow moves too */
     int ghosts;  /* 1: learn at once where something has left, and little of what moves; default 0 */
     int tight;   /* 1: boxes of moving pixels instead of the mask's; default 0 */
-    uint64_t reserved[7]; /* 0: for later options */
+    int split;   /* percent of the fullest column that a box is cut below, 1..100; 0 (default): boxes are not cut */
+    uint64_t reserved[6]; /* 0: for later options */
 } cusMotionOptions;
 
 /* The defaults named above. */
@@ -103,7 +112,7 @@ typedef struct cusMotionStatus {
 /* A moving object in one frame. */
 typedef struct cusMotionBox {
     int32_t x, y, width, height; /* pixels */
-    uint32_t area;               /* pixels of its components */
+    uint32_t area;               /* pixels of its components; of a slice, those in it */
     int32_t center_x, center_y;  /* centroid in 1/256 pixels, rounded down */
     uint32_t strength;           /* mean difference of its moving pixels in 1/256 gray levels, rounded down */
     uint32_t track;              /* the id of its track */

@@ -49,7 +49,8 @@ static cusStatus checkModel(const char *function, const MotionModel *m) {
                    {"track_gap", o->track_gap, 0, 65535},
                    {"shadows", o->shadows, 0, 100},
                    {"ghosts", o->ghosts, 0, 1},
-                   {"tight", o->tight, 0, 1}};
+                   {"tight", o->tight, 0, 1},
+                   {"split", o->split, 0, 100}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
         CUS_TRY(checkNumber(function, numbers[i].name, numbers[i].value, numbers[i].low, numbers[i].high));
     CUSI_REQUIRE((int64_t)m->rows * m->cols <= INT32_MAX, CUS_ERROR_VALUE,

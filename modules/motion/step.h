@@ -191,6 +191,31 @@ MOTION_INLINE cusMotionBox motionBox(const MotionComponent *c) {
     return box;
 }
 
+/* The columns of a box from the left on: the current run of full ones, and where the last core has ended. */
+typedef struct MotionCores {
+    int32_t most;       /* moving pixels of the fullest column */
+    int32_t first, end; /* the run is columns first .. end - 1 */
+    uint32_t area;      /* pixels of the mask in it */
+    int32_t last;       /* the column after the last core; -1: there is none yet */
+} MotionCores;
+
+/* Whether a column with so many moving pixels may belong to a core. */
+MOTION_INLINE int motionIsFull(const MotionModel *model, const MotionCores *cores, int32_t moving) {
+    return 100 * moving >= model->options.split * cores->most;
+}
+
+/* Ends the current run. Returns the column before which the box is cut because of it, or -1. */
+MOTION_INLINE int32_t motionEndRun(const MotionModel *model, MotionCores *cores) {
+    int32_t cut = -1;
+    if (10 * (cores->end - cores->first) >= cores->most && cores->area >= (uint32_t)model->options.min_area) {
+        if (cores->last >= 0)
+            cut = (cores->last + cores->first) / 2;
+        cores->last = cores->end;
+    }
+    cores->area = 0;
+    return cut;
+}
+
 /* Returns how many pixels a track's last box and a box share. */
 MOTION_INLINE int64_t motionShared(const cusMotionTrack *track, const cusMotionBox *box) {
     const int32_t right = track->x + track->width < box->x + box->width ? track->x + track->width : box->x + box->width;

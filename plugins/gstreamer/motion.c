@@ -28,6 +28,8 @@ static const CusOption options[] = {
                "Percent of the background's light that shadow has at least; 0: it moves, too"),
     CUS_OPTION(, ghosts, G_TYPE_BOOLEAN, 0, 1, "Learn at once where something has left, and little of what moves"),
     CUS_OPTION(, tight, G_TYPE_BOOLEAN, 0, 1, "Boxes of moving pixels, without the margin of dilation"),
+    CUS_OPTION(, split, G_TYPE_INT, 0, 100,
+               "Cut boxes at columns with less than this percent of the fullest one's moving pixels; 0: do not"),
     {0},
 };
 CUS_DEFAULTS(cusMotionDefaults())

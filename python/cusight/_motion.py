@@ -72,7 +72,8 @@ class MotionDetector(Closeable):
     merge: merge boxes that overlap.
     sudden_percent: more moving pixels than that are a sudden change of everything; 100: never.
     shadows: percent of the background's light that shadow has at least, which then is not motion; 0: it is. ghosts: learn at once
-    where something has left, and little of what moves. tight: boxes of moving pixels, not of the mask.
+    where something has left, and little of what moves. tight: boxes of moving pixels, not of the mask. split: cut boxes between things
+    that stand side by side, where columns have less than that percent of the fullest one's moving pixels; 0: do not.
     warmup, track_gap: steps. device: "cpu", "cuda" or "cuda:N".
 
     cusight/motion.h defines all of them. Raises ValueError, MemoryError, RuntimeError.
@@ -98,6 +99,7 @@ class MotionDetector(Closeable):
         shadows: int = 0,
         ghosts: bool = False,
         tight: bool = False,
+        split: int = 0,
         device: Device = "cpu",
     ) -> None:
         name = "MotionDetector"

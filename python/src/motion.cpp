@@ -104,7 +104,7 @@ void addMotion(nb::module_ &module) {
         .numbers("shift", &O::shift, "learn_us", &O::learn_us, "threshold", &O::threshold, "noise_factor", &O::noise_factor,
                  "erode", &O::erode, "dilate", &O::dilate, "min_area", &O::min_area, "max_boxes", &O::max_boxes, "merge",
                  &O::merge, "sudden_percent", &O::sudden_percent, "warmup", &O::warmup, "track_gap", &O::track_gap,
-                 "shadows", &O::shadows, "ghosts", &O::ghosts, "tight", &O::tight);
+                 "shadows", &O::shadows, "ghosts", &O::ghosts, "tight", &O::tight, "split", &O::split);
     closeable<Motion>(module, "MotionDetector")
         .def(nb::new_(&createMotion), nb::arg("cameras"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"),
              nb::arg("options"), nb::arg("device"))

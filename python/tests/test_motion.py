@@ -63,6 +63,16 @@ def test_shadows_ghosts_and_tight_boxes(space):
         assert (box.x, box.y, box.width, box.height) == (30, 20, 10, 20)
 
 
+def test_split_boxes(space):
+    frame = scene(20)
+    frame[20:40, 33:43] = 200  # within reach of dilation
+    for split, expected in ((0, [(20, 20, 23, 20)]), (50, [(20, 20, 10, 20), (33, 20, 10, 20)])):
+        options = dict(PLAIN, dilate=3, tight=True, split=split)
+        with cusight.MotionDetector((60, 80), device=space.device, **options) as detector:
+            detector(space.put(scene()))
+            assert [(box.x, box.y, box.width, box.height) for box in detector(space.put(frame)).boxes] == expected
+
+
 def test_errors():
     detector = cusight.MotionDetector((60, 80), 2)
     with pytest.raises(ValueError, match="threshold is 0, expected 1..255"):

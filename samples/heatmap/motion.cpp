@@ -52,8 +52,8 @@ void addMotionOptions(CLI::App &app, MotionSettings &s) {
     motion(sample::addNumber(app, "--motion-threshold", s.options.threshold, 1, 255,
                              "gray levels that a moving pixel differs from the background by"));
     motion(sample::addNumber(app, "--min-area", s.options.min_area, 1, 1e9, "pixels that a moving thing has at least"));
-    motion(
-        sample::addNumber(app, "--min-frames", s.least_frames, 1, 1e6, "frames that a moving thing is seen in at least"));
+    motion(sample::addNumber(app, "--min-frames", s.least_frames, 1, 1e6,
+                             "a moving thing counts once it was seen in so many frames and has left its first place"));
     motion(sample::addNumber(app, "--learn", s.options.shift, 0, 8,
                              "the background learns 1 / 2^N of each frame; things that stand still fade into it"));
 }
@@ -112,7 +112,7 @@ class Group;
 class Camera {
   public:
     Camera(Watched &watched, const MotionSettings &s, const sample::Common &common, int frames, Times &times)
-        : watched_(watched), settings_(s), common_(common), frames_(frames), times_(times) {}
+        : watched_(watched), common_(common), frames_(frames), times_(times), collector_(s.least_frames) {}
 
     // On the input's thread. Throws Stop.
     void open(const sample::Source &source) {
@@ -128,7 +128,7 @@ class Camera {
     // A detector that has not seen it yet: tracks are numbered on.
     void join(const Group *group) {
         group_ = group;
-        ids_before_ = collector_.lastId();
+        tracks_before_ = collector_.lastTrack();
     }
     const Group *group() const { return group_; }
     bool over() const { return over_; }
@@ -143,16 +143,15 @@ class Camera {
     // What has been found in it.
     void add(Feeds::Frame &frame, const cusMotionStatus &status, std::vector<cusMotionBox> boxes) {
         for (cusMotionBox &box : boxes)
-            box.track += ids_before_;
+            box.track += tracks_before_;
         collector_.add(frame.seconds, boxes);
         if (status.state == CUS_MOTION_SUDDEN)
             watched_.sudden.push_back(frame.seconds);
         if (drawing_)
-            times_.writing(
-                [&] { drawing_->add(frame.picture.get(), frame.seconds, collector_, boxes, settings_.least_frames); });
+            times_.writing([&] { drawing_->add(frame.picture.get(), frame.seconds, collector_.current()); });
         ++watched_.frames;
         if (progress_)
-            progress_->update(watched_.frames, sample::text("%d moving", status.boxes));
+            progress_->update(watched_.frames, sample::text("%zu moving", collector_.current().size()));
     }
     // An error of the input is kept; throws any other.
     void end(const Outcome &outcome) {
@@ -172,13 +171,12 @@ class Camera {
             progress_->finish();
         if (drawing_)
             times_.writing([&] { drawing_->finish(); });
-        watched_.things = collector_.things(settings_.least_frames);
+        watched_.things = collector_.things();
         over_ = true;
     }
 
   private:
     Watched &watched_;
-    const MotionSettings &settings_;
     const sample::Common &common_;
     const int frames_;
     Times &times_;
@@ -187,7 +185,7 @@ class Camera {
     std::unique_ptr<sample::Progress> progress_;
     Collector collector_;
     const Group *group_ = nullptr;
-    uint32_t ids_before_ = 0;
+    uint32_t tracks_before_ = 0;
     cusight::Matrix uploaded_;
     bool over_ = false;
 };

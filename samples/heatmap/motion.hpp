@@ -22,6 +22,8 @@ inline cusMotionOptions drawnOptions() {
     options.min_area = 300;
     options.shadows = 60;
     options.ghosts = options.tight = 1;
+    options.split = 53;
+    options.noise_factor = 6; // leaves in the wind are noise
     return options;
 }
 

@@ -9,30 +9,44 @@
 
 namespace heatmap {
 
-void Collector::add(double seconds, const std::vector<cusMotionBox> &boxes) {
-    for (const cusMotionBox &box : boxes)
-        tracks_[box.track].push_back({seconds, box});
+// Whether a box shares no pixel with the first one of its thing. Leaves in the wind come back, people may stay a while.
+static bool hasLeft(const cusMotionBox &first, const cusMotionBox &box) {
+    return box.x >= first.x + first.width || first.x >= box.x + box.width || box.y >= first.y + first.height ||
+           first.y >= box.y + box.height;
 }
 
-std::vector<Thing> Collector::things(int least_frames) const {
+void Collector::add(double seconds, const std::vector<cusMotionBox> &boxes) {
+    current_.clear();
+    for (const cusMotionBox &box : boxes) {
+        Thing &thing = tracks_[box.track];
+        thing.seen.push_back({seconds, box});
+        thing.left = thing.left || hasLeft(thing.seen.front().box, box);
+        if (!thing.id && thing.left && thing.seen.size() >= least_frames_)
+            thing.id = ++counted_;
+        if (thing.id)
+            current_.push_back(&thing);
+    }
+}
+
+std::vector<Thing> Collector::things() const {
     std::vector<Thing> all;
-    for (const auto &[id, seen] : tracks_)
-        if (seen.size() >= static_cast<size_t>(least_frames))
-            all.push_back({id, seen});
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Thing &a, const Thing &b) { return a.seen.front().seconds < b.seen.front().seconds; });
+    for (const auto &[track, thing] : tracks_)
+        if (thing.id)
+            all.push_back(thing);
+    std::sort(all.begin(), all.end(), [](const Thing &a, const Thing &b) { return a.id < b.id; });
     return all;
 }
 
 std::vector<std::pair<double, double>> periods(const std::vector<Thing> &things, double margin) {
-    std::vector<std::pair<double, double>> all;
-    for (const Thing &thing : things) { // by their start
-        const double start = std::max(0.0, thing.seen.front().seconds - margin), end = thing.seen.back().seconds + margin;
+    std::vector<std::pair<double, double>> each, all;
+    for (const Thing &thing : things)
+        each.emplace_back(std::max(0.0, thing.seen.front().seconds - margin), thing.seen.back().seconds + margin);
+    std::sort(each.begin(), each.end());
+    for (const auto &[start, end] : each)
         if (all.empty() || start > all.back().second)
             all.emplace_back(start, end);
         else
             all.back().second = std::max(all.back().second, end);
-    }
     return all;
 }
 

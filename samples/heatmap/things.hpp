@@ -19,10 +19,11 @@ struct Seen {
     cusMotionBox box;
 };
 
-// A thing: one track.
+// A thing: one track. It counts once it has been seen in as many frames as the program asks for, and away from its first place.
 struct Thing {
-    uint32_t id;
     std::vector<Seen> seen;
+    bool left = false; // whether one of its boxes shares no pixel with the first
+    uint32_t id = 0;   // 1, 2, ... in the order in which things begin to count; 0: it does not count yet
 };
 
 // One input, once it has been looked at.
@@ -41,15 +42,20 @@ struct Watched {
 // Collects the boxes of an input, frame by frame.
 class Collector {
   public:
+    explicit Collector(int least_frames) : least_frames_(static_cast<size_t>(least_frames)) {}
+
     void add(double seconds, const std::vector<cusMotionBox> &boxes);
-    // The things with at least that many boxes, by their start.
-    std::vector<Thing> things(int least_frames) const;
-    // The boxes so far, by track.
-    const std::map<uint32_t, std::vector<Seen>> &tracks() const { return tracks_; }
-    uint32_t lastId() const { return tracks_.empty() ? 0 : tracks_.rbegin()->first; }
+    // Those that count, by id.
+    std::vector<Thing> things() const;
+    // Those that count and have a box in the last frame.
+    const std::vector<const Thing *> &current() const { return current_; }
+    uint32_t lastTrack() const { return tracks_.empty() ? 0 : tracks_.rbegin()->first; }
 
   private:
-    std::map<uint32_t, std::vector<Seen>> tracks_;
+    const size_t least_frames_;
+    std::map<uint32_t, Thing> tracks_;
+    std::vector<const Thing *> current_;
+    uint32_t counted_ = 0;
 };
 
 // Periods in which something moves, with `margin` seconds around them, joined where they meet.

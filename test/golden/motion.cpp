@@ -117,6 +117,7 @@ Row anyMotion(Choices &choices) {
     o.shadows = choices.yes() ? choices.between(1, 100) : 0;
     o.ghosts = choices.below(2);
     o.tight = choices.below(2);
+    o.split = choices.yes() ? choices.between(1, 100) : 0;
     const int rows = choices.between(1, 40), cols = choices.between(1, 100), channels = choices.yes() ? 3 : 1;
     return rowOf(videoOf(rows, cols, channels, choices.between(1, 6), choices.seed()), o, "", 0);
 }
@@ -140,6 +141,7 @@ std::vector<Row> motionRows() {
         [](Options &o) { o.learn_us = 100000, o.noise_factor = 6, o.threshold = 2; });
     add("warmup=1 min_area=4 shift=0 sudden_percent=100", [](Options &o) { o.shift = 0, o.sudden_percent = 100; });
     add("warmup=1 min_area=4 shadows=50 ghosts=1 tight=1", [](Options &o) { o.shadows = 50, o.ghosts = o.tight = 1; });
+    add("warmup=1 min_area=4 split=60 tight=1", [](Options &o) { o.split = 60, o.tight = 1; });
     return rows;
 }
 

@@ -144,6 +144,7 @@ TEST(Gstreamer, PropertiesAreTheLibrarysOptions) {
         {"cusmotion", "shadows", 0, 100, static_cast<double>(motion.shadows)},
         {"cusmotion", "ghosts", 0, 1, static_cast<double>(motion.ghosts)},
         {"cusmotion", "tight", 0, 1, static_cast<double>(motion.tight)},
+        {"cusmotion", "split", 0, 100, static_cast<double>(motion.split)},
         {"cusmatch", "method", 0, 5, static_cast<double>(match.method)},
         {"cusmatch", "max-matches", 1, 1024, static_cast<double>(match.max_matches)},
         {"cusmatch", "min-distance", 1, 2147483647, static_cast<double>(match.min_distance)},

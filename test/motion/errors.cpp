@@ -32,6 +32,7 @@ TEST_P(MotionErrors, Create) {
     rejects([](Options &o) { o.shadows = 101; }, "shadows is 101, expected 0..100");
     rejects([](Options &o) { o.ghosts = 2; }, "ghosts is 2, expected 0..1");
     rejects([](Options &o) { o.tight = -1; }, "tight is -1, expected 0..1");
+    rejects([](Options &o) { o.split = 101; }, "split is 101, expected 0..100");
     rejects([](Options &o) { o.space = static_cast<cusSpace>(7); }, "space is 7");
     cusMotionDetector *detector = nullptr;
     CUS_REJECTS(cusMotionDetectorCreate(nullptr, 1, 10, 10, CUS_8UC1, nullptr), NULL, "detector is NULL");

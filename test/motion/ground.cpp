@@ -1,5 +1,7 @@
-// What shadows, ghosts and tight boxes do in scenes with true boxes.
+// What shadows, ghosts, tight boxes and splitting do in scenes with true boxes.
 #include "motion/support.hpp"
+
+#include <array>
 
 using namespace motion_test;
 
@@ -56,6 +58,17 @@ Options watchful() {
     o.shadows = 50;
     o.ghosts = o.tight = 1;
     return o;
+}
+
+using Rect = std::array<int, 4>; // x, y, width, height
+
+// The boxes from left to right.
+std::vector<Rect> fromLeft(const std::vector<cusMotionBox> &boxes) {
+    std::vector<Rect> rects;
+    for (const cusMotionBox &b : boxes)
+        rects.push_back({b.x, b.y, b.width, b.height});
+    std::sort(rects.begin(), rects.end());
+    return rects;
 }
 
 // Within four pixels of what was drawn, as far as edges of shadow reach that touch it.
@@ -170,6 +183,68 @@ TEST_P(MotionGround, TightBoxesHug) {
                   (std::vector<int>{250 - more, 20 - more, 30 + 2 * more, 50 + 2 * more}));
         EXPECT_EQ(b.first, static_cast<uint32_t>(250 - more));
         EXPECT_EQ(b.area, 36u * 56);
+    }
+}
+
+// People side by side, whose masks touch, have a box each; so do two who hold hands. What is as high everywhere, stands behind the
+// other or is too narrow is not cut.
+TEST_P(MotionGround, SplitsSideBySide) {
+    const struct {
+        std::vector<Rect> things, boxes;
+    } groups[] = {
+        {{{20, 20, 20, 60}, {44, 24, 22, 60}}, {{20, 20, 20, 60}, {44, 24, 22, 60}}},
+        {{{240, 20, 20, 60}, {264, 20, 20, 60}, {288, 30, 20, 60}}, // over the border of two tiles
+         {{240, 20, 20, 60}, {264, 20, 20, 60}, {288, 30, 20, 60}}},
+        {{{20, 20, 20, 60}, {50, 20, 20, 60}, {40, 50, 10, 4}}, {{20, 20, 25, 60}, {45, 20, 25, 60}}}, // a hand of each
+        {{{20, 20, 90, 40}}, {{20, 20, 90, 40}}},
+        {{{20, 10, 20, 50}, {26, 55, 20, 60}}, {{20, 10, 26, 105}}},
+        {{{20, 20, 20, 60}, {42, 20, 4, 60}}, {{20, 20, 26, 60}}},
+    };
+    for (const auto &group : groups)
+        for (const int channels : {1, 3}) {
+            Options o = watchful();
+            o.split = 50;
+            o.shadows = o.ghosts = o.warmup = 0;
+            Detector detector(1, 130, 330, channels, o, space());
+            o.split = 0;
+            Detector whole(1, 130, 330, channels, o, space());
+            Frame frame = {130, 330, channels, Bytes(static_cast<size_t>(130 * 330 * channels), 90)};
+            (void)detector.step(frame);
+            (void)whole.step(frame);
+            for (const Rect &r : group.things)
+                for (int y = r[1]; y < r[1] + r[3]; ++y)
+                    std::fill_n(&frame.bytes[static_cast<size_t>((y * 330 + r[0]) * channels)], r[2] * channels, 20);
+            EXPECT_EQ(fromLeft(detector.step(frame).boxes), group.boxes) << group.things.size() << " things";
+            EXPECT_EQ(whole.step(frame).boxes.size(), 1u);
+        }
+}
+
+// A slice has the area, the middle and the strength of its own pixels, and slices beyond max_boxes are left out.
+TEST_P(MotionGround, SlicesAreBoxesOfTheirPixels) {
+    Options o = plainOptions();
+    o.split = 50;
+    o.dilate = 2;
+    o.tight = 1;
+    o.sudden_percent = 100;
+    for (const int most : {64, 2}) {
+        o.max_boxes = most;
+        Detector detector(1, 60, 100, 1, o, space());
+        Frame frame = plain(60, 100, 100);
+        (void)detector.step(frame);
+        fill(frame, 10, 10, 6, 20, 130);
+        fill(frame, 20, 12, 4, 20, 150);
+        fill(frame, 28, 10, 6, 22, 140);
+        const Result r = detector.step(frame);
+        EXPECT_EQ(r.status.components, 1u);
+        ASSERT_EQ(r.boxes.size(), most == 2 ? 2u : 3u);
+        const cusMotionBox &b = r.boxes[1];
+        EXPECT_EQ((Rect{b.x, b.y, b.width, b.height}), (Rect{20, 12, 4, 20}));
+        EXPECT_EQ(b.area, 8u * 22); // of the rows of the whole box
+        EXPECT_EQ(b.center_x, 256 * 43 / 2);
+        EXPECT_EQ(b.center_y, 256 * 41 / 2);
+        EXPECT_EQ(b.strength, 50u * 256);
+        EXPECT_EQ(b.first, 20u);
+        EXPECT_EQ(r.boxes[0].strength, 30u * 256);
     }
 }
 

@@ -27,6 +27,7 @@ Options randomOptions(std::mt19937_64 &random, bool by_time) {
     o.shadows = one({0, 0, 1, 50, 80, 100});
     o.ghosts = one({0, 1});
     o.tight = one({0, 1});
+    o.split = one({0, 0, 1, 30, 50, 80, 100});
     return o;
 }
 

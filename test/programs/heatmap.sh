@@ -104,6 +104,32 @@ python3 -c 'open("mask.pgm", "wb").write(b"P5 16 12 255\n" + b"\xff" * 16 * 12)'
 says 3 "16 x 12, expected 160 x 120 like the frames" "$bin/cusight-heatmap" walk --ignore mask.pgm --report m.csv --device cpu
 says 2 "expected one INPUT" "$bin/cusight-heatmap" walk still --view motion --output m.png --device cpu
 
+echo "-- motion: what sways in its place or flashes does not count; numbers have no gaps"
+cat >sway.py <<'END'
+import os
+os.mkdir("sway")
+for f in range(80):
+    rows = [[60] * 160 for _ in range(120)]
+    def fill(x, y, width, height):
+        for v in range(y, y + height):
+            rows[v][max(x, 0):max(x + width, 0)] = [200] * len(rows[v][max(x, 0):max(x + width, 0)])
+    if f >= 12:
+        fill(100 + 4 * (f % 2), 10, 24, 30)
+    if 20 <= f < 23:
+        fill(10, 10, 24, 24)
+    fill(3 * (f - 30), 48, 24, 26)
+    fill(160 - 4 * (f - 40) if f > 40 else 160, 92, 24, 26)
+    with open(f"sway/{f:03d}.ppm", "wb") as out:
+        out.write(b"P6 160 120 255\n" + bytes(v for row in rows for v in row for _ in range(3)))
+END
+python3 sway.py
+says 0 "sway: 80 frames, 2 moving things" "$bin/cusight-heatmap" sway --report m.json --fps 10 --device cpu
+python3 - <<'END' || fail "the numbers of what moves are wrong"
+import json
+first, second = json.load(open("m.json"))["inputs"][0]["things"]
+assert (first["id"], second["id"]) == (1, 2) and 2 < first["start"] < 3.3 and 4 <= second["start"] < 4.3, (first, second)
+END
+
 echo "-- motion: cameras that are looked at together are reported as one by one"
 mkdir short
 cp walk/00*.ppm walk/01*.ppm walk/02[0-4].ppm short

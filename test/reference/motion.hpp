@@ -65,6 +65,8 @@ class Motion {
         age_ = s.state == CUS_MOTION_SUDDEN ? 0 : age_ + 1;
         time_ = time;
         r.boxes = boxes(std::move(found));
+        if (o_.split)
+            r.boxes = split(r.boxes, r.mask, moves, differences);
         if (o_.ghosts)
             learnGhosts(frame, moves, r);
         track(r.boxes, time);
@@ -251,10 +253,75 @@ class Motion {
         std::sort(found.begin(), found.end(), before);
         std::vector<cusMotionBox> boxes;
         for (const Blob &b : found)
-            boxes.push_back({b.left, b.top, b.right - b.left + 1, b.bottom - b.top + 1, uint32_t(b.area),
-                             int32_t(256 * b.sum_x / b.area), int32_t(256 * b.sum_y / b.area),
-                             uint32_t(256 * b.differences / b.moving), 0, uint32_t(b.first)});
+            boxes.push_back(boxOf(b));
         return boxes;
+    }
+
+    static cusMotionBox boxOf(const Blob &b) {
+        return {b.left,
+                b.top,
+                b.right - b.left + 1,
+                b.bottom - b.top + 1,
+                uint32_t(b.area),
+                int32_t(256 * b.sum_x / b.area),
+                int32_t(256 * b.sum_y / b.area),
+                uint32_t(256 * b.differences / b.moving),
+                0,
+                uint32_t(b.first)};
+    }
+
+    // Where a box is cut, its left and its right edge among them.
+    std::vector<int> cutsOf(const cusMotionBox &box, const std::vector<uint8_t> &mask,
+                            const std::vector<uint8_t> &moves) const {
+        std::vector<int> moving(size_t(box.width)), area(size_t(box.width)), cuts = {box.x};
+        for (int x = 0; x < box.width; ++x)
+            for (int y = box.y; y < box.y + box.height; ++y) {
+                area[size_t(x)] += mask[at(y, box.x + x)] != 0;
+                moving[size_t(x)] += mask[at(y, box.x + x)] && moves[at(y, box.x + x)];
+            }
+        const int most = *std::max_element(moving.begin(), moving.end());
+        int last = -1; // where a core has ended
+        for (int first = 0, end; first < box.width; first = end + 1) {
+            int pixels = 0;
+            for (end = first; end < box.width && 100 * moving[size_t(end)] >= o_.split * most; ++end)
+                pixels += area[size_t(end)];
+            if (10 * (end - first) < most || pixels < o_.min_area)
+                continue;
+            if (last >= 0)
+                cuts.push_back((2 * box.x + last + first) / 2);
+            last = end;
+        }
+        cuts.push_back(box.x + box.width);
+        return cuts;
+    }
+
+    // Cuts boxes between their cores.
+    std::vector<cusMotionBox> split(const std::vector<cusMotionBox> &boxes, const std::vector<uint8_t> &mask,
+                                    const std::vector<uint8_t> &moves, const std::vector<int> &differences) const {
+        std::vector<cusMotionBox> all;
+        for (const cusMotionBox &box : boxes) {
+            const std::vector<int> cuts = cutsOf(box, mask, moves);
+            if (cuts.size() == 2)
+                all.push_back(box);
+            for (size_t i = 0; i + 1 < cuts.size() && cuts.size() > 2; ++i) {
+                const Blob none = {cols_, rows_, -1, -1, cols_, 0, 0, 0, 0, 0};
+                Blob sum = none, hull = none;
+                for (int y = box.y; y < box.y + box.height; ++y)
+                    for (int x = cuts[i]; x < cuts[i + 1]; ++x) {
+                        if (!mask[at(y, x)])
+                            continue;
+                        const bool moves_here = moves[at(y, x)];
+                        sum = joined(sum, {x, y, x, y, x, 1, uint64_t(x), uint64_t(y),
+                                           moves_here ? uint64_t(differences[at(y, x)] / 256) : 0, moves_here});
+                        if (moves_here || !o_.tight)
+                            hull = joined(hull, {x, y, x, y, x, 0, 0, 0, 0, 0});
+                    }
+                all.push_back(boxOf({hull.left, hull.top, hull.right, hull.bottom, hull.first, sum.area, sum.sum_x,
+                                     sum.sum_y, sum.differences, sum.moving}));
+            }
+        }
+        all.resize(std::min(all.size(), size_t(o_.max_boxes)));
+        return all;
     }
 
     void track(std::vector<cusMotionBox> &boxes, int64_t time) {

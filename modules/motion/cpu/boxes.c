@@ -42,8 +42,9 @@ static void assign(cusMotionTrack *tracks, int track_count, cusMotionBox *boxes,
     }
 }
 
-void motion_host_boxes(const MotionModel *model, MotionCamera *camera, MotionComponent *components, uint32_t count,
-                       int64_t time, cusMotionStatus *status, cusMotionBox *boxes, cusMotionTrack *tracks) {
+void motion_host_boxes(const MotionModel *model, const MotionPlanes *planes, MotionCamera *camera,
+                       MotionComponent *components, uint32_t count, int64_t time, cusMotionStatus *status,
+                       cusMotionBox *boxes, cusMotionTrack *tracks) {
     if (count > 1)
         qsort(components, count, sizeof *components, order);
     int box_count = count < (uint32_t)model->options.max_boxes ? (int)count : model->options.max_boxes;
@@ -54,6 +55,8 @@ void motion_host_boxes(const MotionModel *model, MotionCamera *camera, MotionCom
     }
     for (int i = 0; i < box_count; ++i)
         boxes[i] = motionBox(&components[i]);
+    if (model->options.split)
+        box_count = motion_host_split(model, planes, boxes, box_count);
     assign(tracks, status->tracks, boxes, box_count, time);
     status->boxes = box_count;
     status->tracks = motionBeginTracks(model, camera, tracks, status->tracks, boxes, box_count, time);

@@ -56,14 +56,6 @@ static int64_t edge(const Ground *g, int y, int x, int next_y, int next_x) {
     return abs(lumaAt(g, y, x) - lumaAt(g, next_y, next_x)) - abs(grayAt(g, y, x) - grayAt(g, next_y, next_x));
 }
 
-/* Returns the bits of word i that are columns first .. end - 1. */
-static uint64_t columns(size_t i, int first, int end) {
-    const int64_t low = first - (int64_t)(64 * i), high = end - (int64_t)(64 * i);
-    if (low >= 64 || high <= 0)
-        return 0;
-    return (low > 0 ? UINT64_MAX << low : UINT64_MAX) & (high < 64 ? ((uint64_t)1 << high) - 1 : UINT64_MAX);
-}
-
 static int isGhost(const Ground *g, const cusMotionBox *box) {
     const int left = box->x > 0 ? box->x - 1 : 0, top = box->y > 0 ? box->y - 1 : 0;
     const int right = box->x + box->width < g->model->cols ? box->x + box->width : g->model->cols - 1,
@@ -74,12 +66,12 @@ static int isGhost(const Ground *g, const cusMotionBox *box) {
         for (size_t i = (size_t)left / 64; i <= (size_t)right / 64; ++i) {
             const int column = (int)(64 * i);
             const uint64_t next = row[i] >> 1 | (i + 1 < g->words ? row[i + 1] << 63 : 0);
-            for (uint64_t rest = (row[i] ^ next) & columns(i, left, right); rest; rest &= rest - 1) {
+            for (uint64_t rest = (row[i] ^ next) & motionColumns(i, left, right); rest; rest &= rest - 1) {
                 const int x = column + __builtin_ctzll(rest);
                 sum += edge(g, y, x, y, x + 1);
             }
             const uint64_t below = y < bottom ? row[i + g->words] : row[i];
-            for (uint64_t rest = (row[i] ^ below) & columns(i, left, right + 1); rest; rest &= rest - 1) {
+            for (uint64_t rest = (row[i] ^ below) & motionColumns(i, left, right + 1); rest; rest &= rest - 1) {
                 const int x = column + __builtin_ctzll(rest);
                 sum += edge(g, y, x, y + 1, x);
             }

@@ -161,8 +161,9 @@ static void finish(const MotionModel *m, State *s, int c, const cusMat *frame, i
         memset(s->planes[c].mask, 0, pixelsOf(m) / 8);
     }
     motionEnd(m, camera, time, status);
-    motion_host_boxes(m, camera, workspace->components, status->state == CUS_MOTION_WATCHING ? status->components : 0, time,
-                      status, s->boxes + first, s->tracks + first);
+    motion_host_boxes(m, &s->planes[c], camera, workspace->components,
+                      status->state == CUS_MOTION_WATCHING ? status->components : 0, time, status, s->boxes + first,
+                      s->tracks + first);
     if (m->options.ghosts)
         motion_host_ghosts(m, &s->planes[c], frame, s->boxes + first, status->boxes);
 }

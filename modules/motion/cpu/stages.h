@@ -32,6 +32,14 @@ static inline size_t motionWords(const MotionModel *model) {
     return ((size_t)model->cols + 63) / 64;
 }
 
+/* Returns the bits of word i of a row that are columns first .. end - 1. */
+static inline uint64_t motionColumns(size_t i, int first, int end) {
+    const int64_t low = first - (int64_t)(64 * i), high = end - (int64_t)(64 * i);
+    if (low >= 64 || high <= 0)
+        return 0;
+    return (low > 0 ? UINT64_MAX << low : UINT64_MAX) & (high < 64 ? ((uint64_t)1 << high) - 1 : UINT64_MAX);
+}
+
 /* Updates the background of rows first .. end - 1 and finds moving pixels. Adds to *moving and *noise_sum. */
 void motion_host_update(const MotionModel *model, const MotionPlanes *planes, const cusMat *frame, const MotionPlan *plan,
                         int starts, int first, int end, uint32_t *moving, uint64_t *noise_sum);
@@ -51,7 +59,11 @@ void motion_host_morph(const MotionModel *model, const MotionPlanes *planes, Mot
 uint32_t motion_host_label(const MotionModel *model, const MotionPlanes *planes, MotionWorkspace *workspace);
 
 /* Makes boxes and tracks from `count` components, which it sorts in place. */
-void motion_host_boxes(const MotionModel *model, MotionCamera *camera, MotionComponent *components, uint32_t count,
-                       int64_t time, cusMotionStatus *status, cusMotionBox *boxes, cusMotionTrack *tracks);
+void motion_host_boxes(const MotionModel *model, const MotionPlanes *planes, MotionCamera *camera,
+                       MotionComponent *components, uint32_t count, int64_t time, cusMotionStatus *status,
+                       cusMotionBox *boxes, cusMotionTrack *tracks);
+
+/* Cuts boxes between things that stand side by side. Returns how many there are then. */
+int motion_host_split(const MotionModel *model, const MotionPlanes *planes, cusMotionBox *boxes, int count);
 
 #endif

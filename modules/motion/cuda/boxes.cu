@@ -1,5 +1,5 @@
-// Ends a step on the GPU, a block for each camera: joins components across tiles, finds state and noise, sorts and merges
-// boxes, and follows tracks.
+// Ends a step on the GPU, a block for each camera: joins components across tiles, finds state and noise, sorts, merges and
+// splits boxes, and follows tracks.
 #include "motion/cuda/runs.cuh"
 
 namespace cusi::motion {
@@ -18,7 +18,7 @@ struct Shared {
     };
     uint32_t listed[MAX_BOXES]; // the roots, if there are few parts
     uint16_t merged[MAX_BOXES];
-    int takers[MAX_BOXES]; // for each box the first track that wants it
+    int takers[MAX_BOXES]; // for each box its slices, then the first track that wants it
     int decided;           // number of decided tracks
     int roots;             // number of listed roots
     uint32_t counts[LISTS];
@@ -114,13 +114,16 @@ __device__ __forceinline__ void joinParts(const Detector &d, Shared &s) {
     __syncthreads();
 }
 
-// Rare cases are not inlined: a kernel that runs once a step waits for its instructions to be loaded.
+// Rare cases are not inlined: a kernel that runs once a step waits for its instructions to be loaded. Each kernel has its
+// own copies, since a function of two kernels takes registers from both.
+template<bool SPLIT>
 __device__ __noinline__ void joinManyParts(const Detector &d, Shared &s) {
     joinParts<false>(d, s);
 }
 
 // Sorts the indices 0 .. count - 1 of the components by a bitonic sort. Indices up to the next power of two stay behind
 // them.
+template<bool SPLIT>
 __device__ __noinline__ void sortComponents(const MotionComponent *components, uint32_t count, uint16_t *order) {
     uint32_t padded = 1;
 #pragma unroll 1
@@ -153,10 +156,11 @@ __device__ __noinline__ void sortComponents(const MotionComponent *components, u
 }
 
 // Takes the `most` largest components in order. If there are few, each thread counts those before its own.
+template<bool SPLIT>
 __device__ void takeLargest(const MotionComponent *components, uint32_t count, uint32_t most, Shared &s) {
     const uint32_t i = threadIdx.x;
     if (count > MAX_BOXES) {
-        sortComponents(components, count, s.order);
+        sortComponents<SPLIT>(components, count, s.order);
         if (i < most)
             s.boxes[i] = components[s.order[i]];
         __syncthreads();
@@ -180,6 +184,7 @@ __device__ void takeLargest(const MotionComponent *components, uint32_t count, u
 // Merges overlapping boxes until none do. A merged box has a smaller index as its parent, others themselves. In each round
 // every box that is left looks for the first one that it overlaps; then roots absorb, in any order, the boxes that joined
 // them.
+template<bool SPLIT>
 __device__ __noinline__ void merge(Shared &s, int count) {
     uint16_t *const parents = s.order;
     const int i = static_cast<int>(threadIdx.x);
@@ -215,6 +220,7 @@ __device__ __noinline__ void merge(Shared &s, int count) {
 }
 
 // Writes the boxes that are left in order and returns their number.
+template<bool SPLIT>
 __device__ __noinline__ int sortMerged(Shared &s, int count) {
     const uint16_t *const parents = s.order;
     const int i = static_cast<int>(threadIdx.x);
@@ -230,13 +236,14 @@ __device__ __noinline__ int sortMerged(Shared &s, int count) {
 }
 
 // Makes boxes of the largest components and returns their number.
+template<bool SPLIT>
 __device__ int makeBoxes(const Detector &d, Shared &s, uint32_t count) {
     const int boxes = static_cast<int>(min(count, static_cast<uint32_t>(d.model.options.max_boxes)));
     const int i = static_cast<int>(threadIdx.x);
-    takeLargest(d.components + blockIdx.x * d.slots, count, static_cast<uint32_t>(boxes), s);
+    takeLargest<SPLIT>(d.components + blockIdx.x * d.slots, count, static_cast<uint32_t>(boxes), s);
     if (d.model.options.merge) {
-        merge(s, boxes);
-        return sortMerged(s, boxes);
+        merge<SPLIT>(s, boxes);
+        return sortMerged<SPLIT>(s, boxes);
     }
     if (i < boxes)
         s.sorted[i] = motionBox(&s.boxes[i]);
@@ -244,8 +251,145 @@ __device__ int makeBoxes(const Detector &d, Shared &s, uint32_t count) {
     return boxes;
 }
 
+// The pixels of the mask that a box has in a column.
+struct Column {
+    int moving;
+    uint32_t area;
+};
+
+__device__ __forceinline__ Column countColumn(const Detector &d, const cusMotionBox &box, int x) {
+    Column column = {};
+    if (x < box.x || x >= box.x + box.width)
+        return column;
+    size_t at = blockIdx.x * d.planeWords() + static_cast<size_t>(box.y) * d.words + static_cast<size_t>(x / 32);
+#pragma unroll 4
+    for (int y = 0; y < box.height; ++y, at += d.words) {
+        const uint32_t bit = d.planes.mask[at] >> (x % 32) & 1;
+        column.area += bit;
+        column.moving += static_cast<int>(d.planes.moving[at] >> (x % 32) & bit);
+    }
+    return column;
+}
+
+// Puts what a box has in columns left .. right to slot `slot` of the boxes, with all lanes of a warp.
+__device__ __noinline__ void writeSlice(const Detector &d, Shared &s, const cusMotionBox &box, int left, int right,
+                                        int slot) {
+    if (slot >= d.model.options.max_boxes)
+        return;
+    const int lane = static_cast<int>(threadIdx.x) % 32, first_word = left / 32, words = right / 32 - first_word + 1;
+    MotionComponent mine = MOTION_NOTHING;
+#pragma unroll 1
+    for (int i = lane; i < words * box.height; i += 32) {
+        const int y = box.y + i / words, word = first_word + i % words;
+        const size_t at = blockIdx.x * d.planeWords() + static_cast<size_t>(y) * d.words + static_cast<size_t>(word);
+        const uint32_t mask = d.planes.mask[at] & columns(word, left, right), moving = mask & d.planes.moving[at],
+                       hull = d.model.options.tight ? moving : mask;
+        MotionComponent here = MOTION_NOTHING;
+        here.area = static_cast<uint32_t>(__popc(mask));
+        here.moving = static_cast<uint32_t>(__popc(moving));
+        here.sum_y = static_cast<uint64_t>(here.area) * static_cast<uint64_t>(y);
+        for (uint32_t rest = mask; rest; rest &= rest - 1)
+            here.sum_x += static_cast<uint64_t>(32 * word + __ffs(static_cast<int>(rest)) - 1);
+        for (uint32_t rest = moving; rest; rest &= rest - 1)
+            here.differences += d.planes.differences[32 * at + static_cast<size_t>(__ffs(static_cast<int>(rest)) - 1)];
+        if (hull) {
+            here.top = here.bottom = y;
+            here.left = 32 * word + __ffs(static_cast<int>(hull)) - 1;
+            here.right = 32 * word + 31 - __clz(static_cast<int>(hull));
+            here.first = static_cast<uint32_t>(here.left);
+        }
+        motionAbsorb(&mine, &here);
+    }
+    mine = warpTotal(mine);
+    if (lane == 0) {
+        s.boxes[slot] = mine;
+        s.merged[slot] = NONE;
+    }
+}
+
+// Returns the number of slices of a box, 1 if it is not cut, with all lanes of a warp. Puts the slices of a box that is cut
+// to slots from `slot` on if it is at least 0.
+__device__ __noinline__ int cut(const Detector &d, Shared &s, const cusMotionBox &box, int slot) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, begin = box.x / 32 * 32, end = box.x + box.width;
+    int most = 0;
+#pragma unroll 1
+    for (int x = begin; x < end; x += 32)
+        most = max(most, countColumn(d, box, x + lane).moving);
+    MotionCores cores = {static_cast<int>(warpMax(static_cast<unsigned>(most))), box.x, box.x, 0, -1};
+    int slices = 0, left = box.x;
+    const auto endRun = [&] {
+        const int column = motionEndRun(&d.model, &cores);
+        if (column < 0)
+            return;
+        if (slot >= 0)
+            writeSlice(d, s, box, left, column - 1, slot + slices);
+        ++slices;
+        left = column;
+    };
+#pragma unroll 1
+    for (int x = begin; x < end; x += 32) {
+        const Column column = countColumn(d, box, x + lane);
+        uint32_t full = __ballot_sync(FULL_WARP, motionIsFull(&d.model, &cores, column.moving));
+#pragma unroll 1
+        while (full) {
+            const Run run = takeRun(full);
+            if (x + run.first != cores.end) {
+                endRun();
+                cores.first = x + run.first;
+            }
+            cores.end = x + run.last + 1;
+            cores.area += warpSum(run.bits() >> lane & 1 ? column.area : 0);
+        }
+    }
+    endRun();
+    if (slices > 0 && slot >= 0)
+        writeSlice(d, s, box, left, end - 1, slot + slices);
+    return slices + 1;
+}
+
+// Cuts boxes between things that stand side by side, a warp for each box, and returns how many there are then.
+__device__ __noinline__ int split(const Detector &d, Shared &s, int count) {
+    int *const slices = s.takers;
+    const int i = static_cast<int>(threadIdx.x), lane = i % 32;
+    const auto slicesBefore = [&](int box) {
+        unsigned before = 0;
+        for (int k = lane; k < box; k += 32)
+            before += static_cast<unsigned>(slices[k]);
+        return static_cast<int>(warpSum(before));
+    };
+    bool cuts = false;
+#pragma unroll 1
+    for (int box = i / 32; box < count; box += WARPS) {
+        const int mine = cut(d, s, s.sorted[box], -1);
+        if (lane == 0)
+            slices[box] = mine;
+        cuts |= mine > 1;
+    }
+    if (!__syncthreads_or(cuts))
+        return count;
+#pragma unroll 1
+    for (int box = i / 32; box < count; box += WARPS) {
+        const int slot = slicesBefore(box);
+        if (slices[box] > 1)
+            cut(d, s, s.sorted[box], slot);
+        else if (lane == 0 && slot < d.model.options.max_boxes)
+            s.merged[slot] = static_cast<uint16_t>(box);
+    }
+    const int all = min(slicesBefore(count), d.model.options.max_boxes);
+    __syncthreads();
+    cusMotionBox mine = {};
+    if (i < all)
+        mine = s.merged[i] == NONE ? motionBox(&s.boxes[i]) : s.sorted[s.merged[i]];
+    __syncthreads();
+    if (i < all)
+        s.sorted[i] = mine;
+    __syncthreads();
+    return all;
+}
+
 // Each track in turn takes the free box that shares most pixels with it. In each round all undecided tracks choose at once;
 // those before the first that wants another's box have chosen as they would in turn.
+template<bool SPLIT>
 __device__ void assign(Shared &s, int boxes, int64_t time) {
     const int i = static_cast<int>(threadIdx.x), tracks = s.status.tracks;
 #pragma unroll 1
@@ -282,6 +426,7 @@ __device__ void assign(Shared &s, int boxes, int64_t time) {
     __syncthreads();
 }
 
+template<bool SPLIT>
 __global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const __grid_constant__ Detector d) {
     startInOrder();
     __shared__ Shared s;
@@ -304,12 +449,14 @@ __global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const __grid_consta
     if (s.counts[PARTS] <= MAX_BOXES)
         joinParts<true>(d, s);
     else
-        joinManyParts(d, s);
+        joinManyParts<SPLIT>(d, s);
     if (i == 0)
         motionEnd(&d.model, &s.camera, time, &s.status);
     __syncthreads();
-    const int boxes = makeBoxes(d, s, s.status.state == CUS_MOTION_WATCHING ? s.status.components : 0);
-    assign(s, boxes, time);
+    int boxes = makeBoxes<SPLIT>(d, s, s.status.state == CUS_MOTION_WATCHING ? s.status.components : 0);
+    if (SPLIT)
+        boxes = split(d, s, boxes);
+    assign<SPLIT>(s, boxes, time);
     const bool changes =
         __syncthreads_or((i < s.status.tracks && s.tracks[i].box < 0) || (i < boxes && s.sorted[i].track == 0));
     if (i == 0) {
@@ -329,7 +476,8 @@ __global__ void __launch_bounds__(FINISHERS, 1) finishKernel(const __grid_consta
 } // namespace
 
 cusStatus finish(const char *function, const Detector &d, cudaStream_t stream) {
-    return launchOverlapped(function, finishKernel, static_cast<unsigned>(d.model.cameras), FINISHERS, 0, stream, d);
+    const auto kernel = d.model.options.split ? finishKernel<true> : finishKernel<false>;
+    return launchOverlapped(function, kernel, static_cast<unsigned>(d.model.cameras), FINISHERS, 0, stream, d);
 }
 
 } // namespace cusi::motion

@@ -64,12 +64,6 @@ __device__ __forceinline__ uint32_t *ghostsOf(const Detector &d, unsigned number
     return d.parents + number * d.slots;
 }
 
-// Returns the bits of word `word` that are columns left .. right.
-__device__ __forceinline__ uint32_t columns(int word, int left, int right) {
-    const int low = max(left - 32 * word, 0), high = min(right - 32 * word, 31);
-    return low > high ? 0 : ~0u << low & ~0u >> (31 - high);
-}
-
 // Adds up the edges of box blockIdx.x of camera first + blockIdx.y, those of the frame less those of the background.
 __global__ void __launch_bounds__(THREADS) ghostKernel(const Detector d, const Frames frames, unsigned first) {
     startInOrder();

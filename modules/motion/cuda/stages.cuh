@@ -57,6 +57,12 @@ __device__ __forceinline__ uint32_t validBits(const Detector &d, unsigned word) 
     return rest && word == d.words - 1 ? (1u << rest) - 1 : ~0u;
 }
 
+// Returns the bits of word `word` that are columns left .. right.
+__device__ __forceinline__ uint32_t columns(int word, int left, int right) {
+    const int low = max(left - 32 * word, 0), high = min(right - 32 * word, 31);
+    return low > high ? 0 : ~0u << low & ~0u >> (31 - high);
+}
+
 #endif
 
 constexpr int LAUNCH_CAMERAS = 128; // cameras whose frames fit a launch's parameters

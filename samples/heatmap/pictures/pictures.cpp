@@ -10,8 +10,7 @@
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
-#include <algorithm>
-#include <iterator>
+#include <string>
 
 namespace heatmap {
 
@@ -19,7 +18,9 @@ using sample::Stop;
 
 namespace {
 
-constexpr double CLIP_MARGIN = 1; // seconds before and after
+constexpr double CLIP_MARGIN = 1;  // seconds before and after
+constexpr double PATH_SECONDS = 5; // longer ones hide the picture
+constexpr double LETTERS = 0.6;
 
 // Colors that neighbors in the list tell apart.
 cv::Scalar colorOf(uint32_t id) {
@@ -28,32 +29,33 @@ cv::Scalar colorOf(uint32_t id) {
     return colors[id % (sizeof colors / sizeof *colors)];
 }
 
-// Draws the current boxes, with the paths of their things so far.
-void draw(cv::Mat &picture, const Collector &collector, const std::vector<cusMotionBox> &boxes, int least_frames) {
-    const auto &tracks = collector.tracks();
-    std::vector<cusMotionBox> shown;
-    std::copy_if(boxes.begin(), boxes.end(), std::back_inserter(shown),
-                 [&](const cusMotionBox &b) { return tracks.at(b.track).size() >= static_cast<size_t>(least_frames); });
-    for (const cusMotionBox &b : shown) {
+// Draws the last boxes of things, with the last part of their paths, and above each its number.
+void draw(cv::Mat &picture, const std::vector<const Thing *> &things) {
+    for (const Thing *const thing : things) {
+        const cusMotionBox &b = thing->seen.back().box;
         std::vector<cv::Point> path;
-        for (const Seen &s : tracks.at(b.track))
-            path.emplace_back(s.box.center_x / 256, s.box.center_y / 256);
-        cv::polylines(picture, path, false, colorOf(b.track), 1, cv::LINE_AA);
-        cv::rectangle(picture, cv::Rect(b.x, b.y, b.width, b.height), colorOf(b.track), 2);
+        for (const Seen &s : thing->seen)
+            if (s.seconds > thing->seen.back().seconds - PATH_SECONDS)
+                path.emplace_back(s.box.center_x / 256, s.box.center_y / 256);
+        cv::polylines(picture, path, false, colorOf(thing->id), 1, cv::LINE_AA);
+        cv::rectangle(picture, cv::Rect(b.x, b.y, b.width, b.height), colorOf(thing->id), 2);
     }
     sample::Labels labels(picture.size());
-    for (const cusMotionBox &b : shown) // above all lines
-        labels.draw(picture, std::to_string(b.track), {b.x + 4, b.y + 4}, 0.6, colorOf(b.track), {0, 0, 0});
+    for (const Thing *const thing : things) { // above all lines
+        const cusMotionBox &b = thing->seen.back().box;
+        const std::string number = std::to_string(thing->id);
+        const int above = b.y - sample::Labels::sizeOf(number, LETTERS).height - 2;
+        labels.draw(picture, number, {b.x, above >= 0 ? above : b.y + 4}, LETTERS, colorOf(thing->id), {0, 0, 0});
+    }
 }
 
 class Boxes : public Drawing {
   public:
     Boxes(const sample::Common &common, const sample::Source &source)
         : sink_(sample::openFile(common.output, source.size(), sample::playbackOf(source), common.video)) {}
-    void add(cusMat &picture, double seconds, const Collector &collector, const std::vector<cusMotionBox> &boxes,
-             int least_frames) override {
+    void add(cusMat &picture, double seconds, const std::vector<const Thing *> &things) override {
         cv::Mat view = cusight::toMat(picture);
-        draw(view, collector, boxes, least_frames);
+        draw(view, things);
         sink_->writeAt(view, seconds);
     }
     void finish() override { sink_->finish(); }

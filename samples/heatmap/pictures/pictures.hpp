@@ -18,8 +18,7 @@ class Drawing {
   public:
     virtual ~Drawing() = default;
     // Draws on the picture, in host memory.
-    virtual void add(cusMat &picture, double seconds, const Collector &collector, const std::vector<cusMotionBox> &boxes,
-                     int least_frames) = 0;
+    virtual void add(cusMat &picture, double seconds, const std::vector<const Thing *> &things) = 0;
     virtual void finish() = 0;
 };
 // --output. Throws Stop, as the others do.

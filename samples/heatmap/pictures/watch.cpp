@@ -11,7 +11,7 @@ struct Watch::State {
     State(const MotionSettings &s, const sample::Input &input, const sample::Common &common, const sample::Device &device,
           const sample::Source &source)
         : settings(s), space(device.space), found(s, input, common),
-          detector(1, source.size().height, source.size().width, CUS_8UC3, optionsOf(s, device)),
+          detector(1, source.size().height, source.size().width, CUS_8UC3, optionsOf(s, device)), collector(s.least_frames),
           boxes(static_cast<size_t>(s.options.max_boxes)) {
         watched().size = source.size();
         watched().fps = source.fps();
@@ -26,8 +26,8 @@ struct Watch::State {
     const MotionSettings &settings;
     const cusSpace space;
     Findings found;
-    Collector collector;
     cusight::MotionDetector detector;
+    Collector collector;
     std::vector<cusMotionBox> boxes;
     cusMat uploaded = CUS_MAT_INIT;
 };
@@ -63,7 +63,7 @@ void Watch::finish(const std::exception_ptr &error) {
             throw;
         s.watched().error = stop.what();
     }
-    s.watched().things = s.collector.things(s.settings.least_frames);
+    s.watched().things = s.collector.things();
     s.found.write();
     s.found.summarize();
 }
