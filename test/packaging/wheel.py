@@ -32,16 +32,17 @@ def expect(condition, text):
 
 platform = "win_amd64" if machine == "windows" else rf"manylinux_2_\d+_{machine}"
 expect(re.search(rf"-{platform}(\.|$)", name), f"the platform is not {platform}")
+expect(re.match(r"cusight_cu\d+-" if backend == "cuda" else "cusight-", name), "the package has another name")
 expect(re.search(r"-cp3(12-abi3|\d+-cp3\d+)-", name), "the Python tag is neither that of the stable ABI nor of one version")
 for wanted in ("cusight/__init__.py", "cusight/_core.pyi", "cusight/py.typed"):
     expect(wanted in files, f"{wanted} is missing")
 expect(any(re.fullmatch(r"cusight/_core\.(.*so|pyd)", f) for f in files), "the module is missing")
-expect(any(re.fullmatch(r"cusight-.*\.dist-info/licenses/LICENSE", f) for f in files), "the license is missing")
+expect(any(re.fullmatch(r"cusight[^/]*\.dist-info/licenses/LICENSE", f) for f in files), "the license is missing")
 # Libraries from elsewhere, each with a reason to be here. Not libhdf5, curl, Kerberos, LDAP, CUDA's.
 libraries = {os.path.basename(f) for f in files if re.search(r"\.so(\.|$)", f) and not f.startswith("cusight/_core")}
 known = re.compile(r"lib(gomp|zstd|blosc|bz2|lz4|snappy)-[0-9a-f]+\.so[.0-9]*")
 expect(all(known.fullmatch(f) for f in libraries), f"unexpected libraries: {sorted(libraries)}")
-expect(all(re.match(r"cusight(\.libs|-[0-9.]+\.dist-info)?/", f) for f in files), f"unexpected files: {files}")
+expect(all(re.match(r"cusight(\.libs|(_cu\d+)?-[0-9.]+\.dist-info)?/", f) for f in files), f"unexpected files: {files}")
 for file in files:
     if re.search(r"\.so(\.|$)", file):
         elf = ELFFile(io.BytesIO(wheel.read(file)))
@@ -71,7 +72,7 @@ for file in files:
         expect("PyInit__core" in exports and not any("cus" in name for name in exports), f"{file} exports {exports}")
         expect(os.getcwd().encode() not in wheel.read(file), f"{file} names the folder that it was built in")
 # What is inside, as PEP 770 has it, and RECORD, which scripts/sbom rewrites.
-sbom = next((f for f in files if re.fullmatch(r"cusight-.*\.dist-info/sboms/cusight\.spdx\.json", f)), None)
+sbom = next((f for f in files if re.fullmatch(r"cusight[^/]*\.dist-info/sboms/cusight\.spdx\.json", f)), None)
 expect(sbom, "there is no SPDX document")
 if sbom:
     wrong += problems(json.loads(wheel.read(sbom)), ["cusight", "nanobind", *(["libc.so"] if machine != "windows" else []), *(["CUDA runtime", "CUB"] if backend == "cuda" else []),
