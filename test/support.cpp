@@ -1,6 +1,11 @@
 #include "support.hpp"
 
 #include <cstdlib>
+#ifdef _WIN32
+#include <windows.h>
+
+#include <psapi.h>
+#endif
 
 testing::AssertionResult support::gives(cusStatus got, cusStatus expected, std::string_view text) {
     const std::string message = cusLastError();
@@ -41,5 +46,17 @@ int support::fewer() {
         return 1;
     const auto contains = [](std::string_view text, const char *part) { return text.find(part) != std::string_view::npos; };
     return contains(test->name(), "/cuda") || contains(test->test_suite_name(), "Cuda") ? 5 : 1;
+#endif
+}
+
+size_t support::residentBytes() {
+#ifdef _WIN32
+    PROCESS_MEMORY_COUNTERS counters = {};
+    EXPECT_TRUE(K32GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof counters));
+    return counters.WorkingSetSize;
+#else
+    size_t pages = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> pages >> resident;
+    return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 #endif
 }

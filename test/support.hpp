@@ -95,11 +95,7 @@ inline std::string dataFile(const std::string &name) {
     return "";
 }
 
-inline size_t residentBytes() {
-    size_t pages = 0, resident = 0;
-    std::ifstream("/proc/self/statm") >> pages >> resident;
-    return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-}
+size_t residentBytes(); // of this process
 
 // A matrix that is released at the end, wherever its memory is.
 struct Mat : cusMat {
