@@ -24,12 +24,10 @@ static const CusOption options[] = {
     CUS_OPTION(, sudden_percent, G_TYPE_INT, 1, 100, "If more percent move, the light has changed: no boxes, learn anew"),
     CUS_OPTION(, warmup, G_TYPE_INT, 0, 65535, "Frames after the first one that only teach the background"),
     CUS_OPTION(, track_gap, G_TYPE_INT, 0, 65535, "A track ends after more than so many frames without a box"),
-    CUS_OPTION(, shadows, G_TYPE_INT, 0, 100,
-               "Percent of the background's light that shadow has at least; 0: it moves, too"),
+    CUS_OPTION(, shadows, G_TYPE_INT, 0, 100, "Least percent of the background's light in shadow; 0: it moves, too"),
     CUS_OPTION(, ghosts, G_TYPE_BOOLEAN, 0, 1, "Learn at once where something has left, and little of what moves"),
     CUS_OPTION(, tight, G_TYPE_BOOLEAN, 0, 1, "Boxes of moving pixels, without the margin of dilation"),
-    CUS_OPTION(, split, G_TYPE_INT, 0, 100,
-               "Cut boxes at columns with less than this percent of the fullest one's moving pixels; 0: do not"),
+    CUS_OPTION(, split, G_TYPE_INT, 0, 100, "Cut boxes at columns below this percent of the fullest one; 0: do not"),
     {0},
 };
 CUS_DEFAULTS(cusMotionDefaults())

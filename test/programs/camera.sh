@@ -126,7 +126,7 @@ p.wait()
 reader.join()
 took = time.monotonic() - start
 assert p.returncode == (130 if stop else 0), p.returncode
-assert took < (1.5 if stop else 30), took
+assert took < (10 if stop else 30), took # a second, and what a busy machine adds
 assert len(got) % size == 0, len(got)
 END
 for how in stop end; do

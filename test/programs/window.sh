@@ -61,44 +61,61 @@ closes() { # KEY WHAT
     done
     ended "$2"
 }
-different() { [ "$1" != "$2" ] || fail "$3"; }
-same() { [ "$1" = "$2" ] || fail "$3"; }
+# Presses the key until another picture is shown than SHOT. Sets shown.
+changes() { # KEY SHOT WHAT
+    local i
+    for ((i = 0; i < 100; ++i)); do
+        [ $((i % 25)) != 0 ] || key "$1"
+        shown=$(shot)
+        [ "$shown" = "$2" ] || return 0
+        sleep 0.2
+    done
+    fail "$3"
+}
+# Waits until a picture stays for 0.7 s, and presses the key until one does. Sets shown.
+stays() { # WHAT [KEY]
+    local i before
+    for ((i = 0; i < 20; ++i)); do
+        [ $# = 1 ] || [ $((i % 5)) != 0 ] || key "$2"
+        before=$(shot)
+        sleep 0.7
+        shown=$(shot)
+        [ "$shown" != "$before" ] || return 0
+    done
+    fail "$1"
+}
 
 # A still picture stays until a key; h and f are no reason to close it.
 start heatmap still.png
 sleep 1
 kill -0 $pid 2>/dev/null || fail "a still picture did not stay: $(cat out err)"
 grep -q "^output: a window" out || fail "the results of a still picture come before the key: $(cat out)"
-before=$(shot)
-key h
-different "$before" "$(shot)" "h shows no keys"
-key h
-same "$before" "$(shot)" "h does not hide the keys"
+stays "a still picture is drawn again and again"
+before=$shown
+changes h "$before" "h shows no keys"
+stays "its keys are drawn again and again"
+changes h "$shown" "h does not hide the keys"
+stays "a still picture is drawn again and again after h"
+[ "$shown" = "$before" ] || fail "another picture is shown after the keys than before"
 kill -0 $pid 2>/dev/null || fail "h closed a still picture"
 closes x "a still picture after a key"
 [ "$code" = 0 ] || fail "a still picture: exit code $code"
 
 # A pause holds the picture, s goes one further, space goes on; full screen fills the display; q ends with what was done.
 start heatmap synthetic:320x240@100000
-key space
-a=$(shot)
+stays "space did not pause" space
+a=$shown
 blue=$(import -window "$window" -depth 8 rgb:- | python3 -c 'import sys
 b = sys.stdin.buffer.read()
 print(sum(b[i:i + 3] == b"\0\0\xff" for i in range(0, len(b), 3)))')
 [ "$blue" -gt 20000 ] || fail "the heatmap has only $blue pixels in the blue of no change"
-sleep 0.7
-same "$a" "$(shot)" "space did not pause"
-key s
-b=$(shot)
-different "$a" "$b" "s did not step"
-sleep 0.7
-same "$b" "$(shot)" "s did not stay paused"
+changes s "$a" "s did not step"
+stays "s did not stay paused"
+b=$shown
 key f # without a window manager nothing shows, but nothing breaks either
 key f
 kill -0 $pid 2>/dev/null || fail "f ended the program: $(cat err)"
-key space
-sleep 0.7
-different "$b" "$(shot)" "space did not go on"
+changes space "$b" "space did not go on"
 closes q "a video after q"
 [ "$code" = 0 ] || fail "a video after q: exit code $code: $(cat err)"
 grep -q "^frames: [1-9]" out || fail "a video after q: $(cat out)"
@@ -124,10 +141,7 @@ python3 -c 'import json, sys; sys.exit(not 20000 / json.load(open("out"))["event
 
 # Live video freezes in a pause while frames keep coming; trackbars close with q.
 start diffstream demo synthetic:320x240@100000
-key space
-a=$(shot)
-sleep 0.7
-same "$a" "$(shot)" "a viewer did not pause"
+stays "a viewer did not pause" space
 closes q "a viewer after q"
 start heatmap synthetic:320x240@100000
 kill -INT $pid
