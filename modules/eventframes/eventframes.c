@@ -32,7 +32,8 @@ static void stop(cusEventFrames *f) {
     if (f->deals)
         pthread_join(f->dealer, NULL);
     f->deals = 0;
-    for (Lane *lane = f->lanes; lane < f->lanes + f->lane_count; ++lane) {
+    for (int i = 0; i < f->lane_count; ++i) {
+        Lane *const lane = &f->lanes[i];
         if (lane->threads > 0)
             pthread_join(lane->ahead, NULL);
         if (lane->threads > 1)
@@ -217,7 +218,8 @@ static cusStatus createLanes(cusEventFrames *f, const int *devices, int count, c
 static void destroyLanes(cusEventFrames *f) {
     int before = -1;
     const int moves = f->lane_count > 0 && f->lanes[0].device >= 0 && cusDeviceGet(&before) == CUS_OK;
-    for (Lane *lane = f->lanes; lane < f->lanes + f->lane_count; ++lane) {
+    for (int i = 0; i < f->lane_count; ++i) {
+        Lane *const lane = &f->lanes[i];
         if (lane->device >= 0)
             (void)cusDeviceSet(lane->device);
         cusEventPipelineDestroy(lane->pipeline);

@@ -461,7 +461,7 @@ TEST_F(LivePendingConnections, KeysThatOthersCanReadAreRejected) {
     EXPECT_THROW(Tls(certificates, true, ""), sample::Stop);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(CUSI_SANITIZE)
+#ifndef CUSI_SANITIZE
 
 // How often the key, or its hexadecimal digits, are in the memory of this process.
 int copiesOfKey(int seed) {

@@ -64,6 +64,11 @@ typedef struct Bands {
     uint16_t table[1024];
 } Bands;
 
+/* Returns the integer part of an elevation, that of a bound for what is beyond 0..65535. */
+static inline uint32_t whole(float e) {
+    return e < 65535 ? (e > 0 ? (uint32_t)e : 0) : 65535;
+}
+
 static Bands bandsOf(const cusMat *elevation, uint32_t levels) {
     Bands b = {.range = rangeOf(elevation), .levels = levels, .type = elevation->type};
     const uint32_t width = b.type == CUS_16UC1 ? (uint32_t)(b.range.max - b.range.min) : 0;
@@ -85,7 +90,7 @@ static void bandsOfFloats(const float *restrict values, int n, Range range, uint
 /* Finds the bands of n elements of a row from column x on. */
 static void bandsOfRow(const Bands *b, const void *row, int x, int n, uint16_t *out) {
     const uint16_t *const values = (const uint16_t *)row + x;
-    const uint32_t min = (uint32_t)b->range.min;
+    const uint32_t min = whole(b->range.min);
     if (!(b->range.max > b->range.min))
         memset(out, 0, (size_t)n * sizeof *out);
     else if (b->type == CUS_32FC1)
@@ -110,7 +115,7 @@ cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const 
     (void)scratch;
     const Bands bands = bandsOf(elevation, (uint32_t)options->levels);
     const int rows = elevation->rows, cols = elevation->cols;
-    const uint32_t low = (uint32_t)bands.range.min, width = ((uint32_t)bands.range.max - low) / bands.levels;
+    const uint32_t low = whole(bands.range.min), width = (whole(bands.range.max) - low) / bands.levels;
     const uint32_t interval = width ? width : 1;
     uint8_t lines[sizeof bands.table / sizeof *bands.table]; /* MODULO, by value */
     for (uint32_t k = 0; k < sizeof lines; ++k)
@@ -125,8 +130,8 @@ cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const 
         if (options->lines == CUS_LINES_MODULO) {
             for (int x = 0; x < cols; ++x)
                 out[x] = bands.looked_up ? lines[narrow[x] - low]
-                         : ((bands.type == CUS_32FC1 ? (uint32_t)wide[x] : narrow[x]) - low) % interval == 0 ? 255
-                                                                                                             : 0;
+                         : ((bands.type == CUS_32FC1 ? whole(wide[x]) : narrow[x]) - low) % interval == 0 ? 255
+                                                                                                          : 0;
             continue;
         }
         for (int x = 0; x < cols; x += PIXELS_AT_ONCE) {
