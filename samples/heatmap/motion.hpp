@@ -4,6 +4,7 @@
 #include "common/app.hpp"
 #include "common/terminal/options.hpp"
 #include "common/video/source.hpp"
+#include "heatmap/drawn_options.hpp"
 #include "heatmap/things.hpp"
 
 #include "cusight/algorithms.hpp"
@@ -14,18 +15,6 @@
 #include <vector>
 
 namespace heatmap {
-
-// The options with which boxes are most as a person would draw them (docs/motion.md).
-inline cusMotionOptions drawnOptions() {
-    cusMotionOptions options = cusMotionDefaults();
-    options.dilate = 3;
-    options.min_area = 300;
-    options.shadows = 60;
-    options.ghosts = options.tight = 1;
-    options.split = 53;
-    options.noise_factor = 6; // leaves in the wind are noise
-    return options;
-}
 
 // What --view motion adds to the program's options.
 struct MotionSettings {

@@ -1,5 +1,6 @@
 // The people of vtest.avi, and the leaves of tree.avi.
 #ifdef CUSIGHT_HAVE_OPENCV
+#include "heatmap/drawn_options.hpp"
 #include "motion/people.hpp"
 #include "motion/support.hpp"
 
@@ -56,18 +57,6 @@ std::vector<Person> peopleOf(int frame, const Person (&people)[N]) {
     return here;
 }
 
-// Those of cusight-heatmap.
-Options programOptions() {
-    Options o = cusMotionDefaults();
-    o.min_area = 300;
-    o.dilate = 3;
-    o.shadows = 60;
-    o.ghosts = o.tight = 1;
-    o.split = 53;
-    o.noise_factor = 6;
-    return o;
-}
-
 // A box without a person is a trace of somebody who stood there, which the program's options do not leave. Two people may share a
 // box.
 TEST_P(MotionVtest, FindsEveryPerson) {
@@ -80,7 +69,7 @@ TEST_P(MotionVtest, FindsEveryPerson) {
     Detector usual(1, 576, 768, 3, options, space());
     options.min_area = 200;
     Detector fine(1, 576, 768, 3, options, space());
-    Detector program(1, 576, 768, 3, programOptions(), space());
+    Detector program(1, 576, 768, 3, heatmap::drawnOptions(), space());
     Count first[3], between[3]; // of each detector
     cv::Mat frame;
     for (int t = 0; t <= 790 && video.read(frame); ++t) {
@@ -120,7 +109,7 @@ TEST_P(MotionVtest, LeavesDoNotLast) {
         GTEST_SKIP() << "no tree.avi in CUSIGHT_TEST_DATA";
     cv::VideoCapture video(path);
     ASSERT_TRUE(video.isOpened());
-    Detector program(1, 240, 320, 3, programOptions(), space());
+    Detector program(1, 240, 320, 3, heatmap::drawnOptions(), space());
     cv::Mat frame;
     uint32_t most = 0; // boxes of a track
     int frames = 0;
