@@ -37,6 +37,17 @@ constexpr int residentBlocks(int nx) {
 
 constexpr int GROUP = 128; // threads that multiply
 
+// The place of a slab in the ring, that of the slab before, and the parity of the turn in which it arrives.
+struct Turn {
+    int place = 0, before = 0;
+    unsigned parity = 0;
+    __device__ __forceinline__ void next(int ring) {
+        before = place;
+        place = place + 1 < ring ? place + 1 : 0;
+        parity ^= place == 0;
+    }
+};
+
 template<int NX>
 struct Tile {
     static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX), HELPERS = THREADS - GROUP;
@@ -55,10 +66,9 @@ struct Tile {
     // Rows are skewed so that the rows that a warp reads at once are in different banks.
     __device__ __forceinline__ uint32_t *sumsOf(int row) const { return sums + row * plan.sums_pitch + (row >> 3) * 8; }
 
-    // Queues the copy of a slab; one thread calls it. Slabs of a frame's templates follow each other.
-    __device__ __forceinline__ void copySlab(int slab) const {
+    // Queues the copy of a slab to a place of the ring; one thread calls it. Slabs of a frame's templates follow each other.
+    __device__ __forceinline__ void copySlab(int slab, int place) const {
         const uint32_t bytes = BLOCKS * BLOCK * plan.chunks;
-        const int place = slab % plan.ring;
         copyBulk(slabs + place * bytes, templates + static_cast<size_t>(slab) * bytes, bytes, &arrived[place]);
     }
 
@@ -85,42 +95,47 @@ struct Tile {
         storesReady();
     }
 
-    // Adds the products with template k to zero.
-    __device__ __forceinline__ void multiply(int k, uint32_t (&products)[4 * NX]) const {
+    // Adds the products with template k to zero. Descriptors move by constants and turns are counted, not divided: so they stay
+    // in uniform registers, and no product waits for its own to get there.
+    __device__ __forceinline__ void multiply(int k, Turn &turn, uint32_t (&products)[4 * NX]) const {
         const uint32_t chunk = BLOCKS * BLOCK, plane = plan.plane, phase = plan.phase;
         const uint32_t slabs_at = sharedAddress(slabs), image_at = sharedAddress(image);
-        const int pairs = plan.chunks / 2 * 2, first = k * plan.slabs_each, all = m.count * plan.slabs_each;
+        // From chunks that are neighbors to rows that are
+        const uint64_t templ_rows = (uint64_t{BLOCK / 16} - chunk / 16) << 16, pixels_rows = (uint64_t{phase / 16} - plane / 16) << 16;
+        const int first = k * plan.slabs_each, all = m.count * plan.slabs_each;
 #pragma unroll
         for (uint32_t &product : products)
             product = 0;
         sumsReady(); // here and nowhere else: in the loops, ptxas would let products wait for each other (C7520)
 #pragma unroll 1
         for (int s = 0; s < plan.slabs_each; ++s) {
-            const int slab = first + s, place = slab % plan.ring;
-            waitForBarrier(&arrived[place], slab / plan.ring & 1);
+            waitForBarrier(&arrived[turn.place], turn.parity);
             const int rows = min(SLAB, m.h + DOWN - 1 - SLAB * s);
-            const uint32_t templ_at = slabs_at + place * chunk * plan.chunks, pixels_at = image_at + SLAB / 4 * 16 * s;
+            uint64_t templ_row = describe(slabs_at + turn.place * chunk * plan.chunks, chunk, 128);
+            uint64_t pixels_row = describe(image_at + SLAB / 4 * 16 * s, plane, plane);
 #pragma unroll 1
             for (int row = 0; row < rows; ++row) {
-                const uint32_t templ_row = templ_at + row * BLOCK, pixels_row = pixels_at + offsetOf(row);
-                uint64_t templ = describe(templ_row, chunk, 128), pixels = describe(pixels_row, plane, plane);
+                uint64_t templ = templ_row, pixels = pixels_row;
 #pragma unroll 1
-                for (int c = 0; c < pairs; c += 2) {
+                for (int c = 0; c + 1 < plan.chunks; c += 2) {
                     multiplyAddAhead(products, templ, pixels);
                     templ += 2 * chunk >> 4;
                     pixels += 2 * plane >> 4;
                 }
                 if (plan.chunks % 2 && row % 2 == 0) // a row below the template is zero
-                    multiplyAddAhead(products, describe(templ_row + pairs * chunk, BLOCK, 128),
-                                     describe(pixels_row + pairs * plane, phase, plane));
+                    multiplyAddAhead(products, templ + templ_rows, pixels + pixels_rows);
+                templ_row += BLOCK >> 4;
+                pixels_row += row % 4 < 3 ? phase / 16 : uint64_t{1} - phase / 16 * 3;
             }
             endStage();
+            const int slab = first + s;
             if (slab >= 1 && slab - 1 + plan.ring < all) {
                 waitForStages<1>(); // the slab before is not read any more
                 waitForWarps<1, GROUP>();
                 if (threadIdx.x == 0)
-                    copySlab(slab - 1 + plan.ring);
+                    copySlab(slab - 1 + plan.ring, turn.before);
             }
+            turn.next(plan.ring);
         }
         waitForStages<0>();
 #pragma unroll
@@ -250,7 +265,7 @@ __global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX))
             initBarrier(&arrived[i], 1);
         barriersReady();
         for (int i = 0; i < min(plan.ring, m.count * plan.slabs_each); ++i)
-            tile.copySlab(i); // a template is older than all work before this launch
+            tile.copySlab(i, i); // a template is older than all work before this launch
     }
     cusi::waitForEarlierWork();
     tile.loadImage({frames.data[blockIdx.y], frames.step[blockIdx.y], nullptr});
@@ -260,11 +275,12 @@ __global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX))
         waitForWarps<2, Part::HELPERS>();
         tile.sumAcross();
     }
+    Turn turn;
     for (int k = 0; k < m.count; ++k) {
         const int result = resultOf(k);
         uint32_t products[4 * NX];
         if (threadIdx.x < GROUP)
-            tile.multiply(k, products);
+            tile.multiply(k, turn, products);
         __syncthreads();
         Candidate best = noCandidate();
         if (threadIdx.x < GROUP)
