@@ -100,10 +100,12 @@ static int isOnlyDevice(void) {
     return count == 1;
 }
 
-/* Finds the device of a stream. Returns 0 if it is unknown, as before CUDA 12.8. */
+/* Finds the device of a stream. Returns 0 if it is unknown, as before CUDA 12.8 and during a capture, which the query breaks. */
 static int findDeviceOf(cusStream stream, int *device) {
 #if CUDART_VERSION >= 12080
-    if (cudaStreamGetDevice(stream, device) == cudaSuccess)
+    enum cudaStreamCaptureStatus status;
+    if (cudaStreamIsCapturing(stream, &status) == cudaSuccess && status == cudaStreamCaptureStatusNone &&
+        cudaStreamGetDevice(stream, device) == cudaSuccess)
         return 1;
     (void)cudaGetLastError();
 #endif
