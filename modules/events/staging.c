@@ -146,10 +146,9 @@ static cusStatus endBatch(cusEventPipeline *s) {
     Batch *batch = &s->batches[s->filling];
     if (batch->count == 0)
         return CUS_OK;
-    if (s->up)
-        CUS_TRY(cusStreamEventRecord(batch->computed, s->compute));
     if (s->options.compute != s->options.deliver) {
         cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
+        CUS_TRY(cusStreamEventRecord(batch->computed, s->compute));
         CUS_TRY(cusStreamWaitEvent(s->down, batch->computed));
         CUS_TRY(view(s, batch->frames, 0, batch->count, frames));
         CUS_TRY(view(s, batch->host_frames, 0, batch->count, host_frames));

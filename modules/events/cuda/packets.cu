@@ -32,7 +32,7 @@ template<CusiSumsKind KIND>
 __global__ void __launch_bounds__(THREADS) frameKernel(const __grid_constant__ SumsParams params) {
     using Sum = std::conditional_t<KIND == CUSI_SUMS_TIMES, uint64_t, uint32_t>;
     using Value = std::conditional_t<KIND == CUSI_SUMS_TIMES, float, uint8_t>;
-    startInOrder();
+    letNextKernelStart(); // the packet's last kernel, which this one's blocks start beside, has waited for the sums
     const unsigned long long first = 1ull * blockIdx.x * THREADS + threadIdx.x;
     const CusiPacketDone done = *params.done;
     const uint64_t newest = max(params.newest, done.newest[0]);
@@ -42,9 +42,7 @@ __global__ void __launch_bounds__(THREADS) frameKernel(const __grid_constant__ S
         *params.next = {};
         *params.skipped += makes ? params.outside + done.outside[0] : 0;
     }
-    if (!makes)
-        return;
-    const unsigned long long all = 1ull * params.rows * params.fours;
+    const unsigned long long all = makes ? 1ull * params.rows * params.fours : 0;
     for (unsigned long long i = first; i < all; i += 1ull * gridDim.x * THREADS) {
         const unsigned row = static_cast<unsigned>(i / params.fours), at = static_cast<unsigned>(i % params.fours);
         Four<Sum> *const cell = static_cast<Four<Sum> *>(params.sums) + i;
@@ -65,6 +63,7 @@ __global__ void __launch_bounds__(THREADS) frameKernel(const __grid_constant__ S
         }
         reinterpret_cast<Four<Value> *>(params.frame + row * params.step)[at] = values;
     }
+    waitForEarlierWork();
 }
 
 } // namespace

@@ -236,6 +236,39 @@ __global__ void __launch_bounds__(THREADS, 6) emitKernel(const __grid_constant__
 // and reads what the blocks before it have published, writes the events, and adds them to the sums of two windows. The
 // bytes are read once, so they may lie in page-locked memory. finishKernel() follows as after two passes.
 
+// As loadWords(), from the host's memory, where a load takes 2 us: a thread's loads, of whole lines, are under way together.
+template<class Format>
+__device__ __forceinline__ Words loadPacket(const Run &run, uint32_t tile, TileBytes &bytes) {
+    const uintptr_t from = reinterpret_cast<uintptr_t>(run.bytes) + static_cast<size_t>(tile) * TILE;
+    const size_t left = run.size - min(run.size, static_cast<size_t>(tile) * TILE);
+    if (run.memory->place.carried || from % 16)
+        return loadWords<Format>(run, tile, bytes);
+    const int size = static_cast<int>(min(left, static_cast<size_t>(TILE))), whole = size / 16, thread = threadIdx.x;
+    uint4 units[TILE / 16 / THREADS] = {};
+    uint8_t last = 0; // of the bytes after whole units
+    const int last_at = 16 * whole + thread;
+#pragma unroll
+    for (int k = 0; k < TILE / 16 / THREADS; ++k)
+        if (k * THREADS + thread < whole)
+            units[k] = __ldg(reinterpret_cast<const uint4 *>(from) + k * THREADS + thread);
+    if (last_at < size)
+        last = *reinterpret_cast<const uint8_t *>(from + last_at);
+    constexpr int FIRST = LOOKBEHIND_BYTES / 4;
+#pragma unroll
+    for (int k = 0; k < TILE / 16 / THREADS; ++k) {
+        const uint32_t four[4] = {units[k].x, units[k].y, units[k].z, units[k].w};
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+            bytes.at(FIRST + 4 * (k * THREADS + thread) + j) = four[j];
+    }
+    __syncthreads();
+    if (last_at < size)
+        reinterpret_cast<uint8_t *>(&bytes.at(FIRST + last_at / 4))[last_at % 4] = last;
+    __syncthreads();
+    const int first = thread * WORDS<Format>;
+    return {&bytes, thread * (BYTES / 4), 0, max(0, min(size / Format::WORD - first, WORDS<Format>)), first};
+}
+
 // Publishes a tile's sums for the blocks of later tiles, and returns in all threads the sums of all tiles before it. Blocks
 // start in order, so those it waits for are running. The messages of earlier packets have other numbers.
 template<class Format>
@@ -255,7 +288,13 @@ __device__ __forceinline__ TileSums<Format> exchange(const Packet &packet, uint3
     for (uint32_t k = first; k < min(first + each, tile); ++k) {
         while (loadAcquire(&messages[k].number) != packet.number)
             ;
-        mine.append(messages[k].sums);
+        uint4 parts[sizeof(Message<Format>) / 16]; // all at once: append() asks for them one by one
+#pragma unroll
+        for (size_t i = 0; i < sizeof parts / 16; ++i)
+            parts[i] = __ldcg(reinterpret_cast<const uint4 *>(messages + k) + i);
+        Message<Format> message;
+        memcpy(&message, parts, sizeof message);
+        mine.append(message.sums);
     }
     mine = Reduce(*static_cast<typename Reduce::TempStorage *>(storage)).Reduce(mine, Append());
     if (threadIdx.x == 0)
@@ -333,7 +372,7 @@ __global__ void __launch_bounds__(THREADS, 5)
             keepSums<Format>(run, 0, TileSums<Format>());
         return;
     }
-    const Words words = loadWords<Format>(run, tile, shared.bytes);
+    const Words words = loadPacket<Format>(run, tile, shared.bytes);
     Place<Format> place = {};
     bool open = false;
     forEachWord<Format>(words, [&](int, uint32_t a, uint32_t b) {

@@ -349,7 +349,8 @@ __global__ void __launch_bounds__(THREADS) finishKernel(const __grid_constant__ 
     __shared__ RunCounts run_counts;
     __shared__ StopPoint stop;
     __shared__ int stop_word;
-    startInOrder();
+    waitForEarlierWork();
+    letNextKernelStart(); // not before: the frame of a packet is made meanwhile (events/cuda/packets.cu)
     Memory &memory = *run.memory;
     const bool idle = isIdle(run);
     const uint32_t tiles = tilesOf<Format>(run), bad = min(memory.bad_tile, tiles);

@@ -71,7 +71,7 @@ enum { EVEN, ODD, ALL };
 
 // What a tile of a packet publishes for the tiles behind it; complete once `number` is the packet's.
 template<class Format>
-struct Message {
+struct alignas(16) Message {
     TileSums<Format> sums;
     unsigned long long number;
 };
