@@ -77,7 +77,15 @@ TEST_P(Remap, EqualsTheReferenceForAllTypesSizesAndLayouts) {
 
 TEST_P(Remap, ABatchEqualsOneByOne) {
     auto random = support::generator();
-    for (const int count : {1, 2, 7, 64, 65, 130})
+    for (const auto &[count, one_map] : {std::pair{1, false},
+                                         {2, false},
+                                         {7, false},
+                                         {64, false},
+                                         {65, false},
+                                         {130, false},
+                                         {2, true},
+                                         {17, true},
+                                         {67, true}})
         for (const int type : {CUS_8UC1, CUS_8UC3, CUS_32FC1, CUS_32FC4}) {
             const int rows = 1 + static_cast<int>(random() % 40), cols = 1 + static_cast<int>(random() % 40);
             const int map_rows = 1 + static_cast<int>(random() % 40), map_cols = 1 + static_cast<int>(random() % 40);
@@ -90,7 +98,7 @@ TEST_P(Remap, ABatchEqualsOneByOne) {
                 src.emplace_back(rows, cols, type, space(), layout, bytes.data());
                 const auto places = randomMap(map_rows, map_cols, rows, cols, random);
                 const Layout of_map = {layout.padding / 4 * 4, layout.offset / 4 * 4};
-                if (i % 3 != 1) // otherwise the map of the image before
+                if (one_map ? i == 0 : i % 3 != 1) // otherwise the map of the image before
                     map.emplace_back(map_rows, map_cols, CUS_32FC2, space(), of_map, places.data());
                 sources.push_back(src.back().mat);
                 maps.push_back(map.back().mat);
