@@ -15,7 +15,6 @@ __host__ __device__ constexpr int rowsOfThread(int channels) {
 }
 
 constexpr int LAUNCH_IMAGES = 64; // images of a batch that fit a launch's parameters
-constexpr int MAP_IMAGES = 8;     // images of one map that a thread makes pixels of, at the same places
 
 struct Image {
     const unsigned char *src, *map;
@@ -26,7 +25,6 @@ template<int IMAGES>
 struct Parameters {
     Image images[IMAGES];
     int src_rows, src_cols, rows, cols;
-    int count, each;   // images, and those of a block, which have one map
     bool map_aligned8; // rows of the maps start at a multiple of 8 bytes
 };
 static_assert(sizeof(Parameters<LAUNCH_IMAGES>) <= 4000, "parameters of a launch");
@@ -70,8 +68,7 @@ template<class T, int CHANNELS, int IMAGES>
 __global__ void __launch_bounds__(COLS_OF_BLOCK *THREAD_ROWS) remapKernel(const Parameters<IMAGES> q) {
     constexpr int ROWS = rowsOfThread(CHANNELS), ROWS_OF_BLOCK = THREAD_ROWS * ROWS;
     cusi::startInOrder();
-    const int first = IMAGES > 1 ? static_cast<int>(blockIdx.z) * q.each : 0,
-              end = IMAGES > 1 ? min(first + q.each, q.count) : 1;
+    const Image &image = q.images[IMAGES > 1 ? blockIdx.z : 0];
     const int x = blockIdx.x * COLS_OF_BLOCK + threadIdx.x;
     if (x >= q.cols)
         return;
@@ -79,7 +76,7 @@ __global__ void __launch_bounds__(COLS_OF_BLOCK *THREAD_ROWS) remapKernel(const 
         float2 places[ROWS]; // rows below the map take its last one
         const auto placeOf = [&](int i) {
             const int row = min(y + THREAD_ROWS * i, q.rows - 1);
-            return reinterpret_cast<const float2 *>(cusi::rowOf(q.images[first].map, q.images[first].map_step, row)) + x;
+            return reinterpret_cast<const float2 *>(cusi::rowOf(image.map, image.map_step, row)) + x;
         };
         if (q.map_aligned8) {
 #pragma unroll
@@ -99,30 +96,26 @@ __global__ void __launch_bounds__(COLS_OF_BLOCK *THREAD_ROWS) remapKernel(const 
             all_inside &= static_cast<unsigned>(fixed_x[i] >> REMAP_BITS) < static_cast<unsigned>(q.src_cols - 1) &&
                           static_cast<unsigned>(fixed_y[i] >> REMAP_BITS) < static_cast<unsigned>(q.src_rows - 1);
         }
-#pragma unroll 1
-        for (int n = first; n < end; ++n) {
-            const Image &image = q.images[n];
-            T p[ROWS][CHANNELS][4];
-            if (all_inside) {
+        T p[ROWS][CHANNELS][4];
+        if (all_inside) {
 #pragma unroll
-                for (int i = 0; i < ROWS; ++i)
-                    loadPixels<false>(p[i], q, image, fixed_x[i] >> REMAP_BITS, fixed_y[i] >> REMAP_BITS);
-            } else {
+            for (int i = 0; i < ROWS; ++i)
+                loadPixels<false>(p[i], q, image, fixed_x[i] >> REMAP_BITS, fixed_y[i] >> REMAP_BITS);
+        } else {
 #pragma unroll
-                for (int i = 0; i < ROWS; ++i)
-                    loadPixels<true>(p[i], q, image, fixed_x[i] >> REMAP_BITS, fixed_y[i] >> REMAP_BITS);
-            }
+            for (int i = 0; i < ROWS; ++i)
+                loadPixels<true>(p[i], q, image, fixed_x[i] >> REMAP_BITS, fixed_y[i] >> REMAP_BITS);
+        }
 #pragma unroll
-            for (int i = 0; i < ROWS; ++i) {
-                const int row = y + THREAD_ROWS * i;
-                if (row >= q.rows)
-                    break;
-                T *const to =
-                    reinterpret_cast<T *>(cusi::rowOf(image.dst, image.dst_step, row)) + static_cast<size_t>(CHANNELS) * x;
+        for (int i = 0; i < ROWS; ++i) {
+            const int row = y + THREAD_ROWS * i;
+            if (row >= q.rows)
+                break;
+            T *const to =
+                reinterpret_cast<T *>(cusi::rowOf(image.dst, image.dst_step, row)) + static_cast<size_t>(CHANNELS) * x;
 #pragma unroll
-                for (int c = 0; c < CHANNELS; ++c)
-                    to[c] = blend(p[i][c], fixed_x[i] & (REMAP_ONE - 1), fixed_y[i] & (REMAP_ONE - 1));
-            }
+            for (int c = 0; c < CHANNELS; ++c)
+                to[c] = blend(p[i][c], fixed_x[i] & (REMAP_ONE - 1), fixed_y[i] & (REMAP_ONE - 1));
         }
     }
 }
@@ -142,8 +135,6 @@ cusStatus launchImages(const char *function, int count, const cusMat *src, const
     q.src_cols = src->cols;
     q.rows = map->rows;
     q.cols = map->cols;
-    q.count = count;
-    q.each = std::min(count, MAP_IMAGES);
     q.map_aligned8 = true;
     for (int i = 0; i < count; ++i) {
         q.images[i] = {static_cast<const unsigned char *>(src[i].data),
@@ -153,14 +144,11 @@ cusStatus launchImages(const char *function, int count, const cusMat *src, const
                        map[i].step,
                        dst[i].step};
         q.map_aligned8 = q.map_aligned8 && cusi::isAligned(map[i], 8);
-        if (map[i].data != map->data || map[i].step != map->step)
-            q.each = 1;
     }
     const int channels = CUS_CHANNELS(src->type), rows = THREAD_ROWS * rowsOfThread(channels); // of a block
     const auto kernel =
         CUS_DEPTH(src->type) == CUS_8U ? kernelFor<unsigned char, IMAGES>(channels) : kernelFor<float, IMAGES>(channels);
-    const dim3 grid(cusi::divUp(q.cols, COLS_OF_BLOCK), std::min(cusi::divUp(q.rows, rows), 65535),
-                    cusi::divUp(count, q.each));
+    const dim3 grid(cusi::divUp(q.cols, COLS_OF_BLOCK), std::min(cusi::divUp(q.rows, rows), 65535), count);
     return cusi::launchOverlapped(function, kernel, grid, dim3(COLS_OF_BLOCK, THREAD_ROWS), 0, stream, q);
 }
 
