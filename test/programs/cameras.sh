@@ -137,5 +137,23 @@ if [ ! -e /dev/nvidiactl ] && grep -q libcuda.so.1 "$bin/cusight-heatmap" && com
         python3 -c 'import json; print(json.load(open("report.json"))["inputs"][0])' | cmp - alone || fail "the CPU's decoder begins late: $why"
         logged cc.log cc -shared -fPIC -w -o driver/libnvcuvid.so.1 cuvid.c
     done
+    # Of these it would make other pictures than the CPU. JPEGs in gray, whose blocks are two zero bits: 8 bits are a unit of 4:2:2, 12 of 4:2:0.
+    python3 - <<'PYTHON'
+def jpeg(width, height, rows):
+    def part(kind, *data):
+        return bytes([0xff, kind, 0, len(data) + 2, *data])
+    table = [1] + 15 * [0] + [0]
+    units = -(-width // 16) * -(-height // (8 * rows))
+    return (b"\xff\xd8" + part(0xdb, 0, *64 * [1]) + part(0xc0, 8, *height.to_bytes(2, "big"), *width.to_bytes(2, "big"), 3, 1, 32 + rows, 0, 2, 17, 0, 3, 17, 0)
+            + part(0xc4, 0, *table, 16, *table) + part(0xda, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0) + bytes(-(-units * (2 + 2 * rows) * 2 // 8)) + b"\xff\xd9")
+for name, *size in ("even", 160, 120, 2), ("odd", 161, 120, 2), ("422", 160, 120, 1):
+    open(name + ".mjpeg", "wb").write(5 * jpeg(*size))
+PYTHON
+    for name in even odd 422; do
+        case $name in odd) why="it decodes odd sizes in another way" ;; 422) why="of 4:2:2 it drops every other row of chroma" ;; *) why="CUDA_ERROR_OUT_OF_MEMORY" ;; esac
+        LD_LIBRARY_PATH=$PWD/driver report 0 "$name.mjpeg: decoded on the CPU: the GPU does not take mjpeg " $name.mjpeg --decoder cuda
+        grep -q ": .*$why" said || fail "why the GPU does not decode $name.mjpeg: $(cat said)"
+        holds "i[0]['frames'] == 5 and not i[0].get('damaged')"
+    done
 fi
 finish
