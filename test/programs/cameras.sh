@@ -118,14 +118,17 @@ if [ ! -e /dev/nvidiactl ] && grep -q libcuda.so.1 "$bin/cusight-heatmap" && com
     strings $libraries | grep -xE 'cu(vid)?[A-Z][A-Za-z0-9_]*' | sort -u >names
     does() { sed -E "/^$2\$/!d; s/.*/int &(void) { return 0; }/" names | sed "/ \($1\)(/d"; } # all of them but those that do more
     {
-        does "cuDevicePrimaryCtxRetain\\|cuGetErrorName\\|cuGetErrorString" 'cu[A-Z].*'
-        echo 'int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)16; return device; }
+        does "cuDevicePrimaryCtxRetain\\|cuGetErrorName\\|cuGetErrorString\\|cuDeviceGetAttribute\\|cuMemcpy2DAsync_v2" 'cu[A-Z].*'
+        echo 'int cuMemcpy2DAsync_v2(void) { return 2; }
+            int cuDeviceGetAttribute(int *value) { return *value = 512, 0; }
+            int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)16; return device; }
             int cuGetErrorName(int error, const char **words) { *words = "CUDA_ERROR_OUT_OF_MEMORY"; return 0 * error; }
             int cuGetErrorString(int error, const char **words) { *words = "out of memory"; return 0 * error; }'
     } >cuda.c
     {
-        does "cuvidCreateDecoder\\|cuvidGetDecoderCaps" 'cuvid[A-Z].*'
-        echo 'int cuvidCreateDecoder(void) { return 2; } /* CUDA_ERROR_OUT_OF_MEMORY */
+        does "cuvidCreateDecoder\\|cuvidGetDecoderCaps\\|cuvidMapVideoFrame64" 'cuvid[A-Z].*'
+        echo 'int cuvidMapVideoFrame64(void *decoder, int i, unsigned long long *at, unsigned *pitch) { return *at = 4096, *pitch = 1, 0; }
+            int cuvidCreateDecoder(void) { return 2; } /* CUDA_ERROR_OUT_OF_MEMORY */
             struct caps { int in[6]; unsigned char supported, engines; unsigned short formats; unsigned width, height, blocks; };
             int cuvidGetDecoderCaps(struct caps *caps) { caps->supported = 1; caps->width = caps->height = 8192; caps->blocks = 1 << 30; return 0; }'
     } >cuvid.c
@@ -155,5 +158,11 @@ PYTHON
         grep -q ": .*$why" said || fail "why the GPU does not decode $name.mjpeg: $(cat said)"
         holds "i[0]['frames'] == 5 and not i[0].get('damaged')"
     done
+    # A decoder that works, of whose memory nothing can be fetched: that input ends, and no other.
+    sed -i 's/cuvidCreateDecoder(void) { return 2; }/cuvidCreateDecoder(void **decoder) { *decoder = (void *)16; return 0; }/' cuvid.c
+    logged cc.log cc -shared -fPIC -w -o driver/libnvcuvid.so.1 cuvid.c
+    rm report.json
+    LD_LIBRARY_PATH=$PWD/driver report 1 "file.mp4: 0 frames" file.mp4 raw.y4m --decoder cuda
+    holds "'cannot be fetched from the GPU' in i[0]['error'] and i[1]['frames'] == 3 and 'error' not in i[1]"
 fi
 finish

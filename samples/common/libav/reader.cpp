@@ -455,13 +455,18 @@ void Reader::takeFrame() {
     if (spaceOf(*frame_) == CUS_HOST || (wrap(planes, options) && !frame_->crop_left && !frame_->crop_top))
         return;
     Frame host(allocated(av_frame_alloc()));
+    messages();
     int result = av_hwframe_transfer_data(host.get(), frame_.get(), 0);
+    const std::string why = messages(); // libavutil returns 0 also where a copy has failed
+    if (result >= 0 && !why.empty())
+        result = AVERROR_EXTERNAL;
     if (result >= 0)
         result = av_frame_copy_props(host.get(), frame_.get());
     if (result >= 0)
         result = av_frame_apply_cropping(host.get(), AV_FRAME_CROP_UNALIGNED);
     if (result < 0)
-        throw std::runtime_error(decoding_.name + ": a picture cannot be fetched from the GPU: " + reason(result));
+        throw std::runtime_error(decoding_.name +
+                                 ": a picture cannot be fetched from the GPU: " + (why.empty() ? reason(result) : why));
     frame_ = std::move(host);
 }
 
