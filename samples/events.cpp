@@ -563,7 +563,12 @@ class Run {
                 output_->clock.add(pushed_, piece, source_.arrival());
                 saving_([&] { file_->write(piece); });
                 saveCameraTriggers();
-                status = pushing_([&] { return cusEventPipelinePush(pipeline_, &piece); });
+                status = pushing_([&] { // and of a camera deliver what is complete, which a GPU would keep
+                    const cusStatus pushed = cusEventPipelinePush(pipeline_, &piece);
+                    return pushed == CUS_OK && source_.arrival()
+                               ? cusEventPipelineAdvance(pipeline_, piece.t[piece.count - 1])
+                               : pushed;
+                });
                 first_time_ = pushed_ ? first_time_ : piece.t[0];
                 extent_ = static_cast<uint64_t>(piece.t[piece.count - 1] - first_time_) + 1;
                 pushed_ += piece.count;

@@ -281,7 +281,7 @@ class Pipeline {
     }
 
     // Processes all frames. Everything complete before an input error is written and reported before the error is thrown;
-    // after any other error nothing is written.
+    // after any other error only what was watched is.
     void run() {
         sample::Progress progress("frames", total());
         std::thread decoder([this] {
@@ -293,8 +293,11 @@ class Pipeline {
         dealer_->stop();
         decoder.join();
         dealer_->join();
-        if (write_error_)
+        if (write_error_) {
+            if (watch_)
+                watch_->finish(write_error_);
             std::rethrow_exception(write_error_);
+        }
         writing_([this] { sink_->finish(); });
         seconds_ = progress.seconds();
         progress.finish();

@@ -248,7 +248,8 @@ typedef struct cusEventPipelineOptions {
      * these options decodes where the pipeline computes; its space and max_bytes are ignored. Only Create reads them. */
     const cusEventDecoderOptions *decoder;
     /* 1: the sink gets batches of exactly batch_windows windows, except the last of a recording, which the flush delivers.
-     * 0 (default): windows that a push completes are delivered without waiting for more. */
+     * 0 (default): windows that a push completes are delivered without waiting for more; with compute CUS_DEVICE at the
+     * latest by the next cusEventPipelineAdvance. */
     int whole_batches;
     /* 1: for bytes that arrive in small pieces (packets), each of which is to be a frame soon. With compute CUS_DEVICE,
      * packets of EVT2 and EVT3 of up to 4 MiB are decoded by one kernel, which reads page-locked bytes where they are and
@@ -303,8 +304,9 @@ CUS_API cusStatus cusEventPipelinePushBytes(cusEventPipeline *pipeline, const vo
 CUS_API cusEventDecoder *cusEventPipelineDecoder(cusEventPipeline *pipeline);
 
 /* Says that no event before `time` will come, so that windows by duration that end at or before it are made and delivered
- * even if the scene is still: a live view keeps its rate. Events that are pushed later must not be earlier. Does nothing
- * before the first event, for windows by count, and for a time that is already past. Errors: those of cusEventPipelinePush;
+ * even if the scene is still: a live view keeps its rate. Also delivers the windows by count, or by duration if `time` is
+ * past already, that are complete: with compute CUS_DEVICE a push may keep them until there are more. Events that are pushed
+ * later must not be earlier. Does nothing before the first event. Errors: those of cusEventPipelinePush;
  * CAPACITY if more than max_gap windows end between the last event, or the time of the last call, and `time`. */
 CUS_API cusStatus cusEventPipelineAdvance(cusEventPipeline *pipeline, int64_t time);
 

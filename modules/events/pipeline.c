@@ -222,11 +222,12 @@ cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays 
 }
 
 static cusStatus advance(cusEventPipeline *s, int64_t time) {
-    const int any = s->pushed > s->options.first_event;
-    if (!eventsByDuration(s) || !any || time <= s->newest)
+    if (s->pushed == s->options.first_event)
         return CUS_OK;
-    CUS_TRY(eventsCheckGap(s, time));
-    s->newest = s->advanced = time;
+    if (eventsByDuration(s) && time > s->newest) {
+        CUS_TRY(eventsCheckGap(s, time));
+        s->newest = s->advanced = time;
+    }
     const cusStatus status = eventsSubmitStaged(s, 0);
     s->advanced = INT64_MIN; /* ends the effect of the advance */
     CUS_TRY(status);

@@ -197,7 +197,7 @@ class EventPipeline(Closeable):
 
     def advance(self, time: Integer) -> None:
         """Says that no event before `time` (microseconds) will come: windows by duration that end until then are delivered, also if the
-        scene is still. Does nothing before the first event."""
+        scene is still, and all others that are complete, which a GPU keeps until there are more. Does nothing before the first event."""
         self._core.advance(microseconds("EventPipeline.advance", "time", time))
 
     def flush(self) -> None:

@@ -123,9 +123,25 @@ def test_frames(packets, clean, camera_of, space):  # noqa: F811
         frames = np.concatenate([space.get(batch) for batch in camera.frames(**options)])
     assert len(expected) - len(frames) in (0, 1) and np.array_equal(frames, expected[: len(frames)])  # the last window is not complete
     with camera_of(Device(packets)) as camera:
-        both = list(camera.frames(windows=1000, representation=["histogram", "event_diff"]))
+        options |= {"windows": 1000, "representation": ["histogram", "event_diff"], "bins": None}
+        both = list(camera.frames(**options))
         expected = cusight.stack_events(*clean, SHAPE, windows=1000)[: len(clean.t) // 1000]
-        assert np.array_equal(np.concatenate([two[0] for two in both]), expected)
+        assert np.array_equal(np.concatenate([space.get(two[0]) for two in both]), expected)
+
+
+def test_frames_come_at_once(packets, camera_of, space):
+    """With the packet that completes their windows, on every device: a GPU does not wait for a batch of them."""
+
+    def made(windows, device, framework):
+        with camera_of(Device(packets)) as camera:
+            each = camera.frames(windows=windows, device=device, framework=framework)
+            return [(len(frames), camera.counts().decoded.events) for frames in each]
+
+    by_count, total = made(500, space.device, space.framework), 0
+    for frames, events in by_count:
+        total += frames
+        assert total == events // 500
+    assert len(by_count) > 5 and made("4ms", space.device, space.framework) == made("4ms", "cpu", "numpy")
 
 
 def test_packets_that_are_lost(packets, clean, camera_of):  # noqa: F811

@@ -153,17 +153,11 @@ class Camera {
         if (progress_)
             progress_->update(watched_.frames, sample::text("%zu moving", collector_.current().size()));
     }
+    // Its detector has failed with the exception that is handled: its feed was dropped.
+    void fail() { keep(watched_, std::current_exception()); }
     // An error of the input is kept; throws any other.
     void end(const Outcome &outcome) {
-        try {
-            if (outcome.error)
-                std::rethrow_exception(outcome.error);
-        } catch (const Stop &stop) {
-            if (stop.code() == sample::INPUT)
-                watched_.error = stop.what();
-            else if (stop.code() != sample::INTERRUPTED)
-                throw;
-        }
+        keep(watched_, outcome.error);
         watched_.gaps = outcome.gaps;
         watched_.damaged = outcome.damaged;
         times_.decoding += outcome.decoding;
@@ -190,6 +184,11 @@ class Camera {
     bool over_ = false;
 };
 
+void fail(Feeds &feeds, std::vector<Camera> &cameras, size_t index) {
+    cameras[index].fail();
+    feeds.drop(index);
+}
+
 // Cameras of one frame size, which share a detector: a step takes a frame of each that has one.
 class Group {
   public:
@@ -205,21 +204,15 @@ class Group {
 
     void step(Feeds &feeds, std::vector<Camera> &cameras, Times &times) {
         std::vector<Feeds::Frame *> given(members_.size());
-        bool any = false;
-        for (size_t i = 0; i < members_.size(); ++i) {
-            Camera &camera = cameras[members_[i]];
-            given[i] = camera.group() == this ? feeds.front(members_[i]) : nullptr;
-            frames_[i] = given[i] ? camera.inSpace(*given[i], space_) : cusMat CUS_MAT_INIT;
-            times_[i] = given[i] ? std::llround(given[i]->seconds * 1e6) : 0;
-            any |= given[i] != nullptr;
-        }
-        if (!any)
+        try {
+            if (!compute(feeds, cameras, times, given))
+                return;
+        } catch (const cusight::Error &) {
+            for (size_t i = 0; i < members_.size(); ++i)
+                if (given[i])
+                    fail(feeds, cameras, members_[i]);
             return;
-        times.computing([&] {
-            detector_.runAll(frames_, times_);
-            check(cusMotionDetectorGet(detector_.get(), 0, static_cast<int>(members_.size()), status_.data(), boxes_.data(),
-                                       nullptr, nullptr));
-        });
+        }
         for (size_t i = 0; i < members_.size(); ++i) {
             if (!given[i])
                 continue;
@@ -230,6 +223,25 @@ class Group {
     }
 
   private:
+    // Sets `given` to the cameras' frames. Returns false if none has one.
+    bool compute(Feeds &feeds, std::vector<Camera> &cameras, Times &times, std::vector<Feeds::Frame *> &given) {
+        bool any = false;
+        for (size_t i = 0; i < members_.size(); ++i) {
+            Camera &camera = cameras[members_[i]];
+            given[i] = camera.group() == this ? feeds.front(members_[i]) : nullptr;
+            frames_[i] = given[i] ? camera.inSpace(*given[i], space_) : cusMat CUS_MAT_INIT;
+            times_[i] = given[i] ? std::llround(given[i]->seconds * 1e6) : 0;
+            any |= given[i] != nullptr;
+        }
+        if (any)
+            times.computing([&] {
+                detector_.runAll(frames_, times_);
+                check(cusMotionDetectorGet(detector_.get(), 0, static_cast<int>(members_.size()), status_.data(),
+                                           boxes_.data(), nullptr, nullptr));
+            });
+        return any;
+    }
+
     const std::vector<size_t> members_; // inputs
     const FrameSize size_;
     const cusSpace space_;
@@ -264,13 +276,9 @@ void gather(Feeds &feeds, std::vector<Camera> &cameras, std::vector<std::unique_
             groups.push_back(std::make_unique<Group>(s, device, size, members));
             for (const size_t i : members)
                 cameras[i].join(groups.back().get());
-        } catch (const Stop &) {
-            Outcome failed;
-            failed.error = std::current_exception();
-            for (const size_t i : members) {
-                feeds.drop(i);
-                cameras[i].end(failed);
-            }
+        } catch (...) {
+            for (const size_t i : members)
+                fail(feeds, cameras, i);
         }
     }
 }
@@ -414,7 +422,7 @@ void Findings::summarize() const {
                    inputs.size() == 1 ? "" : "s", failed);
     for (const Watched &watched : inputs)
         if (!watched.error.empty())
-            throw Stop(sample::INPUT, watched.error);
+            throw Stop(watched.code, watched.error);
 }
 
 int findMotion(const MotionSettings &s, const sample::Input &input, const sample::Common &common,

@@ -31,8 +31,8 @@ void addMotionOptions(CLI::App &app, MotionSettings &settings);
 void checkMotion(const MotionSettings &settings, const sample::Input &input, const sample::Common &common);
 
 // Looks at the inputs, a camera each, together: those of one frame size share a detector, and each step has a frame of each that
-// has one. An input that stalls or fails is reported and does not stop the others. Returns OK, or throws Stop(INPUT) with the first input's error once
-// everything is written. Throws Stop(OUTPUT).
+// has one. An input that stalls or fails, also on the GPU, is reported and does not stop the others. Returns OK, or throws
+// Stop(INPUT) or Stop(FAILED) with the first input's error once everything is written. Throws Stop(OUTPUT).
 int findMotion(const MotionSettings &settings, const sample::Input &input, const sample::Common &common,
                const sample::Device &device, int frames);
 

@@ -15,6 +15,22 @@ static bool hasLeft(const cusMotionBox &first, const cusMotionBox &box) {
            first.y >= box.y + box.height;
 }
 
+void keep(Watched &watched, const std::exception_ptr &error) {
+    if (!error || !watched.error.empty())
+        return;
+    try {
+        std::rethrow_exception(error);
+    } catch (const sample::Stop &stop) {
+        if (stop.code() == sample::INPUT)
+            watched.error = stop.what();
+        else if (stop.code() != sample::INTERRUPTED)
+            throw;
+    } catch (const std::exception &failed) {
+        watched.error = watched.name + ": " + failed.what();
+        watched.code = sample::FAILED;
+    }
+}
+
 void Collector::add(double seconds, const std::vector<cusMotionBox> &boxes) {
     current_.clear();
     for (const cusMotionBox &box : boxes) {

@@ -3,9 +3,11 @@
 
 #include "cusight/motion.h"
 
+#include "common/app.hpp"
 #include "common/output.hpp"
 #include "heatmap/feeds.hpp"
 
+#include <exception>
 #include <map>
 #include <string>
 #include <utility>
@@ -28,7 +30,8 @@ struct Thing {
 
 // One input, once it has been looked at.
 struct Watched {
-    std::string name, error; // error: "" if the input was read to its end
+    std::string name, error;               // error: "" if the input was read to its end
+    sample::ExitCode code = sample::INPUT; // of the program, if this is the first error
     sample::FrameSize size;
     double fps = 0;
     long long frames = 0, damaged = 0; // damaged: parts that could not be decoded
@@ -38,6 +41,10 @@ struct Watched {
     sample::NumberedName clip; // the names of its clips
     std::vector<std::string> clips;
 };
+
+// Keeps the first error of an input: also one of its decoder, of the GPU or of memory, since others may go on. Throws what
+// ends the program: a wrong option, an output that cannot be written.
+void keep(Watched &watched, const std::exception_ptr &error);
 
 // Collects the boxes of an input, frame by frame.
 class Collector {

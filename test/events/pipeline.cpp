@@ -104,8 +104,7 @@ TEST_P(EventPipeline, AdvanceMakesWindowsThatHaveEnded) {
             CUS_ASSERT_OK(cusEventPipelineAdvance(pipeline.object, time));
             const auto extent = static_cast<uint64_t>(time - events.t[0]);
             const uint64_t ended = extent >= w.length ? (extent - w.length) / stride + 1 : 0;
-            if (time > last)
-                ASSERT_EQ(got.windows.size(), ended) << "at " << time;
+            ASSERT_EQ(got.windows.size(), ended) << "at " << time;
             CUS_ASSERT_OK(cusEventPipelineAdvance(pipeline.object, time - 5)); // nothing new
         }
         const int64_t end = events.t.back() + 2000;
@@ -143,6 +142,28 @@ TEST_P(EventPipeline, AdvanceMakesWindowsThatHaveEnded) {
     CUS_ASSERT_OK(cusEventPipelinePush(far.object, &one));
     CUS_REJECTS(cusEventPipelineAdvance(far.object, int64_t{1} << 40), CAPACITY, "cusEventPipelineAdvance: ");
     CUS_REJECTS(cusEventPipelineAdvance(nullptr, 0), NULL, "pipeline is NULL");
+}
+
+// A live view gets each window once it is complete, also where the pipeline waits for a batch of them: by count, and at the
+// time of the last event.
+TEST_P(EventPipeline, AdvanceDeliversWhatIsComplete) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(400, 12, 17, 10, random);
+    const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM)};
+    for (const cusWindowUnit unit : {CUS_WINDOW_COUNT, CUS_WINDOW_DURATION}) {
+        cusEventPipelineOptions o = options(cusWindowingDefaults());
+        o.windowing.unit = unit;
+        o.windowing.length = 90;
+        Collected got;
+        const Pipeline pipeline(12, 17, r, o, &got);
+        for (size_t at = 0; at < events.size(); at += 20) {
+            const cusEventArrays piece = slice(events, at, 20);
+            CUS_ASSERT_OK(cusEventPipelinePush(pipeline.object, &piece));
+            CUS_ASSERT_OK(cusEventPipelineAdvance(pipeline.object, events.t[at + 19]));
+            const auto extent = static_cast<size_t>(events.t[at + 19] - events.t[0]);
+            ASSERT_EQ(got.windows.size(), (unit == CUS_WINDOW_COUNT ? at + 20 : extent) / 90);
+        }
+    }
 }
 
 // Whole batches: the same frames, in batches of exactly as many windows.

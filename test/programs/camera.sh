@@ -95,14 +95,14 @@ cat bad.raw | run - --skip-bad --events-per-frame 3000 --checksum
 seq 5000 | gzip -9n | tail -c +20 | head -c 5000 | expect 3 "cusight-events: " - --checksum
 printf '%% evt 9.9\n%% end\nabcdefgh' | expect 3 "stdin: encoding is EVT 9.9" - --checksum
 
-# While the pipe is open: frames come as they are complete, and Ctrl-C ends it within a second, with what is complete.
+# While the pipe is open: frames come as they are complete, also from a GPU if there is one, and Ctrl-C ends it within a second, with what is complete.
 cat >live.py <<'END'
 import os, signal, subprocess, sys, threading, time
-program, stop = sys.argv[1], sys.argv[2] == "stop"
+program, stop, device = sys.argv[1], sys.argv[2] == "stop", sys.argv[3]
 data = open("evt2.raw", "rb").read()
 words = (len(data) - 35) // 4 # after the header
 size = 64 * 48 * 2
-p = subprocess.Popen([program, "-", "--device", "cpu", "--headless", "--events-per-frame", "2000", "--resize", "64x48", "--output", "-.raw"],
+p = subprocess.Popen([program, "-", "--device", device, "--headless", "--events-per-frame", "2000", "--resize", "64x48", "--output", "-.raw"],
                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open("live.txt", "w"))
 got = bytearray()
 def drain():
@@ -130,7 +130,9 @@ assert took < (10 if stop else 30), took # a second, and what a busy machine add
 assert len(got) % size == 0, len(got)
 END
 for how in stop end; do
-    python3 live.py "$program" $how >py.txt 2>&1 || fail "live, $how: $(cat py.txt live.txt)"
+    for device in cpu auto; do
+        python3 live.py "$program" $how $device >py.txt 2>&1 || fail "live, $how, $device: $(cat py.txt live.txt)"
+    done
 done
 
 # A still scene: the camera sends only its time, and frames of equal time keep their rate.

@@ -118,14 +118,17 @@ if [ ! -e /dev/nvidiactl ] && grep -q libcuda.so.1 "$bin/cusight-heatmap" && com
     strings $libraries | grep -xE 'cu(vid)?[A-Z][A-Za-z0-9_]*' | sort -u >names
     does() { sed -E "/^$2\$/!d; s/.*/int &(void) { return 0; }/" names | sed "/ \($1\)(/d"; } # all of them but those that do more
     {
-        does "cuDevicePrimaryCtxRetain\\|cuGetErrorName\\|cuGetErrorString" 'cu[A-Z].*'
-        echo 'int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)16; return device; }
+        does "cuDevicePrimaryCtxRetain\\|cuGetErrorName\\|cuGetErrorString\\|cuDeviceGetAttribute\\|cuMemcpy2DAsync_v2" 'cu[A-Z].*'
+        echo 'int cuMemcpy2DAsync_v2(void) { return 2; }
+            int cuDeviceGetAttribute(int *value) { return *value = 512, 0; }
+            int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)16; return device; }
             int cuGetErrorName(int error, const char **words) { *words = "CUDA_ERROR_OUT_OF_MEMORY"; return 0 * error; }
             int cuGetErrorString(int error, const char **words) { *words = "out of memory"; return 0 * error; }'
     } >cuda.c
     {
-        does "cuvidCreateDecoder\\|cuvidGetDecoderCaps" 'cuvid[A-Z].*'
-        echo 'int cuvidCreateDecoder(void) { return 2; } /* CUDA_ERROR_OUT_OF_MEMORY */
+        does "cuvidCreateDecoder\\|cuvidGetDecoderCaps\\|cuvidMapVideoFrame64" 'cuvid[A-Z].*'
+        echo 'int cuvidMapVideoFrame64(void *decoder, int i, unsigned long long *at, unsigned *pitch) { return *at = 4096, *pitch = 1, 0; }
+            int cuvidCreateDecoder(void) { return 2; } /* CUDA_ERROR_OUT_OF_MEMORY */
             struct caps { int in[6]; unsigned char supported, engines; unsigned short formats; unsigned width, height, blocks; };
             int cuvidGetDecoderCaps(struct caps *caps) { caps->supported = 1; caps->width = caps->height = 8192; caps->blocks = 1 << 30; return 0; }'
     } >cuvid.c
@@ -137,5 +140,29 @@ if [ ! -e /dev/nvidiactl ] && grep -q libcuda.so.1 "$bin/cusight-heatmap" && com
         python3 -c 'import json; print(json.load(open("report.json"))["inputs"][0])' | cmp - alone || fail "the CPU's decoder begins late: $why"
         logged cc.log cc -shared -fPIC -w -o driver/libnvcuvid.so.1 cuvid.c
     done
+    # Of these it would make other pictures than the CPU. JPEGs in gray, whose blocks are two zero bits: 8 bits are a unit of 4:2:2, 12 of 4:2:0.
+    python3 - <<'PYTHON'
+def jpeg(width, height, rows):
+    def part(kind, *data):
+        return bytes([0xff, kind, 0, len(data) + 2, *data])
+    table = [1] + 15 * [0] + [0]
+    units = -(-width // 16) * -(-height // (8 * rows))
+    return (b"\xff\xd8" + part(0xdb, 0, *64 * [1]) + part(0xc0, 8, *height.to_bytes(2, "big"), *width.to_bytes(2, "big"), 3, 1, 32 + rows, 0, 2, 17, 0, 3, 17, 0)
+            + part(0xc4, 0, *table, 16, *table) + part(0xda, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0) + bytes(-(-units * (2 + 2 * rows) * 2 // 8)) + b"\xff\xd9")
+for name, *size in ("even", 160, 120, 2), ("odd", 161, 120, 2), ("422", 160, 120, 1):
+    open(name + ".mjpeg", "wb").write(5 * jpeg(*size))
+PYTHON
+    for name in even odd 422; do
+        case $name in odd) why="it decodes odd sizes in another way" ;; 422) why="of 4:2:2 it drops every other row of chroma" ;; *) why="CUDA_ERROR_OUT_OF_MEMORY" ;; esac
+        LD_LIBRARY_PATH=$PWD/driver report 0 "$name.mjpeg: decoded on the CPU: the GPU does not take mjpeg " $name.mjpeg --decoder cuda
+        grep -q ": .*$why" said || fail "why the GPU does not decode $name.mjpeg: $(cat said)"
+        holds "i[0]['frames'] == 5 and not i[0].get('damaged')"
+    done
+    # A decoder that works, of whose memory nothing can be fetched: that input ends, and no other.
+    sed -i 's/cuvidCreateDecoder(void) { return 2; }/cuvidCreateDecoder(void **decoder) { *decoder = (void *)16; return 0; }/' cuvid.c
+    logged cc.log cc -shared -fPIC -w -o driver/libnvcuvid.so.1 cuvid.c
+    rm report.json
+    LD_LIBRARY_PATH=$PWD/driver report 1 "file.mp4: 0 frames" file.mp4 raw.y4m --decoder cuda
+    holds "'cannot be fetched from the GPU' in i[0]['error'] and i[1]['frames'] == 3 and 'error' not in i[1]"
 fi
 finish

@@ -78,6 +78,8 @@ def fits(value: Any, kind: Any, bound: dict[Any, Any]) -> bool:
     if isinstance(kind, typing.ForwardRef):
         kind = eval(kind.__forward_arg__, shared)
     origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if hasattr(origin, "__value__"):  # an alias with parameters: what NDArray is from NumPy 2.5 on
+        return fits(value, origin.__value__[args], bound)
     base = getattr(origin, "__orig_bases__", [None])[0]
     if typing.get_origin(base) is tuple:  # events.TensorEvents, which only checkers know
         return fits(value, base[args], bound)

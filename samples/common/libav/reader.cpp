@@ -133,6 +133,14 @@ bool describe(const AVFrame &f, cusYuvOptions &options) {
     return true;
 }
 
+// Why NVDEC would make other pictures than the CPU of what it takes; "" if it does not.
+const char *differs(const AVCodecContext &codec) {
+    const AVPixFmtDescriptor *const d = av_pix_fmt_desc_get(codec.sw_pix_fmt);
+    if (d && d->log2_chroma_w == 1 && d->log2_chroma_h == 0)
+        return "of 4:2:2 it drops every other row of chroma";
+    return codec.coded_width % 2 || codec.coded_height % 2 ? "it decodes odd sizes in another way" : "";
+}
+
 } // namespace
 
 Reader::Reader(Decoding decoding)
@@ -315,14 +323,15 @@ bool Reader::openOnGpu() {
 
 // Chooses the format of the pictures. libavcodec asks again, without CUDA, if the GPU or its driver refuses.
 AVPixelFormat Reader::onFormat(AVCodecContext *codec, const AVPixelFormat *offered) {
-    for (const AVPixelFormat *format = offered; *format != AV_PIX_FMT_NONE; ++format)
+    std::string why = differs(*codec);
+    for (const AVPixelFormat *format = offered; why.empty() && *format != AV_PIX_FMT_NONE; ++format)
         if (*format == AV_PIX_FMT_CUDA) {
             messages();
             return *format;
         }
     const char *const profile = avcodec_profile_name(codec->codec_id, codec->profile);
     const char *const format = av_get_pix_fmt_name(codec->sw_pix_fmt);
-    const std::string why = messages();
+    why = why.empty() ? messages() : why;
     static_cast<Reader *>(codec->opaque)->refused_ = sample::text(
         "the GPU does not take %s %s, %s, %d x %d%s%s", avcodec_get_name(codec->codec_id), profile ? profile : "",
         format ? format : "", codec->width, codec->height, why.empty() ? "" : ": ", why.c_str());
@@ -446,13 +455,18 @@ void Reader::takeFrame() {
     if (spaceOf(*frame_) == CUS_HOST || (wrap(planes, options) && !frame_->crop_left && !frame_->crop_top))
         return;
     Frame host(allocated(av_frame_alloc()));
+    messages();
     int result = av_hwframe_transfer_data(host.get(), frame_.get(), 0);
+    const std::string why = messages(); // libavutil returns 0 also where a copy has failed
+    if (result >= 0 && !why.empty())
+        result = AVERROR_EXTERNAL;
     if (result >= 0)
         result = av_frame_copy_props(host.get(), frame_.get());
     if (result >= 0)
         result = av_frame_apply_cropping(host.get(), AV_FRAME_CROP_UNALIGNED);
     if (result < 0)
-        throw std::runtime_error(decoding_.name + ": a picture cannot be fetched from the GPU: " + reason(result));
+        throw std::runtime_error(decoding_.name +
+                                 ": a picture cannot be fetched from the GPU: " + (why.empty() ? reason(result) : why));
     frame_ = std::move(host);
 }
 

@@ -14,8 +14,6 @@
 
 namespace heatmap {
 
-using sample::Stop;
-
 namespace {
 
 constexpr double CLIP_MARGIN = 1;  // seconds before and after
@@ -85,10 +83,8 @@ void cut(const sample::Input &input, const sample::Common &common, Watched &watc
         sink->finish();
         watched.clips.push_back(name);
     }
-} catch (const Stop &stop) {
-    if (stop.code() != sample::INPUT)
-        throw;
-    watched.error = stop.what();
+} catch (...) {
+    keep(watched, std::current_exception());
 }
 
 cusight::Matrix readMask(const std::string &path) {

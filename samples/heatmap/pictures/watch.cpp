@@ -5,7 +5,6 @@
 namespace heatmap {
 
 using cusight::check;
-using sample::Stop;
 
 struct Watch::State {
     State(const MotionSettings &s, const sample::Input &input, const sample::Common &common, const sample::Device &device,
@@ -55,14 +54,7 @@ void Watch::add(const cv::Mat &frame, double seconds) {
 
 void Watch::finish(const std::exception_ptr &error) {
     State &s = *state_;
-    try {
-        if (error)
-            std::rethrow_exception(error);
-    } catch (const Stop &stop) {
-        if (stop.code() != sample::INPUT)
-            throw;
-        s.watched().error = stop.what();
-    }
+    keep(s.watched(), error);
     s.watched().things = s.collector.things();
     s.found.write();
     s.found.summarize();
