@@ -114,10 +114,7 @@ if(CUSIGHT_HAVE_PICTURES AND NOT diffstream_missing)
     list(APPEND compiled "Boost=${boost}")
 endif()
 if(CUSIGHT_HAVE_WEB) # the library that the page loads, with its C library
-    file(STRINGS ${CUSIGHT_ZSTD_SOURCE}/zstd.h zstd REGEX "define ZSTD_VERSION_(MAJOR|MINOR|RELEASE) ")
-    string(REGEX MATCHALL "[0-9]+" zstd "${zstd}")
-    list(JOIN zstd "." zstd)
-    list(APPEND compiled "zstd=${zstd}" "wasi-libc=")
+    list(APPEND compiled ${CUSIGHT_WEB_CONTAINS})
 endif()
 set(CPACK_CUSIGHT_CONTAINS_TOOLS ${compiled})
 set(CPACK_CUSIGHT_SBOM ${CUSIGHT_PYTHON3} ${PROJECT_SOURCE_DIR}/scripts/sbom)
@@ -142,6 +139,6 @@ set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/packages_finish.cmake)
 
 set(CPACK_SOURCE_GENERATOR TGZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME cusight-${PROJECT_VERSION})
-set(CPACK_SOURCE_IGNORE_FILES "^${PROJECT_SOURCE_DIR}/(build[^/]*|out|dist|bindings/rust/target|\\\\.git|\\\\.cache|\\\\.vscode|\\\\.idea)(/|$)" "/(__pycache__|\\\\.[a-z]+_cache)(/|$)"
+set(CPACK_SOURCE_IGNORE_FILES "^${PROJECT_SOURCE_DIR}/(build[^/]*|out|dist|bindings/rust/target|packaging/conan/test_package/build|\\\\.git|\\\\.cache|\\\\.vscode|\\\\.idea)(/|$)" "/(__pycache__|\\\\.[a-z]+_cache)(/|$)"
     "^${PROJECT_BINARY_DIR}/" "/CMakeUserPresets\\\\.json$")
 include(CPack)

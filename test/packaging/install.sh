@@ -69,7 +69,7 @@ sed "s,foreach(cusight_needed [^@]*\(/[^ )]*\).*,foreach(cusight_needed /nowhere
     -i "$libdir/cmake/cusight/cusight-config.cmake"
 grep -q nowhere "$libdir/cmake/cusight/cusight-config.cmake" || { echo "cusight-config.cmake lists no library files"; exit 1; }
 if cmake -S "$source/test/packaging/consumers/cxx" -B "$work/cxx" >"$work/log" 2>&1; then echo "finds a static library that cannot link"; exit 1; fi
-tr -s ' \n' ' ' <"$work/log" | grep >/dev/null -e 'links what was not found: */nowhere/libhdf5.so' || { cat "$work/log"; exit 1; }
+tr -s ' \n' ' ' <"$work/log" | grep >/dev/null -e 'needs what was not found: */nowhere/libhdf5.so' || { cat "$work/log"; exit 1; }
 project readme "$work" # the shared library needs nothing
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig

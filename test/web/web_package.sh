@@ -16,10 +16,12 @@ cd "$work" || exit 1
 export npm_config_cache=$work/cache npm_config_offline=true npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
 npm pack --silent "$build/web/package" > packed || fail "npm pack"
 tar -tzf "$(cat packed)" | sort > files
-for file in LICENSE cusight.js cusight.wasm cusight-simd.wasm index.d.ts index.js interface.d.ts package.json; do
+for file in LICENSE cusight.js cusight.wasm cusight-simd.wasm index.d.ts index.js interface.d.ts package.json sbom.spdx.json; do
     grep -qx "package/$file" files || fail "the package lacks $file: $(cat files)"
 done
-! grep -vE '^package/(LICENSE[.a-z-]*|index[.]js|cusight[.]js|cusight(-simd)?[.]wasm|(index|interface)[.]d[.]ts|package[.]json)$' files || fail "the package has other files"
+! grep -vE '^package/(LICENSE[.a-z-]*|index[.]js|cusight[.]js|cusight(-simd)?[.]wasm|(index|interface)[.]d[.]ts|package[.]json|sbom[.]spdx[.]json)$' files || fail "the package has other files"
+tar -xzf "$(cat packed)" package/sbom.spdx.json
+python3 "$source/test/packaging/sbom.py" package/sbom.spdx.json=cusight-npm,zstd,wasi-libc || fail "sbom.spdx.json"
 echo '{"type": "module", "private": true}' > package.json
 npm install --silent "./$(cat packed)" || fail "npm install"
 cp "$source/test/web/use.ts" .

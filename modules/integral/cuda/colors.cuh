@@ -60,7 +60,8 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     constexpr unsigned ROWS = Tile::WARP_ROWS;
     using Channel = TableTile<unsigned char, false, Interleaved<Sums32>, Tile, 3>;
     using Writer = TableWriter<Channel>;
-    __shared__ alignas(16) ColorRows<ROWS> shared_rows[Tile::WARPS];
+    using Rows = ColorRows<Tile::WARP_ROWS>; // not of ROWS, at which the compiler of CUDA 12.4 crashes
+    __shared__ alignas(16) Rows shared_rows[Tile::WARPS];
     __shared__ typename Channel::Shared shared[3];
     __shared__ uint32_t epoch;
     extern __shared__ __align__(16) uint32_t scan_memory[]; // a StagedColors for each warp
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     Position at = positionIn<Tile>(blockIdx.x, slab);
     const unsigned x = at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS, y = at.tile_y * Tile::HEIGHT + at.warp_y * ROWS;
     const bool whole = y + ROWS <= slab.rows && x + WARP_COLS <= slab.cols;
-    ColorRows<ROWS> &rows = shared_rows[at.warp];
+    Rows &rows = shared_rows[at.warp];
     SlabParams bytes = slab; // one channel of three times the columns
     bytes.cols *= 3;
 #pragma unroll 1
