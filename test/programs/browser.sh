@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A page of cusight-diffstream in headless Chromium and Firefox: bit-exact pictures, late and slow viewers, a lost connection, many tabs,
-# wrong tokens and origins, a session without a server. Skipped where there is no browser or no --web.
+# A page of cusight-diffstream in headless Chromium, or in firefox if CUSIGHT_TEST_BROWSER says so: bit-exact pictures, late and slow
+# viewers, a lost connection, many tabs, wrong tokens and origins, a session without a server. Skipped where there is no browser or no --web.
 set -u
 build=$1 source=$2
 program=$build/bin/cusight-diffstream
@@ -15,4 +15,4 @@ for python in python3 /usr/bin/python3 ""; do
     ! "$python" -c 'import websockets' 2> /dev/null || break
 done
 export OMP_NUM_THREADS=1 # many processes share the cores here
-"$python" "$source/test/live/browser.py" "$program" --patience 3
+"$python" "$source/test/live/browser.py" "$program" --patience 3 --only "${CUSIGHT_TEST_BROWSER:-chromium}"
