@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The pages that show the library, in headless Chromium, or in firefox if CUSIGHT_TEST_BROWSER says so: golden rows, files, the keyboard alone, axe, requests, the policy.
+# The pages that show the library, in headless Chromium, or in firefox if CUSIGHT_TEST_BROWSER says so: golden rows, files, the keyboard
+# alone, axe, requests, the policy.
 set -u
 build=$1 source=$2
 [ -e "$build/web/pages/golden/golden.wasm" ] || { echo "built without the library for browsers, or without libc++ for its golden rows: skipped"; exit 77; }

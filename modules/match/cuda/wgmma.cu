@@ -101,7 +101,8 @@ struct Tile {
         const uint32_t chunk = BLOCKS * BLOCK, plane = plan.plane, phase = plan.phase;
         const uint32_t slabs_at = sharedAddress(slabs), image_at = sharedAddress(image);
         // From chunks that are neighbors to rows that are
-        const uint64_t templ_rows = (uint64_t{BLOCK / 16} - chunk / 16) << 16, pixels_rows = (uint64_t{phase / 16} - plane / 16) << 16;
+        const uint64_t templ_rows = (uint64_t{BLOCK / 16} - chunk / 16) << 16,
+                       pixels_rows = (uint64_t{phase / 16} - plane / 16) << 16;
         const int first = k * plan.slabs_each, all = m.count * plan.slabs_each;
 #pragma unroll
         for (uint32_t &product : products)
