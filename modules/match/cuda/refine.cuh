@@ -435,15 +435,15 @@ __device__ __forceinline__ PartialSums<T> *partialsOf(const Refinement &refineme
 // Returns true in the last block of a template to arrive, which then sees the results of the others.
 __device__ __forceinline__ bool isLastBlock(unsigned *ticket) {
     __shared__ bool last;
-    __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) { // with the barriers, its fences hold for the whole block
+        __threadfence();
         last = atomicAdd(ticket, 1u) == gridDim.x - 1;
+        if (last)
+            __threadfence();
+    }
     __syncthreads();
-    if (!last)
-        return false;
-    __threadfence();
-    return true;
+    return last;
 }
 
 // Appends value(i) for each set bit i of each thread's `selected` to the list in shared memory, in the same order in every
