@@ -408,7 +408,7 @@ __global__ void __launch_bounds__(128 * SPLIT, residentBlocks(SPLIT, SQUARED))
                  const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
                  const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
     cusi::letNextKernelStart();
-    const Frame frame = {frames.data[blockIdx.y], frames.step[blockIdx.y], nullptr};
+    const Frame frame = {frames.frames[blockIdx.y].data, frames.frames[blockIdx.y].step, nullptr};
     const Work<BLOCKS, SPLIT, SQUARED> work = {m, frame, direct, reinterpret_cast<unsigned char *>(shared_points)};
     for (int k = 0; k < m.count; ++k) {
         const int result = resultOf(k), own = templateOf(m, result);
@@ -641,10 +641,8 @@ cusStatus launchDirect(const Stages &stages, const cusMat *frames, int count, cu
     const Shape &shape = SHAPES[direct.shape];
     const bool plain = !direct.totals && !direct.costs && !stages.scores.maps;
     Frames batch = {};
-    for (int i = 0; i < count; ++i) {
-        batch.data[i] = frames[i].data;
-        batch.step[i] = frames[i].step;
-    }
+    for (int i = 0; i < count; ++i)
+        batch.frames[i] = {frames[i].data, frames[i].step};
     if (direct.wgmma.slabs)
         return launchWgmma(stages, batch, count, stream);
     CUS_TRY(cusi::launchOverlapped("cusMatcherRun", plain && m.method == CUS_MATCH_SQDIFF ? shape.squared : shape.general,

@@ -31,8 +31,10 @@ struct Frame {
 // Frames of a batch that one launch matches: its kernels take them as a parameter, which a captured graph keeps.
 constexpr int LAUNCH_FRAMES = 128;
 struct Frames {
-    const void *data[LAUNCH_FRAMES];
-    size_t step[LAUNCH_FRAMES];
+    struct {
+        const void *data;
+        size_t step;
+    } frames[LAUNCH_FRAMES];
 };
 
 // Rows of pixels have `step` bytes, those of masks `mask_step` bytes; both are padded with zeros.
@@ -156,8 +158,6 @@ struct Wgmma {
     unsigned planes_reciprocal; // 2^32 / planes, rounded up
 };
 struct Direct {
-    int shape, tiles_across;
-    unsigned tiles;
     int count; // number of sections
     Section first;
     const Section *sections;
@@ -173,10 +173,13 @@ struct Direct {
     bool keeps;       // whether image and window sums stay in shared memory from template to template
     int frames;       // the most that one launch takes: the next three have as many parts. One unless there is a batch
     int match_blocks; // blocks that find the matches of a template or frame if there are costs
-    Candidate *bests; // the best of each tile of each template or frame
     double *totals;   // sums over the sections at each position: products, channels, squares; NULL if there is one section
     double *costs;    // costs of each template or frame at each position, for further matches and fractions of a pixel,
                       // otherwise NULL
+    // What every block of wgmma.cu reads first, in few lines of the cache of parameters, which starts empty.
+    Candidate *bests; // the best of each tile of each template or frame
+    int shape, tiles_across;
+    unsigned tiles;
     Wgmma wgmma;
 };
 static_assert(sizeof(MatchModel) + sizeof(Frames) + sizeof(Templates) + sizeof(Scores) + sizeof(Direct) +

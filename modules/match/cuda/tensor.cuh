@@ -68,7 +68,7 @@ __device__ __forceinline__ void initBarrier(uint64_t *barrier, unsigned threads)
 }
 // Let copies and products see the barriers that this thread has initialized, and what it has stored in shared memory.
 __device__ __forceinline__ void barriersReady() {
-    asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
 }
 __device__ __forceinline__ void storesReady() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

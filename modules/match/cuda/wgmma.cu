@@ -30,7 +30,7 @@ constexpr int threadsOf(int nx) {
 }
 // What a launch promises: blocks that a multiprocessor has registers for.
 constexpr int residentBlocks(int nx) {
-    return nx <= 8 ? 4 : nx == 16 ? 2 : 1;
+    return nx == 4 ? 4 : nx == 8 ? 3 : nx == 16 ? 2 : 1;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -57,7 +57,6 @@ struct Tile {
     unsigned char *const slabs, *const image;
     uint32_t *const sums;    // of squares: before each byte of a row, of the bytes' columns under a window's height
     uint64_t *const arrived; // barriers of the ring's slabs
-    const unsigned char *const templates;
     const int x0, y0;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
@@ -69,28 +68,29 @@ struct Tile {
     // Queues the copy of a slab to a place of the ring; one thread calls it. Slabs of a frame's templates follow each other.
     __device__ __forceinline__ void copySlab(int slab, int place) const {
         const uint32_t bytes = BLOCKS * BLOCK * plan.chunks;
-        copyBulk(slabs + place * bytes, templates + static_cast<size_t>(slab) * bytes, bytes, &arrived[place]);
+        const unsigned char *const first = plan.slabs + templateOf(m, resultOf(0)) * plan.template_bytes;
+        copyBulk(slabs + place * bytes, first + static_cast<size_t>(slab) * bytes, bytes, &arrived[place]);
     }
 
     // Loads the image under the tile. What is outside the frame is arbitrary.
-    __device__ __forceinline__ void loadImage(const Frame &frame) const {
-        const unsigned char *const from = static_cast<const unsigned char *>(frame.data);
-        const int units = plan.planes * (ROWS + m.h);
-        const bool aligned = ((reinterpret_cast<uintptr_t>(from) | frame.step) & 15) == 0;
+    __device__ __forceinline__ void loadImage(const unsigned char *from, size_t step) const {
+        const auto load = [&](const auto &copy) { // copies up to 16 pixels, `left` of which are inside the frame
 #pragma unroll 4
-        for (int i = threadIdx.x; i < units; i += THREADS) {
-            const int row = __umulhi(i, plan.planes_reciprocal), p = i - row * plan.planes;
-            const int at = x0 + 16 * p, left = m.cols - at;
-            const unsigned char *const pixels = from + min(y0 + row, m.rows - 1) * frame.step;
-            unsigned char *const to = image + p * plan.plane + offsetOf(row);
-            if (aligned) {
+            for (int i = threadIdx.x; i < plan.planes * (ROWS + m.h); i += THREADS) {
+                const int row = __umulhi(i, plan.planes_reciprocal), p = i - row * plan.planes, at = x0 + 16 * p;
+                copy(image + p * plan.plane + offsetOf(row), from + min(y0 + row, m.rows - 1) * step, at, m.cols - at);
+            }
+        };
+        if (((reinterpret_cast<uintptr_t>(from) | step) & 15) == 0)
+            load([&](unsigned char *to, const unsigned char *pixels, int at, int left) {
                 copyAheadUpTo(to, left > 0 ? pixels + at : from, max(0, min(left, 16)));
-            } else {
+            });
+        else
+            load([&](unsigned char *to, const unsigned char *pixels, int at, int left) {
                 Unaligned16 unit;
                 unit.load(pixels + min(at, m.cols - 1), max(left, 1));
                 *reinterpret_cast<uint4 *>(to) = {unit[0], unit[1], unit[2], unit[3]};
-            }
-        }
+            });
         copiesArrived();
         storesReady();
     }
@@ -210,29 +210,38 @@ struct Tile {
         }
     }
 
-    // Returns the best of the thread's positions, and stores the costs in the map unless that is NULL.
-    __device__ __forceinline__ Candidate bestOf(const uint32_t (&products)[4 * NX], uint32_t t2, float *map,
-                                                size_t map_step) const {
-        uint32_t least = ~0u; // above each cost
-        int least_at = -1;
+    // Returns the best of the tile, valid in the first thread; GROUP threads call it. It stores the costs in the map unless
+    // that is NULL. t2: the template's sum of squares. Positions are compared by one number: the cost, then the place.
+    __device__ __forceinline__ Candidate bestSquared(const uint32_t (&products)[4 * NX], uint32_t t2, float *map,
+                                                     size_t map_step) const {
+        __shared__ unsigned long long bests[GROUP / 32];
+        uint32_t least = ~0u, least_at = 0; // above each cost
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
             const int row = 8 * (lane % 4) + 4 * e + DOWN - 1 - warp, left = m.ocols - x0 - lane / 4;
             const int inside = y0 + row < m.orows ? left : 0;
             const uint32_t *const before = sumsOf(row) + lane / 4, *const behind = before + m.w;
+            float *const to = map ? cusi::rowOf(map, map_step, y0 + row) + x0 + lane / 4 : nullptr;
 #pragma unroll
             for (int i = 0; i < 2 * NX; ++i) {
                 const uint32_t cost = behind[8 * i] - before[8 * i] + t2 - 2 * products[2 * i + e];
                 if (map && 8 * i < inside)
-                    cusi::rowOf(map, map_step, y0 + row)[x0 + lane / 4 + 8 * i] = static_cast<float>(cost);
+                    to[8 * i] = static_cast<float>(cost);
                 if (8 * i < inside && cost < least)
                     least = cost, least_at = row * COLS + 8 * i;
             }
         }
-        if (least_at < 0)
+        const uint32_t of_warp = __reduce_min_sync(cusi::FULL_WARP, least);
+        const bool is_least = least == of_warp && least < ~0u;
+        const uint32_t at = __reduce_min_sync(cusi::FULL_WARP, is_least ? least_at + lane / 4 : ~0u);
+        if (lane == 0)
+            bests[warp] = static_cast<unsigned long long>(of_warp) << 32 | at;
+        waitForWarps<1, GROUP>();
+        const unsigned long long best = min(min(bests[0], bests[1]), min(bests[2], bests[3]));
+        const int place = static_cast<int>(best), y = y0 + place / COLS, x = x0 + place % COLS;
+        if (best == ~0ull)
             return noCandidate();
-        const int y = y0 + least_at / COLS, x = x0 + lane / 4 + least_at % COLS;
-        return {static_cast<double>(least), static_cast<unsigned long long>(y) * m.ocols + x};
+        return {static_cast<double>(best >> 32), static_cast<unsigned long long>(y) * m.ocols + x};
     }
 };
 
@@ -245,33 +254,36 @@ __global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX))
                 const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     __shared__ uint64_t arrived[MAX_RING];
+    __shared__ uint32_t t2[2];
     using Part = Tile<NX>;
     cusi::letNextKernelStart();
     const Wgmma &plan = direct.wgmma;
     unsigned char *const shared = reinterpret_cast<unsigned char *>(shared_points);
     const int tile_x = static_cast<int>(blockIdx.x) % direct.tiles_across;
     const int tile_y = static_cast<int>(blockIdx.x) / direct.tiles_across;
-    const int own = templateOf(m, resultOf(0));
     const Part tile = {m,
                        plan,
                        shared,
                        shared + plan.image_at,
                        reinterpret_cast<uint32_t *>(shared + plan.sums_at),
                        arrived,
-                       plan.slabs + own * plan.template_bytes,
                        tile_x * ACROSS * NX,
                        tile_y * ROWS};
     if (threadIdx.x == 0) {
+#pragma unroll 1
         for (int i = 0; i < plan.ring; ++i)
             initBarrier(&arrived[i], 1);
         barriersReady();
+#pragma unroll 1
         for (int i = 0; i < min(plan.ring, m.count * plan.slabs_each); ++i)
             tile.copySlab(i, i); // a template is older than all work before this launch
     }
     cusi::waitForEarlierWork();
-    tile.loadImage({frames.data[blockIdx.y], frames.step[blockIdx.y], nullptr});
+    tile.loadImage(static_cast<const unsigned char *>(frames.frames[blockIdx.y].data), frames.frames[blockIdx.y].step);
     __syncthreads();
-    if (threadIdx.x >= GROUP) {
+    // Uniform in a warp, which ptxas has to see: otherwise it lets products wait for each other (C7520).
+    const bool multiplies = __shfl_sync(cusi::FULL_WARP, threadIdx.x / GROUP, 0) == 0;
+    if (!multiplies) {
         tile.sumDown();
         waitForWarps<2, Part::HELPERS>();
         tile.sumAcross();
@@ -280,15 +292,15 @@ __global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX))
     for (int k = 0; k < m.count; ++k) {
         const int result = resultOf(k);
         uint32_t products[4 * NX];
-        if (threadIdx.x < GROUP)
+        if (multiplies)
             tile.multiply(k, turn, products);
+        else if (threadIdx.x == GROUP)
+            t2[k % 2] = static_cast<uint32_t>(templates.sums[templateOf(m, result)].t2);
         __syncthreads();
-        Candidate best = noCandidate();
-        if (threadIdx.x < GROUP)
-            best = tile.bestOf(products, static_cast<uint32_t>(templates.sums[templateOf(m, result)].t2),
-                               MAPS ? scores.maps[result] : nullptr, MAPS ? scores.map_steps[result] : 0);
-        best = blockBestToFirst<Part::THREADS / 32>(best);
-        keepBest(direct, result, best);
+        if (multiplies)
+            keepBest(direct, result,
+                     tile.bestSquared(products, t2[k % 2], MAPS ? scores.maps[result] : nullptr,
+                                      MAPS ? scores.map_steps[result] : 0));
     }
     finishFrame<Part::THREADS>(m, direct, refinement);
 #else
