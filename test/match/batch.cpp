@@ -1,6 +1,8 @@
 // Several frames in one call, each with its own template or with one for all.
 #include "match/support.hpp"
 
+#include <deque>
+
 #ifdef CUSIGHT_HAVE_CUDA
 #include <cuda_runtime.h>
 #endif
@@ -38,16 +40,16 @@ struct Frames {
 };
 
 // Runs frames in one call, with maps and without, and one by one: the matches are the same to the last bit. patterns: one
-// for all frames, or one for each.
-void compareWithOneByOne(const std::vector<cusMat> &frames, const std::vector<cusMat> &patterns,
-                         cusMatcherOptions options) {
+// for all frames, or one for each. period: frames and patterns repeat after so many.
+void compareWithOneByOne(const std::vector<cusMat> &frames, const std::vector<cusMat> &patterns, cusMatcherOptions options,
+                         size_t period = SIZE_MAX) {
     const size_t count = frames.size(), most = static_cast<size_t>(options.max_matches);
     SCOPED_TRACE(testing::Message() << count << " frames, " << patterns.size() << " templates, method " << options.method
                                     << " algorithm " << options.algorithm << " matches " << most);
     const int rows = frames[0].rows, cols = frames[0].cols;
     std::vector<std::vector<cusMatch>> expected;
     std::vector<std::vector<float>> expected_maps;
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < std::min(count, period); ++i) {
         Matcher alone;
         support::Mat map;
         const cusMat &pattern = patterns[patterns.size() > 1 ? i : 0];
@@ -65,14 +67,14 @@ void compareWithOneByOne(const std::vector<cusMat> &frames, const std::vector<cu
         CUS_ASSERT_OK(cusMatcherRun(matcher, frames.data(), with_maps ? maps.data() : nullptr, nullptr));
         for (size_t i = 0; i < count; ++i) {
             const auto matches = matchesOf(matcher, static_cast<int>(i), options.max_matches);
-            ASSERT_EQ(matches.size(), expected[i].size()) << "frame " << i;
-            ASSERT_EQ(std::memcmp(matches.data(), expected[i].data(), matches.size() * sizeof(cusMatch)), 0)
+            ASSERT_EQ(matches.size(), expected[i % period].size()) << "frame " << i;
+            ASSERT_EQ(std::memcmp(matches.data(), expected[i % period].data(), matches.size() * sizeof(cusMatch)), 0)
                 << "frame " << i;
         }
     }
     const bool exact = cusMatcherAlgorithm(matcher) == CUS_MATCH_DIRECT; // transforms depend on the mean of all templates
     for (size_t i = 0; i < count; ++i) {
-        const auto map = support::elements<float>(maps[i]), &alone = expected_maps[i];
+        const auto map = support::elements<float>(maps[i]), &alone = expected_maps[i % period];
         ASSERT_EQ(map.size(), alone.size());
         const float tolerance = exact ? 0 : 1e-4f * (1 + std::fabs(*std::max_element(alone.begin(), alone.end())));
         for (size_t at = 0; at < map.size(); ++at)
@@ -138,6 +140,44 @@ TEST_P(MatchBatch, Boxes) {
             ASSERT_GE(best.size(), 1u);
             EXPECT_EQ(best[0].score, 1) << "each box holds its template";
         }
+    }
+}
+
+// Frames whose maps make enough tiles together for wgmma on the device, as in MatchDirect.LargeTemplatesInBatches. One by one
+// they have too few, so that mma.sync multiplies.
+TEST_P(MatchBatch, LargeTemplates) {
+    if (space() == CUS_HOST)
+        GTEST_SKIP() << "both are the same on the host";
+    auto random = support::generator();
+    constexpr int ROWS = 35, COLS = 115, KINDS = 4;
+    const std::pair<int, int> sizes[] = {{64, 64}, {33, 50}, {100, 100}, {128, 128}, {128, 37}, {19, 125}};
+    for (const auto &[w, h] : sizes) {
+        std::deque<Pixels<uint8_t>> memory;
+        for (int kind = 0; kind < KINDS; ++kind) { // natural, saturated, white, one color but for a pixel
+            auto image = picture<uint8_t>(ROWS + h - 1, COLS + w - 1, 1, random);
+            for (auto &v : image.data)
+                v = kind == 0 ? v : kind == 1 ? (v < 128 ? 0 : 255) : kind == 2 ? 255 : 100;
+            if (kind == 3)
+                image.data[image.data.size() / 2] = 101;
+            const size_t odd = static_cast<size_t>(kind);
+            memory.emplace_back(image, space(), support::Layout{13 * odd, odd});
+            memory.emplace_back(cut(image, 5 + 9 * kind, 77 - 20 * kind, h, w), space());
+        }
+        support::TestMat mask(h, w, CUS_8UC1, space(), {},
+                              holes(static_cast<size_t>(w) * static_cast<size_t>(h), random).data());
+        for (const bool own : {false, true})
+            for (const bool masked : {false, true})
+                for (const auto method : METHODS) {
+                    std::vector<cusMat> frames, patterns;
+                    for (size_t i = 0; i < 128; ++i) {
+                        frames.push_back(memory[i % KINDS * 2].mat);
+                        if (own || i == 0)
+                            patterns.push_back(memory[i % KINDS * 2 + 1].mat);
+                    }
+                    auto options = with(method, CUS_MATCH_DIRECT);
+                    options.mask = masked ? &mask.mat : nullptr;
+                    compareWithOneByOne(frames, patterns, options, KINDS);
+                }
     }
 }
 

@@ -318,82 +318,58 @@ struct Work {
         return static_cast<unsigned long long>(y0 + y) * m.ocols + x0 + x;
     }
 
-    // Returns the best of the thread's positions; valid after the last section. If only the best position is wanted and
-    // there is one section, costs are estimated first, and computed exactly for what may be the tile's best. Otherwise
-    // all costs are computed and stored where they are wanted.
+    // Returns the best of the thread's positions; valid after the last section. Estimates come first if only the best
+    // position is wanted and there is one section. Otherwise all costs are computed and stored where they are wanted.
     __device__ __forceinline__ Candidate bestOf(const Section &section, int p, const MatchTemplate &t, int result,
                                                 const Scores &scores) const {
         const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
         double *const frame_totals = direct.totals + blockIdx.y * totalsOf(m) * positions;
-        const bool all = direct.totals || direct.costs || scores.maps;
-        const Estimate estimate(m, t);
-        Candidate best = noCandidate();
-        float least = INFINITY, of_turn = INFINITY; // of_turn: lane i keeps the least of the warp's i-th block
-#pragma unroll 1
-        for (int exact = all ? 1 : 0; exact < 2; ++exact) {
-#pragma unroll 1
-            for (int block = part, turn = 0; block < BLOCKS; block += SPLIT, ++turn) {
-                const float of_block = __shfl_sync(cusi::FULL_WARP, of_turn, turn);
-                if (!all && exact && !estimate.mayBe(of_block, least))
-                    continue;
-                uint32_t s2[1][4] = {}, s1[MATCH_MAX_CHANNELS][1][4] = {};
+        const auto visitTurn = [&](int turn, const auto &handle) {
+            const int block = part + turn * SPLIT;
+            if (block >= BLOCKS)
+                return;
+            uint32_t s2[1][4] = {}, s1[MATCH_MAX_CHANNELS][1][4] = {};
+            if (direct.sums_s2)
+                sumAcross<SQUARE_PLANES>(section, block, 0, 0, s2);
+            if (direct.sums_s1)
+#pragma unroll
+                for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
+                    if (c < m.channels)
+                        sumAcross<PIXEL_PLANES>(section, block, direct.sums_s2 ? SQUARE_PLANES : 0,
+                                                m.channels > 1 ? c + 1 : 0, s1[c]);
+            visit(block, [&](int e, int y, int x) {
+                Sums sums = {1.0 * products[y * PRODUCTS_PITCH + x], {}, 1.0 * s2[0][e]};
+#pragma unroll
+                for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
+                    sums.s1[c] = s1[c][0][e];
+                handle(sums, y0 + y, x0 + x);
+            });
+        };
+        const auto keep = [&](Sums sums, int y, int x, Candidate &best) {
+            if (direct.totals) {
+                double *totals = frame_totals + static_cast<size_t>(y) * m.ocols + x;
+                const auto add = [&](int quantity, double sum, bool first) {
+                    totals[quantity * positions] = sum + (first ? 0 : totals[quantity * positions]);
+                };
+                add(section.quantity, sums.c * section.weight, section.first);
+#pragma unroll
+                for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
+                    if (direct.sums_s1 && c < m.channels)
+                        add(1 + c, sums.s1[c], p == 0);
                 if (direct.sums_s2)
-                    sumAcross<SQUARE_PLANES>(section, block, 0, 0, s2);
-                if (direct.sums_s1)
+                    add(1 + m.channels, sums.s2, p == 0);
+                if (p + 1 < direct.count)
+                    return;
+                sums.c = totals[0];
 #pragma unroll
-                    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-                        if (c < m.channels)
-                            sumAcross<PIXEL_PLANES>(section, block, direct.sums_s2 ? SQUARE_PLANES : 0,
-                                                    m.channels > 1 ? c + 1 : 0, s1[c]);
-                float least_here = INFINITY;
-                visit(block, [&](int e, int y, int x) {
-                    Sums sums = {1.0 * products[y * PRODUCTS_PITCH + x], {}, 1.0 * s2[0][e]};
-#pragma unroll
-                    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-                        sums.s1[c] = s1[c][0][e];
-                    if (!all) {
-                        const float here = estimate(sums);
-                        least_here = fminf(least_here, here);
-                        if (!exact || !estimate.mayBe(here, least))
-                            return;
-                    }
-                    const unsigned long long position = positionOf(y, x);
-                    if (direct.totals) {
-                        double *totals = frame_totals + position;
-                        const auto add = [&](int quantity, double sum, bool first) {
-                            totals[quantity * positions] = sum + (first ? 0 : totals[quantity * positions]);
-                        };
-                        add(section.quantity, sums.c * section.weight, section.first);
-#pragma unroll
-                        for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-                            if (direct.sums_s1 && c < m.channels)
-                                add(1 + c, sums.s1[c], p == 0);
-                        if (direct.sums_s2)
-                            add(1 + m.channels, sums.s2, p == 0);
-                        if (p + 1 < direct.count)
-                            return;
-                        sums.c = totals[0];
-#pragma unroll
-                        for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-                            sums.s1[c] = m.needs_s1 && c < m.channels ? totals[(1 + c) * positions] : 0;
-                        sums.s2 = m.needs_s2 ? totals[(1 + m.channels) * positions] : 0;
-                    }
-                    const Candidate other = {costOf(m, t, sums), position};
-                    if (direct.costs)
-                        direct.costs[result * positions + position] = other.cost;
-                    if (scores.maps)
-                        cusi::rowOf(scores.maps[result], scores.map_steps[result], y0 + y)[x0 + x] =
-                            static_cast<float>(match_smallestIsBest(m.method) ? other.cost : -other.cost);
-                    if (isBetter(other, best))
-                        best = other;
-                });
-                least_here = cusi::warpMin(least_here);
-                of_turn = lane == turn ? least_here : of_turn;
+                for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
+                    sums.s1[c] = m.needs_s1 && c < m.channels ? totals[(1 + c) * positions] : 0;
+                sums.s2 = m.needs_s2 ? totals[(1 + m.channels) * positions] : 0;
             }
-            if (!exact)
-                least = cusi::blockMin(of_turn);
-        }
-        return best;
+            keepCost(m, t, sums, direct, scores, result, y, x, best);
+        };
+        return bestOfTurns<(BLOCKS + SPLIT - 1) / SPLIT, MATCH_MAX_CHANNELS>(
+            m, t, direct.totals || direct.costs || scores.maps, visitTurn, keep);
     }
 };
 

@@ -14,6 +14,10 @@ constexpr int TILE_COLS = 64; // columns of positions in a tile
 struct Sums {
     double c, s1[MATCH_MAX_CHANNELS], s2;
 };
+// Converts by an addition, of which there are more a cycle than conversions.
+__device__ __forceinline__ double toDouble(uint32_t v) {
+    return __hiloint2double(0x43300000, static_cast<int>(v)) - 0x1p52;
+}
 
 // match_score() is not inlined because that takes minutes to compile.
 static __device__ __noinline__ double normedOrCenteredCost(const MatchModel &m, const MatchTemplate &t, Sums sums) {
@@ -28,12 +32,13 @@ __device__ __forceinline__ double costOf(const MatchModel &m, const MatchTemplat
 
 // Estimates costs in float, which suffices for most positions. The error is less than MARGIN, absolute with normed methods,
 // otherwise relative. The cost is (c c_weight + s2 s2_weight - sum of t1 s1 + constant) factor, divided by the window's
-// norm with normed methods.
+// norm with normed methods. CHANNELS: the most.
+template<int CHANNELS>
 struct Estimate {
     static constexpr float MARGIN = 1e-5f;
     const int channels;
     const bool normed, centered, squared;
-    double t1[MATCH_MAX_CHANNELS], c_weight, s2_weight, constant, norm_weight;
+    double t1[CHANNELS], c_weight, s2_weight, constant, norm_weight;
     float factor; // 0 if the template has no norm
 
     __device__ Estimate(const MatchModel &m, const MatchTemplate &t)
@@ -50,7 +55,7 @@ struct Estimate {
             norm *= m.n;
         }
 #pragma unroll
-        for (int k = 0; k < MATCH_MAX_CHANNELS; ++k) {
+        for (int k = 0; k < CHANNELS; ++k) {
             t1[k] = k < channels ? t.t1[k] : 0;
             norm -= centered ? t1[k] * t1[k] : 0;
         }
@@ -62,7 +67,7 @@ struct Estimate {
     __device__ __forceinline__ float operator()(const Sums &sums) const {
         double above = fma(sums.c, c_weight, fma(sums.s2, s2_weight, constant)), norm = norm_weight * sums.s2;
 #pragma unroll
-        for (int k = 0; k < MATCH_MAX_CHANNELS; ++k)
+        for (int k = 0; k < CHANNELS; ++k)
             if (centered && k < channels) {
                 above = fma(-sums.s1[k], t1[k], above);
                 norm = fma(-sums.s1[k], sums.s1[k], norm);
@@ -100,6 +105,56 @@ __host__ __device__ inline size_t totalsOf(const MatchModel &m) {
 __device__ __forceinline__ void keepBest(const Direct &direct, int result, const Candidate &best) {
     if (threadIdx.x == 0)
         direct.bests[static_cast<size_t>(result) * direct.tiles + blockIdx.x] = best;
+}
+
+// Keeps a position's cost where it is wanted, and the position if it is the best so far.
+__device__ __forceinline__ void keepCost(const MatchModel &m, const MatchTemplate &t, const Sums &sums,
+                                         const Direct &direct, const Scores &scores, int result, int y, int x,
+                                         Candidate &best) {
+    const Candidate here = {costOf(m, t, sums), static_cast<unsigned long long>(y) * m.ocols + x};
+    if (direct.costs)
+        direct.costs[static_cast<size_t>(result) * m.orows * m.ocols + here.position] = here.cost;
+    if (scores.maps)
+        cusi::rowOf(scores.maps[result], scores.map_steps[result], y)[x] =
+            static_cast<float>(match_smallestIsBest(m.method) ? here.cost : -here.cost);
+    if (isBetter(here, best))
+        best = here;
+}
+
+// Returns the best of the thread's positions; the whole block calls it. A warp visits them in TURNS, at most 32:
+// visit(turn, handle) calls handle(sums, y, x) for each of the lane's. keep(sums, y, x, best) does keepCost(): for all
+// positions, or only for those that may be the tile's best by estimates, which come first.
+template<int TURNS, int CHANNELS, class Visit, class Keep>
+__device__ __forceinline__ Candidate bestOfTurns(const MatchModel &m, const MatchTemplate &t, bool all, const Visit &visit,
+                                                 const Keep &keep) {
+    const Estimate<CHANNELS> estimate(m, t);
+    Candidate best = noCandidate();
+    const int lane = threadIdx.x % 32;
+    float least = INFINITY, of_turn = INFINITY; // of_turn: lane i keeps the least of the warp's i-th turn
+#pragma unroll 1
+    for (int exact = all ? 1 : 0; exact < 2; ++exact) {
+#pragma unroll 1
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const float here = __shfl_sync(cusi::FULL_WARP, of_turn, turn);
+            if (!all && exact && !estimate.mayBe(here, least))
+                continue;
+            float least_here = INFINITY;
+            visit(turn, [&](const Sums &sums, int y, int x) {
+                if (!all) {
+                    const float cost = estimate(sums);
+                    least_here = fminf(least_here, cost);
+                    if (!exact || !estimate.mayBe(cost, least))
+                        return;
+                }
+                keep(sums, y, x, best);
+            });
+            least_here = cusi::warpMin(least_here);
+            of_turn = lane == turn ? least_here : of_turn;
+        }
+        if (!exact)
+            least = cusi::blockMin(of_turn);
+    }
+    return best;
 }
 
 // In the last block of a frame to arrive, stores the best of all tiles. If there are costs, launchMatches() does that.

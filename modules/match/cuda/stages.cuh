@@ -153,7 +153,7 @@ struct Wgmma {
     int ring, slabs_each;       // slabs in shared memory, 0 if mma.sync multiplies; of a template
     int chunks;                 // units of 16 bytes that cover a row's bytes under 16 neighboring positions
     int planes, plane, phase;   // count; bytes from one to the next; from one row % 4 to the next
-    int sums_pitch;             // words
+    int sums_pitch, sums_words; // of a row of sums; of the sums of a quantity
     int image_at, sums_at;
     unsigned planes_reciprocal; // 2^32 / planes, rounded up
 };

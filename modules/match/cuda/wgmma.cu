@@ -1,5 +1,5 @@
-// Direct correlation of bytes by wgmma, for squared differences on architecture 9.0a, whose tensor cores reach their rate
-// only with operands in shared memory.
+// Direct correlation of bytes of one channel by wgmma, on architecture 9.0a, whose tensor cores reach their rate only with
+// operands in shared memory.
 //
 // The template is a Toeplitz matrix along both axes, of 4 rows x 16 columns of positions:
 //     out(y0 + 4 n + my, x0 + 16 j + mx) = sum over ky, c, k of
@@ -10,7 +10,7 @@
 // The image under a tile is kept in planes of 16 bytes, each in four phases (row % 4): the rows of eight neighboring n are
 // 128 bytes in one piece for any ky, so operands of all products are windows of the same memory. The template's rows come
 // by bulk copies, a slab of eight at a time, with the three rows before them. Four warps queue products; the others sum up
-// squares meanwhile. Sums are kept modulo 2^32; costs are below that.
+// squares and pixels meanwhile. Sums are kept modulo 2^32; costs of squared differences are below that.
 #include "match/cuda/direct.cuh"
 #include "match/cuda/tensor.cuh"
 
@@ -24,13 +24,14 @@ constexpr int ACROSS = 16, DOWN = 4, ROWS = 8 * DOWN; // positions of a product;
 constexpr int SLAB = 8, BLOCKS = SLAB + DOWN - 1;     // rows of the template that a slab serves, and has
 constexpr int BLOCK = ACROSS * 16;                    // bytes of a row of the template at a chunk, at each mx
 constexpr int MAX_RING = 8;                           // the most slabs in shared memory
+enum { SQUARED, SQUARED_MAPS, GENERAL }; // kernels: squared differences without and with maps; any method, one template
 
 constexpr int threadsOf(int nx) {
     return nx < 32 ? 256 : 384;
 }
 // What a launch promises: blocks that a multiprocessor has registers for.
-constexpr int residentBlocks(int nx) {
-    return nx == 4 ? 4 : nx == 8 ? 3 : nx == 16 ? 2 : 1;
+constexpr int residentBlocks(int nx, bool general) {
+    return nx == 4 && !general ? 4 : nx <= 8 ? 3 : nx == 16 ? 2 : 1;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -48,22 +49,34 @@ struct Turn {
     }
 };
 
-template<int NX>
+template<int NX, int KIND>
 struct Tile {
     static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX), HELPERS = THREADS - GROUP;
+    static constexpr int QUANTITIES = KIND == GENERAL ? 2 : 1; // squares, pixels
 
     const MatchModel &m;
     const Wgmma &plan;
     unsigned char *const slabs, *const image;
-    uint32_t *const sums;    // of squares: before each byte of a row, of the bytes' columns under a window's height
+    uint32_t *const sums;    // before each byte of a row, of the bytes' columns under a window's height: of each quantity
     uint64_t *const arrived; // barriers of the ring's slabs
     const int x0, y0;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     // Returns where a row is in its plane.
     __device__ __forceinline__ int offsetOf(int row) const { return (row & 3) * plan.phase + (row >> 2) * 16; }
-    // Rows are skewed so that the rows that a warp reads at once are in different banks.
-    __device__ __forceinline__ uint32_t *sumsOf(int row) const { return sums + row * plan.sums_pitch + (row >> 3) * 8; }
+    // Rows are skewed so that the rows that a warp reads at once are in different banks. place: of the quantity's sums.
+    __device__ __forceinline__ uint32_t *sumsOf(int row, int place = 0) const {
+        return sums + place * plan.sums_words + row * plan.sums_pitch + (row >> 3) * 8;
+    }
+    // The products, which GENERAL keeps over slabs and image.
+    __device__ __forceinline__ uint32_t *productsOf(int row) const {
+        return reinterpret_cast<uint32_t *>(slabs) + row * COLS + (row >> 3) * 8;
+    }
+    // Sums that the method does not need have no place.
+    __device__ __forceinline__ bool needs(int quantity) const {
+        return KIND != GENERAL || (quantity ? m.needs_s1 : m.needs_s2);
+    }
+    __device__ __forceinline__ int placeOf(int quantity) const { return quantity && m.needs_s2; }
 
     // Queues the copy of a slab to a place of the ring; one thread calls it. Slabs of a frame's templates follow each other.
     __device__ __forceinline__ void copySlab(int slab, int place) const {
@@ -144,14 +157,14 @@ struct Tile {
             asm volatile("" : "+r"(product)::"memory"); // is not read before
     }
 
-    // Sums up squares down a window's height, at each byte of a row, for each row of the tile.
+    // Sums up squares and pixels down a window's height, at each byte of a row, for each row of the tile.
     __device__ __forceinline__ void sumDown() const {
         const int words = 4 * plan.planes, strips = m.h <= 24 || words <= HELPERS / 2 ? 4 : 2, strip_rows = ROWS / strips;
         for (int i = threadIdx.x - GROUP; i < words * strips; i += HELPERS) {
             const int word = i % words, top = i / words * strip_rows;
             const unsigned char *const column = image + (word >> 2) * plan.plane + (word & 3) * 4;
             const auto wordAt = [&](int row) { return *reinterpret_cast<const uint32_t *>(column + offsetOf(row)); };
-            uint32_t sum[4] = {};
+            uint32_t sum[QUANTITIES][4] = {};
             int r = 0;
 #pragma unroll 2
             for (; r + 4 <= m.h; r += 4) {
@@ -164,50 +177,71 @@ struct Tile {
                 const uint32_t four[4] = {__byte_perm(low0, low1, 0x5410), __byte_perm(low0, low1, 0x7632),
                                           __byte_perm(high0, high1, 0x5410), __byte_perm(high0, high1, 0x7632)};
 #pragma unroll
-                for (int k = 0; k < 4; ++k)
-                    sum[k] = __dp4a(four[k], four[k], sum[k]);
+                for (int q = 0; q < QUANTITIES; ++q)
+#pragma unroll
+                    for (int k = 0; k < 4; ++k)
+                        sum[q][k] = __dp4a(four[k], q ? 0x01010101u : four[k], sum[q][k]);
             }
             for (; r < m.h; ++r)
                 move(sum, 0, wordAt(top + r));
 #pragma unroll 4
             for (int y = top; y < top + strip_rows; ++y) {
-                *reinterpret_cast<uint4 *>(sumsOf(y) + 4 * word) = {sum[0], sum[1], sum[2], sum[3]};
+#pragma unroll
+                for (int q = 0; q < QUANTITIES; ++q)
+                    if (needs(q))
+                        *reinterpret_cast<uint4 *>(sumsOf(y, placeOf(q)) + 4 * word) = {sum[q][0], sum[q][1], sum[q][2],
+                                                                                        sum[q][3]};
                 move(sum, wordAt(y), wordAt(y + m.h));
             }
         }
     }
-    __device__ __forceinline__ void move(uint32_t (&sum)[4], uint32_t removed, uint32_t added) const {
+    __device__ __forceinline__ void move(uint32_t (&sum)[QUANTITIES][4], uint32_t removed, uint32_t added) const {
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const uint32_t p = removed >> 8 * k & 255, q = added >> 8 * k & 255;
-            sum[k] += q * q - p * p;
-        }
+        for (int q = 0; q < QUANTITIES; ++q)
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const uint32_t out = removed >> 8 * k & 255, in = added >> 8 * k & 255;
+                sum[q][k] += q ? in - out : in * in - out * out;
+            }
     }
 
     // Turns the sums of each row into those of all bytes before. A warp takes several rows at once, which hides the latency
     // of shuffles.
-    __device__ __forceinline__ void sumAcross() const {
+    __device__ __forceinline__ void sumAcross(int place) const {
         constexpr int WARPS = HELPERS / 32, AT_ONCE = 4;
         const int words = 16 * plan.planes;
         for (int y = warp - GROUP / 32; y < ROWS; y += WARPS * AT_ONCE) {
             uint32_t before[AT_ONCE] = {};
-            for (int x = 4 * lane; x < plan.sums_pitch; x += 128) {
+            for (int first = 0; first < plan.sums_pitch; first += 128) {
+                const int x = first + 4 * lane;
                 uint4 v[AT_ONCE];
                 uint32_t all[AT_ONCE], scan[AT_ONCE];
 #pragma unroll
                 for (int n = 0; n < AT_ONCE; ++n) {
-                    v[n] = x < words ? *reinterpret_cast<const uint4 *>(sumsOf(y + n * WARPS) + x) : uint4{};
+                    v[n] = x < words ? *reinterpret_cast<const uint4 *>(sumsOf(y + n * WARPS, place) + x) : uint4{};
                     all[n] = scan[n] = v[n].x + v[n].y + v[n].z + v[n].w;
                 }
                 cusi::warpInclusiveScan(scan, lane);
 #pragma unroll
                 for (int n = 0; n < AT_ONCE; ++n) {
-                    const uint32_t first = before[n] + scan[n] - all[n], second = first + v[n].x, third = second + v[n].y;
-                    *reinterpret_cast<uint4 *>(sumsOf(y + n * WARPS) + x) = {first, second, third, third + v[n].z};
+                    const uint32_t zero = before[n] + scan[n] - all[n], one = zero + v[n].x, two = one + v[n].y;
+                    if (x < plan.sums_pitch)
+                        *reinterpret_cast<uint4 *>(sumsOf(y + n * WARPS, place) + x) = {zero, one, two, two + v[n].z};
                     before[n] += __shfl_sync(cusi::FULL_WARP, scan[n], 31);
                 }
             }
         }
+    }
+
+    // Does the helpers' work for all quantities that the method needs.
+    __device__ __forceinline__ void sumUp() const {
+        if (needs(0) || needs(1))
+            sumDown();
+        waitForWarps<2, HELPERS>();
+#pragma unroll 1
+        for (int q = 0; q < QUANTITIES; ++q)
+            if (needs(q))
+                sumAcross(placeOf(q));
     }
 
     // Returns the best of the tile, valid in the first thread; GROUP threads call it. It stores the costs in the map unless
@@ -243,19 +277,53 @@ struct Tile {
             return noCandidate();
         return {static_cast<double>(best >> 32), static_cast<unsigned long long>(y) * m.ocols + x};
     }
+
+    // Stores the group's products where all threads see them after a barrier.
+    __device__ __forceinline__ void storeProducts(const uint32_t (&products)[4 * NX]) const {
+        const int row = 8 * (lane % 4) + DOWN - 1 - warp;
+        uint32_t *const rows[2] = {productsOf(row) + lane / 4, productsOf(row + 4) + lane / 4};
+#pragma unroll
+        for (int i = 0; i < 4 * NX; ++i)
+            rows[i % 2][i / 2 * 8] = products[i];
+    }
+
+    // Returns the best of the thread's positions by any method; all threads call it. Warps take rows in turn.
+    __device__ __forceinline__ Candidate bestOf(const MatchTemplate &t, int result, const Direct &direct,
+                                                const Scores &scores) const {
+        constexpr int WARPS = THREADS / 32, TURNS = (ROWS + WARPS - 1) / WARPS;
+        const auto visit = [&](int turn, const auto &handle) {
+            const int row = warp + turn * WARPS, cols = y0 + row < m.orows ? min(COLS, m.ocols - x0) : 0;
+            if (row >= ROWS)
+                return;
+            const uint32_t *const of_squares = sumsOf(row), *const of_pixels = sumsOf(row, placeOf(1));
+#pragma unroll 2
+            for (int x = lane; x < cols; x += 32) {
+                Sums window = {toDouble(productsOf(row)[x]), {}, 0};
+                if (m.needs_s2)
+                    window.s2 = toDouble(of_squares[x + m.w] - of_squares[x]);
+                if (m.needs_s1)
+                    window.s1[0] = toDouble(of_pixels[x + m.w] - of_pixels[x]);
+                handle(window, y0 + row, x0 + x);
+            }
+        };
+        const auto keep = [&](const Sums &window, int y, int x, Candidate &best) {
+            keepCost(m, t, window, direct, scores, result, y, x, best);
+        };
+        return bestOfTurns<TURNS, 1>(m, t, scores.maps != nullptr, visit, keep);
+    }
 };
 
 #endif
 
-template<int NX, bool MAPS>
-__global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX))
+template<int NX, int KIND>
+__global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX, KIND == GENERAL))
     wgmmaKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frames frames,
                 const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
                 const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     __shared__ uint64_t arrived[MAX_RING];
-    __shared__ uint32_t t2[2];
-    using Part = Tile<NX>;
+    __shared__ MatchTemplate templ[2];
+    using Part = Tile<NX, KIND>;
     cusi::letNextKernelStart();
     const Wgmma &plan = direct.wgmma;
     unsigned char *const shared = reinterpret_cast<unsigned char *>(shared_points);
@@ -283,24 +351,30 @@ __global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX))
     __syncthreads();
     // Uniform in a warp, which ptxas has to see: otherwise it lets products wait for each other (C7520).
     const bool multiplies = __shfl_sync(cusi::FULL_WARP, threadIdx.x / GROUP, 0) == 0;
-    if (!multiplies) {
-        tile.sumDown();
-        waitForWarps<2, Part::HELPERS>();
-        tile.sumAcross();
-    }
+    if (!multiplies)
+        tile.sumUp();
     Turn turn;
-    for (int k = 0; k < m.count; ++k) {
-        const int result = resultOf(k);
+    for (int k = 0; k < (KIND == GENERAL ? 1 : m.count); ++k) {
+        const int result = resultOf(k), word = static_cast<int>(threadIdx.x) - GROUP;
+        MatchTemplate &own = templ[k % 2];
         uint32_t products[4 * NX];
         if (multiplies)
             tile.multiply(k, turn, products);
-        else if (threadIdx.x == GROUP)
-            t2[k % 2] = static_cast<uint32_t>(templates.sums[templateOf(m, result)].t2);
+        else if (word < static_cast<int>(sizeof own / sizeof(double))) // nobody waits for them
+            reinterpret_cast<double *>(&own)[word] =
+                reinterpret_cast<const double *>(&templates.sums[templateOf(m, result)])[word];
         __syncthreads();
-        if (multiplies)
+        if constexpr (KIND == GENERAL) {
+            if (multiplies)
+                tile.storeProducts(products);
+            __syncthreads();
+            keepBest(direct, result, blockBestToFirst<Part::THREADS / 32>(tile.bestOf(own, result, direct, scores)));
+        } else if (multiplies) {
+            constexpr bool MAPS = KIND == SQUARED_MAPS;
             keepBest(direct, result,
-                     tile.bestSquared(products, t2[k % 2], MAPS ? scores.maps[result] : nullptr,
+                     tile.bestSquared(products, static_cast<uint32_t>(own.t2), MAPS ? scores.maps[result] : nullptr,
                                       MAPS ? scores.map_steps[result] : 0));
+        }
     }
     finishFrame<Part::THREADS>(m, direct, refinement);
 #else
@@ -315,13 +389,14 @@ using Kernel = void (*)(const MatchModel, const Frames, const Templates, const S
 // A tile has 16 NX x 32 positions. cost: the time of a tile by its products, more for those that wait for shared memory.
 struct Shape {
     int nx, cost;
-    Kernel kernels[2]; // without and with maps
+    Kernel kernels[3]; // of each kind; NULL where shared memory would have no room for the sums
 };
 template<int NX>
 constexpr Shape shapeOf(int cost) {
-    return {NX, cost, {wgmmaKernel<NX, false>, wgmmaKernel<NX, true>}};
+    return {NX, cost, {wgmmaKernel<NX, SQUARED>, wgmmaKernel<NX, SQUARED_MAPS>, wgmmaKernel<NX, GENERAL>}};
 }
-constexpr Shape SHAPES[] = {shapeOf<4>(6), shapeOf<8>(10), shapeOf<16>(18), shapeOf<32>(36)};
+constexpr Shape SHAPES[] = {
+    shapeOf<4>(6), shapeOf<8>(10), shapeOf<16>(18), {32, 36, {wgmmaKernel<32, SQUARED>, wgmmaKernel<32, SQUARED_MAPS>}}};
 
 constexpr int BYTES_OF_MULTIPROCESSOR = 228 << 10, BESIDE = 2 << 10; // shared memory; what a block takes beside its own
 
@@ -335,10 +410,14 @@ int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
     plan.planes_reciprocal = 0xffffffffu / plan.planes + 1;
     plan.phase = cusi::divUp(m.h + ROWS, 4) * 16;
     plan.plane = cusi::divUp(4 * plan.phase, 128) * 128 + 16; // neighboring planes in different banks
-    plan.sums_pitch = cusi::divUp(16 * plan.planes + 1, 128) * 128;
+    plan.sums_pitch = cusi::divUp(16 * plan.planes + 1, 4) * 4;
+    plan.sums_words = ROWS * plan.sums_pitch + ROWS;
     plan.image_at = ring * BLOCKS * BLOCK * plan.chunks;
     plan.sums_at = plan.image_at + plan.planes * plan.plane;
-    return plan.sums_at + 4 * (ROWS * plan.sums_pitch + ROWS);
+    if (m.method == CUS_MATCH_SQDIFF)
+        return plan.sums_at + 4 * plan.sums_words;
+    plan.sums_at = std::max(plan.sums_at, 4 * ROWS * (ACROSS * shape.nx + 1)); // products lie below
+    return plan.sums_at + 4 * plan.sums_words * ((m.needs_s2 ? 1 : 0) + (m.method >= CUS_MATCH_CCOEFF ? 1 : 0));
 }
 
 // Chooses the shape with the shortest time: of the most tiles that a multiprocessor gets, in rounds of resident blocks. Of
@@ -346,16 +425,17 @@ int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
 // there is room for.
 void chooseShape(const MatchModel &m, int multiprocessors, int most, Direct &direct) {
     const int frames = std::min(m.frames, LAUNCH_FRAMES);
+    const bool general = m.method != CUS_MATCH_SQDIFF;
     long long least = LLONG_MAX;
     int most_resident = 0;
     for (const Shape &shape : SHAPES) {
         Wgmma plan = {};
         const int shared = layOut(m, shape, 2, plan), slab = plan.image_at / 2;
-        if (shared > most)
+        if (shared > most || (general && !shape.kernels[GENERAL]))
             continue;
         const int across = cusi::divUp(m.ocols, ACROSS * shape.nx), down = cusi::divUp(m.orows, ROWS);
         const long long tiles = static_cast<long long>(across) * down * frames;
-        const int resident = std::min(residentBlocks(shape.nx), BYTES_OF_MULTIPROCESSOR / (shared + BESIDE));
+        const int resident = std::min(residentBlocks(shape.nx, general), BYTES_OF_MULTIPROCESSOR / (shared + BESIDE));
         const long long at_once = static_cast<long long>(resident) * multiprocessors;
         const long long turns = tiles / at_once * resident + cusi::divUp<long long>(tiles % at_once, multiprocessors);
         const long long time = turns * shape.cost;
@@ -380,8 +460,9 @@ cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
     const char *f = "cusMatcherCreate";
     direct->wgmma.ring = 0;
     const Crossovers &bounds = crossoversOf(m, std::min(m.frames, LAUNCH_FRAMES), multiprocessors);
-    const bool one = m.integer && m.method == CUS_MATCH_SQDIFF && !m.masked && m.max_matches == 1 && !m.subpixel;
-    if (!one || m.channels != 1 || m.n <= bounds.above || m.n > bounds.wgmma)
+    const bool one = m.integer && !m.masked && m.max_matches == 1 && !m.subpixel;
+    const bool kept = m.method == CUS_MATCH_SQDIFF || m.count == 1; // otherwise products overwrite the image too early
+    if (!one || !kept || m.channels != 1 || m.n <= bounds.above || m.n > bounds.wgmma)
         return CUS_OK;
     cudaFuncAttributes code = {};
     int most = 0;
@@ -411,16 +492,18 @@ cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, cudaStream_
     int most = 0;
     CUS_TRY(sharedMemory(&most));
     for (const Kernel kernel : shape.kernels)
-        CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(kernel), most));
+        if (kernel)
+            CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(kernel), most));
     return upload(cuda, slabs.data(), slabs.size(), &direct.wgmma.slabs, stream);
 }
 
 cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cudaStream_t stream) {
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
-    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[stages.scores.maps != nullptr], dim3(direct.tiles, count),
-                                  threadsOf(shape.nx), direct.shared, stream, stages.model, frames, stages.templates,
-                                  stages.scores, direct, stages.refinement);
+    const int kind = stages.model.method != CUS_MATCH_SQDIFF ? GENERAL : stages.scores.maps ? SQUARED_MAPS : SQUARED;
+    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[kind], dim3(direct.tiles, count), threadsOf(shape.nx),
+                                  direct.shared, stream, stages.model, frames, stages.templates, stages.scores, direct,
+                                  stages.refinement);
 }
 
 } // namespace cusi::match
