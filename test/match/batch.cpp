@@ -143,8 +143,8 @@ TEST_P(MatchBatch, Boxes) {
     }
 }
 
-// Frames whose maps make enough tiles together for wgmma on the device, as in MatchDirect.LargeTemplatesInBatches. One by one
-// they have too few, so that mma.sync multiplies.
+// Frames whose maps make enough tiles together for wgmma on the device, as in MatchDirect.LargeTemplatesInBatches. One by
+// one they have too few, so that mma.sync multiplies.
 TEST_P(MatchBatch, LargeTemplates) {
     if (space() == CUS_HOST)
         GTEST_SKIP() << "both are the same on the host";

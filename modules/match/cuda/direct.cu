@@ -21,16 +21,6 @@ constexpr int MAX_ROWS = 256;
 
 // ---- The image under a tile
 
-__device__ __forceinline__ uint32_t squares(uint32_t word, int source) {
-    uint32_t result = 0;
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-        const uint32_t byte = word >> (8 * k) & 255;
-        result |= (byte * byte >> (source == HIGH_OF_SQUARES ? 8 : 0) & 255) << (8 * k);
-    }
-    return result;
-}
-
 // Loads the image under the tile from pixel (y0, x0) on. Bytes beyond the frame's last row and column are arbitrary.
 template<int THREADS>
 __device__ void loadTile(const MatchModel &m, const Frame &frame, const Direct &direct, int source, unsigned char *tile,
@@ -578,7 +568,7 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
     CUS_TRY(planWgmma(m, cuda->multiprocessors, &direct));
     if (direct.wgmma.ring) {
         CUS_TRY(allocateTiles(cuda, stream));
-        return prepareWgmma(cuda, static_cast<const unsigned char *>(pixels), stream);
+        return prepareWgmma(cuda, static_cast<const unsigned char *>(pixels), mask, stream);
     }
     int most = 0, rows = 0, cols = 0;
     CUS_TRY(sharedMemory(&most));

@@ -8,6 +8,17 @@ namespace cusi::match {
 
 constexpr int TILE_COLS = 64; // columns of positions in a tile
 
+// Returns the low or the high bytes of the squares of four pixels.
+__device__ __forceinline__ uint32_t squares(uint32_t word, int source) {
+    uint32_t result = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        const uint32_t byte = word >> (8 * k) & 255;
+        result |= (byte * byte >> (source == HIGH_OF_SQUARES ? 8 : 0) & 255) << (8 * k);
+    }
+    return result;
+}
+
 // ---- Scores
 
 // Sums of a window; all are integers.

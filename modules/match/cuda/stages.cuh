@@ -149,12 +149,14 @@ struct Section {
 // wgmma.cu's part of shared memory, in bytes: a ring of slabs of the template, planes of the image, sums.
 struct Wgmma {
     const unsigned char *slabs; // of the frame's first template; NULL if mma.sync multiplies
+    const unsigned char *mask;  // its slabs
     size_t template_bytes;      // from one template to the next
     int ring, slabs_each;       // slabs in shared memory, 0 if mma.sync multiplies; of a template
+    int passes;                 // templates whose products a tile makes: with a mask, one template and how often the mask
     int chunks;                 // units of 16 bytes that cover a row's bytes under 16 neighboring positions
     int planes, plane, phase;   // count; bytes from one to the next; from one row % 4 to the next
     int sums_pitch, sums_words; // of a row of sums; of the sums of a quantity
-    int image_at, sums_at;
+    int image_at, squares_at, sums_at;
     unsigned planes_reciprocal; // 2^32 / planes, rounded up
 };
 struct Direct {
@@ -311,7 +313,7 @@ inline const Crossovers &crossoversOf(const MatchModel &m, double frames, int mu
 
 // Sets shape, tiles and wgmma of direct correlation if wgmma does it, and is faster; otherwise wgmma.ring is 0.
 cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct);
-cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, cudaStream_t stream);
+cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, const uint8_t *mask, cudaStream_t stream);
 cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cudaStream_t stream);
 
 // ---- Device

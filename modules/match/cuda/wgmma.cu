@@ -24,14 +24,15 @@ constexpr int ACROSS = 16, DOWN = 4, ROWS = 8 * DOWN; // positions of a product;
 constexpr int SLAB = 8, BLOCKS = SLAB + DOWN - 1;     // rows of the template that a slab serves, and has
 constexpr int BLOCK = ACROSS * 16;                    // bytes of a row of the template at a chunk, at each mx
 constexpr int MAX_RING = 8;                           // the most slabs in shared memory
-enum { SQUARED, SQUARED_MAPS, GENERAL }; // kernels: squared differences without and with maps; any method, one template
+// Kernels: squared differences without and with maps; any method and one template, without and with a mask.
+enum { SQUARED, SQUARED_MAPS, GENERAL, MASKED };
 
 constexpr int threadsOf(int nx) {
     return nx < 32 ? 256 : 384;
 }
 // What a launch promises: blocks that a multiprocessor has registers for.
-constexpr int residentBlocks(int nx, bool general) {
-    return nx == 4 && !general ? 4 : nx <= 8 ? 3 : nx == 16 ? 2 : 1;
+constexpr int residentBlocks(int nx, int kind) {
+    return nx == 32 ? 1 : nx == 16 || kind >= GENERAL ? 2 : nx == 8 ? 3 : 4;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -52,12 +53,13 @@ struct Turn {
 template<int NX, int KIND>
 struct Tile {
     static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX), HELPERS = THREADS - GROUP;
-    static constexpr int QUANTITIES = KIND == GENERAL ? 2 : 1; // squares, pixels
+    static constexpr int QUANTITIES = KIND >= GENERAL ? 2 : 1; // squares, pixels
 
     const MatchModel &m;
     const Wgmma &plan;
     unsigned char *const slabs, *const image;
-    uint32_t *const sums;    // before each byte of a row, of the bytes' columns under a window's height: of each quantity
+    // Of each quantity: before each byte of a row, of the bytes' columns under a window's height; with a mask at positions.
+    uint32_t *const sums;
     uint64_t *const arrived; // barriers of the ring's slabs
     const int x0, y0;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -68,21 +70,29 @@ struct Tile {
     __device__ __forceinline__ uint32_t *sumsOf(int row, int place = 0) const {
         return sums + place * plan.sums_words + row * plan.sums_pitch + (row >> 3) * 8;
     }
-    // The products, which GENERAL keeps over slabs and image.
+    // The products: over slabs and image, or, with a mask, in the first place.
     __device__ __forceinline__ uint32_t *productsOf(int row) const {
-        return reinterpret_cast<uint32_t *>(slabs) + row * COLS + (row >> 3) * 8;
+        return KIND == MASKED ? sumsOf(row) : reinterpret_cast<uint32_t *>(slabs) + row * COLS + (row >> 3) * 8;
     }
-    // Sums that the method does not need have no place.
+    // Sums that the method does not need have no place. With a mask, sums of squares follow those of pixels.
     __device__ __forceinline__ bool needs(int quantity) const {
-        return KIND != GENERAL || (quantity ? m.needs_s1 : m.needs_s2);
+        return KIND < GENERAL || (quantity ? m.needs_s1 : m.needs_s2);
     }
-    __device__ __forceinline__ int placeOf(int quantity) const { return quantity && m.needs_s2; }
+    __device__ __forceinline__ int placeOf(int quantity) const {
+        return KIND == MASKED ? quantity || !m.needs_s1 ? 1 : 2 : quantity && m.needs_s2;
+    }
+    // With a mask: the pass that multiplies the low bytes of squares, which the one of the high bytes follows.
+    __device__ __forceinline__ int passOfSquares() const { return m.needs_s1 ? 2 : 1; }
 
-    // Queues the copy of a slab to a place of the ring; one thread calls it. Slabs of a frame's templates follow each other.
+    // Queues the copy of a slab to a place of the ring; one thread calls it. Slabs of a frame's templates follow each
+    // other, and the mask's are as many times there as passes need them.
     __device__ __forceinline__ void copySlab(int slab, int place) const {
         const uint32_t bytes = BLOCKS * BLOCK * plan.chunks;
-        const unsigned char *const first = plan.slabs + templateOf(m, resultOf(0)) * plan.template_bytes;
-        copyBulk(slabs + place * bytes, first + static_cast<size_t>(slab) * bytes, bytes, &arrived[place]);
+        const bool of_mask = KIND == MASKED && slab >= plan.slabs_each;
+        const unsigned char *const first =
+            of_mask ? plan.mask : plan.slabs + templateOf(m, resultOf(0)) * plan.template_bytes;
+        copyBulk(slabs + place * bytes, first + static_cast<size_t>(of_mask ? slab % plan.slabs_each : slab) * bytes, bytes,
+                 &arrived[place]);
     }
 
     // Loads the image under the tile. What is outside the frame is arbitrary.
@@ -108,15 +118,16 @@ struct Tile {
         storesReady();
     }
 
-    // Adds the products with template k to zero. Descriptors move by constants and turns are counted, not divided: so they stay
+    // Adds the products of pass k to zero. Descriptors move by constants and turns are counted, not divided: so they stay
     // in uniform registers, and no product waits for its own to get there.
     __device__ __forceinline__ void multiply(int k, Turn &turn, uint32_t (&products)[4 * NX]) const {
         const uint32_t chunk = BLOCKS * BLOCK, plane = plan.plane, phase = plan.phase;
-        const uint32_t slabs_at = sharedAddress(slabs), image_at = sharedAddress(image);
+        const uint32_t slabs_at = sharedAddress(slabs);
+        const uint32_t image_at = sharedAddress(image) + (KIND == MASKED && k == passOfSquares() ? plan.squares_at : 0);
         // From chunks that are neighbors to rows that are
         const uint64_t templ_rows = (uint64_t{BLOCK / 16} - chunk / 16) << 16,
                        pixels_rows = (uint64_t{phase / 16} - plane / 16) << 16;
-        const int first = k * plan.slabs_each, all = m.count * plan.slabs_each;
+        const int first = k * plan.slabs_each, all = plan.passes * plan.slabs_each;
 #pragma unroll
         for (uint32_t &product : products)
             product = 0;
@@ -233,17 +244,6 @@ struct Tile {
         }
     }
 
-    // Does the helpers' work for all quantities that the method needs.
-    __device__ __forceinline__ void sumUp() const {
-        if (needs(0) || needs(1))
-            sumDown();
-        waitForWarps<2, HELPERS>();
-#pragma unroll 1
-        for (int q = 0; q < QUANTITIES; ++q)
-            if (needs(q))
-                sumAcross(placeOf(q));
-    }
-
     // Returns the best of the tile, valid in the first thread; GROUP threads call it. It stores the costs in the map unless
     // that is NULL. t2: the template's sum of squares. Positions are compared by one number: the cost, then the place.
     __device__ __forceinline__ Candidate bestSquared(const uint32_t (&products)[4 * NX], uint32_t t2, float *map,
@@ -278,13 +278,52 @@ struct Tile {
         return {static_cast<double>(best >> 32), static_cast<unsigned long long>(y) * m.ocols + x};
     }
 
-    // Stores the group's products where all threads see them after a barrier.
-    __device__ __forceinline__ void storeProducts(const uint32_t (&products)[4 * NX]) const {
-        const int row = 8 * (lane % 4) + DOWN - 1 - warp;
-        uint32_t *const rows[2] = {productsOf(row) + lane / 4, productsOf(row + 4) + lane / 4};
+    // Stores the group's products of a pass where all threads see them after a barrier.
+    __device__ __forceinline__ void storeProducts(int pass, const uint32_t (&products)[4 * NX]) const {
+        const int row = 8 * (lane % 4) + DOWN - 1 - warp, above = KIND == MASKED ? pass - passOfSquares() : 0;
+        const int place = KIND == MASKED ? (above > 0 ? placeOf(0) : pass) * plan.sums_words : 0;
+        uint32_t *const rows[2] = {productsOf(row) + place + lane / 4, productsOf(row + 4) + place + lane / 4};
 #pragma unroll
-        for (int i = 0; i < 4 * NX; ++i)
-            rows[i % 2][i / 2 * 8] = products[i];
+        for (int i = 0; i < 4 * NX; ++i) {
+            uint32_t &to = rows[i % 2][i / 2 * 8];
+            to = above > 0 ? to + 256 * products[i] : products[i];
+        }
+    }
+
+    // Makes the image of the next pass with squares. Their low bytes have an image of their own; the high bytes take the
+    // place of the pixels, which no pass needs any more.
+    __device__ __forceinline__ void makeSquares(int pass) const {
+        const bool high = pass == passOfSquares();
+        const int source = high ? HIGH_OF_SQUARES : LOW_OF_SQUARES, to = high ? 0 : plan.squares_at / 16;
+        if (!m.needs_s2 || (pass > 0 && !high))
+            return;
+        for (int i = threadIdx.x - GROUP; i < plan.planes * plan.plane / 16; i += HELPERS) {
+            uint4 *const at = reinterpret_cast<uint4 *>(image) + i;
+            at[to] = {squares(at->x, source), squares(at->y, source), squares(at->z, source), squares(at->w, source)};
+        }
+        storesReady();
+    }
+
+    // Does the helpers' work while the products of pass k are made: in the first the window sums, or images of squares; and
+    // a copy of the template's sums.
+    template<bool FIRST>
+    __device__ __forceinline__ void help(int k, const MatchTemplate &t, MatchTemplate &copy) const {
+        const int word = static_cast<int>(threadIdx.x) - GROUP;
+        const bool copies = word < static_cast<int>(sizeof t / sizeof(double));
+        const double early = copies ? reinterpret_cast<const double *>(&t)[word] : 0; // arrives meanwhile
+        if constexpr (KIND == MASKED) {
+            makeSquares(k);
+        } else if (FIRST) {
+            if (needs(0) || needs(1))
+                sumDown();
+            waitForWarps<2, HELPERS>();
+#pragma unroll 1
+            for (int q = 0; q < QUANTITIES; ++q)
+                if (needs(q))
+                    sumAcross(placeOf(q));
+        }
+        if (copies)
+            reinterpret_cast<double *>(&copy)[word] = early;
     }
 
     // Returns the best of the thread's positions by any method; all threads call it. Warps take rows in turn.
@@ -295,14 +334,17 @@ struct Tile {
             const int row = warp + turn * WARPS, cols = y0 + row < m.orows ? min(COLS, m.ocols - x0) : 0;
             if (row >= ROWS)
                 return;
-            const uint32_t *const of_squares = sumsOf(row), *const of_pixels = sumsOf(row, placeOf(1));
+            const uint32_t *const of_squares = sumsOf(row, placeOf(0)), *const of_pixels = sumsOf(row, placeOf(1));
 #pragma unroll 2
             for (int x = lane; x < cols; x += 32) {
                 Sums window = {toDouble(productsOf(row)[x]), {}, 0};
+                const auto sumAt = [&](const uint32_t *sums) {
+                    return toDouble(KIND == MASKED ? sums[x] : sums[x + m.w] - sums[x]);
+                };
                 if (m.needs_s2)
-                    window.s2 = toDouble(of_squares[x + m.w] - of_squares[x]);
+                    window.s2 = sumAt(of_squares);
                 if (m.needs_s1)
-                    window.s1[0] = toDouble(of_pixels[x + m.w] - of_pixels[x]);
+                    window.s1[0] = sumAt(of_pixels);
                 handle(window, y0 + row, x0 + x);
             }
         };
@@ -316,7 +358,7 @@ struct Tile {
 #endif
 
 template<int NX, int KIND>
-__global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX, KIND == GENERAL))
+__global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX, KIND))
     wgmmaKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frames frames,
                 const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
                 const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
@@ -343,7 +385,7 @@ __global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX, KIND == GENE
             initBarrier(&arrived[i], 1);
         barriersReady();
 #pragma unroll 1
-        for (int i = 0; i < min(plan.ring, m.count * plan.slabs_each); ++i)
+        for (int i = 0; i < min(plan.ring, plan.passes * plan.slabs_each); ++i)
             tile.copySlab(i, i); // a template is older than all work before this launch
     }
     cusi::waitForEarlierWork();
@@ -352,24 +394,28 @@ __global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX, KIND == GENE
     // Uniform in a warp, which ptxas has to see: otherwise it lets products wait for each other (C7520).
     const bool multiplies = __shfl_sync(cusi::FULL_WARP, threadIdx.x / GROUP, 0) == 0;
     if (!multiplies)
-        tile.sumUp();
+        tile.template help<true>(0, templates.sums[templateOf(m, resultOf(0))], templ[0]);
     Turn turn;
-    for (int k = 0; k < (KIND == GENERAL ? 1 : m.count); ++k) {
-        const int result = resultOf(k), word = static_cast<int>(threadIdx.x) - GROUP;
+    for (int k = 0; k < (KIND == GENERAL ? 1 : plan.passes); ++k) {
+        const int result = resultOf(KIND == MASKED ? 0 : k);
         MatchTemplate &own = templ[k % 2];
         uint32_t products[4 * NX];
-        if (multiplies)
+        if (multiplies) {
             tile.multiply(k, turn, products);
-        else if (word < static_cast<int>(sizeof own / sizeof(double))) // nobody waits for them
-            reinterpret_cast<double *>(&own)[word] =
-                reinterpret_cast<const double *>(&templates.sums[templateOf(m, result)])[word];
+            if constexpr (KIND == MASKED)
+                tile.storeProducts(k, products);
+        } else if (k > 0) {
+            tile.template help<false>(k, templates.sums[templateOf(m, result)], own);
+        }
         __syncthreads();
         if constexpr (KIND == GENERAL) {
             if (multiplies)
-                tile.storeProducts(products);
+                tile.storeProducts(k, products);
             __syncthreads();
+        }
+        if (KIND == GENERAL || (KIND == MASKED && k + 1 == plan.passes)) {
             keepBest(direct, result, blockBestToFirst<Part::THREADS / 32>(tile.bestOf(own, result, direct, scores)));
-        } else if (multiplies) {
+        } else if (KIND < GENERAL && multiplies) {
             constexpr bool MAPS = KIND == SQUARED_MAPS;
             keepBest(direct, result,
                      tile.bestSquared(products, static_cast<uint32_t>(own.t2), MAPS ? scores.maps[result] : nullptr,
@@ -389,14 +435,21 @@ using Kernel = void (*)(const MatchModel, const Frames, const Templates, const S
 // A tile has 16 NX x 32 positions. cost: the time of a tile by its products, more for those that wait for shared memory.
 struct Shape {
     int nx, cost;
-    Kernel kernels[3]; // of each kind; NULL where shared memory would have no room for the sums
+    Kernel kernels[4]; // of each kind; NULL where shared memory would have no room for the sums
 };
 template<int NX>
 constexpr Shape shapeOf(int cost) {
-    return {NX, cost, {wgmmaKernel<NX, SQUARED>, wgmmaKernel<NX, SQUARED_MAPS>, wgmmaKernel<NX, GENERAL>}};
+    return {NX,
+            cost,
+            {wgmmaKernel<NX, SQUARED>, wgmmaKernel<NX, SQUARED_MAPS>, wgmmaKernel<NX, GENERAL>, wgmmaKernel<NX, MASKED>}};
 }
 constexpr Shape SHAPES[] = {
     shapeOf<4>(6), shapeOf<8>(10), shapeOf<16>(18), {32, 36, {wgmmaKernel<32, SQUARED>, wgmmaKernel<32, SQUARED_MAPS>}}};
+
+// The kind of a run without maps.
+int kindOf(const MatchModel &m) {
+    return m.masked ? MASKED : m.method == CUS_MATCH_SQDIFF ? SQUARED : GENERAL;
+}
 
 constexpr int BYTES_OF_MULTIPROCESSOR = 228 << 10, BESIDE = 2 << 10; // shared memory; what a block takes beside its own
 
@@ -414,10 +467,19 @@ int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
     plan.sums_words = ROWS * plan.sums_pitch + ROWS;
     plan.image_at = ring * BLOCKS * BLOCK * plan.chunks;
     plan.sums_at = plan.image_at + plan.planes * plan.plane;
-    if (m.method == CUS_MATCH_SQDIFF)
-        return plan.sums_at + 4 * plan.sums_words;
-    plan.sums_at = std::max(plan.sums_at, 4 * ROWS * (ACROSS * shape.nx + 1)); // products lie below
-    return plan.sums_at + 4 * plan.sums_words * ((m.needs_s2 ? 1 : 0) + (m.method >= CUS_MATCH_CCOEFF ? 1 : 0));
+    plan.passes = m.count;
+    const int kind = kindOf(m), squares = m.needs_s2 ? 1 : 0, pixels = m.method >= CUS_MATCH_CCOEFF ? 1 : 0;
+    if (kind == MASKED) { // places for products and sums at positions
+        plan.passes = 1 + pixels + 2 * squares;
+        plan.squares_at = plan.planes * plan.plane;
+        plan.sums_at += squares * plan.squares_at;
+        plan.sums_pitch = ACROSS * shape.nx;
+        plan.sums_words = ROWS * plan.sums_pitch + ROWS;
+        return plan.sums_at + 4 * plan.sums_words * (1 + pixels + squares);
+    }
+    if (kind == GENERAL) // products lie below
+        plan.sums_at = std::max(plan.sums_at, 4 * ROWS * (ACROSS * shape.nx + 1));
+    return plan.sums_at + 4 * plan.sums_words * (kind == GENERAL ? pixels + squares : 1);
 }
 
 // Chooses the shape with the shortest time: of the most tiles that a multiprocessor gets, in rounds of resident blocks. Of
@@ -425,17 +487,17 @@ int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
 // there is room for.
 void chooseShape(const MatchModel &m, int multiprocessors, int most, Direct &direct) {
     const int frames = std::min(m.frames, LAUNCH_FRAMES);
-    const bool general = m.method != CUS_MATCH_SQDIFF;
+    const int kind = kindOf(m);
     long long least = LLONG_MAX;
     int most_resident = 0;
     for (const Shape &shape : SHAPES) {
         Wgmma plan = {};
         const int shared = layOut(m, shape, 2, plan), slab = plan.image_at / 2;
-        if (shared > most || (general && !shape.kernels[GENERAL]))
+        if (shared > most || !shape.kernels[kind])
             continue;
         const int across = cusi::divUp(m.ocols, ACROSS * shape.nx), down = cusi::divUp(m.orows, ROWS);
         const long long tiles = static_cast<long long>(across) * down * frames;
-        const int resident = std::min(residentBlocks(shape.nx, general), BYTES_OF_MULTIPROCESSOR / (shared + BESIDE));
+        const int resident = std::min(residentBlocks(shape.nx, kind), BYTES_OF_MULTIPROCESSOR / (shared + BESIDE));
         const long long at_once = static_cast<long long>(resident) * multiprocessors;
         const long long turns = tiles / at_once * resident + cusi::divUp<long long>(tiles % at_once, multiprocessors);
         const long long time = turns * shape.cost;
@@ -445,7 +507,7 @@ void chooseShape(const MatchModel &m, int multiprocessors, int most, Direct &dir
         most_resident = resident;
         const int blocks = static_cast<int>(std::min<long long>(resident, turns));
         const int room = std::min(most, BYTES_OF_MULTIPROCESSOR / blocks - BESIDE) - shared;
-        const int ring = std::min({MAX_RING, 2 + room / slab, std::max(2, plan.slabs_each * m.count)});
+        const int ring = std::min({MAX_RING, 2 + room / slab, std::max(2, plan.slabs_each * plan.passes)});
         direct.shared = layOut(m, shape, ring, plan);
         direct.shape = static_cast<int>(&shape - SHAPES);
         direct.tiles_across = across;
@@ -460,9 +522,11 @@ cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
     const char *f = "cusMatcherCreate";
     direct->wgmma.ring = 0;
     const Crossovers &bounds = crossoversOf(m, std::min(m.frames, LAUNCH_FRAMES), multiprocessors);
-    const bool one = m.integer && !m.masked && m.max_matches == 1 && !m.subpixel;
-    const bool kept = m.method == CUS_MATCH_SQDIFF || m.count == 1; // otherwise products overwrite the image too early
-    if (!one || !kept || m.channels != 1 || m.n <= bounds.above || m.n > bounds.wgmma)
+    const bool one = m.integer && m.max_matches == 1 && !m.subpixel;
+    const bool kept = kindOf(m) == SQUARED || m.count == 1; // the other kinds overwrite the image
+    // With a mask, larger templates leave shared memory to small tiles only, which would not beat the FFT.
+    const double pixels = static_cast<double>(m.w) * m.h, most_pixels = bounds.wgmma * (m.masked ? 0.6 : 1);
+    if (!one || !kept || m.channels != 1 || pixels <= bounds.above || pixels > most_pixels)
         return CUS_OK;
     cudaFuncAttributes code = {};
     int most = 0;
@@ -473,20 +537,22 @@ cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
     return CUS_OK;
 }
 
-// Uploads the slabs: [template][slab][chunk][row][mx][byte].
-cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, cudaStream_t stream) {
+// Uploads the slabs: [template][slab][chunk][row][mx][byte], and those of the mask behind.
+cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, const uint8_t *mask, cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
     Direct &direct = cuda->stages.direct;
     const Wgmma &plan = direct.wgmma;
     std::vector<unsigned char> slabs;
-    CUS_TRY(inHostMemory([&] { slabs.reserve(plan.template_bytes * m.templates); }));
-    for (int k = 0; k < m.templates; ++k, pixels += static_cast<size_t>(m.w) * m.h)
+    CUS_TRY(inHostMemory([&] { slabs.reserve(plan.template_bytes * (m.templates + 1)); }));
+    for (int k = 0; k < m.templates + (mask ? 1 : 0); ++k, pixels += static_cast<size_t>(m.w) * m.h)
         for (int slab = 0; slab < plan.slabs_each; ++slab)
             for (int chunk = 0; chunk < plan.chunks; ++chunk)
                 for (int i = 0; i < BLOCKS * BLOCK; ++i) {
                     const int row = SLAB * slab + i / BLOCK - (DOWN - 1), at = 16 * chunk + i % 16 - i / 16 % ACROSS;
                     const bool inside = row >= 0 && row < m.h && at >= 0 && at < m.w;
-                    slabs.push_back(inside ? pixels[static_cast<size_t>(row) * m.w + at] : 0);
+                    const size_t pixel = static_cast<size_t>(row) * m.w + at;
+                    const bool counts = inside && (!mask || mask[pixel]);
+                    slabs.push_back(!counts ? 0 : k == m.templates ? 1 : pixels[pixel]);
                 }
     const Shape &shape = SHAPES[direct.shape];
     int most = 0;
@@ -494,13 +560,15 @@ cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, cudaStream_
     for (const Kernel kernel : shape.kernels)
         if (kernel)
             CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(kernel), most));
-    return upload(cuda, slabs.data(), slabs.size(), &direct.wgmma.slabs, stream);
+    CUS_TRY(upload(cuda, slabs.data(), slabs.size(), &direct.wgmma.slabs, stream));
+    direct.wgmma.mask = direct.wgmma.slabs + plan.template_bytes * m.templates;
+    return CUS_OK;
 }
 
 cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cudaStream_t stream) {
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
-    const int kind = stages.model.method != CUS_MATCH_SQDIFF ? GENERAL : stages.scores.maps ? SQUARED_MAPS : SQUARED;
+    const int kind = kindOf(stages.model) == SQUARED && stages.scores.maps ? SQUARED_MAPS : kindOf(stages.model);
     return cusi::launchOverlapped("cusMatcherRun", shape.kernels[kind], dim3(direct.tiles, count), threadsOf(shape.nx),
                                   direct.shared, stream, stages.model, frames, stages.templates, stages.scores, direct,
                                   stages.refinement);
