@@ -205,10 +205,11 @@ static int makeFrames(Lane *lane, Piece **piece) {
 
 void *eventframes_make(void *from) {
     Lane *const lane = from;
-    if (lane->device >= 0)
+    if (lane->device >= 0) {
         (void)cusDeviceSet(lane->device); /* the pipeline fails, too */
-    if (lane->device >= 0 && lane->frames->decodes)
-        eventsBytesFollow(lane->pipeline, following, lane);
+        if (lane->frames->decodes)
+            eventsBytesFollow(lane->pipeline, following, lane);
+    }
 #ifdef _OPENMP
     else if (lane->frames->lane_count > 1)
         omp_set_num_threads(lane->frames->lane_threads);
