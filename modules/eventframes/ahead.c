@@ -106,8 +106,9 @@ static cusStatus takePinned(const cusEventFrames *f, Piece *piece, uint64_t at, 
                : eventio_isShorter(&f->source, "cusEventFramesNext", at + piece->count);
 }
 
+/* The first piece is a quarter, so that the device begins early. */
 static cusStatus readBytes(cusEventFrames *f, Piece *piece) {
-    const size_t capacity = roomOf(f, piece);
+    const size_t most = roomOf(f, piece), capacity = f->lanes->filled || most < eventframes_sizes.piece ? most : most / 4;
     cusStatus status;
     piece->from = piece->bytes.data;
     if (f->pinned) {

@@ -79,6 +79,20 @@ static Piece *nextPiece(Lane *lane, int has_one, int is_new) {
     return piece;
 }
 
+/* Finds the bytes after those that are being pushed. */
+static int following(void *of, const void **bytes, size_t *size) {
+    Lane *const lane = of;
+    pthread_mutex_lock(&lane->frames->lock);
+    const Piece *const next = &lane->pieces[(lane->taken + 1) % EVENTFRAMES_PIECES];
+    const int is_there = lane->filled > lane->taken + 1 && next->job == lane->number && next->count > 0;
+    if (is_there) {
+        *bytes = next->from;
+        *size = next->count;
+    }
+    pthread_mutex_unlock(&lane->frames->lock);
+    return is_there;
+}
+
 static cusStatus push(const cusEventFrames *f, cusEventPipeline *pipeline, const Piece *piece) {
     if (f->decodes) {
         CUS_TRY(cusEventPipelinePushBytes(pipeline, piece->from, piece->count));
@@ -191,8 +205,11 @@ static int makeFrames(Lane *lane, Piece **piece) {
 
 void *eventframes_make(void *from) {
     Lane *const lane = from;
-    if (lane->device >= 0)
+    if (lane->device >= 0) {
         (void)cusDeviceSet(lane->device); /* the pipeline fails, too */
+        if (lane->frames->decodes)
+            eventsBytesFollow(lane->pipeline, following, lane);
+    }
 #ifdef _OPENMP
     else if (lane->frames->lane_count > 1)
         omp_set_num_threads(lane->frames->lane_threads);

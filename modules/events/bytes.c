@@ -11,6 +11,11 @@
 
 enum { BUFFERS = 3, MIN_BYTES = 4096, HOST_EVENTS = 65536 };
 
+typedef struct Sent {
+    const uint8_t *from;
+    size_t size;
+} Sent;
+
 struct EventsBytes {
     cusEventDecoder *decoder;
     cusMat decoded[EVENTS_ARRAYS]; /* host: events of one run */
@@ -18,6 +23,10 @@ struct EventsBytes {
     int piece_bytes;
     cusMat pinned[BUFFERS], device[BUFFERS]; /* each 1 x piece_bytes */
     cusStreamEvent uploaded[BUFFERS];
+    Sent sent[BUFFERS]; /* pieces whose upload is queued and that are not decoded; the first is in buffer `turn` */
+    int sent_count, turn;
+    EventsFollowing following;
+    void *user;
     cusMat done;                      /* page-locked cusEventDecoded that the decoder writes */
     uint64_t *gap;                    /* device memory for events_cuda_findGap() */
     uint64_t last_events, last_bytes; /* the last run's, for likelyToFit() */
@@ -211,58 +220,98 @@ static cusStatus decode(cusEventPipeline *s, const uint8_t *bytes, size_t size, 
     return CUS_OK;
 }
 
-/* Bytes of the caller that are not yet queued for upload. */
-typedef struct PendingInput {
-    const uint8_t *bytes;
-    size_t size, piece;
-    int pinned;
-} PendingInput;
-
-/* Large pieces need fewer waits, but nothing overlaps with decoding the last piece of a push. */
+/* Large pieces need fewer waits. */
 static size_t pieceOf(const struct EventsBytes *b, size_t size) {
     const size_t quarter = size / 4, most = (size_t)b->piece_bytes;
     return quarter > most ? most : quarter > most / 2 ? quarter : most / 2;
 }
 
-/* Queues the upload of the next *size bytes into buffer k, which is free. */
-static cusStatus upload(cusEventPipeline *s, PendingInput *pending, int k, size_t *size) {
+static int isPinned(const void *bytes) {
+    return CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes));
+}
+
+/* Queues the upload of bytes into a buffer that is free. */
+static cusStatus send(cusEventPipeline *s, const uint8_t *from, size_t size, int pinned) {
     struct EventsBytes *b = s->bytes;
-    *size = pending->size < pending->piece ? pending->size : pending->piece;
-    if (*size == 0)
-        return CUS_OK;
-    if (!pending->pinned)
-        memcpy(b->pinned[k].data, pending->bytes, *size);
-    CUS_TRY(cusi_deviceCopy("cusEventPipelinePushBytes", b->device[k].data, *size,
-                            pending->pinned ? pending->bytes : b->pinned[k].data, *size, *size, 1, s->up));
-    pending->bytes += *size;
-    pending->size -= *size;
-    return cusStreamEventRecord(b->uploaded[k], s->up);
+    const int k = (b->turn + b->sent_count) % BUFFERS;
+    if (!pinned)
+        memcpy(b->pinned[k].data, from, size);
+    CUS_TRY(cusi_deviceCopy("cusEventPipelinePushBytes", b->device[k].data, size, pinned ? from : b->pinned[k].data, size,
+                            size, 1, s->up));
+    CUS_TRY(cusStreamEventRecord(b->uploaded[k], s->up));
+    b->sent[b->sent_count++] = (Sent){from, size};
+    return CUS_OK;
+}
+
+/* Keeps what the push before has sent of these bytes, and returns its size. */
+static size_t sentAhead(struct EventsBytes *b, const uint8_t *bytes, size_t size) {
+    size_t sent = 0;
+    for (int k = 0; k < b->sent_count; ++k) {
+        if (b->sent[k].from != bytes + sent || b->sent[k].size > size - sent)
+            b->sent_count = k;
+        else
+            sent += b->sent[k].size;
+    }
+    return sent;
+}
+
+/* Fills the free buffers with bytes from *at to the end, then with those that follow, from *ahead on. */
+static cusStatus sendAll(cusEventPipeline *s, const uint8_t **at, const uint8_t *end, size_t piece, int pinned,
+                         size_t *ahead) {
+    struct EventsBytes *b = s->bytes;
+    while (b->sent_count < BUFFERS && *at < end) {
+        const size_t left = (size_t)(end - *at), size = left < piece ? left : piece;
+        CUS_TRY(send(s, *at, size, pinned));
+        *at += size;
+    }
+    const void *next = NULL;
+    size_t all = 0;
+    while (b->sent_count < BUFFERS && b->following && b->following(b->user, &next, &all) && *ahead < all &&
+           isPinned(next)) {
+        const size_t left = all - *ahead, most = pieceOf(b, all), size = left < most ? left : most;
+        CUS_TRY(send(s, (const uint8_t *)next + *ahead, size, 1));
+        *ahead += size;
+    }
+    return CUS_OK;
 }
 
 static cusStatus pushOnDevice(cusEventPipeline *s, const uint8_t *bytes, size_t size) {
     struct EventsBytes *b = s->bytes;
-    PendingInput pending = {bytes, size, pieceOf(b, size),
-                            CUSI_BACKEND("cusEventPipelinePushBytes", CUS_DEVICE, 0, events_cuda_isPinned(bytes))};
-    size_t pieces[BUFFERS];
+    const int pinned = isPinned(bytes);
+    const size_t piece = pieceOf(b, size);
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)size);
     if (s->packets.on && size <= CUSI_PACKET_BYTES) {
-        if (!pending.pinned)
+        if (!pinned)
             memcpy(b->pinned[0].data, bytes, size);
-        CUS_TRY(decode(s, pending.pinned ? bytes : b->pinned[0].data, size, 1));
+        CUS_TRY(decode(s, pinned ? bytes : b->pinned[0].data, size, 1));
         cusi_step(progress, (int64_t)size);
         return cusi_proceed(progress);
     }
-    for (int k = 0; k < BUFFERS - 1; ++k)
-        CUS_TRY(upload(s, &pending, k, &pieces[k]));
-    for (int k = 0, last = BUFFERS - 1; pieces[k] > 0; last = k, k = (k + 1) % BUFFERS) {
-        CUS_TRY(upload(s, &pending, last, &pieces[last]));
-        CUS_TRY(cusStreamWaitEvent(s->compute, b->uploaded[k]));
-        CUS_TRY(decode(s, b->device[k].data, pieces[k], 0));
-        cusi_step(progress, (int64_t)pieces[k]);
+    const uint8_t *at = bytes + sentAhead(b, bytes, size);
+    size_t ahead = 0;
+    for (size_t used = 0; used < size;) {
+        CUS_TRY(sendAll(s, &at, bytes + size, piece, pinned, &ahead));
+        const Sent first = b->sent[0];
+        CUS_TRY(cusStreamWaitEvent(s->compute, b->uploaded[b->turn]));
+        CUS_TRY(decode(s, b->device[b->turn].data, first.size, 0));
+        used += first.size;
+        memmove(b->sent, b->sent + 1, (size_t)--b->sent_count * sizeof *b->sent);
+        b->turn = (b->turn + 1) % BUFFERS;
+        cusi_step(progress, (int64_t)first.size);
         CUS_TRY(cusi_proceed(progress));
     }
     return CUS_OK;
+}
+
+void eventsBytesFollow(cusEventPipeline *s, EventsFollowing following, void *user) {
+    s->bytes->following = following;
+    s->bytes->user = user;
+}
+
+void eventsBytesForget(cusEventPipeline *s) {
+    if (s->bytes)
+        s->bytes->sent_count = 0;
 }
 
 static cusStatus pushBytes(cusEventPipeline *s, const void *bytes, size_t size) {
@@ -278,6 +327,7 @@ static cusStatus pushBytes(cusEventPipeline *s, const void *bytes, size_t size) 
     (void)cusi_renamed(function, status);
     if (s->resident) { /* the caller's bytes are no longer read */
         (void)cusi_deviceFinish(function, s->up);
+        eventsBytesForget(s);
         if (s->packets.on)
             (void)cusi_deviceFinish(function, s->compute);
     }

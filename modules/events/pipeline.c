@@ -102,6 +102,7 @@ static void restart(cusEventPipeline *s) {
     s->advanced = INT64_MIN;
     s->held = s->begin = 0;
     s->next = s->options.first_window;
+    eventsBytesForget(s);
 }
 
 cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,

@@ -121,6 +121,8 @@ cusStatus eventsPush(cusEventPipeline *s, const char *function, const cusEventAr
 
 cusStatus eventsBytesCreate(cusEventPipeline *s);
 void eventsBytesDestroy(cusEventPipeline *s);
+/* Forgets what has been uploaded ahead. */
+void eventsBytesForget(cusEventPipeline *s);
 /* Ends the recording; fails if it ended within a word. */
 cusStatus eventsBytesFinish(cusEventPipeline *s);
 

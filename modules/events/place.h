@@ -24,6 +24,11 @@ cusStatus eventsCreatePipeline(cusEventPipeline **pipeline, int rows, int cols, 
  * decoder's state. Counts continue. */
 cusStatus eventsGoTo(cusEventPipeline *pipeline, const EventsPlace *place);
 
+/* Returns whether the bytes that the next push will begin with are there; they stay until then. */
+typedef int (*EventsFollowing)(void *user, const void **bytes, size_t *size);
+/* While the pipeline decodes the last bytes of a push on a device, it uploads page-locked ones of the next. */
+void eventsBytesFollow(cusEventPipeline *pipeline, EventsFollowing following, void *user);
+
 /* Makes no more windows from `end_window` on. */
 void eventsEndAt(cusEventPipeline *pipeline, uint64_t end_window);
 
