@@ -106,9 +106,10 @@ static cusStatus takePinned(const cusEventFrames *f, Piece *piece, uint64_t at, 
                : eventio_isShorter(&f->source, "cusEventFramesNext", at + piece->count);
 }
 
-/* The first piece is a quarter, so that the device begins early. */
+/* The first piece of a device is a quarter, so that it begins early. */
 static cusStatus readBytes(cusEventFrames *f, Piece *piece) {
-    const size_t most = roomOf(f, piece), capacity = f->lanes->filled || most < eventframes_sizes.piece ? most : most / 4;
+    const int is_early = f->lanes->device >= 0 && !f->lanes->filled;
+    const size_t most = roomOf(f, piece), capacity = is_early && most == eventframes_sizes.piece ? most / 4 : most;
     cusStatus status;
     piece->from = piece->bytes.data;
     if (f->pinned) {

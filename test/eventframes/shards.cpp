@@ -225,7 +225,8 @@ TEST_P(EventFramesShards, ReadTheirPart) {
         EXPECT_EQ(got.windows.size(), 10u);
         cusEventFramesCounts counts;
         CUS_ASSERT_OK(cusEventFramesQuery(frames, &counts));
-        EXPECT_EQ(counts.events, 33554432u / 8); // of one piece
+        EXPECT_LE(counts.events, 33554432u / 8 * 5 / 4); // of one piece, or a quarter and one
+        EXPECT_GE(counts.events, 1000000u);
     }
 }
 
