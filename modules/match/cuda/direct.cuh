@@ -78,18 +78,14 @@ struct Estimate {
     __device__ __forceinline__ float operator()(const Sums &sums) const {
         double above = fma(sums.c, c_weight, fma(sums.s2, s2_weight, constant)), norm = norm_weight * sums.s2;
 #pragma unroll
-        for (int k = 0; k < CHANNELS; ++k)
-            if (centered && k < channels) {
-                above = fma(-sums.s1[k], t1[k], above);
-                norm = fma(-sums.s1[k], sums.s1[k], norm);
-            }
+        for (int k = 0; k < CHANNELS; ++k) { // sums that the method does not need are zero
+            above = fma(-sums.s1[k], t1[k], above);
+            norm = fma(-sums.s1[k], sums.s1[k], norm);
+        }
         const float cost = static_cast<float>(above) * factor;
-        if (!normed)
-            return cost;
         const float known = norm > 0 ? cost * rsqrtf(static_cast<float>(norm)) : 0;
-        if (squared)
-            return norm > 0 && factor > 0 ? fminf(known, 1.0f) : 1.0f;
-        return centered && factor == 0 ? -1.0f : known;
+        const float bounded = norm > 0 && factor > 0 ? fminf(known, 1.0f) : 1.0f;
+        return !normed ? cost : squared ? bounded : centered && factor == 0 ? -1.0f : known;
     }
     __device__ __forceinline__ bool mayBe(float estimate, float least) const {
         return estimate - least <= 4 * MARGIN * (normed ? 1.0f : fmaxf(fabsf(least), fabsf(estimate)));
@@ -133,8 +129,8 @@ __device__ __forceinline__ void keepCost(const MatchModel &m, const MatchTemplat
 }
 
 // Returns the best of the thread's positions; the whole block calls it. A warp visits them in TURNS, at most 32:
-// visit(turn, handle) calls handle(sums, y, x) for each of the lane's. keep(sums, y, x, best) does keepCost(): for all
-// positions, or only for those that may be the tile's best by estimates, which come first.
+// visit(turn, handle) calls handle(sums, y, x) for each of the lane's, also right of the last. keep(sums, y, x, best) does
+// keepCost(): for all positions, or only for those that may be the tile's best by estimates, which come first.
 template<int TURNS, int CHANNELS, class Visit, class Keep>
 __device__ __forceinline__ Candidate bestOfTurns(const MatchModel &m, const MatchTemplate &t, bool all, const Visit &visit,
                                                  const Keep &keep) {
@@ -143,28 +139,23 @@ __device__ __forceinline__ Candidate bestOfTurns(const MatchModel &m, const Matc
     const int lane = threadIdx.x % 32;
     float least = INFINITY, of_turn = INFINITY; // of_turn: lane i keeps the least of the warp's i-th turn
 #pragma unroll 1
-    for (int exact = all ? 1 : 0; exact < 2; ++exact) {
-#pragma unroll 1
-        for (int turn = 0; turn < TURNS; ++turn) {
-            const float here = __shfl_sync(cusi::FULL_WARP, of_turn, turn);
-            if (!all && exact && !estimate.mayBe(here, least))
-                continue;
-            float least_here = INFINITY;
-            visit(turn, [&](const Sums &sums, int y, int x) {
-                if (!all) {
-                    const float cost = estimate(sums);
-                    least_here = fminf(least_here, cost);
-                    if (!exact || !estimate.mayBe(cost, least))
-                        return;
-                }
-                keep(sums, y, x, best);
-            });
-            least_here = cusi::warpMin(least_here);
-            of_turn = lane == turn ? least_here : of_turn;
-        }
-        if (!exact)
-            least = cusi::blockMin(of_turn);
+    for (int turn = 0; turn < TURNS && !all; ++turn) {
+        float least_here = INFINITY;
+        visit(turn, [&](const Sums &sums, int, int x) {
+            least_here = fminf(least_here, fmaxf(estimate(sums), x < m.ocols ? -INFINITY : INFINITY)); // no branch
+        });
+        least_here = cusi::warpMin(least_here);
+        of_turn = lane == turn ? least_here : of_turn;
     }
+    if (!all)
+        least = cusi::blockMin(of_turn);
+#pragma unroll 1
+    for (int turn = 0; turn < TURNS; ++turn)
+        if (all || estimate.mayBe(__shfl_sync(cusi::FULL_WARP, of_turn, turn), least))
+            visit(turn, [&](const Sums &sums, int y, int x) {
+                if (x < m.ocols && (all || estimate.mayBe(estimate(sums), least)))
+                    keep(sums, y, x, best);
+            });
     return best;
 }
 

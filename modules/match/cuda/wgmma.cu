@@ -27,12 +27,12 @@ constexpr int MAX_RING = 8;                           // the most slabs in share
 // Kernels: squared differences without and with maps; any method and one template, without and with a mask.
 enum { SQUARED, SQUARED_MAPS, GENERAL, MASKED };
 
-constexpr int threadsOf(int nx) {
-    return nx < 32 ? 256 : 384;
+constexpr int threadsOf(int nx, int kind) {
+    return nx == 32 || (nx == 16 && kind == MASKED) ? 384 : 256;
 }
 // What a launch promises: blocks that a multiprocessor has registers for.
 constexpr int residentBlocks(int nx, int kind) {
-    return nx == 32 ? 1 : nx == 16 || kind >= GENERAL ? 2 : nx == 8 ? 3 : 4;
+    return threadsOf(nx, kind) == 384 ? 1 : nx == 16 || kind >= GENERAL ? 2 : nx == 8 ? 3 : 4;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -52,7 +52,7 @@ struct Turn {
 
 template<int NX, int KIND>
 struct Tile {
-    static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX), HELPERS = THREADS - GROUP;
+    static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX, KIND), HELPERS = THREADS - GROUP;
     static constexpr int QUANTITIES = KIND >= GENERAL ? 2 : 1; // squares, pixels
 
     const MatchModel &m;
@@ -139,18 +139,19 @@ struct Tile {
             uint64_t templ_row = describe(slabs_at + turn.place * chunk * plan.chunks, chunk, 128);
             uint64_t pixels_row = describe(image_at + SLAB / 4 * 16 * s, plane, plane);
 #pragma unroll 1
-            for (int row = 0; row < rows; ++row) {
+            for (int row = 0; row < rows; row += 2) { // two at once, as a row below the template is zero
                 uint64_t templ = templ_row, pixels = pixels_row;
 #pragma unroll 1
                 for (int c = 0; c + 1 < plan.chunks; c += 2) {
                     multiplyAddAhead(products, templ, pixels);
+                    multiplyAddAhead(products, templ + (BLOCK >> 4), pixels + (phase >> 4));
                     templ += 2 * chunk >> 4;
                     pixels += 2 * plane >> 4;
                 }
-                if (plan.chunks % 2 && row % 2 == 0) // a row below the template is zero
+                if (plan.chunks % 2)
                     multiplyAddAhead(products, templ + templ_rows, pixels + pixels_rows);
-                templ_row += BLOCK >> 4;
-                pixels_row += row % 4 < 3 ? phase / 16 : uint64_t{1} - phase / 16 * 3;
+                templ_row += 2 * BLOCK >> 4;
+                pixels_row += row % 4 ? uint64_t{1} - (phase >> 4) * 2 : (phase >> 4) * 2;
             }
             endStage();
             const int slab = first + s;
@@ -329,24 +330,21 @@ struct Tile {
     // Returns the best of the thread's positions by any method; all threads call it. Warps take rows in turn.
     __device__ __forceinline__ Candidate bestOf(const MatchTemplate &t, int result, const Direct &direct,
                                                 const Scores &scores) const {
-        constexpr int WARPS = THREADS / 32, TURNS = (ROWS + WARPS - 1) / WARPS;
+        constexpr int WARPS = THREADS / 32, TURNS = (ROWS + WARPS - 1) / WARPS, AT_ONCE = 4;
         const auto visit = [&](int turn, const auto &handle) {
-            const int row = warp + turn * WARPS, cols = y0 + row < m.orows ? min(COLS, m.ocols - x0) : 0;
-            if (row >= ROWS)
+            const int row = warp + turn * WARPS;
+            if (row >= ROWS || y0 + row >= m.orows)
                 return;
             const uint32_t *const of_squares = sumsOf(row, placeOf(0)), *const of_pixels = sumsOf(row, placeOf(1));
-#pragma unroll 2
-            for (int x = lane; x < cols; x += 32) {
-                Sums window = {toDouble(productsOf(row)[x]), {}, 0};
-                const auto sumAt = [&](const uint32_t *sums) {
-                    return toDouble(KIND == MASKED ? sums[x] : sums[x + m.w] - sums[x]);
-                };
-                if (m.needs_s2)
-                    window.s2 = sumAt(of_squares);
-                if (m.needs_s1)
-                    window.s1[0] = sumAt(of_pixels);
-                handle(window, y0 + row, x0 + x);
-            }
+            const auto sumAt = [&](const uint32_t *sums, int x) {
+                return toDouble(KIND == MASKED ? sums[x] : sums[x + m.w] - sums[x]);
+            };
+#pragma unroll AT_ONCE
+            for (int x = lane; x < COLS; x += 32)
+                handle({toDouble(productsOf(row)[x]),
+                        {m.needs_s1 ? sumAt(of_pixels, x) : 0},
+                        m.needs_s2 ? sumAt(of_squares, x) : 0},
+                       y0 + row, x0 + x);
         };
         const auto keep = [&](const Sums &window, int y, int x, Candidate &best) {
             keepCost(m, t, window, direct, scores, result, y, x, best);
@@ -358,7 +356,7 @@ struct Tile {
 #endif
 
 template<int NX, int KIND>
-__global__ void __launch_bounds__(threadsOf(NX), residentBlocks(NX, KIND))
+__global__ void __launch_bounds__(threadsOf(NX, KIND), residentBlocks(NX, KIND))
     wgmmaKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frames frames,
                 const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
                 const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
@@ -444,7 +442,7 @@ constexpr Shape shapeOf(int cost) {
             {wgmmaKernel<NX, SQUARED>, wgmmaKernel<NX, SQUARED_MAPS>, wgmmaKernel<NX, GENERAL>, wgmmaKernel<NX, MASKED>}};
 }
 constexpr Shape SHAPES[] = {
-    shapeOf<4>(6), shapeOf<8>(10), shapeOf<16>(18), {32, 36, {wgmmaKernel<32, SQUARED>, wgmmaKernel<32, SQUARED_MAPS>}}};
+    shapeOf<4>(5), shapeOf<8>(7), shapeOf<16>(10), {32, 17, {wgmmaKernel<32, SQUARED>, wgmmaKernel<32, SQUARED_MAPS>}}};
 
 // The kind of a run without maps.
 int kindOf(const MatchModel &m) {
@@ -569,7 +567,7 @@ cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cud
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
     const int kind = kindOf(stages.model) == SQUARED && stages.scores.maps ? SQUARED_MAPS : kindOf(stages.model);
-    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[kind], dim3(direct.tiles, count), threadsOf(shape.nx),
+    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[kind], dim3(direct.tiles, count), threadsOf(shape.nx, kind),
                                   direct.shared, stream, stages.model, frames, stages.templates, stages.scores, direct,
                                   stages.refinement);
 }
