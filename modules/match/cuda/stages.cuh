@@ -298,17 +298,21 @@ cusStatus launchMaskedSums(const Stages &stages, cudaStream_t stream);
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
 cusStatus launchDirect(const Stages &stages, const cusMat *frames, int count, cudaStream_t stream);
 // The largest templates, in bytes, that direct correlation matches faster than the FFT by mma.sync; and those, in pixels of
-// one channel, above and up to which wgmma is faster than both; by positions for each multiprocessor. Measured on an H100
-// and an H200, SQDIFF: by mma.sync one channel takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in 1920 x 1080
-// and 107 x 107 in 3840 x 2160; three at 90, 60 and 68. In 1920 x 1080 wgmma takes 1.14 of mma.sync's time at 16 x 16, 0.78
-// at 32 x 32, 0.53 at 96 x 96, and 0.91 of the FFT's at 128 x 128; in 640 x 480 1.27 at 16 x 16 and 32 x 32.
+// one channel, above and up to which wgmma is faster than both; up to `positions` for each multiprocessor. Measured on an
+// H100 and an H200, SQDIFF: by mma.sync one channel takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in
+// 1920 x 1080 and 107 x 107 in 3840 x 2160; three at 90, 60 and 68. By wgmma it is 152 x 152 in 1920 x 1080, and as long as
+// by mma.sync 47 x 47 in 640 x 480, 24 x 24 in 1920 x 1080 and 2 x 2 in 3840 x 2160.
 struct Crossovers {
     double positions, mma, above, wgmma;
 };
-constexpr Crossovers CROSSOVERS[] = {{64 * 48, 128 * 128, 0, 0}, {INFINITY, 97 * 97, 24 * 24, 128 * 128}};
+constexpr Crossovers CROSSOVERS[] = {
+    {64 * 48, 128 * 128, 44 * 44, 144 * 144}, {256 * 96, 97 * 97, 24 * 24, 144 * 144}, {INFINITY, 97 * 97, 0, 144 * 144}};
 inline const Crossovers &crossoversOf(const MatchModel &m, double frames, int multiprocessors) {
     const double positions = static_cast<double>(m.orows) * m.ocols * frames;
-    return CROSSOVERS[positions <= CROSSOVERS[0].positions * multiprocessors ? 0 : 1];
+    const Crossovers *row = CROSSOVERS;
+    while (positions > row->positions * multiprocessors)
+        ++row;
+    return *row;
 }
 
 // Sets shape, tiles and wgmma of direct correlation if wgmma does it, and is faster; otherwise wgmma.ring is 0.

@@ -523,7 +523,7 @@ cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
     const bool one = m.integer && m.max_matches == 1 && !m.subpixel;
     const bool kept = kindOf(m) == SQUARED || m.count == 1; // the other kinds overwrite the image
     // With a mask, larger templates leave shared memory to small tiles only, which would not beat the FFT.
-    const double pixels = static_cast<double>(m.w) * m.h, most_pixels = bounds.wgmma * (m.masked ? 0.6 : 1);
+    const double pixels = static_cast<double>(m.w) * m.h, most_pixels = bounds.wgmma * (m.masked ? 0.5 : 1);
     if (!one || !kept || m.channels != 1 || pixels <= bounds.above || pixels > most_pixels)
         return CUS_OK;
     cudaFuncAttributes code = {};
@@ -567,9 +567,9 @@ cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cud
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
     const int kind = kindOf(stages.model) == SQUARED && stages.scores.maps ? SQUARED_MAPS : kindOf(stages.model);
-    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[kind], dim3(direct.tiles, count), threadsOf(shape.nx, kind),
-                                  direct.shared, stream, stages.model, frames, stages.templates, stages.scores, direct,
-                                  stages.refinement);
+    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[kind], dim3(direct.tiles, count),
+                                  threadsOf(shape.nx, kind), direct.shared, stream, stages.model, frames, stages.templates,
+                                  stages.scores, direct, stages.refinement);
 }
 
 } // namespace cusi::match
