@@ -38,43 +38,33 @@ cusStatus cusEventReaderDecoder(cusEventReader *reader, cusEventDecoderOptions *
 
 static const char reading[] = "cusEventReaderReadBytes";
 
-/* Returns how many of n bytes were read; -1: errno says why not. */
-static int64_t readShare(const EventSource *source, uint64_t offset, size_t n, char *to, CusiProgress *progress) {
-    enum { PIECE = 1 << 22 };
-    for (size_t at = 0; at < n;) {
-        const size_t piece = n - at < PIECE ? n - at : PIECE;
-        const int64_t got = eventio_readAt(source, offset + at, to + at, piece);
-        if (got < 0)
-            return got;
-        at += (size_t)got;
-        if (cusi_step(progress, got) || (size_t)got < piece)
-            return (int64_t)at;
-    }
-    return (int64_t)n;
-}
-
-/* Each thread reads a share: one thread copies 5 to 10 GB/s from the page cache, a fraction of a GPU's bus. */
+/* Threads take parts in turn: one thread copies 5 to 10 GB/s from the page cache, a fraction of a GPU's bus, and a thread that
+ * has to share its core delays only its part. */
 cusStatus eventio_readBytesAt(const EventSource *source, uint64_t offset, size_t capacity, void *bytes, int most,
                               size_t *count) {
-    enum { SHARE = 1 << 20 };
+    enum { PART = 1 << 20 };
     const uint64_t left = source->size > offset ? source->size - offset : 0;
     const size_t n = left < capacity ? (size_t)left : capacity;
-    const int useful = cusi_threadsFor(n, SHARE), threads = useful < most ? useful : most;
-    const size_t share = (n + (size_t)threads - 1) / (size_t)threads;
+    const int useful = cusi_threadsFor(n, PART), threads = useful < most ? useful : most;
     size_t read = n;
     int error = 0;
     *count = 0;
     CusiProgress *const progress = cusi_progress();
     cusi_part(progress, 1, (int64_t)n);
-#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-    for (int i = 0; i < threads; ++i) {
-        const size_t from = (size_t)i * share < n ? (size_t)i * share : n, size = share < n - from ? share : n - from;
-        const int64_t got = readShare(source, offset + from, size, (char *)bytes + from, progress);
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+    for (size_t from = 0; from < n; from += PART) {
+        const size_t size = PART < n - from ? PART : n - from;
+        if (cusi_isCancelled(progress))
+            continue;
+        const int64_t got = eventio_readAt(source, offset + from, (char *)bytes + from, size);
         const int failed = got < 0 ? errno : 0;
+        (void)cusi_step(progress, failed ? 0 : got);
+        if (!failed && (size_t)got == size)
+            continue;
 #pragma omp critical(cusi_read_bytes)
         {
             error = failed ? failed : error;
-            if (!failed && (size_t)got < size && from + (size_t)got < read) /* the file has become shorter */
+            if (!failed && from + (size_t)got < read) /* the file has become shorter */
                 read = from + (size_t)got;
         }
     }
