@@ -215,6 +215,45 @@ void encode(Size size, Distribution distribution) {
     });
 }
 
+// Encoders of many cameras by one call.
+void encodeBatch(Size size, int count) {
+    struct Set {
+        std::vector<cusDiffEncoder *> encoders;
+        std::vector<cusMat> frames[2]; // alternate
+        std::vector<cusSparseDiff> diffs;
+        size_t latest = 0;
+    };
+    const auto a = randomBytes(size.bytes()), b = changed(a, size, Distribution::CLUSTERS);
+    perf::bothSpaces([&](cusSpace space) {
+        const double bytes = 2.0 * count * static_cast<double>(size.bytes());
+        perf::Row row("framediff/encode" + changeId(size, Distribution::CLUSTERS) + "/batch" + std::to_string(count), space,
+                      bytes);
+        row.note(distributionNote(Distribution::CLUSTERS));
+        row.note("bytes: the two reads");
+        if (perf::listing())
+            return row.report();
+        std::deque<Encoding> all;
+        std::deque<Set> sets(static_cast<size_t>(perf::rotation(space, static_cast<size_t>(bytes))));
+        for (Set &set : sets)
+            for (int i = 0; i < count; ++i) {
+                const Encoding &one = all.emplace_back(size, space, a, b, nullptr);
+                set.encoders.push_back(one.encoder);
+                set.frames[0].push_back(one.a.mat);
+                set.frames[1].push_back(one.b.mat);
+                set.diffs.push_back(one.lists.diff);
+            }
+        row.measure([&](cusStream stream, int i) {
+            Set &set = turn(sets, i);
+            set.latest = 1 - set.latest;
+            return cusDiffEncodeBatch(count, set.encoders.data(), set.frames[set.latest].data(), set.diffs.data(), stream);
+        });
+        row.report();
+        if (row.measured()) {
+            EXPECT_EQ(countOf(all.back().lists.diff.count), differences(a, b));
+        }
+    });
+}
+
 // Encoder options that take time; without peers.
 void encodeVariant(const std::string &name, Size size, Distribution distribution, int min_neighbors, uint32_t capacity,
                    double passes, const std::string &note) {
@@ -444,6 +483,7 @@ TEST(Framediff, Encode) {
     for (const Distribution distribution : {Distribution::CLUSTERS, Distribution::RANDOM, Distribution::BLOBS})
         for (const Size size : SIZES)
             encode(size, distribution);
+    encodeBatch(Size(640, 480), 32);
 }
 TEST(Framediff, EncodeFiltered) { // the filter passes whole discs, so every call sees the same bytes change
     for (const Size size : SIZES)

@@ -137,20 +137,35 @@ cusStatus cusi_checkStream(const char *function, cusSpace space, cusStream strea
     return CUS_OK;
 }
 
-static cusStatus enterDevice(const char *function, const char *object, CusiGuard *guard, cusStream stream) {
+/* Finds the stream and the capture of the current call. first: NULL, or a guard for which they are known. */
+static cusStatus identify(const char *function, const char *object, CusiGuard *guard, cusStream stream,
+                          const CusiGuard *first) {
     int device = 0;
-    TRY_CUDA(function, cudaGetDevice(&device));
+    if (first)
+        device = first->device;
+    else
+        TRY_CUDA(function, cudaGetDevice(&device));
     CUSI_REQUIRE(device == guard->device, CUS_ERROR_SPACE, "%s: %s is on device %d, expected device %d, the current one",
                  function, object, guard->device, device);
+    if (first) {
+        guard->now = first->now;
+        guard->now_capture = first->now_capture;
+        return CUS_OK;
+    }
     CUS_TRY(cusi_checkStream(function, CUS_DEVICE, stream));
     CUS_TRY(captureOf(function, stream, &guard->now_capture));
+    guard->now = handleOf(stream);
+    return guard->now_capture ? CUS_OK : idOf(function, stream, &guard->now);
+}
+
+static cusStatus enterDevice(const char *function, const char *object, CusiGuard *guard, cusStream stream,
+                             const CusiGuard *first) {
+    CUS_TRY(identify(function, object, guard, stream, first));
     if (guard->now_capture) { /* work outside the capture is not ordered with the graph */
-        guard->now = handleOf(stream);
         if (guard->now_capture == guard->capture && guard->now != guard->captured_in)
             TRY_CUDA(function, cudaStreamWaitEvent(stream, guard->captured, 0));
         return CUS_OK;
     }
-    CUS_TRY(idOf(function, stream, &guard->now));
     if (guard->calls == 0 || guard->now == guard->stream)
         return CUS_OK;
     if (guard->calls >= CUSI_SETTLED)
@@ -192,9 +207,10 @@ void cusi_guardRelease(CusiGuard *guard) {
         (void)cudaEventDestroy(guard->passed);
 }
 
-cusStatus cusi_enter(const char *function, const char *object, CusiGuard *guard, cusStream stream) {
+cusStatus cusi_enterNext(const char *function, const char *object, CusiGuard *guard, cusStream stream,
+                         const CusiGuard *first) {
     CUS_TRY(claim(function, object, guard));
-    const cusStatus status = guard->passed ? enterDevice(function, object, guard, stream) : CUS_OK;
+    const cusStatus status = guard->passed ? enterDevice(function, object, guard, stream, first) : CUS_OK;
     return status == CUS_OK ? status : release(guard, status);
 }
 
@@ -265,8 +281,9 @@ void cusi_guardRelease(CusiGuard *guard) {
     (void)guard;
 }
 
-cusStatus cusi_enter(const char *function, const char *object, CusiGuard *guard, cusStream stream) {
-    (void)stream;
+cusStatus cusi_enterNext(const char *function, const char *object, CusiGuard *guard, cusStream stream,
+                         const CusiGuard *first) {
+    (void)stream, (void)first;
     return claim(function, object, guard);
 }
 
@@ -286,3 +303,7 @@ cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, con
 }
 
 #endif
+
+cusStatus cusi_enter(const char *function, const char *object, CusiGuard *guard, cusStream stream) {
+    return cusi_enterNext(function, object, guard, stream, NULL);
+}

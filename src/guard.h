@@ -39,6 +39,9 @@ void cusi_guardRelease(CusiGuard *guard);
 /* Begins a call that uses `object` (a name for messages), and makes `stream` wait for the object's earlier work. If it
  * succeeds, cusi_leave() must follow. */
 cusStatus cusi_enter(const char *function, const char *object, CusiGuard *guard, cusStream stream);
+/* The same for another object of a call that has entered with the guard `first`, without asking CUDA again. */
+cusStatus cusi_enterNext(const char *function, const char *object, CusiGuard *guard, cusStream stream,
+                         const CusiGuard *first);
 /* Ends the call; returns `status`, or the error of recording its end. */
 cusStatus cusi_leave(const char *function, CusiGuard *guard, cusStream stream, cusStatus status);
 

@@ -282,6 +282,21 @@ class DiffEncoder {
     void encode(const Input &frame, SparseDiff &diff, StreamRef stream = {}) {
         check(cusDiffEncode(get(), frame.get(), &diff.get(), stream));
     }
+    // Writes the changes of each frame to its diff, with its encoder: see cusDiffEncodeBatch.
+    static void encodeAll(std::vector<DiffEncoder> &encoders, const Inputs &frames, std::vector<SparseDiff> &diffs,
+                          StreamRef stream = {}) {
+        if (frames.size() != encoders.size() || diffs.size() != encoders.size())
+            throw Error(CUS_ERROR_SIZE, "DiffEncoder: " + std::to_string(frames.size()) + " frames and " +
+                                            std::to_string(diffs.size()) + " diffs given, expected " +
+                                            std::to_string(encoders.size()) + ", one for each encoder");
+        std::vector<cusDiffEncoder *> objects;
+        std::vector<cusSparseDiff> lists;
+        for (size_t i = 0; i < encoders.size(); ++i) {
+            objects.push_back(encoders[i].get());
+            lists.push_back(diffs[i].get());
+        }
+        check(cusDiffEncodeBatch(static_cast<int>(objects.size()), objects.data(), frames.data(), lists.data(), stream));
+    }
     // The reference becomes black.
     void resetToBlack(StreamRef stream = {}) { check(cusDiffEncoderReset(get(), nullptr, stream)); }
     // The reference becomes `frame`.

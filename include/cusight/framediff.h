@@ -95,6 +95,17 @@ CUS_API cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *fra
  * than their bytes in time and memory. */
 CUS_API cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream);
 
+/* cusDiffEncode of each of `count` frames, 1..CUS_MAX_BATCH, with the same bits: diff[i] of frame[i] by encoder[i], with
+ * that encoder's options. For many small frames, such as those of several cameras: the device takes up to 32 frames in one
+ * launch, as many as fill it once; the host shares all frames among its threads.
+ * encoder: different ones of one size, type and space. diff: each as for cusDiffEncode. No frame or diff may overlap the
+ * diff or the reference of another; that is not checked. If the capacity of some is too small: CUS_ERROR_CAPACITY on the
+ * host, whose message names the first of them; as with cusDiffEncode, only their references are unchanged.
+ * Cost on the device: large frames that change much take longer than by cusDiffEncode. Errors: as cusDiffEncode, VALUE
+ * (count), ALIAS (an encoder twice); nothing changes if any frame is rejected. */
+CUS_API cusStatus cusDiffEncodeBatch(int count, cusDiffEncoder *const *encoder, const cusMat *frame, cusSparseDiff *diff,
+                                     cusStream stream);
+
 /* Makes a view of the reference, valid while the encoder lives; its contents change in stream order with each encode. */
 CUS_API cusStatus cusDiffEncoderReference(const cusDiffEncoder *encoder, cusMat *view);
 

@@ -50,8 +50,11 @@ cusStatus framediff_cuda_colorize(const char *function, int count, const cusMat 
 cusStatus framediff_host_prepare(cusDiffEncoder *encoder);
 cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder);
 
-cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff);
-cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream);
+/* Encode `count` frames of one size and type, each by an encoder of its own. The host returns the first frame whose list is
+ * too short, or `count`. */
+int framediff_host_encode(int count, cusDiffEncoder *const *encoders, const cusMat *frames, const cusSparseDiff *diffs);
+cusStatus framediff_cuda_encode(const char *function, int count, cusDiffEncoder *const *encoders, const cusMat *frames,
+                                const cusSparseDiff *diffs, cusStream stream);
 
 cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff);
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream);

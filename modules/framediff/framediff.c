@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define FRAME_TYPES CUSI_TYPES(CUS_8UC1, CUS_8UC3, CUS_8UC4)
@@ -158,12 +159,12 @@ static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace
     return cusi_deviceFinish("cusMatSetZero", NULL);
 }
 
-/* Checks that `frame` has the shape of `state`, the frame that `owner` keeps. */
-static cusStatus checkFrame(const char *function, const cusMat *frame, const char *owner, const cusMat *state) {
-    CUS_TRY(cusi_checkMat(function, "frame", frame));
-    CUS_TRY(cusi_checkSameSpace(function, "frame", frame, owner, state));
-    CUS_TRY(cusi_checkSameType(function, "frame", frame, owner, state));
-    return cusi_checkSameSize(function, "frame", frame, owner, state);
+/* Checks that `frame`, called `name`, is like `state`, the frame that `owner` keeps. */
+static cusStatus checkSame(const char *function, const char *name, const cusMat *frame, const char *owner,
+                           const cusMat *state) {
+    CUS_TRY(cusi_checkSameSpace(function, name, frame, owner, state));
+    CUS_TRY(cusi_checkSameType(function, name, frame, owner, state));
+    return cusi_checkSameSize(function, name, frame, owner, state);
 }
 
 /* The mask has one bit for each byte of a row. */
@@ -171,32 +172,38 @@ static int maskCols(int cols, int type) {
     return (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8);
 }
 
-static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, const cusMat *state) {
-    CUSI_NOT_NULL(function, diff);
+/* name: of diff, in messages. */
+static cusStatus checkDiff(const char *function, const char *name, const cusSparseDiff *diff, const cusMat *state) {
+    CUSI_REQUIRE(diff, CUS_ERROR_NULL, "%s: %s is NULL", function, name);
     CUSI_REQUIRE(diff->positions.data && diff->values.data && diff->count.data, CUS_ERROR_NULL,
-                 "%s: diff is empty; create it with cusSparseDiffCreate", function);
+                 "%s: %s is empty; create it with cusSparseDiffCreate", function, name);
     const cusMat *const parts[] = {&diff->positions, &diff->values, &diff->count, &diff->mask};
-    static const char *const names[] = {"diff's positions", "diff's values", "diff's count", "diff's mask"};
+    static const char *const names[] = {"positions", "values", "count", "mask"};
     int same_space = 1;
     for (int i = 0; i < 4; ++i)
         if (parts[i]->data) {
-            CUS_TRY(cusi_checkMat(function, names[i], parts[i]));
+            if (cusi_checkMat(function, name, parts[i]) != CUS_OK) { /* only then is the longer name worth its time */
+                char text[2 * CUSI_ITEM_NAME];
+                (void)snprintf(text, sizeof text, "%s's %s", name, names[i]);
+                return cusi_checkMat(function, text, parts[i]);
+            }
             same_space &= parts[i]->space == state->space;
         }
     CUSI_REQUIRE(diff->positions.type == CUS_32SC1 && diff->values.type == CUS_8UC1 && diff->count.type == CUS_32SC1 &&
                      (!diff->mask.data || diff->mask.type == CUS_8UC1),
-                 CUS_ERROR_TYPE, "%s: diff has positions %s, values %s, count %s, expected 32SC1, 8UC1, 32SC1", function,
-                 cusi_typeName(diff->positions.type), cusi_typeName(diff->values.type), cusi_typeName(diff->count.type));
-    CUSI_REQUIRE(same_space, CUS_ERROR_SPACE, "%s: diff is not in %s memory like the object", function,
+                 CUS_ERROR_TYPE, "%s: %s has positions %s, values %s, count %s, expected 32SC1, 8UC1, 32SC1", function,
+                 name, cusi_typeName(diff->positions.type), cusi_typeName(diff->values.type),
+                 cusi_typeName(diff->count.type));
+    CUSI_REQUIRE(same_space, CUS_ERROR_SPACE, "%s: %s is not in %s memory like the object", function, name,
                  state->space == CUS_DEVICE ? "device" : "host");
     CUSI_REQUIRE(diff->capacity > 0 && diff->positions.rows == 1 && diff->values.rows == 1 &&
                      (uint64_t)diff->positions.cols >= diff->capacity && (uint64_t)diff->values.cols >= diff->capacity,
-                 CUS_ERROR_SIZE, "%s: diff has capacity %u but %d positions and %d values", function, diff->capacity,
+                 CUS_ERROR_SIZE, "%s: %s has capacity %u but %d positions and %d values", function, name, diff->capacity,
                  diff->positions.cols, diff->values.cols);
     const int rows = state->rows, mask_cols = maskCols(state->cols, state->type);
     CUSI_REQUIRE(!diff->mask.data || (diff->mask.rows == rows && diff->mask.cols == mask_cols), CUS_ERROR_SIZE,
-                 "%s: diff's mask is %d x %d (rows x cols), expected %d x %d", function, diff->mask.rows, diff->mask.cols,
-                 rows, mask_cols);
+                 "%s: %s's mask is %d x %d (rows x cols), expected %d x %d", function, name, diff->mask.rows,
+                 diff->mask.cols, rows, mask_cols);
     return CUS_OK;
 }
 
@@ -315,7 +322,8 @@ void cusDiffEncoderDestroy(cusDiffEncoder *encoder) {
 static cusStatus reset(const char *function, cusMat *state, const cusMat *frame, const char *owner, cusStream stream) {
     if (!frame)
         return cusMatSetZero(state, stream);
-    CUS_TRY(checkFrame(function, frame, owner, state));
+    CUS_TRY(cusi_checkMat(function, "frame", frame));
+    CUS_TRY(checkSame(function, "frame", frame, owner, state));
     CUS_TRY(cusi_checkNoOverlap(function, "frame", frame, "the object's own frame", state));
     return cusMatCopy(frame, state, stream);
 }
@@ -326,17 +334,87 @@ cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *frame, cusS
     CUSI_GUARDED(function, encoder, stream, reset(function, &encoder->ref, frame, "the encoder", stream));
 }
 
-static cusStatus encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
-    CUS_TRY(checkFrame("cusDiffEncode", frame, "the encoder", &encoder->ref));
-    CUS_TRY(checkDiff("cusDiffEncode", diff, &encoder->ref));
-    CUS_TRY(cusi_checkNoOverlap("cusDiffEncode", "frame", frame, "the encoder's reference", &encoder->ref));
-    return CUSI_BACKEND("cusDiffEncode", encoder->ref.space, framediff_host_encode(encoder, frame, diff),
-                        framediff_cuda_encode(encoder, frame, diff, stream));
+/* The frames of one call. */
+typedef struct Frames {
+    int count;
+    cusDiffEncoder *const *encoder;
+    const cusMat *frame;
+    cusSparseDiff *diff;
+    bool is_batch; /* messages name the frame */
+} Frames;
+
+/* Checks frame i, whose encoder is like the others. */
+static cusStatus checkFrame(const char *function, const Frames *f, int i) {
+    char text[4][CUSI_ITEM_NAME];
+    const char *names[4] = {"frame", "the encoder", "diff", "the encoder's reference"};
+    static const char *const of_batch[4] = {"frame", "encoder", "diff", "the reference of encoder"};
+    for (int k = 0; k < 4 && f->is_batch; ++k)
+        names[k] = cusi_itemName(text[k], of_batch[k], i);
+    /* A single frame may be NULL, to which nothing may be added. */
+    const cusMat *const frame = i ? &f->frame[i] : f->frame, *const ref = &f->encoder[i]->ref;
+    CUS_TRY(cusi_checkMat(function, names[0], frame));
+    CUS_TRY(checkSame(function, names[0], frame, names[1], ref));
+    CUS_TRY(checkDiff(function, names[2], i ? &f->diff[i] : f->diff, ref));
+    return cusi_checkNoOverlap(function, names[0], frame, names[3], ref);
+}
+
+static cusStatus encodeOnHost(const char *function, const Frames *f) {
+    const int i = framediff_host_encode(f->count, f->encoder, f->frame, f->diff);
+    if (i == f->count)
+        return CUS_OK;
+    char name[CUSI_ITEM_NAME] = "diff";
+    return cusi_fail(CUS_ERROR_CAPACITY, "%s: %u bytes changed, %s has capacity %u; the reference is unchanged", function,
+                     *(const uint32_t *)f->diff[i].count.data, f->is_batch ? cusi_itemName(name, "diff", i) : name,
+                     f->diff[i].capacity);
+}
+
+static cusStatus encode(const char *function, const Frames *f, cusStream stream) {
+    for (int i = 0; i < f->count; ++i)
+        CUS_TRY(checkFrame(function, f, i));
+    return CUSI_BACKEND(function, f->frame->space, encodeOnHost(function, f),
+                        framediff_cuda_encode(function, f->count, f->encoder, f->frame, f->diff, stream));
 }
 
 cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusDiffEncode", encoder, stream, encode(encoder, frame, diff, stream));
+    static const char function[] = "cusDiffEncode";
+    const Frames frames = {1, &encoder, frame, diff, false};
+    CUSI_GUARDED(function, encoder, stream, encode(function, &frames, stream));
+}
+
+/* Enters encoder i of a batch, after all before it. */
+static cusStatus enter(const char *function, cusDiffEncoder *const *encoders, int i, cusStream stream) {
+    cusDiffEncoder *const encoder = encoders[i], *const first = encoders[0];
+    CUSI_REQUIRE(encoder, CUS_ERROR_NULL, "%s: encoder[%d] is NULL", function, i);
+    char name[CUSI_ITEM_NAME];
+    (void)cusi_itemName(name, "encoder", i);
+    CUS_TRY(checkSame(function, name, &encoder->ref, "encoder[0]", &first->ref));
+    const cusStatus status = cusi_enterNext(function, name, &encoder->guard, stream, i > 0 ? &first->guard : NULL);
+    for (int k = 0; k < i && status == CUS_ERROR_BUSY; ++k)
+        CUSI_REQUIRE(encoders[k] != encoder, CUS_ERROR_ALIAS, "%s: encoder[%d] is encoder[%d], expected one for each frame",
+                     function, i, k);
+    return status;
+}
+
+cusStatus cusDiffEncodeBatch(int count, cusDiffEncoder *const *encoder, const cusMat *frame, cusSparseDiff *diff,
+                             cusStream stream) {
+    CUSI_TRACE;
+    static const char function[] = "cusDiffEncodeBatch";
+    CUS_TRY(cusi_checkBatch(function, count));
+    CUSI_NOT_NULL(function, encoder);
+    CUSI_NOT_NULL(function, frame);
+    CUSI_NOT_NULL(function, diff);
+    cusStatus status = CUS_OK;
+    int entered = 0;
+    while (status == CUS_OK && entered < count) {
+        status = enter(function, encoder, entered, stream);
+        entered += status == CUS_OK;
+    }
+    if (status == CUS_OK)
+        status = encode(function, &(Frames){count, encoder, frame, diff, true}, stream);
+    while (entered > 0)
+        status = cusi_leave(function, &encoder[--entered]->guard, stream, status);
+    return status;
 }
 
 static cusStatus view(const char *function, const cusMat *state, cusMat *out) {
@@ -383,7 +461,7 @@ cusStatus cusDiffDecoderReset(cusDiffDecoder *decoder, const cusMat *frame, cusS
 }
 
 static cusStatus decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
-    CUS_TRY(checkDiff("cusDiffDecode", diff, &decoder->frame));
+    CUS_TRY(checkDiff("cusDiffDecode", "diff", diff, &decoder->frame));
     return CUSI_BACKEND("cusDiffDecode", decoder->frame.space, framediff_host_decode(decoder, diff),
                         framediff_cuda_decode(decoder, diff, stream));
 }

@@ -13,6 +13,7 @@ _CHANNELS_LAST = (
 _TAKEN = {
     "ContourMapper": "uint8 or float32",
     "DiffEncoder.encode": "uint8",
+    "DiffEncoder.encode_batch": "uint8",
     "DiffEncoder.reset": "uint8",
     "DiffDecoder.reset": "uint8",
     "EventGenerator.push": "uint8",
@@ -79,7 +80,7 @@ def for_type(message: str) -> str:
 
 def for_size(message: str) -> str:
     """The same of errors about sizes."""
-    if re.search(r"expected \d+ x \d+ like the (matcher|encoder|detector|mapper)", message):
+    if re.search(r"expected \d+ x \d+ like (the matcher|the encoder|encoder\[|the detector|the mapper)", message):
         return "; frames of another size need an object of their own, made with their shape"
     if "templates are" in message and "expected at most the frame" in message:
         return "; are template and image exchanged? Matcher(part, image.shape), match_template(image, part)"

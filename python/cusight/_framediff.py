@@ -127,6 +127,12 @@ def _check_diff(function: str, diff: object, shape: tuple[int, ...]) -> None:
         raise invalid(function, "diff", Shown(f"one of {_text(diff.shape)}"), f"one of {_text(shape)}, as the frames")
 
 
+def _list(function: str, argument: str, objects: object, kind: type) -> list[Any]:
+    if not isinstance(objects, (list, tuple)) or not all(isinstance(one, kind) for one in objects):
+        raise wrong_type(function, argument, objects, f"a list of {kind.__name__}")
+    return list(objects)
+
+
 def _restore(positions: Any, values: Any, shape: tuple[int, ...]) -> SparseDiff[Any]:
     return SparseDiff.from_arrays(positions, values, shape)
 
@@ -165,6 +171,61 @@ class DiffEncoder(Closeable):
         _check_diff("DiffEncoder.encode", diff, self.shape)
         self._core.encode(frame, diff._core, stream)
         return diff
+
+    @overload
+    @staticmethod
+    def encode_batch(
+        encoders: Sequence[DiffEncoder],
+        frames: Picture | Sequence[Picture],
+        diffs: Sequence[SparseDiff[Any]] | None = ...,
+        *,
+        stream: Stream | None = ...,
+    ) -> list[SparseDiff[Numbers]]: ...
+    @overload
+    @staticmethod
+    def encode_batch(
+        encoders: Sequence[DiffEncoder],
+        frames: TensorT | Sequence[TensorT],
+        diffs: Sequence[SparseDiff[Any]] | None = ...,
+        *,
+        stream: Stream | None = ...,
+    ) -> list[SparseDiff[TensorT]]: ...
+    @overload
+    @staticmethod
+    def encode_batch(
+        encoders: Sequence[DiffEncoder],
+        frames: Other,
+        diffs: Sequence[SparseDiff[Any]] | None = ...,
+        *,
+        stream: Stream | None = ...,
+    ) -> list[SparseDiff[Any]]: ...
+    @staticmethod
+    def encode_batch(
+        encoders: Sequence[DiffEncoder],
+        frames: ArrayLike | Sequence[ArrayLike],
+        diffs: Sequence[SparseDiff[Any]] | None = None,
+        *,
+        stream: Stream | None = None,
+    ) -> Any:
+        """Encodes a frame of each of up to 1024 encoders of one shape and device, which a GPU takes together.
+
+        encoders: different ones. frames: a list with one frame for each, or an array (n, rows, cols, channels).
+        diffs: one for each to write, or None: new ones.
+
+        Returns the list of diffs. If some changes do not fit on the CPU, raises ValueError (status CAPACITY) once all are encoded; only
+        the references of those encoders are then unchanged.
+        """
+        function = "DiffEncoder.encode_batch"
+        each = _list(function, "encoders", encoders, DiffEncoder)
+        if len({id(encoder) for encoder in each}) < len(each):
+            raise invalid(function, "encoders", Shown("a list with one of them twice"), "one for each frame")
+        made = [SparseDiff(e.shape, device=e._device) for e in each] if diffs is None else _list(function, "diffs", diffs, SparseDiff)
+        if len(made) != len(each):
+            raise invalid(function, "diffs", Shown(f"a list of {len(made)}"), f"{len(each)} like encoders")
+        for encoder, diff in zip(each, made):
+            _check_diff(function, diff, encoder.shape)
+        _core.DiffEncoder.encode_batch([encoder._core for encoder in each], frames, [diff._core for diff in made], stream)
+        return made
 
     def reset(self, frame: Picture | Tensor | Other | None = None, *, stream: Stream | None = None) -> None:
         """Starts again from a key frame, or from black."""

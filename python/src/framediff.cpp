@@ -3,6 +3,7 @@
 #include "modules.hpp"
 
 #include <cstdint>
+#include <deque>
 
 namespace cuspy {
 
@@ -146,6 +147,32 @@ static void encode(Encoder &self, nb::handle frame_object, SparseDiff &diff, nb:
     self.framework = diff.framework = frame.framework; // views follow the frames
 }
 
+// Encodes frames[i] by encoders[i], which are different ones, into diffs[i], of which there are as many.
+static void encodeBatch(const std::vector<Encoder *> &encoders, nb::handle frames_object,
+                        const std::vector<SparseDiff *> &diffs, nb::handle stream) {
+    Call call("DiffEncoder.encode_batch", stream);
+    std::deque<Use<cusDiffEncoder>> used;
+    std::deque<Use<cusSparseDiff>> targets;
+    std::vector<cusDiffEncoder *> objects;
+    for (Encoder *encoder : encoders)
+        objects.push_back(used.emplace_back(encoder->handle));
+    for (SparseDiff *diff : diffs)
+        targets.emplace_back(diff->handle);
+    if (!encoders.empty())
+        call.expect(encoders[0]->device, "the encoder");
+    const Images frames(call, frames_object, "frames");
+    if (static_cast<size_t>(frames.count()) != encoders.size())
+        fail(CUS_ERROR_SIZE, "%s: frames has %d image%s, expected %zu like encoders", call.function(), frames.count(),
+             frames.count() == 1 ? "" : "s", encoders.size());
+    std::vector<cusSparseDiff> lists;
+    for (const auto &target : targets)
+        lists.push_back(*static_cast<cusSparseDiff *>(target));
+    call.run(
+        [&] { return cusDiffEncodeBatch(frames.count(), objects.data(), frames.mats(), lists.data(), call.stream()); });
+    for (size_t i = 0; i < encoders.size(); ++i)
+        encoders[i]->framework = diffs[i]->framework = call.framework();
+}
+
 static void decode(Decoder &self, SparseDiff &diff, nb::handle stream) {
     const Use<cusDiffDecoder> decoder(self.handle);
     const Use<cusSparseDiff> source(diff.handle);
@@ -191,6 +218,7 @@ void addFramediff(nb::module_ &module) {
             },
             none("frame"), none("stream"))
         .def("encode", &encode, none("frame"), nb::arg("diff"), none("stream"))
+        .def_static("encode_batch", &encodeBatch, nb::arg("encoders"), none("frames"), nb::arg("diffs"), none("stream"))
         .def(
             "reference",
             [](Encoder &self, nb::handle stream) {

@@ -12,6 +12,7 @@ import cusight
 import numpy as np
 import pytest
 
+batch = cusight.DiffEncoder.encode_batch
 IMAGE = np.zeros((20, 30), np.uint8)
 COLOR = np.zeros((20, 30, 3), np.uint8)
 
@@ -162,6 +163,11 @@ CASES = [
     (lambda: cusight.Matcher([IMAGE, None], (40, 40)), TypeError, "TYPE", "templates is None, expected an array"),
     (lambda: cusight.DiffEncoder(None), TypeError, "TYPE", "DiffEncoder: shape is None"),
     (lambda: cusight.DiffEncoder((4.5, 4)), TypeError, "TYPE", "shape is 4.5, expected an integer"),
+    (lambda: batch([cusight.DiffEncoder((20, 30))], [IMAGE, IMAGE]), ValueError, "SIZE", "frames has 2 images, expected 1 like encoders"),
+    (lambda: batch([cusight.DiffEncoder((20, 30))] * 2, [IMAGE, IMAGE]), ValueError, "VALUE", "encoders is a list with one of them twice"),
+    (lambda: batch([IMAGE], [IMAGE]), TypeError, "TYPE", "expected a list of DiffEncoder"),
+    (lambda: batch([cusight.DiffEncoder((20, 30))], [IMAGE], []), ValueError, "VALUE", "diffs is a list of 0, expected 1 like encoders"),
+    (lambda: batch([cusight.DiffEncoder(s) for s in ((20, 30), (20, 31))], [IMAGE] * 2), ValueError, "SIZE", "encoder[1] is 20 x 31"),
     (lambda: cusight.DiffEncoder((20, 30)).encode(IMAGE, IMAGE), TypeError, "TYPE", "diff is ndarray, expected a SparseDiff"),
     (lambda: cusight.DiffDecoder((20, 30)).decode(None), TypeError, "TYPE", "diff is None, expected a SparseDiff"),
     (lambda: cusight.SparseDiff((20, 30), capacity=-1), ValueError, "VALUE", "capacity is -1, expected at least 0"),

@@ -277,6 +277,26 @@ def test_batches_are_their_images(space, rng, shape):
             assert all(np.array_equal(space.get(x[i]), space.get(y)) for x, y in zip((sums, squares), integrator(put[0][i], sqsum=True)))
 
 
+@pytest.mark.parametrize("shape", [(33, 47), (33, 47, 3)])
+def test_a_batch_of_encoders_is_each_of_them(space, rng, shape):
+    """Encoders with options of their own, lists and arrays of frames, new diffs and given ones."""
+    n = 5
+    options = [{"threshold": 7 * i, "min_neighbors": i % 2} for i in range(n)]
+    together, alone = ([cusight.DiffEncoder(shape, device=space.device, **one) for one in options] for _ in range(2))
+    given = [cusight.SparseDiff(shape, mask=True, device=space.device) for _ in range(n)]
+    for diffs, stacked in ((None, False), (given, len(shape) == 3)):
+        frames = rng.integers(0, 256, (n, *shape), dtype=np.uint8)
+        put = space.put(frames) if stacked else [space.put(one.copy()) for one in frames]
+        found = cusight.DiffEncoder.encode_batch(together, put, diffs)
+        assert len(found) == n and all(a is b for a, b in zip(found, diffs or found))
+        for i in range(n):
+            want = alone[i].encode(space.put(frames[i].copy()))
+            for of in (cusight.SparseDiff.positions, cusight.SparseDiff.values):
+                assert np.array_equal(space.get(of(found[i])), space.get(of(want)))
+            assert np.array_equal(space.get(together[i].reference()), space.get(alone[i].reference()))
+            assert (found[i].mask() is None) == (diffs is None)
+
+
 @pytest.mark.parametrize("dtype, planar", [(np.uint8, False), (np.uint8, True), (np.uint16, False), (np.uint16, True)])
 def test_yuv(space, c, rng, dtype, planar):
     most = 256 if dtype == np.uint8 else 1024

@@ -191,6 +191,18 @@ TEST_P(Cpp, FrameDifferencesAndStereo) {
     decoder.resetToBlack();
     EXPECT_EQ(support::elements(decoder.frame()), std::vector<uint8_t>(20 * 30 * 3));
 
+    std::vector<cusight::DiffEncoder> encoders;
+    std::vector<cusight::SparseDiff> diffs;
+    for (int i = 0; i < 2; ++i) {
+        encoders.emplace_back(20, 30, CUS_8UC3, space());
+        diffs.emplace_back(20, 30, CUS_8UC3, space());
+    }
+    cusight::DiffEncoder::encodeAll(encoders, {first, second}, diffs);
+    encoder.encode(second, diff);
+    EXPECT_EQ(diffs[1].count(), diff.count());
+    EXPECT_EQ(support::elements(encoders[1].reference()), support::elements(encoder.reference()));
+    EXPECT_THROW(cusight::DiffEncoder::encodeAll(encoders, first, diffs), cusight::Error);
+
     const Matrix left = random(40, 50, CUS_8UC1), right = random(40, 50, CUS_8UC1);
     cusight::ContourMapper mapper(40, 50, CUS_8UC1, space());
     Matrix elevation, contours, again;

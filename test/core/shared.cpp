@@ -176,6 +176,7 @@ std::vector<Call> diffEncoder(Kept &k) {
     CUS_EXPECT_OK(cusSparseDiffCreate(&diff, ROWS, COLS, CUS_8UC1, ROWS * COLS, 1, CUS_HOST));
     k.object(CUS_OK, &diff, cusSparseDiffRelease);
     return {{"cusDiffEncode", [=, &one, &diff] { return cusDiffEncode(o, &one, &diff, nullptr); }},
+            {"cusDiffEncodeBatch", [=, &two, &diff] { return cusDiffEncodeBatch(1, &o, &two, &diff, nullptr); }},
             {"cusDiffEncoderReset", [=, &two] { return cusDiffEncoderReset(o, &two, nullptr); }},
             {"cusDiffEncoderReference", [=] {
                  cusMat view = CUS_MAT_INIT;
@@ -691,7 +692,9 @@ TEST(SharedObjectsTable, IsComplete) {
         std::smatch parts;
         if (std::regex_match(line, parts, std::regex("struct (\\w+) .*")))
             structs.insert(parts[1]);
-        else if (std::regex_match(line, parts, std::regex("function (\\w+) .*\\((?:const )?(cus\\w+) \\*(?:,.*)?\\)")))
+        else if (std::regex_match(
+                     line, parts,
+                     std::regex("function (\\w+) .*\\((?:int, )?(?:const )?(cus\\w+) \\*(?:const \\*)?(?:,.*)?\\)")))
             functions.emplace_back(parts[1], parts[2]);
     }
     ASSERT_TRUE(structs.count("cusMat"));

@@ -298,6 +298,18 @@ class Calls {
             cusDiffDecoderDestroy(decoder);
             cusSparseDiffRelease(&diff_);
         });
+        cusDiffEncoder *other = nullptr; // of a batch
+        CUS_EXPECT_OK(cusDiffEncoderCreate(&other, ROWS, COLS, CUS_8UC3, space_, nullptr));
+        for (cusSparseDiff &diff : diffs_)
+            CUS_EXPECT_OK(cusSparseDiffCreate(&diff, ROWS, COLS, CUS_8UC3, 0, 1, space_));
+        cleanup_.push_back([=] {
+            cusDiffEncoderDestroy(other);
+            for (cusSparseDiff &diff : diffs_)
+                cusSparseDiffRelease(&diff);
+        });
+        outputs_.push_back(&diffs_[0].count);
+        outputs_.push_back(&diffs_[0].mask);
+        CUS_EXPECT_OK(cusDiffEncoderReference(other, &output()));
         CUS_EXPECT_OK(cusDiffEncoderReference(encoder, &output()));
         CUS_EXPECT_OK(cusDiffDecoderFrame(decoder, &output()));
         outputs_.push_back(&diff_.count);
@@ -307,6 +319,12 @@ class Calls {
             [=](cusStream s) { return cusDiffEncoderReset(encoder, former_, s); });
         add("cusDiffEncode", Capture::YES, "encoder", {color_, &diff_.mask},
             [=](cusStream s) { return cusDiffEncode(encoder, color_, &diff_, s); });
+        add("cusDiffEncodeBatch", Capture::YES, "encoder[0]", {former_, color_, &diffs_[0].mask, &diffs_[1].mask},
+            [=](cusStream s) {
+                cusDiffEncoder *const encoders[2] = {encoder, other};
+                const cusMat frames[2] = {*former_, *color_};
+                return cusDiffEncodeBatch(2, encoders, frames, diffs_, s);
+            });
         add("cusDiffDecoderReset", Capture::YES, "decoder", {former_},
             [=](cusStream s) { return cusDiffDecoderReset(decoder, former_, s); });
         add("cusDiffDecode", Capture::YES, "decoder", {&diff_.mask},
@@ -546,7 +564,7 @@ class Calls {
     std::vector<std::function<void()>> cleanup_;
     cusMat *color_ = nullptr, *former_ = nullptr, *gray_ = nullptr, *right_ = nullptr;
     cusMat eventFrames_[4] = {};
-    cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT;
+    cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT, diffs_[2] = {};
 };
 
 } // namespace stream_calls

@@ -278,6 +278,29 @@ TEST_P(FaultsOf, Framediff) {
         t.result(Mat::bytesOf(diff.count));
     });
     cusSparseDiffRelease(&diff);
+    check("cusDiffEncodeBatch", [&](Trial &t) { // a noise filter and a short list
+        std::array<support::Owned<cusDiffEncoderDestroy>, 2> owned;
+        cusDiffOptions options = cusDiffDefaults();
+        for (auto &encoder : owned) {
+            CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), &options));
+            options.min_neighbors = 3;
+        }
+        cusSparseDiff diffs[2] = {CUS_SPARSE_DIFF_INIT, CUS_SPARSE_DIFF_INIT};
+        for (cusSparseDiff &each : diffs)
+            CUS_ASSERT_OK(cusSparseDiffCreate(&each, 37, 65, CUS_8UC3, 37 * 65 * 3 - 1, 1, space()));
+        cusDiffEncoder *const encoders[2] = {owned[0], owned[1]};
+        const cusMat frames[2] = {second.mat, first.mat};
+        const auto encode = [&] { return cusDiffEncodeBatch(2, encoders, frames, diffs, nullptr); };
+        t.call(encode, [&] {
+            for (cusDiffEncoder *encoder : encoders)
+                CUS_TRY(cusDiffEncoderReset(encoder, nullptr, nullptr));
+            return encode();
+        });
+        for (cusSparseDiff &each : diffs) {
+            t.result(Mat::bytesOf(each.count));
+            cusSparseDiffRelease(&each);
+        }
+    });
     cusDiffEncoder *encoder = nullptr;
     CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), nullptr));
     CUS_ASSERT_OK(cusSparseDiffCreate(&diff, 37, 65, CUS_8UC3, 0, 0, space()));

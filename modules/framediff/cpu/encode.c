@@ -1,4 +1,4 @@
-/* The encoder on the CPU. Threads take chunks of the frame and list their entries in memory of their own. A thread then
+/* The encoder on the CPU. Threads take chunks of the frames and list their entries in memory of their own. A thread then
  * waits for its chunk's turn, learns where the entries belong, and copies them there. */
 #include "check.h"
 #include "framediff/backend.h"
@@ -19,6 +19,7 @@ enum { /* measured: docs/internals/framediff.md */
        MAX_CHUNK_BYTES = 262144,
        CHUNK_UNIT = 192, /* chunks are multiples of this: whole pixels, bytes of the mask, and blocks of 64 bytes */
        CHUNKS_PER_THREAD = 4,
+       FRAMES = 64, /* of a batch that threads share */
        BLOCK_BYTES = 4096,
        BLOCK_PIXELS = 512,
        PREFETCH_BYTES = 4096 /* frame and reference are prefetched this far ahead */
@@ -205,7 +206,11 @@ typedef struct Scratch {
     uint8_t *values;
 } Scratch;
 
-static Scratch scratchOf(const cusDiffEncoder *encoder, int thread) {
+/* Returns the memory of a thread among those that the encoders hold. */
+static Scratch scratchOf(cusDiffEncoder *const *encoders, int thread) {
+    for (; thread >= (*encoders)->scratch.rows; ++encoders)
+        thread -= (*encoders)->scratch.rows;
+    const cusDiffEncoder *const encoder = *encoders;
     Scratch scratch;
     scratch.positions = (uint32_t *)(void *)((uint8_t *)encoder->scratch.data + (size_t)thread * encoder->scratch.step);
     scratch.values = (uint8_t *)(scratch.positions + MAX_CHUNK_BYTES);
@@ -245,14 +250,14 @@ cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
 typedef struct Plan {
     cusDiffEncoder *encoder;
     const cusMat *frame;
-    cusSparseDiff *diff;
+    const cusSparseDiff *diff;
     size_t bytes, channels;
     size_t run;           /* contiguous bytes of frame and mask: a row, or the whole frame */
     size_t chunk, chunks; /* approximate bytes of a chunk; number of chunks */
     size_t ahead;         /* noise filter: chunks after the current one that hold neighbors of its pixels */
 } Plan;
 
-static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, int threads) {
+static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, const cusSparseDiff *diff, int threads) {
     const size_t row_bytes = cusi_rowBytes(frame), bytes = row_bytes * (size_t)frame->rows;
     const size_t channels = (size_t)CUS_CHANNELS(frame->type);
     const int mask_joins = !diff->mask.data || (cusi_isContinuous(&diff->mask) && row_bytes % 8 == 0);
@@ -344,15 +349,20 @@ static size_t encodeChunk(const Plan *plan, size_t k, const Scratch *scratch) {
 
 /* ---- Threads ------------------------------------------------------------------------------------------------------- */
 
-/* The threads of a call share this state. Tickets are taken in order, so threads wait only for running ones. Ticket t finds
- * the changed pixels of chunk t and encodes chunk t - ahead: the changes of all its neighbors are then known, and no
- * chunk is encoded before its own changes were found. */
+/* The threads of a call share this state. Tickets are taken in order, so threads wait only for running ones. Each frame has
+ * `tickets` of them. Its ticket t finds the changed pixels of chunk t and encodes chunk t - ahead: the changes of all its
+ * neighbors are then known, and no chunk is encoded before its own changes were found. */
 typedef struct Progress {
-    _Alignas(64) size_t tickets; /* taken so far */
-    _Alignas(64) size_t mapped;  /* chunks whose changed pixels are known, in order */
-    _Alignas(64) size_t listed;  /* chunks whose number of entries is known, in order */
-    size_t total, fitting;       /* entries in these chunks; those that fit the list */
+    _Alignas(64) size_t mapped; /* chunks whose changed pixels are known, in order */
+    _Alignas(64) size_t listed; /* chunks whose number of entries is known, in order */
+    size_t total, fitting;      /* entries in these chunks; those that fit the list */
 } Progress;
+typedef struct Work {
+    _Alignas(64) size_t taken; /* tickets */
+    _Alignas(64) size_t tickets;
+    Plan plan[FRAMES];
+    Progress progress[FRAMES];
+} Work;
 
 static void awaitTurn(const size_t *count, size_t turn) {
     int spins = 1000; /* after these, other threads run: there may be fewer processors than threads */
@@ -368,54 +378,81 @@ static void awaitTurn(const size_t *count, size_t turn) {
     }
 }
 
-/* Takes tickets until none are left. */
-static void encodeChunks(const Plan *plan, Progress *progress, const Scratch *scratch) {
-    for (;;) {
-        const size_t ticket = __atomic_fetch_add(&progress->tickets, 1, __ATOMIC_RELAXED), chunk = ticket - plan->ahead;
-        if (ticket >= plan->chunks + plan->ahead)
-            break;
-        if (plan->ahead) {
-            if (ticket < plan->chunks)
-                mapChunk(plan, ticket);
-            awaitTurn(&progress->mapped, ticket);
-            __atomic_store_n(&progress->mapped, ticket + 1, __ATOMIC_RELEASE);
-        }
-        if (ticket < plan->ahead)
-            continue;
-        const size_t count = encodeChunk(plan, chunk, scratch);
-        awaitTurn(&progress->listed, chunk);
-        const size_t start = progress->total;
-        const int fits = start + count <= plan->diff->capacity;
-        progress->total += count;
-        progress->fitting = fits ? progress->total : progress->fitting;
-        __atomic_store_n(&progress->listed, chunk + 1, __ATOMIC_RELEASE);
-        if (fits) {
-            memcpy((uint32_t *)plan->diff->positions.data + start, scratch->positions, count * sizeof(uint32_t));
-            memcpy((uint8_t *)plan->diff->values.data + start, scratch->values, count);
-        } else {
-            framediff_addEntries(plan->encoder->ref.data, scratch->positions, scratch->values, count, -1);
-        }
+static void takeTicket(const Plan *plan, Progress *progress, size_t ticket, const Scratch *scratch) {
+    const size_t chunk = ticket - plan->ahead;
+    if (ticket >= plan->chunks + plan->ahead)
+        return;
+    if (plan->ahead) {
+        if (ticket < plan->chunks)
+            mapChunk(plan, ticket);
+        awaitTurn(&progress->mapped, ticket);
+        __atomic_store_n(&progress->mapped, ticket + 1, __ATOMIC_RELEASE);
+    }
+    if (ticket < plan->ahead)
+        return;
+    const size_t count = encodeChunk(plan, chunk, scratch);
+    awaitTurn(&progress->listed, chunk);
+    const size_t start = progress->total;
+    const int fits = start + count <= plan->diff->capacity;
+    progress->total += count;
+    progress->fitting = fits ? progress->total : progress->fitting;
+    __atomic_store_n(&progress->listed, chunk + 1, __ATOMIC_RELEASE);
+    if (fits) {
+        memcpy((uint32_t *)plan->diff->positions.data + start, scratch->positions, count * sizeof(uint32_t));
+        memcpy((uint8_t *)plan->diff->values.data + start, scratch->values, count);
+    } else {
+        framediff_addEntries(plan->encoder->ref.data, scratch->positions, scratch->values, count, -1);
     }
 }
 
-cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff) {
-    /* OpenMP may offer more threads than when the encoder was created. */
-    const int useful = cusi_threadsFor(cusi_rowBytes(frame) * (size_t)frame->rows, BYTES_PER_THREAD);
-    const int threads = useful < encoder->scratch.rows ? useful : encoder->scratch.rows;
-    const Plan plan = planFor(encoder, frame, diff, threads);
-    Progress progress = {0};
+/* Writes the number of changed bytes. Returns whether they fit; if not, undoes the listed entries, which have changed the
+ * reference. */
+static int finish(const Plan *plan, const Progress *progress) {
+    const cusSparseDiff *const diff = plan->diff;
+    *(uint32_t *)diff->count.data = (uint32_t)progress->total;
+    if (progress->total <= diff->capacity)
+        return 1;
+    framediff_addEntries(plan->encoder->ref.data, diff->positions.data, diff->values.data, progress->fitting, -1);
+    return 0;
+}
+
+/* Encodes up to FRAMES frames. Returns the first whose list is too short, or their number. */
+static int encodeFrames(int count, cusDiffEncoder *const *encoders, const cusMat *frames, const cusSparseDiff *diffs) {
+    const int useful = cusi_threadsFor((size_t)count * cusi_rowBytes(frames) * (size_t)frames->rows, BYTES_PER_THREAD);
+    int threads = encoders[0]->scratch.rows; /* OpenMP may offer more than when the encoders were created */
+    for (int i = 1; i < count && threads < useful; ++i)
+        threads += encoders[i]->scratch.rows;
+    threads = threads < useful ? threads : useful;
+    Work work;
+    work.taken = work.tickets = 0;
+    for (int i = 0; i < count; ++i) {
+        work.plan[i] = planFor(encoders[i], &frames[i], &diffs[i], (threads + count - 1) / count);
+        work.progress[i] = (Progress){0};
+        const size_t tickets = work.plan[i].chunks + work.plan[i].ahead;
+        work.tickets = tickets > work.tickets ? tickets : work.tickets;
+    }
+    const size_t all = (size_t)count * work.tickets;
 #pragma omp parallel num_threads(threads)
     {
-        const Scratch scratch = scratchOf(encoder, cusi_threadNumber());
-        encodeChunks(&plan, &progress, &scratch);
+        const Scratch scratch = scratchOf(encoders, cusi_threadNumber());
+        for (size_t t; t = __atomic_fetch_add(&work.taken, 1, __ATOMIC_RELAXED), t < all;) {
+            const size_t i = t / work.tickets;
+            takeTicket(&work.plan[i], &work.progress[i], t % work.tickets, &scratch);
+        }
     }
-    *(uint32_t *)diff->count.data = (uint32_t)progress.total;
-    if (progress.total <= diff->capacity)
-        return CUS_OK;
+    int fitting = count;
+    for (int i = count - 1; i >= 0; --i)
+        if (!finish(&work.plan[i], &work.progress[i]))
+            fitting = i;
+    return fitting;
+}
 
-    /* The listed entries have changed the reference, so they are undone. */
-    framediff_addEntries(encoder->ref.data, diff->positions.data, diff->values.data, progress.fitting, -1);
-    return cusi_fail(CUS_ERROR_CAPACITY,
-                     "cusDiffEncode: %zu bytes changed, diff has capacity %u; the reference is unchanged", progress.total,
-                     diff->capacity);
+int framediff_host_encode(int count, cusDiffEncoder *const *encoders, const cusMat *frames, const cusSparseDiff *diffs) {
+    int fitting = 0;
+    for (int i = 0; i < count; i += FRAMES) {
+        const int n = count - i < FRAMES ? count - i : FRAMES;
+        const int some = encodeFrames(n, encoders + i, frames + i, diffs + i);
+        fitting = fitting == i ? i + some : fitting;
+    }
+    return fitting;
 }

@@ -15,15 +15,32 @@ constexpr int RESIDENT_BLOCKS = BLOCKS_PER_SM;
 #endif
 constexpr unsigned BATCH = 4; // entries that a thread takes at a time
 
-struct DecodeParams {
+struct DecodeImage {
     unsigned char *frame;
     const uint32_t *positions, *count;
     const unsigned char *values;
     size_t step;
-    unsigned long long bytes;
-    cusi::framediff::Divisor row_bytes; // exact for frames up to 2 GiB
     unsigned capacity;
 };
+struct DecodeShape {
+    unsigned long long bytes;
+    cusi::framediff::Divisor row_bytes; // exact for frames up to 2 GiB
+};
+struct DecodeParams : DecodeImage, DecodeShape {};
+
+// The frames of a batch are the second dimension of the grid.
+struct DecodeBatch {
+    DecodeShape shape;
+    DecodeImage images[cusi::framediff::BATCH_IMAGES];
+};
+
+// Returns the parameters of a block's frame.
+__device__ __forceinline__ const DecodeParams &paramsOf(const DecodeParams &launch) {
+    return launch;
+}
+__device__ __forceinline__ DecodeParams paramsOf(const DecodeBatch &launch) {
+    return {launch.images[blockIdx.y], launch.shape};
+}
 
 // Adds COUNT entries, the first at `at`, the others `stride` apart; positions outside the frame are skipped.
 template<unsigned COUNT>
@@ -49,7 +66,9 @@ __device__ __forceinline__ void addEntries(const DecodeParams &params, size_t at
             *byte[k] = static_cast<unsigned char>(value[k]);
 }
 
-__global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS) decodeKernel(const DecodeParams params) {
+template<class Params>
+__global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS) decodeKernel(const Params launch) {
+    const DecodeParams &params = paramsOf(launch);
     cusi::startInOrder();
     const unsigned n = *params.count;
     if (n > params.capacity)
@@ -64,26 +83,33 @@ __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS) decodeKernel(const D
 
 } // namespace
 
-cusStatus cusi::framediff::launchDecode(const char *function, const cusMat &frame, const cusSparseDiff &diff,
-                                        cudaStream_t stream) {
-    const size_t row_bytes = cusi_rowBytes(&frame);
-    DecodeParams params = {};
-    params.frame = static_cast<unsigned char *>(frame.data);
-    params.positions = static_cast<const uint32_t *>(diff.positions.data);
-    params.count = static_cast<const uint32_t *>(diff.count.data);
-    params.values = static_cast<const unsigned char *>(diff.values.data);
-    params.step = frame.step;
-    params.bytes = static_cast<unsigned long long>(row_bytes) * static_cast<unsigned>(frame.rows);
-    params.row_bytes = cusi::framediff::Divisor(static_cast<unsigned>(row_bytes));
-    params.capacity = diff.capacity;
+cusStatus cusi::framediff::launchDecode(const char *function, unsigned count, const cusMat *frames,
+                                        const cusSparseDiff *diffs, cudaStream_t stream) {
+    const size_t row_bytes = cusi_rowBytes(frames);
+    DecodeBatch batch = {};
+    batch.shape.bytes = static_cast<unsigned long long>(row_bytes) * static_cast<unsigned>(frames->rows);
+    batch.shape.row_bytes = cusi::framediff::Divisor(static_cast<unsigned>(row_bytes));
+    unsigned capacity = 0;
+    for (unsigned i = 0; i < count; ++i) {
+        batch.images[i] = {static_cast<unsigned char *>(frames[i].data),
+                           static_cast<const uint32_t *>(diffs[i].positions.data),
+                           static_cast<const uint32_t *>(diffs[i].count.data),
+                           static_cast<const unsigned char *>(diffs[i].values.data),
+                           frames[i].step,
+                           diffs[i].capacity};
+        capacity = std::max(capacity, diffs[i].capacity);
+    }
     int sms = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
     // Only the device knows the number of entries, so the grid fills the device once and strides.
-    const unsigned blocks =
-        std::min(cusi::divUp(diff.capacity, static_cast<unsigned>(THREADS)), static_cast<unsigned>(BLOCKS_PER_SM * sms));
-    return cusi::launchOverlapped(function, decodeKernel, blocks, THREADS, 0, stream, params);
+    const unsigned blocks = std::min(cusi::divUp(capacity, static_cast<unsigned>(THREADS)),
+                                     cusi::divUp(static_cast<unsigned>(BLOCKS_PER_SM * sms), count));
+    if (count == 1)
+        return cusi::launchOverlapped(function, decodeKernel<DecodeParams>, blocks, THREADS, 0, stream,
+                                      DecodeParams{batch.images[0], batch.shape});
+    return cusi::launchOverlapped(function, decodeKernel<DecodeBatch>, dim3(blocks, count), THREADS, 0, stream, batch);
 }
 
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
-    return cusi::framediff::launchDecode("cusDiffDecode", decoder->frame, *diff, stream);
+    return cusi::framediff::launchDecode("cusDiffDecode", 1, &decoder->frame, diff, stream);
 }

@@ -166,8 +166,8 @@ __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) encodeDe
     writeList(params, entries, before, start, static_cast<int>(tile_total));
 }
 
-constexpr EncodeKernels KERNELS = {{encodeDenseKernel<false, false>, encodeDenseKernel<false, true>},
-                                   {encodeDenseKernel<true, false>, encodeDenseKernel<true, true>}};
+constexpr EncodeKernels<EncodeParams> KERNELS = {{encodeDenseKernel<false, false>, encodeDenseKernel<false, true>},
+                                                 {encodeDenseKernel<true, false>, encodeDenseKernel<true, true>}};
 
 int sharedBytes(int threads) {
     return bytesOfEntries(static_cast<unsigned>(threads * UNITS * 16));
@@ -183,9 +183,9 @@ cusStatus prepareDenseKernels(const char *function, int threads) {
     return allowShared(function, KERNELS, sharedBytes(threads));
 }
 
-cusStatus launchDense(const EncodeParams &params, bool full_units, int threads, cudaStream_t stream) {
-    return cusi::launchOverlapped("cusDiffEncode", KERNELS[full_units][params.changed || params.mask], params.dense_tiles,
-                                  threads, sharedBytes(threads), stream, params);
+cusStatus launchDense(const char *function, const EncodeParams &params, bool full_units, int threads, cudaStream_t stream) {
+    return cusi::launchOverlapped(function, KERNELS[full_units][params.changed || params.mask], params.dense_tiles, threads,
+                                  sharedBytes(threads), stream, params);
 }
 
 } // namespace cusi::framediff

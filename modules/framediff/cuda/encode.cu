@@ -201,17 +201,20 @@ class WarpEncoder {
     unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
 };
 
-template<bool FULL_UNITS, bool FILTER_OR_MASK>
-__global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM)
-    encodeKernel(const EncodeParams params) {
+template<bool FULL_UNITS, bool FILTER_OR_MASK, class Params>
+__global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM) encodeKernel(const Params launch) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ unsigned warp_totals[ENCODE_WARPS];
 
+    const EncodeParams &params = paramsOf(launch);
     const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, warp, tile * ENCODE_WARPS + warp, shared);
     UnitReader<FULL_UNITS> reader(params, encoder.firstUnit() + lane);
     cusi::startInOrder();
     const unsigned long long frame = (cusi::loadRelaxed(&params.state->frame) + 1) << 34;
+    if constexpr (std::is_same_v<Params, EncodeBatch>) // a batch has fewer tiles, but every frame overwrites all words
+        for (unsigned w = params.tiles + threadIdx.x; tile == 0 && w < launch.status_words; w += tuning::ENCODE_THREADS)
+            cusi::storeRelaxed(params.tile_status + w, frame);
     encoder.scan(reader);
 
     // The count is published before the queue is emptied; the latency of the look-back hides that work.
@@ -242,8 +245,9 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     encoder.writeSpilled(again, out);
 }
 
-constexpr EncodeKernels KERNELS = {{encodeKernel<false, false>, encodeKernel<false, true>},
-                                   {encodeKernel<true, false>, encodeKernel<true, true>}};
+template<class Params>
+constexpr EncodeKernels<Params> KERNELS = {{encodeKernel<false, false, Params>, encodeKernel<false, true, Params>},
+                                           {encodeKernel<true, false, Params>, encodeKernel<true, true, Params>}};
 
 int sharedBytes(int threads) {
     return threads / 32 * SHARED_BYTES_OF_WARP;
@@ -251,23 +255,26 @@ int sharedBytes(int threads) {
 
 // ---- Work and parameters ---------------------------------------------------------------------------------------------
 
-// Divides the frame among blocks (a single wave if the frame is small enough) and their warps.
-cusStatus divideWork(const char *function, int threads, EncodeParams *params) {
+// Returns the blocks that fill the device once.
+cusStatus blocksOfWave(const char *function, unsigned *blocks) {
     int sms = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
-    const unsigned warps_of_tile = static_cast<unsigned>(threads) / 32;
-    params->groups = cusi::divUp(params->units, 32u);
-    const unsigned wave = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM;
-    params->piece = params->groups <= wave * warps_of_tile ? 1 : tuning::ENCODE_PIECE;
-    const unsigned pieces = cusi::divUp(params->groups, params->piece);
-    params->tiles = std::max(std::min(cusi::divUp(pieces, warps_of_tile), wave),
-                             cusi::divUp(pieces, warps_of_tile * tuning::ENCODE_LONGEST));
-    const unsigned warps = params->tiles * warps_of_tile;
-    params->run = pieces / warps;
-    params->run_fraction =
-        static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
-    params->dense_tiles = denseTiles(params->groups, threads);
+    *blocks = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM;
     return CUS_OK;
+}
+
+// Divides a frame among blocks (`wave` of them if the frame is small enough) and their warps.
+void divideWork(int threads, unsigned wave, EncodeShape *shape) {
+    const unsigned warps_of_tile = static_cast<unsigned>(threads) / 32;
+    shape->groups = cusi::divUp(shape->units, 32u);
+    shape->piece = shape->groups <= wave * warps_of_tile ? 1 : tuning::ENCODE_PIECE;
+    const unsigned pieces = cusi::divUp(shape->groups, shape->piece);
+    shape->tiles = std::max(std::min(cusi::divUp(pieces, warps_of_tile), wave),
+                            cusi::divUp(pieces, warps_of_tile * tuning::ENCODE_LONGEST));
+    const unsigned warps = shape->tiles * warps_of_tile;
+    shape->run = pieces / warps;
+    shape->run_fraction =
+        static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
 }
 
 EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, const cusSparseDiff &diff) {
@@ -280,7 +287,6 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     params.count = static_cast<uint32_t *>(diff.count.data);
     params.mask = static_cast<unsigned char *>(diff.mask.data);
     params.state = static_cast<EncodeState *>(encoder.scratch.data);
-    params.tile_status = reinterpret_cast<unsigned long long *>(params.state + 1);
     params.cur_step = frame.step;
     params.ref_step = encoder.ref.step;
     params.mask_step = diff.mask.step;
@@ -291,10 +297,8 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     params.addend = static_cast<uint32_t>(255 - encoder.options.threshold) * 0x01010101u;
     params.min_neighbors = static_cast<unsigned char>(encoder.options.min_neighbors);
     params.channels = static_cast<unsigned char>(CUS_CHANNELS(frame.type));
-    if (params.min_neighbors > 0) {
-        params.changed = static_cast<uint32_t *>(encoder.changed.data);
-        params.changed_words_per_row = cusi::divUp(params.cols, 32u);
-    }
+    params.changed = static_cast<uint32_t *>(encoder.changed.data); // NULL without a noise filter
+    params.changed_words_per_row = cusi::divUp(params.cols, 32u);
     params.may_overflow = diff.capacity < all_bytes;
     params.list_vectors =
         reinterpret_cast<uintptr_t>(params.positions) % 16 == 0 && reinterpret_cast<uintptr_t>(params.values) % 4 == 0;
@@ -315,6 +319,61 @@ bool hasFullUnits(const EncodeParams &params) {
            params.rows * std::max(params.cur_step, params.ref_step) / 16 <= 0xffffffffu;
 }
 
+// Encodes one frame.
+cusStatus encodeAlone(const char *function, const cusDiffEncoder &encoder, const cusMat &frame, const cusSparseDiff &diff,
+                      unsigned wave, cudaStream_t stream) {
+    const int threads = encoder.block_threads;
+    EncodeParams params = encodeParams(encoder, frame, diff);
+    divideWork(threads, wave, &params);
+    params.dense_tiles = denseTiles(params.groups, threads);
+    params.tile_status = statusOf(params.state);
+    params.dense_status = params.tile_status + params.tiles;
+    if (params.changed)
+        CUS_TRY(launchChangedPixels(function, params, stream));
+    // The hint is what the device last reported. Each kernel encodes any frame, so there is no need to wait for it.
+    const bool full_units = hasFullUnits(params), dense = *static_cast<volatile uint32_t *>(encoder.dense_hint) != 0;
+    if (dense && !params.may_overflow)
+        return launchDense(function, params, full_units, threads, stream);
+    CUS_TRY(cusi::launchOverlapped(function, KERNELS<EncodeParams>[full_units][params.changed || params.mask], params.tiles,
+                                   threads, sharedBytes(threads), stream, params));
+    // Only the last tile can tell that a list is too short, so the decoder applies such lists once they are complete.
+    return params.may_overflow ? launchDecode(function, 1, &encoder.ref, &diff, stream) : CUS_OK;
+}
+
+// Encodes 2 to BATCH_IMAGES frames by one launch of each kernel that they need; dense frames take no other.
+cusStatus encodeTogether(const char *function, unsigned count, cusDiffEncoder *const *encoders, const cusMat *frames,
+                         const cusSparseDiff *diffs, unsigned wave, cudaStream_t stream) {
+    const int threads = encoders[0]->block_threads;
+    EncodeBatch batch = {}, filtered = {}; // all frames; those with a noise filter
+    cusMat refs[BATCH_IMAGES];             // whose lists may be too short
+    cusSparseDiff lists[BATCH_IMAGES];
+    unsigned filters = 0, overflows = 0;
+    bool full_units = true, masks = false;
+    for (unsigned i = 0; i < count; ++i) {
+        const EncodeParams params = encodeParams(*encoders[i], frames[i], diffs[i]);
+        if (i == 0)
+            batch.shape = params;
+        batch.images[i] = params;
+        full_units = full_units && hasFullUnits(params);
+        masks = masks || params.mask;
+        if (params.changed)
+            filtered.images[filters++] = params;
+        if (params.may_overflow) {
+            refs[overflows] = encoders[i]->ref;
+            lists[overflows++] = diffs[i];
+        }
+    }
+    divideWork(threads, wave, &batch.shape);
+    batch.status_words = batch.shape.tiles;
+    divideWork(threads, std::max(wave / count, 1u), &batch.shape);
+    filtered.shape = batch.shape;
+    if (filters)
+        CUS_TRY(launchChangedPixels(function, filtered, filters, stream));
+    CUS_TRY(cusi::launchOverlapped(function, KERNELS<EncodeBatch>[full_units][filters || masks],
+                                   dim3(batch.shape.tiles, count), threads, sharedBytes(threads), stream, batch));
+    return overflows ? launchDecode(function, overflows, refs, lists, stream) : CUS_OK;
+}
+
 } // namespace
 } // namespace cusi::framediff
 
@@ -322,21 +381,24 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     using namespace cusi::framediff;
     static const char function[] = "cusDiffEncoderCreate";
     cudaFuncAttributes compiled = {};
-    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, KERNELS[1][0]));
+    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, KERNELS<EncodeParams>[1][0]));
     // The threads in a block depend on the architecture that the kernels were compiled for.
     const int threads = compiled.ptxVersion < 80 ? tuning::ENCODE_THREADS / 2 : tuning::ENCODE_THREADS;
     encoder->block_threads = threads;
-    CUS_TRY(allowShared(function, KERNELS, sharedBytes(threads)));
+    CUS_TRY(allowShared(function, KERNELS<EncodeParams>, sharedBytes(threads)));
+    CUS_TRY(allowShared(function, KERNELS<EncodeBatch>, sharedBytes(threads)));
     CUS_TRY(prepareDenseKernels(function, threads));
     void *hint = nullptr;
     CUS_TRY(cusi_pinnedAllocate(function, sizeof *encoder->dense_hint, &hint));
     encoder->dense_hint = static_cast<uint32_t *>(hint);
     *encoder->dense_hint = 0;
-    EncodeParams params = {};
-    params.units = static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) *
-                                         static_cast<size_t>(encoder->ref.rows));
-    CUS_TRY(divideWork(function, threads, &params));
-    const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
+    EncodeShape shape = {};
+    shape.units = static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) *
+                                        static_cast<size_t>(encoder->ref.rows));
+    unsigned wave = 0;
+    CUS_TRY(blocksOfWave(function, &wave));
+    divideWork(threads, wave, &shape);
+    const size_t state = sizeof(EncodeState) + 8 * (size_t{shape.tiles} + denseTiles(shape.groups, threads));
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     if (encoder->options.min_neighbors > 0)
@@ -345,20 +407,21 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     return cusi::cudaStatus(cudaStreamSynchronize(nullptr), function, "setting up");
 }
 
-cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
+cusStatus framediff_cuda_encode(const char *function, int count, cusDiffEncoder *const *encoders, const cusMat *frames,
+                                const cusSparseDiff *diffs, cusStream stream) {
     using namespace cusi::framediff;
-    const int threads = encoder->block_threads;
-    EncodeParams params = encodeParams(*encoder, *frame, *diff);
-    CUS_TRY(divideWork("cusDiffEncode", threads, &params));
-    params.dense_status = params.tile_status + params.tiles;
-    if (params.changed)
-        CUS_TRY(launchChangedPixels(params, stream));
-    // The hint is what the device last reported. Each kernel encodes any frame, so there is no need to wait for it.
-    const bool full_units = hasFullUnits(params), dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0;
-    if (dense && !params.may_overflow)
-        return launchDense(params, full_units, threads, stream);
-    CUS_TRY(cusi::launchOverlapped("cusDiffEncode", KERNELS[full_units][params.changed || params.mask], params.tiles,
-                                   threads, sharedBytes(threads), stream, params));
-    // Only the last tile can tell that a list is too short, so the decoder applies such lists once they are complete.
-    return params.may_overflow ? launchDecode("cusDiffEncode", encoder->ref, *diff, stream) : CUS_OK;
+    unsigned wave = 0;
+    CUS_TRY(blocksOfWave(function, &wave));
+    // A launch takes the frames whose runs are not longer than those of a large frame.
+    const size_t vectors = cusi::divUp(cusi_rowBytes(frames), size_t{16}) * static_cast<size_t>(frames->rows);
+    const size_t room = size_t{wave} * static_cast<unsigned>(encoders[0]->block_threads) * tuning::BATCH_GROUPS;
+    const int most = static_cast<int>(std::clamp(room / vectors, size_t{1}, size_t{BATCH_IMAGES}));
+    for (int i = 0, n; i < count; i += n) {
+        const int left = count - i;
+        n = cusi::divUp(left, cusi::divUp(left, most)); // launches of about as many
+        CUS_TRY(
+            n == 1 ? encodeAlone(function, *encoders[i], frames[i], diffs[i], wave, stream)
+                   : encodeTogether(function, static_cast<unsigned>(n), encoders + i, frames + i, diffs + i, wave, stream));
+    }
+    return CUS_OK;
 }

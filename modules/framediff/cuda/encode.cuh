@@ -16,6 +16,7 @@ constexpr int ENCODE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2; // groups in a piece; a warp's run consists of whole pieces (1 group in small frames)
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
+constexpr unsigned BATCH_GROUPS = 16;   // most groups in a run of a batch
 constexpr int ENCODE_STAGED = 512;   // entries that a warp keeps in shared memory; the rest of a denser run is read twice
 constexpr unsigned DENSE_SHARE = 16; // if one byte in this many changes, the next frame goes to the dense kernel
 constexpr int DENSE_BLOCKS_PER_SM = 3;
@@ -43,53 +44,90 @@ struct EncodeState {
     unsigned long long dense_frame; // frames that the dense kernel has encoded; its status words follow the others
 };
 
+// Returns the status words.
+__host__ __device__ inline unsigned long long *statusOf(EncodeState *state) {
+    return reinterpret_cast<unsigned long long *>(state + 1);
+}
+
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
-struct EncodeParams {
+
+// What each frame of a launch has for itself.
+struct EncodeImage {
     const unsigned char *cur;
     unsigned char *ref, *values, *mask;
     uint32_t *positions, *count;
     EncodeState *state;
-    unsigned long long *tile_status;
-    uint32_t *changed; // one bit a pixel, for the noise filter; null without it
+    uint32_t *changed;    // one bit a pixel, for the noise filter; null without it
+    uint32_t *dense_hint; // in host memory: whether the dense kernel encodes later frames
     size_t cur_step, ref_step, mask_step;
     unsigned cur_gap, ref_gap, ref_step16; // units, if these are full: padding after a row; the reference's step
+    unsigned char min_neighbors, channels;
+    bool aligned;      // whether all rows of the frame start at multiples of 16 bytes
+    bool may_overflow; // whether the list may be too short; then the kernel leaves the reference unchanged
+    unsigned capacity;
+    uint32_t addend; // 255 - threshold in each byte
+};
+
+// What all frames of a launch share.
+struct EncodeShape {
+    unsigned dense_from; // a frame is dense from this many entries on
     unsigned rows, cols, row_bytes, units, changed_words_per_row;
     Divisor units_per_row;
     unsigned groups, tiles;     // a tile is the share of one block
     unsigned run, run_fraction; // pieces per warp: integer part; fraction in units of 2^-32
     unsigned piece;             // groups in a piece
-    unsigned capacity;
-    uint32_t addend; // 255 - threshold in each byte
-    unsigned char min_neighbors, channels;
-    bool aligned;      // whether all rows of the frame start at multiples of 16 bytes
-    bool may_overflow; // whether the list may be too short; then the kernel leaves the reference unchanged
-    bool list_vectors; // whether positions start at a multiple of 16 bytes, and values at a multiple of 4
-    unsigned long long *dense_status;
-    uint32_t *dense_hint;             // in host memory: whether the dense kernel encodes later frames
-    unsigned dense_tiles, dense_from; // a frame is dense from this many entries on
 };
 
+struct EncodeParams : EncodeImage, EncodeShape {
+    unsigned long long *tile_status, *dense_status;
+    unsigned dense_tiles;
+    bool list_vectors; // whether positions start at a multiple of 16 bytes, and values at a multiple of 4
+};
+
+// The frames of a batch are the second dimension of the grid.
+constexpr int BATCH_IMAGES = 32;
+struct EncodeBatch {
+    EncodeShape shape;
+    unsigned status_words; // of an encoder, for the tiles of a frame encoded alone
+    EncodeImage images[BATCH_IMAGES];
+};
+static_assert(sizeof(EncodeBatch) <= 4096, "a launch's parameters");
+
+// Returns the parameters of a block's frame.
+__device__ __forceinline__ const EncodeParams &paramsOf(const EncodeParams &launch) {
+    return launch;
+}
+__device__ __forceinline__ EncodeParams paramsOf(const EncodeBatch &launch) {
+    const EncodeImage &image = launch.images[blockIdx.y];
+    return {image, launch.shape, statusOf(image.state)};
+}
+
 // An encoder's kernels, by FULL_UNITS and FILTER_OR_MASK.
-using EncodeKernels = void (*[2][2])(EncodeParams);
+template<class Params>
+using EncodeKernels = void (*[2][2])(Params);
 
 // Allows the kernels shared memory past the default limit.
-inline cusStatus allowShared(const char *function, const EncodeKernels &kernels, int bytes) {
+template<class Params>
+cusStatus allowShared(const char *function, const EncodeKernels<Params> &kernels, int bytes) {
     for (const auto &of_units : kernels)
         for (const auto kernel : of_units)
             CUSI_CUDA(function, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     return CUS_OK;
 }
 
-// filter.cu: writes params.changed.
-cusStatus launchChangedPixels(const EncodeParams &params, cudaStream_t stream);
+// filter.cu: writes `changed` of a frame, or of the first `count` of a batch.
+cusStatus launchChangedPixels(const char *function, const EncodeParams &params, cudaStream_t stream);
+cusStatus launchChangedPixels(const char *function, const EncodeBatch &batch, unsigned count, cudaStream_t stream);
 
 // dense.cu: the number of tiles, and so of status words; kernel setup; encoding. `threads`: per block.
 unsigned denseTiles(unsigned groups, int threads);
 cusStatus prepareDenseKernels(const char *function, int threads);
-cusStatus launchDense(const EncodeParams &params, bool full_units, int threads, cudaStream_t stream);
+cusStatus launchDense(const char *function, const EncodeParams &params, bool full_units, int threads, cudaStream_t stream);
 
-// decode.cu: adds the entries of a list to a frame, unless the list was too short.
-cusStatus launchDecode(const char *function, const cusMat &frame, const cusSparseDiff &diff, cudaStream_t stream);
+// decode.cu: adds the entries of each list to its frame, unless the list was too short. The frames have one size; count is
+// at most BATCH_IMAGES.
+cusStatus launchDecode(const char *function, unsigned count, const cusMat *frames, const cusSparseDiff *diffs,
+                       cudaStream_t stream);
 
 // Returns the highest bit of each byte of `difference` that is above the threshold: adding 255 - threshold carries out of
 // such bytes. addend: 255 - threshold in each byte.

@@ -13,9 +13,10 @@ constexpr int UNALIGNED_BLOCKS_PER_SM = 5; // for three channels
 #endif
 
 // ALIGNED: all rows begin at multiples of 16 bytes.
-template<int CN, bool ALIGNED>
+template<int CN, bool ALIGNED, class Params>
 __global__ void __launch_bounds__(THREADS, ALIGNED || CN != 3 ? 0 : UNALIGNED_BLOCKS_PER_SM)
-    changedPixelsKernel(const EncodeParams params, unsigned tiles_per_row) {
+    changedPixelsKernel(const Params launch, unsigned tiles_per_row) {
+    const EncodeParams &params = paramsOf(launch);
     __shared__ uint16_t bytes[WARPS][32 * CN + 4];
     __shared__ uint4 staged[WARPS][ALIGNED ? 1 : 32 * CN + 1];
     cusi::startInOrder();
@@ -46,21 +47,31 @@ __global__ void __launch_bounds__(THREADS, ALIGNED || CN != 3 ? 0 : UNALIGNED_BL
         params.changed[y * params.changed_words_per_row + word] = found | upper << 16;
 }
 
-template<bool ALIGNED>
-auto kernelOf(int channels) {
-    return channels == 1   ? changedPixelsKernel<1, ALIGNED>
-           : channels == 3 ? changedPixelsKernel<3, ALIGNED>
-                           : changedPixelsKernel<4, ALIGNED>;
+template<class Params>
+cusStatus launch(const char *function, const Params &params, const EncodeShape &shape, int channels, bool aligned,
+                 unsigned count, cudaStream_t stream) {
+    static constexpr void (*KERNELS[2][3])(Params, unsigned) = {
+        {changedPixelsKernel<1, false, Params>, changedPixelsKernel<3, false, Params>,
+         changedPixelsKernel<4, false, Params>},
+        {changedPixelsKernel<1, true, Params>, changedPixelsKernel<3, true, Params>, changedPixelsKernel<4, true, Params>}};
+    const unsigned tiles_per_row = cusi::divUp(shape.cols, static_cast<unsigned>(TILE_PIXELS));
+    const unsigned long long tiles = static_cast<unsigned long long>(tiles_per_row) * shape.rows;
+    const dim3 grid(static_cast<unsigned>(cusi::divUp(tiles, 0ull + WARPS)), count);
+    return cusi::launchOverlapped(function, KERNELS[aligned][channels / 2], grid, THREADS, 0, stream, params,
+                                  tiles_per_row);
 }
 
 } // namespace
 
-cusStatus launchChangedPixels(const EncodeParams &params, cudaStream_t stream) {
-    const unsigned tiles_per_row = cusi::divUp(params.cols, static_cast<unsigned>(TILE_PIXELS));
-    const unsigned long long tiles = static_cast<unsigned long long>(tiles_per_row) * params.rows;
-    const auto kernel = params.aligned ? kernelOf<true>(params.channels) : kernelOf<false>(params.channels);
-    return cusi::launchOverlapped("cusDiffEncode", kernel, static_cast<unsigned>(cusi::divUp(tiles, 0ull + WARPS)), THREADS,
-                                  0, stream, params, tiles_per_row);
+cusStatus launchChangedPixels(const char *function, const EncodeParams &params, cudaStream_t stream) {
+    return launch(function, params, params, params.channels, params.aligned, 1, stream);
+}
+
+cusStatus launchChangedPixels(const char *function, const EncodeBatch &batch, unsigned count, cudaStream_t stream) {
+    bool aligned = true;
+    for (unsigned i = 0; i < count; ++i)
+        aligned = aligned && batch.images[i].aligned;
+    return launch(function, batch, batch.shape, batch.images[0].channels, aligned, count, stream);
 }
 
 } // namespace cusi::framediff

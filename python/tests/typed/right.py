@@ -197,6 +197,12 @@ def differences(image: U8) -> None:
     assert_type(of_tensor.mask(), Union[Tensor, None])
     assert_type(decoder.decode(of_tensor), Tensor)
     assert_type(encoder.encode(loose), cusight.SparseDiff[Any])
+    batch = cusight.DiffEncoder.encode_batch
+    assert_type(batch([encoder], [image]), list[cusight.SparseDiff[Array]])
+    assert_type(batch([encoder], image, [sparse]), list[cusight.SparseDiff[Array]])
+    assert_type(batch([encoder], [tensor]), list[cusight.SparseDiff[Tensor]])
+    assert_type(batch([encoder], tensor), list[cusight.SparseDiff[Tensor]])
+    assert_type(batch([encoder], loose), list[cusight.SparseDiff[Any]])
     assert_type(encoder.reset(image), None)
     assert_type(cusight.SparseDiff(SHAPE), cusight.SparseDiff[Array])
     assert_type(cusight.SparseDiff(SHAPE, device=str("cpu")), cusight.SparseDiff[Any])
