@@ -21,21 +21,20 @@ def finish(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def frames_a_second(sequences: cusight.torch.SequenceDataset, device: str, epochs: int) -> float:
+def frames_a_second(sequences: cusight.torch.SequenceDataset, device: str) -> float:
+    """From the first batch of an epoch to its last one; an epoch before warms up."""
     frames, start = 0, 0.0
-    for epoch in range(epochs + 1):  # the first one warms up
-        if epoch == 1:
-            finish(device)
-            start, frames = time.perf_counter(), 0
+    for epoch in range(2):
         sequences.set_epoch(epoch)
-        for batch in sequences:
-            frames += batch.frames.shape[0] * batch.frames.shape[1]
+        for step, batch in enumerate(sequences):
             finish(device)
+            frames = step * batch.frames.shape[0] * batch.frames.shape[1]
+            start = time.perf_counter() if step == 0 else start
     return frames / (time.perf_counter() - start)
 
 
 def share_of_step(sequences: cusight.torch.SequenceDataset, step_ms: float) -> float:
-    """Of steps that keep the GPU busy for step_ms; between them nothing is queued."""
+    """Of steps that keep the GPU busy for step_ms; between them nothing is queued. The mean from the first batch of an epoch on."""
     cycles = 10_000_000
     for _ in range(3):
         finish("cuda")
@@ -43,17 +42,13 @@ def share_of_step(sequences: cusight.torch.SequenceDataset, step_ms: float) -> f
         torch.cuda._sleep(cycles)
         finish("cuda")
         cycles = int(cycles * step_ms * 1e-3 / (time.perf_counter() - start))
-    times = []
-    for epoch in range(3):
-        sequences.set_epoch(epoch)
-        last = time.perf_counter()
-        for _ in sequences:
-            torch.cuda._sleep(cycles)
-            finish("cuda")
-            now = time.perf_counter()
-            times.append(now - last)
-            last = now
-    return float(np.median(times)) * 1e3 / step_ms - 1
+    sequences.set_epoch(2)
+    start = 0.0
+    for step, _ in enumerate(sequences):
+        start = time.perf_counter() if step == 0 else start
+        torch.cuda._sleep(cycles)
+        finish("cuda")
+    return (time.perf_counter() - start) * 1e3 / ((step + 1) * step_ms) - 1
 
 
 def main() -> None:
@@ -64,17 +59,17 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rate", type=float, default=8.4e6)
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=10, help="times that each file is in an epoch, which should have many steps (default 10)")
     parser.add_argument("--batch", type=int, default=40, help="sequences side by side, of 5 frames each (default 40)")
     options = parser.parse_args()
     paths = write_recordings(options.folder, options.files, options.seconds, options.rate)
     try:
         windows = cusight.torch.EventDataset(
-            [str(path) for path in paths], windows="50ms", representation="stacked_histogram", bins=10, channels_first=True
+            [str(path) for path in paths] * options.repeat, windows="50ms", representation="stacked_histogram", bins=10, channels_first=True
         )
         sequences = cusight.torch.SequenceDataset(windows, 5, batch=options.batch, device=options.device, threads=options.threads)
         print(sequences)
-        rate = frames_a_second(sequences, options.device, options.epochs)
+        rate = frames_a_second(sequences, options.device)
         print(f"{rate:.0f} frames/s, {rate * options.rate * 0.05 / 1e6:.0f} million events/s")
         if options.device != "cpu":
             print(f"loader's share of a step of 100 ms with {5 * options.batch} frames: {100 * share_of_step(sequences, 100):.1f} %")
