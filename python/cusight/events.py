@@ -197,16 +197,22 @@ class Recording(Closeable):
         if self.first_time is not None and self.last_time is not None:
             self._about += f", {self.first_time} .. {self.last_time} us"
 
-    def read(self, count: Integer | None = None) -> Events:
+    def read(self, count: Integer | None = None, *, out: Events | None = None) -> Events:
         """Reads up to `count` events, fewer only at the end; None: all that are left, in 13 bytes each. If the recording is damaged, the
-        events before the damage are returned and the next call raises (EOFError, ValueError, OSError)."""
-        if count is None:
+        events before the damage are returned and the next call raises (EOFError, ValueError, OSError).
+
+        out: arrays for `count` events, of which the result is a view; without it the arrays are new."""
+        if out is not None:
+            count = len(out.t) if count is None else count
+        elif count is None:
             return self._rest()
         most = integer("Recording.read", "count", count, 1, LONG)
         self._counted = None
-        x, y, p, t, n = self._core.read(most)
+        x, y, p, t, n = self._core.read(most, *(out or [None] * 4))
         if n == most:
             return Events(x, y, p, t)
+        if out is not None:
+            return Events(x[:n], y[:n], p[:n], t[:n])
         return Events(x[:n].copy(), y[:n].copy(), p[:n].copy(), t[:n].copy())
 
     def _rest(self) -> Events:

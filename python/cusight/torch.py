@@ -603,7 +603,8 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
     def _read(self, lanes: list[tuple[int, int] | None], own: Any) -> Any:
         """The labels of each lane, how many windows it has, and the frames; of a GPU what they are made of."""
         if not hasattr(own, "maker"):
-            own.maker, own.recordings = _Maker(self._device), _Recordings()
+            own.maker, own.recordings, own.columns = _Maker(self._device), _Recordings(), _Columns(self._device != "cpu")
+        own.columns.clear()
         read, labels, counts = [], [], []
         for lane in lanes:
             dataset, number = self._files[lane[0] if lane else 0]
@@ -612,8 +613,8 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
             of_lane = [dataset._label(number, window) if dataset._labeled else None for window in windows]
             labels.append(of_lane + [None] * (self._length - len(windows)))
             counts.append(len(windows))
-            read.append((dataset, *_windows_of(own.recordings, dataset, file, windows, self._length)))
-        gathered = own.maker.gather(read)
+            read.append((dataset, *_windows_of(own.recordings, own.columns, dataset, file, windows, self._length)))
+        gathered = own.maker.gather(own.columns, read)
         return labels, counts, gathered if self._device != "cpu" else own.maker.frames(gathered)
 
     def _made(self, made: Any, lanes: list[list[tuple[int, int] | None]], epoch: int, step: int, here: _Maker) -> SequenceBatch:
@@ -630,18 +631,80 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
         return SequenceBatch(frames if many else frames[0], rows, tensor(first), tensor(padded), epoch, step)
 
 
-def _windows_of(recordings: _Recordings, dataset: EventDataset[Any], file: _File, windows: range, length: int) -> Any:
-    """The events of consecutive windows, and which belong to each, (length, 2); those that are lacking have none."""
+class _Columns:
+    """Events of several lanes, one after the other, in arrays that grow and last; for a GPU page-locked, and new ones for each step,
+    since they are still being sent."""
+
+    def __init__(self, page_locked: bool) -> None:
+        self._page_locked = page_locked
+        self._arrays: list[Any] = []  # x, y, p, t; for a GPU tensors
+        self._rate = 0.0  # events in a microsecond, of the last ones that were read by times
+        self.count = 0
+
+    def clear(self) -> None:
+        if self._page_locked:
+            self._arrays, most = [], self.count + self.count // 16
+            self._grow(most, 0)
+        self.count = 0
+
+    def read(self, recording: _events.Recording, by_time: bool, start: int, end: int) -> None:
+        """Appends the events of a range of times, or of numbers."""
+        begin = have = self.count
+        if by_time:
+            recording.seek(max(start, 0))
+            size = int(self._rate * (end - start)) + _PIECE
+        else:
+            recording.seek_index(start)
+            size = max(end - start, 1)
+        while True:
+            self._grow(have + size, have)
+            part = recording.read(size, out=_events.Events(*(self._numpy(k)[have : have + size] for k in range(4))))
+            have += len(part.t)
+            if not by_time or not len(part.t) or part.t[-1] >= end:
+                break
+            first, last = int(self._numpy(3)[begin]), int(part.t[-1])  # the rest, at the rate so far
+            rest = (have - begin) * max(end - last, 0) // max(last - first, 1)
+            size = min(_PIECE + rest, 64 * _PIECE)
+        self.count = begin + int(self._numpy(3)[begin:have].searchsorted(end)) if by_time else min(have, begin + end - start)
+        if by_time:
+            self._rate = (self.count - begin) / max(end - start, 1)
+
+    def times(self, begin: int) -> Any:
+        return self._numpy(3)[begin : self.count]
+
+    def all(self) -> list[Any]:
+        return [column[: self.count] for column in self._arrays]
+
+    def _numpy(self, k: int) -> Any:
+        return self._arrays[k].numpy() if self._page_locked else self._arrays[k]
+
+    def _grow(self, least: int, have: int) -> None:
+        """Makes room, and keeps the first `have` events."""
+        import numpy
+
+        if self._arrays and least <= len(self._arrays[0]):
+            return
+        room = least + least // 2 if self._arrays else least
+        kept = [column[:have] for column in self._arrays]
+        self._arrays = [numpy.empty(room, kind) for kind in ("u2", "u2", "u1", "i8")]
+        if self._page_locked:
+            self._arrays = [_torch.empty(room, dtype=_torch.from_numpy(one[:0]).dtype, pin_memory=True) for one in self._arrays]
+        for new, old in zip(self._arrays, kept):
+            new[:have] = old
+
+
+def _windows_of(recordings: _Recordings, columns: _Columns, dataset: EventDataset[Any], file: _File, windows: range, length: int) -> Any:
+    """Appends the events of consecutive windows. Which belong to each, (length, 2); those that are lacking have none. And where they end."""
     import numpy
 
-    rows = numpy.zeros((length, 2), numpy.int64)
-    if not windows:
-        return _events.Events(*(numpy.zeros(0, dtype) for dtype in ("u2", "u2", "u1", "i8"))), rows
-    bounds = numpy.array([dataset._bounds(file, window)[1:] for window in windows])
-    first, last = int(bounds[:, 0].min()), int(bounds[:, 1].max())
-    events = _read(recordings.open(dataset, file.path), dataset._by_time, first, last)
-    rows[: len(windows)] = numpy.searchsorted(events.t, bounds) if dataset._by_time else bounds - first
-    return events, rows
+    begin = columns.count
+    rows = numpy.full((length, 2), begin, numpy.int64)
+    if windows:
+        bounds = numpy.array([dataset._bounds(file, window)[1:] for window in windows])
+        first, last = int(bounds[:, 0].min()), int(bounds[:, 1].max())
+        columns.read(recordings.open(dataset, file.path), dataset._by_time, first, last)
+        rows[: len(windows)] = begin + (columns.times(begin).searchsorted(bounds) if dataset._by_time else bounds - first)
+    return rows, columns.count
 
 
 class _Maker:
@@ -652,32 +715,28 @@ class _Maker:
         self._stream = None if device == "cpu" else _torch.cuda.Stream(device)  # uploads, beside the network's work
         self._stackers: OrderedDict[Any, EventStacker] = OrderedDict()  # by representations, of which maps differ
 
-    def gather(self, read: list[Any]) -> list[Any]:
+    def gather(self, columns: _Columns, read: list[Any]) -> list[Any]:
         """What frames() makes frames of: the events and windows of all lanes, or of each if their maps differ. On a GPU, any thread may
         gather."""
         import numpy
 
         keys = [(one.shape, *((kind, id(kind.map)) for kind in one._kinds)) for one, *_ in read]
         parts = [read] if len(set(keys)) == 1 else [[one] for one in read]
-        gathered = []
+        sent = self._sent(columns.all())
+        gathered, begin = [], 0
         for key, lanes in zip(keys, parts):
-            columns = [self._joined(column) for column in zip(*(events for _, events, _ in lanes))]
-            offsets = numpy.cumsum([0, *(len(events.t) for _, events, _ in lanes)])
-            rows = numpy.concatenate([rows + offset for (_, _, rows), offset in zip(lanes, offsets)])
-            gathered.append((key, lanes[0][0], columns, rows, len(lanes)))
+            end = lanes[-1][2]
+            rows = numpy.concatenate([rows for _, rows, _ in lanes]) - begin
+            gathered.append((key, lanes[0][0], [column[begin:end] for column in sent], rows, len(lanes)))
+            begin = end
         return [gathered, None if self._stream is None else self._stream.record_event()]
 
-    def _joined(self, arrays: tuple[Any, ...]) -> Any:
-        """One array, on the device: through page-locked memory, so that nobody waits for the copy."""
-        import numpy
-
+    def _sent(self, columns: list[Any]) -> list[Any]:
+        """The columns on the device, from page-locked memory, so that nobody waits for the copy."""
         if self._stream is None:
-            return numpy.concatenate(arrays)
-        kind = _torch.from_numpy(arrays[0][:0]).dtype
-        page_locked = _torch.empty(sum(map(len, arrays)), dtype=kind, pin_memory=True)
-        numpy.concatenate(arrays, out=page_locked.numpy())
+            return columns
         with _torch.cuda.stream(self._stream):
-            return page_locked.to(self._device, non_blocking=True)
+            return [column.to(self._device, non_blocking=True) for column in columns]
 
     def frames(self, gathered: list[Any]) -> list[Any]:
         """Of each representation, (windows, lanes, channels, rows, cols). In memory lanes and windows are first and channels last, as

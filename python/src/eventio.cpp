@@ -52,15 +52,15 @@ static nb::tuple counts(Reader &self) {
     return countsOf(c);
 }
 
-// Reads up to `capacity` events as (x, y, p, t, count). If the recording is damaged, returns the events before the damage;
-// the next call raises.
-static nb::tuple read(Reader &self, size_t capacity) {
+// Reads up to `capacity` events as (x, y, p, t, count), into the arrays if they are given. If the recording is damaged, returns
+// the events before the damage; the next call raises.
+static nb::tuple read(Reader &self, size_t capacity, nb::handle to_x, nb::handle to_y, nb::handle to_p, nb::handle to_t) {
     const Use<cusEventReader> reader(self.handle);
     Call call("Recording.read");
     call.assume({CUS_HOST, -1}, Framework::NumPy);
     const auto n = static_cast<int64_t>(capacity);
-    const Array x = call.out(nb::none(), "x", {n}, U16), y = call.out(nb::none(), "y", {n}, U16),
-                p = call.out(nb::none(), "p", {n}, U8), t = call.out(nb::none(), "t", {n}, I64);
+    const Array x = call.out(to_x, "x", {n}, U16), y = call.out(to_y, "y", {n}, U16), p = call.out(to_p, "p", {n}, U8),
+                t = call.out(to_t, "t", {n}, I64);
     size_t total = 0;
     call.run([&] {
         const cusStatus status =
@@ -425,7 +425,7 @@ void addEventio(nb::module_ &module) {
         .def(nb::new_(&openReader), nb::arg("source"), none("camera"), nb::arg("options"))
         .def("info", &info)
         .def("counts", &counts)
-        .def("read", &read, nb::arg("capacity"))
+        .def("read", &read, nb::arg("capacity"), none("x"), none("y"), none("p"), none("t"))
         .def("triggers", &triggers)
         .def("seek_index", &seekIndex, nb::arg("index"))
         .def("seek_time", &seekTime, nb::arg("time"));

@@ -64,6 +64,22 @@ def test_reading_and_seeking(path, clean):
             len(recording)
 
 
+def test_reading_into_arrays(path, clean):
+    out = cusight.events.Events(*(np.full(len(a) + 5, 7, a.dtype) for a in clean))
+    with cusight.events.open(path) as recording:
+        some = recording.read(100, out=cusight.events.Events(*(a[10:110] for a in out)))
+        assert same(some, [a[:100] for a in clean]) and same([a[10:110] for a in out], some)
+        assert all((a[:10] == 7).all() and (a[110:] == 7).all() for a in out)
+        rest = recording.read(out=out)
+        assert same(rest, [a[100:] for a in clean]) and all(np.shares_memory(m, n) for m, n in zip(rest, out))
+        with pytest.raises(ValueError, match=r"Recording.read: x has shape .*, expected \(3,\)"):
+            recording.read(3, out=out)
+        with pytest.raises(ValueError, match="Recording.read: count is 0, expected at least 1"):
+            recording.read(out=cusight.events.Events(*(a[:0] for a in out)))
+        with pytest.raises(TypeError, match="Recording.read: p "):
+            recording.read(out=out._replace(p=out.p.astype("f4")))
+
+
 def test_triggers(path):
     words = [10 << 28, 8 << 28 | 10]  # a trigger before the first time word has no time
     for i in range(70_000):
