@@ -46,6 +46,7 @@ cusStatus eventio_readBytesAt(const EventSource *source, uint64_t offset, size_t
     const uint64_t left = source->size > offset ? source->size - offset : 0;
     const size_t n = left < capacity ? (size_t)left : capacity;
     const int useful = cusi_threadsFor(n, PART), threads = useful < most ? useful : most;
+    (void)threads;
     size_t read = n;
     int error = 0;
     *count = 0;

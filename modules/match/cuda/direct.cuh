@@ -150,12 +150,16 @@ __device__ __forceinline__ Candidate bestOfTurns(const MatchModel &m, const Matc
     if (!all)
         least = cusi::blockMin(of_turn);
 #pragma unroll 1
-    for (int turn = 0; turn < TURNS; ++turn)
-        if (all || estimate.mayBe(__shfl_sync(cusi::FULL_WARP, of_turn, turn), least))
+    for (int turn = 0; turn < TURNS; ++turn) {
+        bool visits = all;
+        if (!all) // the same for the block
+            visits = estimate.mayBe(__shfl_sync(cusi::FULL_WARP, of_turn, turn), least);
+        if (visits)
             visit(turn, [&](const Sums &sums, int y, int x) {
                 if (x < m.ocols && (all || estimate.mayBe(estimate(sums), least)))
                     keep(sums, y, x, best);
             });
+    }
     return best;
 }
 
