@@ -640,6 +640,7 @@ class _Columns:
         self._arrays: list[Any] = []  # x, y, p, t; for a GPU tensors
         self._rate = 0.0  # events in a microsecond, of the last ones that were read by times
         self.count = 0
+        self._grow(0, 0)
 
     def clear(self) -> None:
         if self._page_locked:

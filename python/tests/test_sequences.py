@@ -58,6 +58,8 @@ def test_streams(windows):
         ["*0.0 . . 0.3", ". . 0.6 .", ". - - -", "*. . 1.2 .", "- - - -"],
         ["*. 1.5 . .", "1.8 . . 1.11", ". . 1.14 .", ". 1.17 - -", "*. 2.1 . ."],
     ]
+    (nothing,) = cusight.torch.SequenceDataset(windows, length=40, rank=0, world_size=4)  # of three recordings the first rank has none
+    assert bool(nothing.padded.all()) and not bool(nothing.frames.any())
     ranks = [plan(cusight.torch.SequenceDataset(windows, length=4, rank=rank, world_size=2))[0] for rank in (0, 1)]
     assert ranks == plan(dataset)  # the lanes are dealt to the processes
     assert repr(dataset) == "SequenceDataset(3 recordings, 31 windows, 4 x 2, cpu)"
