@@ -37,6 +37,8 @@ def rust(kind, parameter=False):
         return rust(element + " *") if parameter else f"[{rust(element)}; {count}]"
     if kind.endswith("*"):
         pointee = kind[:-1].strip()
+        if pointee.endswith("*const"):
+            return f"*const {rust(pointee.removesuffix('const'))}"
         mutable = "const" if pointee.startswith("const ") and "*" not in pointee else "mut"
         return f"*{mutable} {rust(pointee if '*' in pointee else pointee.removeprefix('const '))}"
     return PLAIN.get(kind, kind)

@@ -154,6 +154,7 @@ static void encodeBatch(const std::vector<Encoder *> &encoders, nb::handle frame
     std::deque<Use<cusDiffEncoder>> used;
     std::deque<Use<cusSparseDiff>> targets;
     std::vector<cusDiffEncoder *> objects;
+    objects.reserve(encoders.size());
     for (Encoder *encoder : encoders)
         objects.push_back(used.emplace_back(encoder->handle));
     for (SparseDiff *diff : diffs)
@@ -165,6 +166,7 @@ static void encodeBatch(const std::vector<Encoder *> &encoders, nb::handle frame
         fail(CUS_ERROR_SIZE, "%s: frames has %d image%s, expected %zu like encoders", call.function(), frames.count(),
              frames.count() == 1 ? "" : "s", encoders.size());
     std::vector<cusSparseDiff> lists;
+    lists.reserve(targets.size());
     for (const auto &target : targets)
         lists.push_back(*static_cast<cusSparseDiff *>(target));
     call.run(
