@@ -58,7 +58,7 @@ struct Tile {
     const MatchModel &m;
     const Wgmma &plan;
     unsigned char *const slabs, *const image;
-    // Of each quantity: before each byte of a row, of the bytes' columns under a window's height; with a mask at positions.
+    // They are of each quantity: before each byte of a row, of the bytes' columns below a window; with a mask at positions.
     uint32_t *const sums;
     uint64_t *const arrived; // barriers of the ring's slabs
     const int x0, y0;
