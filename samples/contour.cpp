@@ -3,6 +3,7 @@
 #include "common/terminal/files.hpp"
 #include "common/video/legend.hpp"
 #include "common/many_devices.hpp"
+#include "common/opencv/opencv.hpp"
 #include "common/terminal/options.hpp"
 #include "common/output.hpp"
 #include "common/terminal/progress.hpp"
@@ -20,7 +21,6 @@
 #include "cusight/stereo.h"
 
 #include <nlohmann/json.hpp>
-#include <opencv2/highgui.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
@@ -282,14 +282,15 @@ void interact(Settings &s, const sample::Device &device, const contour::Rectific
     int shifts = s.stereo.shifts, radius = s.stereo.window / 2, threshold = cvRound(100 * s.stereo.threshold),
         check_by = s.stereo.left_right_check + 1, levels = s.stereo.levels;
     const int most = std::min<int>(CUS_STEREO_MAX_SHIFTS, pair.left.cols);
-    cv::createTrackbar("shifts", TITLE, &shifts, most);
+    sample::openCv().createTrackbar("shifts", TITLE, &shifts, most);
     const bool paths = s.stereo.aggregation == CUS_STEREO_PATHS;
-    cv::createTrackbar("window radius", TITLE, &radius, (paths ? CUS_STEREO_MAX_PATH_WINDOW : CUS_STEREO_MAX_WINDOW) / 2);
-    cv::createTrackbar("edge threshold %", TITLE, &threshold, 200);
-    cv::createTrackbar("left-right check + 1", TITLE, &check_by, 8);
-    cv::createTrackbar("levels", TITLE, &levels, 50);
+    sample::openCv().createTrackbar("window radius", TITLE, &radius,
+                                    (paths ? CUS_STEREO_MAX_PATH_WINDOW : CUS_STEREO_MAX_WINDOW) / 2);
+    sample::openCv().createTrackbar("edge threshold %", TITLE, &threshold, 200);
+    sample::openCv().createTrackbar("left-right check + 1", TITLE, &check_by, 8);
+    sample::openCv().createTrackbar("levels", TITLE, &levels, 50);
     constexpr int TRACKBARS = 200; // rows
-    cv::resizeWindow(TITLE, sample::windowSize(pair.left.size(), TRACKBARS));
+    sample::openCv().resizeWindow(TITLE, sample::windowSize(pair.left.size(), TRACKBARS));
     cusStereoOptions now = s.stereo;
     cv::Mat picture;
     do {

@@ -20,7 +20,6 @@
 #include "cusight/opencv.hpp"
 
 #include <nlohmann/json.hpp>
-#include <opencv2/highgui.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 

@@ -1,6 +1,7 @@
 #include "common/video/image.hpp"
 
 #include "common/app.hpp"
+#include "common/opencv/opencv.hpp"
 #include "common/output.hpp"
 #include "common/terminal/files.hpp"
 #include "common/standard_input.hpp"
@@ -17,7 +18,7 @@ namespace {
 cv::Mat decoded(const void *bytes, size_t count, int mode) {
     const cv::Mat all(1, static_cast<int>(count), CV_8UC1, const_cast<void *>(bytes));
     try {
-        return count ? cv::imdecode(all, mode) : cv::Mat();
+        return count ? openCv().imdecode(all, mode) : cv::Mat();
     } catch (const cv::Exception &) {
         return {};
     }

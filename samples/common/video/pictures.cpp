@@ -1,5 +1,6 @@
 #include "common/video/pictures.hpp"
 
+#include "common/opencv/opencv.hpp"
 #include "common/output.hpp"
 #include "common/terminal/files.hpp"
 #include "common/video/image.hpp"
@@ -9,7 +10,6 @@
 
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
-#include <opencv2/videoio.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -131,7 +131,7 @@ class Camera : public Drawn {
 
   private:
     // Shared with a thread that may outlive the source.
-    const std::shared_ptr<cv::VideoCapture> capture_ = std::make_shared<cv::VideoCapture>();
+    const std::shared_ptr<cv::VideoCapture> capture_ = openCv().videoCapture();
     const std::shared_ptr<cv::Mat> latest_ = std::make_shared<cv::Mat>();
     std::chrono::steady_clock::time_point first_;
     long long read_ = 0;

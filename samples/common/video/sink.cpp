@@ -1,11 +1,11 @@
 #include "common/video/sink.hpp"
 
 #include "common/libav/writer.hpp"
+#include "common/opencv/opencv.hpp"
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
 #include "common/window/window.hpp"
 
-#include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::vector<uchar> encode(const std::string &path, const cv::Mat &picture) {
     std::vector<uchar> bytes;
     bool encoded = false;
     try {
-        encoded = cv::imencode(type, converted, bytes);
+        encoded = openCv().imencode(type, converted, bytes);
     } catch (const cv::Exception &error) {
         cannotWrite(path, error.err);
     }

@@ -1,9 +1,9 @@
 #include "common/window/select.hpp"
 
 #include "common/app.hpp"
+#include "common/opencv/opencv.hpp"
 #include "common/window/window.hpp"
 
-#include <opencv2/highgui.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
@@ -73,10 +73,10 @@ std::vector<cv::Rect> selectRectangles(const std::string &title, const cv::Mat &
     selection.size = picture.size();
     try {
         openWindow(title, picture.size());
-        cv::setMouseCallback(title, Selection::onMouse, &selection);
+        openCv().setMouseCallback(title, Selection::onMouse, &selection);
         for (bool accepted = false; !accepted;) {
-            cv::imshow(title, selection.drawn(picture));
-            const int key = cv::waitKey(TICK) & 255;
+            openCv().imshow(title, selection.drawn(picture));
+            const int key = openCv().waitKey(TICK) & 255;
             accepted = (key == 13 || key == 10 || key == ' ') && !selection.done.empty();
             if (key == 8 && !selection.done.empty())
                 selection.done.pop_back();
@@ -85,9 +85,10 @@ std::vector<cv::Rect> selectRectangles(const std::string &title, const cv::Mat &
                 break;
             }
         }
-        for (int i = 0; i < 10 && cv::waitKey(TICK) >= 0; ++i) { // the key may come twice, and would close the next window
+        for (int i = 0; i < 10 && openCv().waitKey(TICK) >= 0;
+             ++i) { // the key may come twice, and would close the next window
         }
-        cv::destroyAllWindows();
+        openCv().destroyAllWindows();
     } catch (const cv::Exception &error) {
         throw Stop(OUTPUT, "the window cannot be drawn: " + error.err);
     }

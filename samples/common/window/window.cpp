@@ -1,6 +1,7 @@
 #include "common/window/window.hpp"
 
-#include <opencv2/highgui.hpp>
+#include "common/opencv/opencv.hpp"
+
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
@@ -63,6 +64,7 @@ std::string probeDisplay() {
     };
     if (!set("DISPLAY") && !set("WAYLAND_DISPLAY"))
         return "no display (neither DISPLAY nor WAYLAND_DISPLAY is set)";
+    (void)openCv(); // before there are two processes
     std::fflush(nullptr);
     const pid_t child = ::fork();
     if (child < 0)
@@ -74,7 +76,7 @@ std::string probeDisplay() {
         ::signal(SIGABRT, SIG_DFL);
         ::signal(SIGINT, SIG_IGN);
         try {
-            cv::namedWindow("cusight", cv::WINDOW_AUTOSIZE);
+            openCv().namedWindow("cusight", cv::WINDOW_AUTOSIZE);
             ::_exit(0);
         } catch (...) {
             ::_exit(1);
@@ -132,8 +134,8 @@ cv::Size windowSize(cv::Size picture, int below) {
 }
 
 void openWindow(const std::string &title, cv::Size picture) {
-    cv::namedWindow(title, cv::WINDOW_NORMAL | cv::WINDOW_KEEPRATIO | cv::WINDOW_GUI_NORMAL);
-    cv::resizeWindow(title, windowSize(picture));
+    openCv().namedWindow(title, cv::WINDOW_NORMAL | cv::WINDOW_KEEPRATIO | cv::WINDOW_GUI_NORMAL);
+    openCv().resizeWindow(title, windowSize(picture));
 }
 
 Window::Window(const std::string &title, cv::Size size, const Playback &playback) : title_(title), playback_(playback) {
@@ -142,9 +144,9 @@ Window::Window(const std::string &title, cv::Size size, const Playback &playback
 
 void Window::draw() const {
     try {
-        const int width = help_ ? cv::getWindowImageRect(title_).width : 0;
-        cv::imshow(title_,
-                   help_ ? withKeys(picture_, width > 0 ? width : std::max(SMALLEST_WIDTH, picture_.cols)) : picture_);
+        const int width = help_ ? openCv().getWindowImageRect(title_).width : 0;
+        openCv().imshow(title_,
+                        help_ ? withKeys(picture_, width > 0 ? width : std::max(SMALLEST_WIDTH, picture_.cols)) : picture_);
     } catch (const cv::Exception &error) {
         throw Stop(OUTPUT, "the window cannot be drawn: " + error.err);
     }
@@ -152,7 +154,7 @@ void Window::draw() const {
 
 void Window::setPaused(bool paused) {
     paused_ = paused;
-    cv::setWindowTitle(title_, paused ? title_ + " (paused)" : title_);
+    openCv().setWindowTitle(title_, paused ? title_ + " (paused)" : title_);
 }
 
 bool Window::obey(int key) {
@@ -174,7 +176,8 @@ bool Window::obey(int key) {
         break;
     case 'f':
         full_screen_ = !full_screen_;
-        cv::setWindowProperty(title_, cv::WND_PROP_FULLSCREEN, full_screen_ ? cv::WINDOW_FULLSCREEN : cv::WINDOW_NORMAL);
+        openCv().setWindowProperty(title_, cv::WND_PROP_FULLSCREEN,
+                                   full_screen_ ? cv::WINDOW_FULLSCREEN : cv::WINDOW_NORMAL);
         break;
     default:
         any_key_ = true;
@@ -184,13 +187,13 @@ bool Window::obey(int key) {
 
 // With GTK, OpenCV 4.5.4 does not know whether a window is visible (-1), but whether it exists.
 bool isWindowOpen(const std::string &title) {
-    const double visible = cv::getWindowProperty(title, cv::WND_PROP_VISIBLE);
-    return visible > 0 || (visible < 0 && cv::getWindowProperty(title, cv::WND_PROP_AUTOSIZE) >= 0);
+    const double visible = openCv().getWindowProperty(title, cv::WND_PROP_VISIBLE);
+    return visible > 0 || (visible < 0 && openCv().getWindowProperty(title, cv::WND_PROP_AUTOSIZE) >= 0);
 }
 
 bool Window::poll(int milliseconds) {
     try {
-        const int key = cv::waitKey(std::max(1, milliseconds));
+        const int key = openCv().waitKey(std::max(1, milliseconds));
         if (key >= 0 && !obey(key & 255))
             closed_ = true;
         if (!isWindowOpen(title_))
@@ -266,7 +269,7 @@ void Window::hold() {
                                        playback_.speed > 0 ? std::min(1.0, 1 / playback_.fps / playback_.speed) : 0)));
         while (shown_ == 1 && !playback_.live && !closed_ && !any_key_ && !paused_ && !step_ && !interrupted())
             poll(TICK);
-        cv::destroyAllWindows();
+        openCv().destroyAllWindows();
     } catch (const cv::Exception &) { // already closed
     }
 }
