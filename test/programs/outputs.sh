@@ -164,7 +164,7 @@ rm -f l* capsule* truth.csv
 
 echo "-- a disk that fills up, a folder that cannot be written"
 mkdir small locked
-if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=400k tmpfs small 2>/dev/null && mount -t tmpfs tmpfs locked 2>/dev/null; then
+if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=100k tmpfs small 2>/dev/null && mount -t tmpfs tmpfs locked 2>/dev/null; then
     for output in a.avi a.mp4 a.webm a.mkv %d.png a.bmp; do
         printf 'precious' >small/a.avi
         rm -f small/a.bmp
