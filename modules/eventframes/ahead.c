@@ -7,7 +7,9 @@
 
 enum { PIECE_EVENTS = 1 << 18 };
 
-EventFramesSizes eventframes_sizes = {.piece = 32 << 20, .part = 1 << 20, .job = 64 << 20, .more = 2 << 20};
+/* The last piece of a recording is copied and decoded while nothing is read, so that pieces are small; smaller ones cost
+ * more than that. A lane ends a job before it begins the next, so that jobs are large. */
+EventFramesSizes eventframes_sizes = {.piece = 16 << 20, .part = 1 << 20, .job = 256 << 20, .more = 2 << 20};
 
 static const int column_types[4] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
 
@@ -93,7 +95,7 @@ cusStatus eventframes_readEvents(cusEventFrames *f, Piece *piece) {
 
 /* Returns the most bytes of a piece. One push may have many pinned bytes, so that copies and decoding overlap. */
 static size_t roomOf(const cusEventFrames *f, const Piece *piece) {
-    return f->pinned ? 8 * eventframes_sizes.piece : (size_t)piece->bytes.cols;
+    return f->pinned ? 16 * eventframes_sizes.piece : (size_t)piece->bytes.cols;
 }
 
 /* Sets the piece to the next `wanted` bytes of pinned memory, or to fewer where the file ends. */
