@@ -50,6 +50,30 @@ TEST(EventParts, ReadingFromEachMarkGivesTheSameEvents) {
     }
 }
 
+// Long parts of EVT3 are scanned by blocks of words, short ones word by word; the marks are the same.
+TEST(EventParts, BlocksOfWordsGiveTheMarksOfSingleWords) {
+    auto random = support::generator();
+    for (int round = 0; round < 200 / support::fewer(); ++round) {
+        Bytes bytes = reference::bytesOf("% evt 3.0\n% geometry 1280x720\n% end\n");
+        const uint32_t vectors = random() % 20, times = 1 + random() % 300, parts = 1 + random() % 3;
+        for (uint32_t k = 0, n = 64 * (1 + random() % 40) * parts; k < n; ++k) {
+            static constexpr uint32_t FREQUENT[] = {0, 2, 2, 6};
+            const uint32_t type = random() % 20 < vectors ? 3 + random() % 3
+                                  : random() % times == 0 ? 8
+                                  : random() % 1000 == 0  ? random() % 16
+                                                          : FREQUENT[random() % 4];
+            const uint32_t word = type << 12 | (type == 8 ? random() % 3 : random() % 4096);
+            bytes.push_back(static_cast<uint8_t>(word));
+            bytes.push_back(static_cast<uint8_t>(word >> 8));
+        }
+        const uint64_t finer = (bytes.size() / parts + 99) / 100;
+        const std::vector<cusEventMark> long_parts = marksOf(bytes, parts), short_parts = marksOf(bytes, parts * finer);
+        for (uint32_t k = 0; k <= parts; ++k)
+            ASSERT_EQ(std::memcmp(&long_parts[k], &short_parts[k * finer], sizeof long_parts[k]), 0)
+                << "round " << round << ", part " << k << " of " << parts;
+    }
+}
+
 // A decoder elsewhere starts at the mark sought last, and at the first event after any other seek.
 TEST(EventParts, ADecoderStartsAtAMark) {
     auto random = support::generator();

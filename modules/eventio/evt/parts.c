@@ -91,8 +91,9 @@ static void scanDat(CusiTimeRun *times, const uint8_t *bytes, size_t n) {
     times->events = (uint32_t)(n / 8);
 }
 
-/* Words that follow each other unpredictably (rows, events, lower time bits) are handled without branches. */
-static void scanEvt3(Part *part, const uint8_t *bytes, size_t n) {
+/* Scans words one by one. Those that follow each other unpredictably (rows, events, lower time bits) are handled without
+ * branches. */
+static void scanEvt3Words(Part *part, const uint8_t *bytes, size_t n) {
     enum {
         RARE = 1 << CUSI_EVT3_VECTOR_BASE | 1 << CUSI_EVT3_VECTOR_12 | 1 << CUSI_EVT3_VECTOR_8 | 1 << CUSI_EVT3_TIME_HIGH
     };
@@ -122,6 +123,90 @@ static void scanEvt3(Part *part, const uint8_t *bytes, size_t n) {
     times->events += events;
     part->rows.y = y;
     *(times->timed ? &times->low : &times->early_low) = low;
+}
+
+enum { EVT3_BLOCK = 64, EVT3_HAS_TIME = 1, EVT3_HAS_VECTOR = 2 };
+
+typedef uint16_t Words __attribute__((vector_size(16)));
+
+/* Counts the events of a block. *has: which kinds of words it has. */
+static uint32_t countEvt3(const uint8_t *bytes, uint32_t *has) {
+    Words count = {0}, times = {0}, vectors = {0}, word;
+    for (size_t at = 0; at < sizeof(uint16_t) * EVT3_BLOCK; at += sizeof word) {
+        memcpy(&word, bytes + at, sizeof word);
+        const Words type = word >> 12, is_12 = (Words)(type == CUSI_EVT3_VECTOR_12),
+                    is_8 = (Words)(type == CUSI_EVT3_VECTOR_8);
+        Words bits = (word & ((is_12 & 0xfff) | (is_8 & 0xff))) - (Words)(type == CUSI_EVT3_X);
+        bits -= bits >> 1 & 0x5555;
+        bits = (bits & 0x3333) + (bits >> 2 & 0x3333);
+        count += (bits + (bits >> 4)) & 0x0f0f; /* each byte counts for itself */
+        times |= (Words)(type == CUSI_EVT3_TIME_HIGH);
+        vectors |= is_12 | is_8 | (Words)(type == CUSI_EVT3_VECTOR_BASE);
+    }
+    uint32_t events = 0;
+    *has = 0;
+    for (size_t k = 0; k < sizeof word / sizeof word[0]; ++k) {
+        events += (count[k] & 255u) + (count[k] >> 8);
+        *has |= (times[k] ? EVT3_HAS_TIME : 0) | (vectors[k] ? EVT3_HAS_VECTOR : 0);
+    }
+    return events;
+}
+
+/* Completes the state after whole blocks. The last word of each kind counts, so they are searched from the end.
+ * low_from: where the lower time bits were last set to 0; has: which kinds of words there are. */
+static void endEvt3(Part *part, const uint8_t *bytes, size_t n, size_t low_from, uint32_t has) {
+    CusiRowRun rows = {.y = CUSI_UNSET};
+    uint32_t size = part->vector_size;
+    int needs_low = 1, needs_x = (has & EVT3_HAS_VECTOR) != 0, needs_size = needs_x;
+    for (size_t at = n; at > 0 && (needs_low || needs_x || needs_size || rows.y == CUSI_UNSET);) {
+        at -= 2;
+        const uint32_t word = cusi_load16(bytes + at), type = cusi_evt3Type(word), columns = cusi_evt3Columns(type);
+        needs_low &= at >= low_from;
+        if (type == CUSI_EVT3_TIME_LOW && needs_low) {
+            part->times.low = cusi_evt3Time(word);
+            needs_low = 0;
+        } else if (type == CUSI_EVT3_Y && rows.y == CUSI_UNSET) {
+            rows.y = cusi_evt3Place(word);
+        } else if (type == CUSI_EVT3_VECTOR_BASE && needs_x) {
+            const CusiRowRun passed = rows;
+            rows.x = cusi_evt3Base(word);
+            cusi_appendRows(&rows, &passed);
+            needs_x = 0;
+        } else if (columns) {
+            rows.x += needs_x ? columns : 0;
+            size = needs_size ? columns : size;
+            needs_size = 0;
+        }
+    }
+    part->vector_size = size;
+    cusi_appendRows(&part->rows, &rows);
+}
+
+/* From the first upper time bits on, only these are taken in their order. */
+static void scanEvt3(Part *part, const uint8_t *bytes, size_t n) {
+    enum { BLOCK = 2 * EVT3_BLOCK };
+    CusiTimeRun *const times = &part->times;
+    size_t begin = 0, low_from = 0, at = 0;
+    uint32_t has, has_any = 0;
+    for (; !times->timed && begin < n; begin += BLOCK)
+        scanEvt3Words(part, bytes + begin, n - begin < BLOCK ? n - begin : BLOCK);
+    if (begin >= n)
+        return;
+    bytes += begin;
+    n -= begin;
+    for (; at + BLOCK <= n; at += BLOCK) {
+        times->events += countEvt3(bytes + at, &has);
+        has_any |= has;
+        for (size_t k = at; has & EVT3_HAS_TIME && k < at + BLOCK; k += 2) {
+            const uint32_t word = cusi_load16(bytes + k), last = times->last;
+            if (cusi_evt3Type(word) == CUSI_EVT3_TIME_HIGH) {
+                cusi_addTime(times, cusi_evt3Time(word), CUSI_EVT3_TIME_BITS);
+                low_from = times->last == last ? low_from : k;
+            }
+        }
+    }
+    endEvt3(part, bytes, at, low_from, has_any);
+    scanEvt3Words(part, bytes + at, n - at);
 }
 
 /* Counts whole lines as the decoder does; malformed ones end the reading later. */
