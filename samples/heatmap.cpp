@@ -406,11 +406,17 @@ class Pipeline {
             if (watch_)
                 watch_->add(cusight::toMat(slot->input), slot->seconds);
             sample::reportFrame({{"frame", frames_}, {"seconds", slot->seconds}, {"changed", share}});
-            const bool more = writing_([&] { return sink_->writeAt(cusight::toMat(slot->output), slot->seconds); });
+            const bool more = sink_->onlyLast() || writeTo(*slot);
             progress.update(++frames_, sample::text("%.2f %% changed", 100 * share));
             if (!more)
                 break;
         }
+        if (previous && sink_->onlyLast()) // a copy of each would cost more than all else that the CPU does here
+            writeTo(*previous);
+    }
+
+    bool writeTo(const Slot &slot) {
+        return writing_([&] { return sink_->writeAt(cusight::toMat(slot.output), slot.seconds); });
     }
 
     void report() const {

@@ -56,6 +56,14 @@ says 0 "frames: 12" "$bin/cusight-heatmap" dim --device cpu:3 --headless --no-le
 "$bin/cusight-heatmap" dim --device cpu --headless --no-legend --output last.ppm >/dev/null 2>&1
 cmp -s last.ppm three.ppm || fail "three workers choose another scale"
 
+echo "-- one image of a film is its last picture"
+for frames in 12 5; do # more than the ring of slots has, and fewer
+    mkdir all$frames
+    scale dim --frames $frames >/dev/null
+    "$bin/cusight-heatmap" dim --device cpu --headless --no-legend --frames $frames --output all$frames/%03d.ppm >/dev/null 2>&1
+    cmp -s last.ppm "$(printf "all%d/%03d.ppm" $frames $((frames - 1)))" || fail "last.ppm is not picture $frames"
+done
+
 echo "-- beyond the full scale"
 scale bright --full-scale 100 >/dev/null # changes of 600, which the formula would show blue again
 has 255 0 0 || fail "changes beyond the full scale are not red"

@@ -129,6 +129,7 @@ class Still : public Sink {
         picture.copyTo(last_);
         return true;
     }
+    bool onlyLast() const override { return true; }
     void finish() override {
         if (file_ && !last_.empty())
             storeImage(*file_, last_);

@@ -26,6 +26,9 @@ class Sink {
     // The same for pictures that have times: this one is shown `seconds` after time 0, in a video as many seconds after the first.
     virtual bool writeAt(const cv::Mat &picture, double /*seconds*/) { return write(picture); }
 
+    // Whether the last picture replaces all before it, which then need not be written.
+    virtual bool onlyLast() const { return false; }
+
     // Completes the output, checks that it can be read back, and gives it its name. Throws Stop(OUTPUT). Without it nothing
     // is written and a previous file stays, so call it at the end of every loop, even an interrupted one.
     virtual void finish() = 0;
