@@ -79,7 +79,7 @@ TEST_P(Video, EqualsTheReferenceForAllOptions) {
 TEST_P(Video, EqualsTheReferenceAroundTiles) {
     auto random = support::generator();
     for (const YuvFormat &format : support::YUV_FORMATS)
-        for (const int cols : {8, 9, 254, 255, 256, 257, 511, 512, 513, 514, 768, 1024, 1040})
+        for (const int cols : {8, 9, 16, 17, 254, 255, 256, 257, 511, 512, 513, 514, 768, 1024, 1040})
             for (const Layout &layout : support::layouts(CUS_8UC1))
                 compare(randomPicture(5, cols, format.bits, random), format, optionsOf(0, cols % 4, 0, format.low), space(),
                         layout, layout);
