@@ -141,6 +141,30 @@ TEST_P(MotionGround, GhostsAreLearnedAtOnce) {
     }
 }
 
+// A chessboard fades in one half of the frame while another appears in the other half, which has a row more or less: a box with more
+// edges, in more words, than the GPU takes at once. It is a ghost where more fades.
+TEST_P(MotionGround, GhostsOfManyEdges) {
+    const int rows = 133, cols = 801;
+    Options o = plainOptions();
+    o.ghosts = 1;
+    o.sudden_percent = 100;
+    for (const bool fades_above : {false, true})
+        for (const int above : {66, 67}) {
+            Frame before = plain(rows, cols, 100), after = before;
+            for (int y = 0; y < rows; ++y)
+                for (int x = (y + 1) % 2; x < cols; x += 2)
+                    ((y < above) == fades_above ? before : after).bytes[static_cast<size_t>(y * cols + x)] = 200;
+            Detector detector(1, rows, cols, 1, o, space());
+            reference::Motion reference(rows, cols, 1, o);
+            for (int step = 0; step < 3; ++step) {
+                const Frame &frame = step ? after : before;
+                ASSERT_TRUE(same(detector.step(frame), reference.step(frame.bytes, step))) << above << ", step " << step;
+                const bool is_ghost = (above > rows / 2) == fades_above;
+                EXPECT_EQ(detector.result().boxes.size(), step == 0 || (step == 2 && is_ghost) ? 0u : 1u) << above;
+            }
+        }
+}
+
 // Who walks by changes the background by at most the threshold's share, so no trace stays.
 TEST_P(MotionGround, WhoWalksLeavesNoTrace) {
     auto random = support::generator();
