@@ -181,8 +181,7 @@ TEST_P(MatchDirect, SeveralTemplates) {
             }
 }
 
-// Edges of the tiles of wgmma (64, 128, 256 and 512 x 32 positions), of its chunks of 16 bytes and slabs of eight rows. It
-// matches templates of up to 32 x 32 bytes in maps of any size.
+// Edges of the tiles of wgmma (64, 128, 256 and 512 x 32 positions), of its chunks of 16 bytes and slabs of eight rows.
 TEST_P(MatchDirect, EdgesOfTiles) {
     auto random = support::generator();
     for (const int cols : {1, 63, 64, 65, 127, 129, 255, 256, 257, 513})
@@ -200,6 +199,13 @@ TEST_P(MatchDirect, EdgesOfTiles) {
                     v = random() % 2 ? 255 : 0;
                 compareExactly(image, flat<uint8_t>(h, w, 1, pixel), space());
             }
+}
+
+// Maps that take tiles of 288 x 32 positions by wgmma where there are 132 multiprocessors, as they are fewer than of 256.
+TEST_P(MatchDirect, TilesOf288) {
+    auto random = support::generator();
+    for (const int cols : {287, 288})
+        compareExactly(picture<uint8_t>(4480 + 16, cols + 17, 1, random), picture<uint8_t>(17, 18, 1, random), space());
 }
 
 // Frames whose maps make enough tiles together for wgmma with templates of any size: with maps and without, with one template

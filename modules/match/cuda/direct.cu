@@ -128,13 +128,7 @@ __device__ void sumDown(const Direct &direct, int rows, int columns, const unsig
                 w[k] = r + k < rows ? wordAt(bottom) : 0;
                 bottom += r + k < rows ? pitch : 0;
             }
-            const uint32_t low0 = __byte_perm(w[0], w[1], 0x5140), high0 = __byte_perm(w[0], w[1], 0x7362);
-            const uint32_t low1 = __byte_perm(w[2], w[3], 0x5140), high1 = __byte_perm(w[2], w[3], 0x7362);
-            const uint32_t column[4] = {__byte_perm(low0, low1, 0x5410), __byte_perm(low0, low1, 0x7632),
-                                        __byte_perm(high0, high1, 0x5410), __byte_perm(high0, high1, 0x7632)};
-#pragma unroll
-            for (int k = 0; k < 4; ++k)
-                sums[k] = __dp4a(column[k], SQUARES ? column[k] : 0x01010101u, sums[k]);
+            addRows<SQUARES>(w, sums);
         }
         unsigned char *to = planes + at;
 #pragma unroll
@@ -145,12 +139,7 @@ __device__ void sumDown(const Direct &direct, int rows, int columns, const unsig
             if constexpr (SQUARES)
                 *reinterpret_cast<uint32_t *>(to + 2 * plane) =
                     __byte_perm(__byte_perm(sums[0], sums[1], 0x0062), __byte_perm(sums[2], sums[3], 0x0062), 0x5410);
-            const uint32_t removed = wordAt(top), added = wordAt(bottom);
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const uint32_t p = removed >> (8 * k) & 255, q = added >> (8 * k) & 255;
-                sums[k] += SQUARES ? q * q - p * p : q - p;
-            }
+            moveDown<SQUARES>(wordAt(top), wordAt(bottom), sums);
         }
     }
 }
@@ -311,7 +300,7 @@ struct Work {
     // Returns the best of the thread's positions; valid after the last section. Estimates come first if only the best
     // position is wanted and there is one section. Otherwise all costs are computed and stored where they are wanted.
     __device__ __forceinline__ Candidate bestOf(const Section &section, int p, const MatchTemplate &t, int result,
-                                                const Scores &scores) const {
+                                                const Scores &scores, unsigned *of_frame) const {
         const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
         double *const frame_totals = direct.totals + blockIdx.y * totalsOf(m) * positions;
         const auto visitTurn = [&](int turn, const auto &handle) {
@@ -359,7 +348,7 @@ struct Work {
             keepCost(m, t, sums, direct, scores, result, y, x, best);
         };
         return bestOfTurns<(BLOCKS + SPLIT - 1) / SPLIT, MATCH_MAX_CHANNELS>(
-            m, t, direct.totals || direct.costs || scores.maps, visitTurn, keep);
+            m, t, direct.totals || direct.costs || scores.maps, of_frame, visitTurn, keep);
     }
 };
 
@@ -389,7 +378,7 @@ __global__ void __launch_bounds__(128 * SPLIT, residentBlocks(SPLIT, SQUARED))
             if constexpr (SQUARED)
                 best = work.bestSquared(section, t2);
             else
-                best = work.bestOf(section, p, t, result, scores);
+                best = work.bestOf(section, p, t, result, scores, leastOf(m, refinement, result));
         }
         best = blockBestToFirst<4 * SPLIT>(best);
         keepBest(direct, result, best);

@@ -19,6 +19,29 @@ __device__ __forceinline__ uint32_t squares(uint32_t word, int source) {
     return result;
 }
 
+// ---- Window sums
+
+// Adds four rows of pixels, a word of each, or their squares, to the sums of the words' four columns.
+template<bool SQUARES>
+__device__ __forceinline__ void addRows(const uint32_t (&w)[4], uint32_t (&sums)[4]) {
+    const uint32_t low0 = __byte_perm(w[0], w[1], 0x5140), high0 = __byte_perm(w[0], w[1], 0x7362);
+    const uint32_t low1 = __byte_perm(w[2], w[3], 0x5140), high1 = __byte_perm(w[2], w[3], 0x7362);
+    const uint32_t columns[4] = {__byte_perm(low0, low1, 0x5410), __byte_perm(low0, low1, 0x7632),
+                                 __byte_perm(high0, high1, 0x5410), __byte_perm(high0, high1, 0x7632)};
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+        sums[k] = __dp4a(columns[k], SQUARES ? columns[k] : 0x01010101u, sums[k]);
+}
+// Moves the sums down a row.
+template<bool SQUARES>
+__device__ __forceinline__ void moveDown(uint32_t removed, uint32_t added, uint32_t (&sums)[4]) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        const uint32_t out = __byte_perm(removed, 0, 0x4440 + k), in = __byte_perm(added, 0, 0x4440 + k);
+        sums[k] += SQUARES ? in * in - out * out : in - out;
+    }
+}
+
 // ---- Scores
 
 // Sums of a window; all are integers.
@@ -42,24 +65,21 @@ __device__ __forceinline__ double costOf(const MatchModel &m, const MatchTemplat
 }
 
 // Estimates costs in float, which suffices for most positions. The error is less than MARGIN, absolute with normed methods,
-// otherwise relative. The cost is (c c_weight + s2 s2_weight - sum of t1 s1 + constant) factor, divided by the window's
-// norm with normed methods. CHANNELS: the most.
+// otherwise relative. The cost is (c c_weight + s2 s2_weight - sum of t1 s1 + constant) factor; with normed methods it is
+// divided by the window's norm, at most `most`, and `none` if there is no norm. CHANNELS: the most.
 template<int CHANNELS>
 struct Estimate {
     static constexpr float MARGIN = 1e-5f;
-    const int channels;
-    const bool normed, centered, squared;
-    double t1[CHANNELS], c_weight, s2_weight, constant, norm_weight;
-    float factor; // 0 if the template has no norm
+    const bool normed;
+    double t1[CHANNELS], c_weight = 1, s2_weight = 0, constant = 0, norm_weight = 1;
+    float factor, most = INFINITY, none = 0;
 
-    __device__ Estimate(const MatchModel &m, const MatchTemplate &t)
-        : channels(m.channels), normed(m.method & 1), centered(m.method >= CUS_MATCH_CCOEFF),
-          squared(m.method <= CUS_MATCH_SQDIFF_NORMED), c_weight(1), s2_weight(0), constant(0), norm_weight(1),
-          factor(squared ? 1 : -1) {
+    __device__ Estimate(const MatchModel &m, const MatchTemplate &t) : normed(m.method & 1), factor(-1) {
+        const bool centered = m.method >= CUS_MATCH_CCOEFF;
         double norm = t.t2;
-        if (squared) {
+        if (m.method <= CUS_MATCH_SQDIFF_NORMED) {
             c_weight = -2;
-            s2_weight = 1;
+            s2_weight = factor = most = none = 1;
             constant = t.t2;
         } else if (centered) {
             c_weight = norm_weight = m.n;
@@ -67,11 +87,13 @@ struct Estimate {
         }
 #pragma unroll
         for (int k = 0; k < CHANNELS; ++k) {
-            t1[k] = k < channels ? t.t1[k] : 0;
+            t1[k] = k < m.channels ? t.t1[k] : 0;
             norm -= centered ? t1[k] * t1[k] : 0;
         }
-        if (normed)
-            factor *= norm > 0 ? rsqrtf(static_cast<float>(norm)) : 0;
+        if (normed && norm > 0)
+            factor *= rsqrtf(static_cast<float>(norm));
+        else if (normed)
+            norm_weight = 0, none = centered ? -1 : none; // no window has a norm then
         else if (centered)
             factor /= static_cast<float>(m.n);
     }
@@ -82,10 +104,10 @@ struct Estimate {
             above = fma(-sums.s1[k], t1[k], above);
             norm = fma(-sums.s1[k], sums.s1[k], norm);
         }
-        const float cost = static_cast<float>(above) * factor;
-        const float known = norm > 0 ? cost * rsqrtf(static_cast<float>(norm)) : 0;
-        const float bounded = norm > 0 && factor > 0 ? fminf(known, 1.0f) : 1.0f;
-        return !normed ? cost : squared ? bounded : centered && factor == 0 ? -1.0f : known;
+        const float cost = static_cast<float>(above) * factor, rounded = static_cast<float>(norm);
+        float root;
+        asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(rounded));
+        return !normed ? cost : rounded > 0 ? fminf(cost * root, most) : none;
     }
     __device__ __forceinline__ bool mayBe(float estimate, float least) const {
         return estimate - least <= 4 * MARGIN * (normed ? 1.0f : fmaxf(fabsf(least), fabsf(estimate)));
@@ -128,12 +150,27 @@ __device__ __forceinline__ void keepCost(const MatchModel &m, const MatchTemplat
         best = here;
 }
 
+// Returns where a template's or frame's least estimate so far is: as a number that grows as estimates fall, at first 0.
+__device__ __forceinline__ unsigned *leastOf(const MatchModel &m, const Refinement &refinement, int result) {
+    return refinement.tickets + m.frames * m.count + result;
+}
+// Returns the least estimate of the block and of the blocks that have called it before.
+__device__ __forceinline__ float leastOfFrame(float least, unsigned *of_frame) {
+    __shared__ unsigned found;
+    if (threadIdx.x == 0) {
+        const unsigned bits = __float_as_uint(least), own = bits >> 31 ? bits : ~bits ^ 0x80000000u;
+        found = max(own, atomicMax(of_frame, own));
+    }
+    __syncthreads();
+    return __uint_as_float(found >> 31 ? found : ~found ^ 0x80000000u);
+}
+
 // Returns the best of the thread's positions; the whole block calls it. A warp visits them in TURNS, at most 32:
 // visit(turn, handle) calls handle(sums, y, x) for each of the lane's, also right of the last. keep(sums, y, x, best) does
-// keepCost(): for all positions, or only for those that may be the tile's best by estimates, which come first.
+// keepCost(): for all positions, or only for those that may be the frame's best by estimates, which come first.
 template<int TURNS, int CHANNELS, class Visit, class Keep>
-__device__ __forceinline__ Candidate bestOfTurns(const MatchModel &m, const MatchTemplate &t, bool all, const Visit &visit,
-                                                 const Keep &keep) {
+__device__ __forceinline__ Candidate bestOfTurns(const MatchModel &m, const MatchTemplate &t, bool all, unsigned *of_frame,
+                                                 const Visit &visit, const Keep &keep) {
     const Estimate<CHANNELS> estimate(m, t);
     Candidate best = noCandidate();
     const int lane = threadIdx.x % 32;
@@ -148,7 +185,7 @@ __device__ __forceinline__ Candidate bestOfTurns(const MatchModel &m, const Matc
         of_turn = lane == turn ? least_here : of_turn;
     }
     if (!all)
-        least = cusi::blockMin(of_turn);
+        least = leastOfFrame(cusi::blockMin(of_turn), of_frame);
 #pragma unroll 1
     for (int turn = 0; turn < TURNS; ++turn) {
         bool visits = all;
@@ -179,8 +216,10 @@ __device__ __forceinline__ void finishFrame(const MatchModel &m, const Direct &d
                 best = here;
         }
         best = blockBestToFirst<THREADS / 32>(best);
-        if (threadIdx.x == 0)
+        if (threadIdx.x == 0) {
             refinement.results[resultOf(k)] = matchOf(m, best, nullptr);
+            *leastOf(m, refinement, resultOf(k)) = 0;
+        }
     }
     if (threadIdx.x == 0)
         refinement.tickets[blockIdx.y] = 0;

@@ -65,7 +65,7 @@ void planTiles(Stages &stages) {
 cusStatus allocateResults(MatchCuda *cuda, cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
     const size_t count = static_cast<size_t>(m.frames) * m.count;
-    CUS_TRY(allocate(cuda, &cuda->stages.refinement.tickets, count, stream));
+    CUS_TRY(allocate(cuda, &cuda->stages.refinement.tickets, 2 * count, stream)); // leastOf() has the second half
     CUS_TRY(allocate(cuda, &cuda->maps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->map_steps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->inspect_counts, 2 * count * m.max_matches, stream));

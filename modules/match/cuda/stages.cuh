@@ -99,7 +99,7 @@ struct Candidate {
 
 struct Refinement {
     void *partial_sums;
-    unsigned *tickets;
+    unsigned *tickets; // of each template or frame; direct correlation: leastOf() behind them
     // For each template 1 + the first round that is left to exactCorrelationKernel, or 0; NULL if there is no exact pass.
     unsigned *overflows;
     cusMatch *results;
@@ -155,7 +155,7 @@ struct Wgmma {
     int passes;                 // templates whose products a tile makes: with a mask, one template and how often the mask
     int chunks;                 // units of 16 bytes that cover a row's bytes under 16 neighboring positions
     int planes, plane, phase;   // count; bytes from one to the next; from one row % 4 to the next
-    int sums_pitch, sums_words; // of a row of sums; of the sums of a quantity
+    int sums_pitch;             // words of a row of sums
     int image_at, squares_at, sums_at;
     unsigned planes_reciprocal; // 2^32 / planes, rounded up
 };
@@ -301,12 +301,13 @@ cusStatus launchDirect(const Stages &stages, const cusMat *frames, int count, cu
 // one channel, above and up to which wgmma is faster than both; up to `positions` for each multiprocessor. Measured on an
 // H100 and an H200, SQDIFF: by mma.sync one channel takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in
 // 1920 x 1080 and 107 x 107 in 3840 x 2160; three at 90, 60 and 68. By wgmma it is 152 x 152 in 1920 x 1080, and as long as
-// by mma.sync 47 x 47 in 640 x 480, 24 x 24 in 1920 x 1080 and 2 x 2 in 3840 x 2160.
+// by mma.sync about 33 x 33 in 640 x 480 and 16 x 16 in 1280 x 720 (other methods in 1920 x 1080, too). With a mask wgmma
+// takes half the time or less.
 struct Crossovers {
     double positions, mma, above, wgmma;
 };
 constexpr Crossovers CROSSOVERS[] = {
-    {64 * 48, 128 * 128, 44 * 44, 144 * 144}, {256 * 96, 97 * 97, 24 * 24, 144 * 144}, {INFINITY, 97 * 97, 0, 144 * 144}};
+    {64 * 48, 128 * 128, 32 * 32, 144 * 144}, {128 * 96, 97 * 97, 16 * 16, 144 * 144}, {INFINITY, 97 * 97, 0, 144 * 144}};
 inline const Crossovers &crossoversOf(const MatchModel &m, double frames, int multiprocessors) {
     const double positions = static_cast<double>(m.orows) * m.ocols * frames;
     const Crossovers *row = CROSSOVERS;

@@ -60,6 +60,11 @@ __device__ __forceinline__ void copiesArrived() {
 #endif
 }
 
+// Stores 16 bytes of shared memory at once, which compilers may split otherwise.
+__device__ __forceinline__ void storeFour(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
 // ---- Architecture 9.0a: products by four warps, whose operands are in shared memory
 
 // A barrier of threads in shared memory: it turns when `threads` have arrived and all bytes that it expects are there.
@@ -117,6 +122,7 @@ __device__ __forceinline__ uint64_t describe(uint32_t address, uint32_t next_byt
 #define CUSI_NAMES_64                                                                                                 \
     CUSI_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, " \
                   "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define CUSI_NAMES_72 CUSI_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define CUSI_NAMES_128                                                                                                \
     CUSI_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, " \
                   "%83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, " \
@@ -132,13 +138,15 @@ __device__ __forceinline__ uint64_t describe(uint32_t address, uint32_t next_byt
 // four warps of a group. Lane l of warp w has sums[4 j + 2 i + e] of column 16 w + 8 i + l / 4 and row 8 j + 2 (l % 4) + e.
 template<int COUNT>
 __device__ __forceinline__ void multiplyAddAhead(uint32_t (&sums)[COUNT], uint64_t templ, uint64_t pixels) {
-    static_assert(COUNT == 16 || COUNT == 32 || COUNT == 64 || COUNT == 128);
+    static_assert(COUNT == 16 || COUNT == 32 || COUNT == 64 || COUNT == 72 || COUNT == 128);
     if constexpr (COUNT == 16)
         CUSI_WGMMA("32", CUSI_NAMES_16, "%16", "%17", CUSI_SUMS_8(0), CUSI_SUMS_8(8));
     else if constexpr (COUNT == 32)
         CUSI_WGMMA("64", CUSI_NAMES_32, "%32", "%33", CUSI_SUMS_32(0));
     else if constexpr (COUNT == 64)
         CUSI_WGMMA("128", CUSI_NAMES_64, "%64", "%65", CUSI_SUMS_32(0), CUSI_SUMS_32(32));
+    else if constexpr (COUNT == 72)
+        CUSI_WGMMA("144", CUSI_NAMES_72, "%72", "%73", CUSI_SUMS_32(0), CUSI_SUMS_32(32), CUSI_SUMS_8(64));
     else
         CUSI_WGMMA("256", CUSI_NAMES_128, "%128", "%129", CUSI_SUMS_32(0), CUSI_SUMS_32(32), CUSI_SUMS_32(64),
                    CUSI_SUMS_32(96));

@@ -24,20 +24,20 @@ constexpr int ACROSS = 16, DOWN = 4, ROWS = 8 * DOWN; // positions of a product;
 constexpr int SLAB = 8, BLOCKS = SLAB + DOWN - 1;     // rows of the template that a slab serves, and has
 constexpr int BLOCK = ACROSS * 16;                    // bytes of a row of the template at a chunk, at each mx
 constexpr int MAX_RING = 8;                           // the most slabs in shared memory
-// Kernels: squared differences without and with maps; any method and one template, without and with a mask.
-enum { SQUARED, SQUARED_MAPS, GENERAL, MASKED };
+// Kernels: squared differences without maps, with them, and with a mask; any method without and with a mask.
+enum Kind { SSD, SSD_MAPS, SSD_MASKED, ANY, ANY_MASKED };
 
-constexpr int threadsOf(int nx, int kind) {
-    return nx == 32 || (nx == 16 && kind == MASKED) ? 384 : 256;
+constexpr int threadsOf(int nx, Kind kind) {
+    return nx == 32 || (nx == 16 && kind == ANY_MASKED) ? 384 : 256;
 }
 // What a launch promises: blocks that a multiprocessor has registers for.
-constexpr int residentBlocks(int nx, int kind) {
-    return threadsOf(nx, kind) == 384 ? 1 : nx == 16 || kind >= GENERAL ? 2 : nx == 8 ? 3 : 4;
+constexpr int residentBlocks(int nx, Kind kind) {
+    return threadsOf(nx, kind) == 384 ? 1 : nx >= 16 || kind >= ANY ? 2 : nx == 8 ? 3 : 4;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-constexpr int GROUP = 128; // threads that multiply
+constexpr int GROUP = 128; // threads that multiply; the others help
 
 // The place of a slab in the ring, that of the slab before, and the parity of the turn in which it arrives.
 struct Turn {
@@ -50,48 +50,43 @@ struct Turn {
     }
 };
 
-template<int NX, int KIND>
+template<int NX, Kind KIND>
 struct Tile {
-    static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX, KIND), HELPERS = THREADS - GROUP;
-    static constexpr int QUANTITIES = KIND >= GENERAL ? 2 : 1; // squares, pixels
+    static constexpr bool SQUARED = KIND < ANY, MASKED = KIND == SSD_MASKED || KIND == ANY_MASKED;
+    static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX, KIND);
+    using Values = uint32_t[4 * NX]; // a thread's positions, in the order of multiplyAddAhead()
 
     const MatchModel &m;
     const Wgmma &plan;
     unsigned char *const slabs, *const image;
-    // They are of each quantity: before each byte of a row, of the bytes' columns below a window; with a mask at positions.
-    uint32_t *const sums;
+    uint32_t *const sums;    // before each byte of a row, of the bytes' columns below a window: squares or pixels
+    uint32_t *const values;  // at positions, not of squared differences: places of products, squares, and pixels of a mask
     uint64_t *const arrived; // barriers of the ring's slabs
     const int x0, y0;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     // Returns where a row is in its plane.
     __device__ __forceinline__ int offsetOf(int row) const { return (row & 3) * plan.phase + (row >> 2) * 16; }
-    // Rows are skewed so that the rows that a warp reads at once are in different banks. place: of the quantity's sums.
-    __device__ __forceinline__ uint32_t *sumsOf(int row, int place = 0) const {
-        return sums + place * plan.sums_words + row * plan.sums_pitch + (row >> 3) * 8;
+    // Rows are skewed so that the rows that a warp reads at once are in different banks.
+    __device__ __forceinline__ uint32_t *sumsOf(int row) const { return sums + row * plan.sums_pitch + (row >> 3) * 8; }
+    __device__ __forceinline__ uint32_t *valuesOf(int row, int place) const {
+        return values + place * ROWS * (COLS + 1) + row * COLS + (row >> 3) * 8;
     }
-    // The products: over slabs and image, or, with a mask, in the first place.
-    __device__ __forceinline__ uint32_t *productsOf(int row) const {
-        return KIND == MASKED ? sumsOf(row) : reinterpret_cast<uint32_t *>(slabs) + row * COLS + (row >> 3) * 8;
-    }
-    // Sums that the method does not need have no place. With a mask, sums of squares follow those of pixels.
-    __device__ __forceinline__ bool needs(int quantity) const {
-        return KIND < GENERAL || (quantity ? m.needs_s1 : m.needs_s2);
-    }
-    __device__ __forceinline__ int placeOf(int quantity) const {
-        return KIND == MASKED ? quantity || !m.needs_s1 ? 1 : 2 : quantity && m.needs_s2;
-    }
-    // With a mask: the pass that multiplies the low bytes of squares, which the one of the high bytes follows.
-    __device__ __forceinline__ int passOfSquares() const { return m.needs_s1 ? 2 : 1; }
+    // Returns the row of values 2 i + e of the thread, whose column is 8 i / 2 + lane / 4.
+    __device__ __forceinline__ int rowOfValues(int e) const { return 8 * (lane % 4) + 4 * e + DOWN - 1 - warp % 4; }
+    // Passes with a mask multiply pixels by the template, then by the mask if sums of pixels are needed, then the high and
+    // the low bytes of squares by the mask; passOfSquares() is that of the high bytes. For squared differences these come
+    // first, then pixels by the template, then the low bytes: (-128 high + products) (-2) + low stays in registers.
+    __device__ __forceinline__ int passOfSquares() const { return SQUARED ? 0 : m.needs_s1 ? 2 : 1; }
 
     // Queues the copy of a slab to a place of the ring; one thread calls it. Slabs of a frame's templates follow each
     // other, and the mask's are as many times there as passes need them.
     __device__ __forceinline__ void copySlab(int slab, int place) const {
         const uint32_t bytes = BLOCKS * BLOCK * plan.chunks;
-        const bool of_mask = KIND == MASKED && slab >= plan.slabs_each;
+        const bool of_mask = MASKED && slab / plan.slabs_each != (SQUARED ? 1 : 0);
         const unsigned char *const first =
             of_mask ? plan.mask : plan.slabs + templateOf(m, resultOf(0)) * plan.template_bytes;
-        copyBulk(slabs + place * bytes, first + static_cast<size_t>(of_mask ? slab % plan.slabs_each : slab) * bytes, bytes,
+        copyBulk(slabs + place * bytes, first + static_cast<size_t>(MASKED ? slab % plan.slabs_each : slab) * bytes, bytes,
                  &arrived[place]);
     }
 
@@ -118,19 +113,22 @@ struct Tile {
         storesReady();
     }
 
-    // Adds the products of pass k to zero. Descriptors move by constants and turns are counted, not divided: so they stay
-    // in uniform registers, and no product waits for its own to get there.
-    __device__ __forceinline__ void multiply(int k, Turn &turn, uint32_t (&products)[4 * NX]) const {
+    // Adds the products of pass k to those of the pass before times a factor. Descriptors move by constants and turns are
+    // counted, not divided: so they stay in uniform registers, and no product waits for its own to get there.
+    __device__ __forceinline__ void multiply(int k, Turn &turn, Values &products) const {
         const uint32_t chunk = BLOCKS * BLOCK, plane = plan.plane, phase = plan.phase;
         const uint32_t slabs_at = sharedAddress(slabs);
-        const uint32_t image_at = sharedAddress(image) + (KIND == MASKED && k == passOfSquares() ? plan.squares_at : 0);
+        const bool of_squares = MASKED && (SQUARED ? k != 1 : k == passOfSquares());
+        const uint32_t image_at = sharedAddress(image) + (of_squares ? plan.squares_at : 0);
+        const int high = k - passOfSquares(); // passes since that of the high bytes
+        const uint32_t factor = !MASKED || high < 1 || (high > 1 && !SQUARED) ? 0 : !SQUARED ? 256 : high == 1 ? -128 : -2;
         // From chunks that are neighbors to rows that are
         const uint64_t templ_rows = (uint64_t{BLOCK / 16} - chunk / 16) << 16,
                        pixels_rows = (uint64_t{phase / 16} - plane / 16) << 16;
         const int first = k * plan.slabs_each, all = plan.passes * plan.slabs_each;
 #pragma unroll
         for (uint32_t &product : products)
-            product = 0;
+            product = factor ? product * factor : 0;
         sumsReady(); // here and nowhere else: in the loops, ptxas would let products wait for each other (C7520)
 #pragma unroll 1
         for (int s = 0; s < plan.slabs_each; ++s) {
@@ -169,97 +167,70 @@ struct Tile {
             asm volatile("" : "+r"(product)::"memory"); // is not read before
     }
 
-    // Sums up squares and pixels down a window's height, at each byte of a row, for each row of the tile.
-    __device__ __forceinline__ void sumDown() const {
-        const int words = 4 * plan.planes, strips = m.h <= 24 || words <= HELPERS / 2 ? 4 : 2, strip_rows = ROWS / strips;
-        for (int i = threadIdx.x - GROUP; i < words * strips; i += HELPERS) {
-            const int word = i % words, top = i / words * strip_rows;
+    // Sums up squares or pixels down a window's height, for each row of the tile, and then along the row. A warp has a
+    // strip of rows, a lane four neighboring bytes. Only the result is stored, since products leave little of the shared
+    // memory's rate.
+    template<bool SQUARES>
+    __device__ __forceinline__ void sumUp() const {
+        constexpr int STRIP = ROWS * 32 / (THREADS - GROUP);
+        const int words = 4 * plan.planes, top = (warp - GROUP / 32) * STRIP;
+        uint32_t before[STRIP] = {};
+#pragma unroll 1
+        for (int first = 0; 4 * first < plan.sums_pitch; first += 32) {
+            const int word = min(first + lane, words - 1);
             const unsigned char *const column = image + (word >> 2) * plan.plane + (word & 3) * 4;
-            const auto wordAt = [&](int row) { return *reinterpret_cast<const uint32_t *>(column + offsetOf(row)); };
-            uint32_t sum[QUANTITIES][4] = {};
-            int r = 0;
-#pragma unroll 2
-            for (; r + 4 <= m.h; r += 4) {
-                uint32_t w[4];
-#pragma unroll
-                for (int k = 0; k < 4; ++k) // top + r is a multiple of 4
-                    w[k] = *reinterpret_cast<const uint32_t *>(column + offsetOf(top + r) + k * plan.phase);
-                const uint32_t low0 = __byte_perm(w[0], w[1], 0x5140), high0 = __byte_perm(w[0], w[1], 0x7362);
-                const uint32_t low1 = __byte_perm(w[2], w[3], 0x5140), high1 = __byte_perm(w[2], w[3], 0x7362);
-                const uint32_t four[4] = {__byte_perm(low0, low1, 0x5410), __byte_perm(low0, low1, 0x7632),
-                                          __byte_perm(high0, high1, 0x5410), __byte_perm(high0, high1, 0x7632)};
-#pragma unroll
-                for (int q = 0; q < QUANTITIES; ++q)
-#pragma unroll
-                    for (int k = 0; k < 4; ++k)
-                        sum[q][k] = __dp4a(four[k], q ? 0x01010101u : four[k], sum[q][k]);
-            }
-            for (; r < m.h; ++r)
-                move(sum, 0, wordAt(top + r));
-#pragma unroll 4
-            for (int y = top; y < top + strip_rows; ++y) {
-#pragma unroll
-                for (int q = 0; q < QUANTITIES; ++q)
-                    if (needs(q))
-                        *reinterpret_cast<uint4 *>(sumsOf(y, placeOf(q)) + 4 * word) = {sum[q][0], sum[q][1], sum[q][2],
-                                                                                        sum[q][3]};
-                move(sum, wordAt(y), wordAt(y + m.h));
-            }
-        }
-    }
-    __device__ __forceinline__ void move(uint32_t (&sum)[QUANTITIES][4], uint32_t removed, uint32_t added) const {
-#pragma unroll
-        for (int q = 0; q < QUANTITIES; ++q)
+            // Rows k, k + 4, ... are words 0, 4, ... from here on: from the strip's, and from those a window lower.
+            const uint32_t *out_at[4], *in_at[4];
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
-                const uint32_t out = removed >> 8 * k & 255, in = added >> 8 * k & 255;
-                sum[q][k] += q ? in - out : in * in - out * out;
+                out_at[k] = reinterpret_cast<const uint32_t *>(column + offsetOf(top + k));
+                in_at[k] = reinterpret_cast<const uint32_t *>(column + offsetOf(top + m.h + k));
             }
-    }
-
-    // Turns the sums of each row into those of all bytes before. A warp takes several rows at once, which hides the latency
-    // of shuffles.
-    __device__ __forceinline__ void sumAcross(int place) const {
-        constexpr int WARPS = HELPERS / 32, AT_ONCE = 4;
-        const int words = 16 * plan.planes;
-        for (int y = warp - GROUP / 32; y < ROWS; y += WARPS * AT_ONCE) {
-            uint32_t before[AT_ONCE] = {};
-            for (int first = 0; first < plan.sums_pitch; first += 128) {
-                const int x = first + 4 * lane;
-                uint4 v[AT_ONCE];
-                uint32_t all[AT_ONCE], scan[AT_ONCE];
+            uint32_t sum[4] = {}, sums_of[STRIP][4], all[STRIP], scan[STRIP];
+#pragma unroll 4
+            for (int r = 0; r < m.h; r += 4) {
+                uint32_t w[4];
 #pragma unroll
-                for (int n = 0; n < AT_ONCE; ++n) {
-                    v[n] = x < words ? *reinterpret_cast<const uint4 *>(sumsOf(y + n * WARPS, place) + x) : uint4{};
-                    all[n] = scan[n] = v[n].x + v[n].y + v[n].z + v[n].w;
-                }
-                cusi::warpInclusiveScan(scan, lane);
+                for (int k = 0; k < 4; ++k)
+                    w[k] = r + k < m.h ? out_at[k][r] : 0;
+                addRows<SQUARES>(w, sum);
+            }
 #pragma unroll
-                for (int n = 0; n < AT_ONCE; ++n) {
-                    const uint32_t zero = before[n] + scan[n] - all[n], one = zero + v[n].x, two = one + v[n].y;
-                    if (x < plan.sums_pitch)
-                        *reinterpret_cast<uint4 *>(sumsOf(y + n * WARPS, place) + x) = {zero, one, two, two + v[n].z};
-                    before[n] += __shfl_sync(cusi::FULL_WARP, scan[n], 31);
-                }
+            for (int k = 0; k < STRIP; ++k) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    sums_of[k][i] = sum[i];
+                all[k] = scan[k] = sum[0] + sum[1] + sum[2] + sum[3];
+                moveDown<SQUARES>(out_at[k % 4][k / 4 * 4], in_at[k % 4][k / 4 * 4], sum);
+            }
+            cusi::warpInclusiveScan(scan, lane);
+            const uint32_t to = sharedAddress(sumsOf(top) + 4 * (first + lane));
+#pragma unroll
+            for (int k = 0; k < STRIP; ++k) {
+                const uint32_t zero = before[k] + scan[k] - all[k], one = zero + sums_of[k][0], two = one + sums_of[k][1];
+                if (4 * (first + lane) < plan.sums_pitch)
+                    storeFour(to + 4 * k * plan.sums_pitch, zero, one, two, two + sums_of[k][2]);
+                before[k] += __shfl_sync(cusi::FULL_WARP, scan[k], 31);
             }
         }
     }
 
     // Returns the best of the tile, valid in the first thread; GROUP threads call it. It stores the costs in the map unless
     // that is NULL. t2: the template's sum of squares. Positions are compared by one number: the cost, then the place.
-    __device__ __forceinline__ Candidate bestSquared(const uint32_t (&products)[4 * NX], uint32_t t2, float *map,
+    __device__ __forceinline__ Candidate bestSquared(const Values &products, uint32_t t2, float *map,
                                                      size_t map_step) const {
         __shared__ unsigned long long bests[GROUP / 32];
         uint32_t least = ~0u, least_at = 0; // above each cost
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-            const int row = 8 * (lane % 4) + 4 * e + DOWN - 1 - warp, left = m.ocols - x0 - lane / 4;
+            const int row = rowOfValues(e), left = m.ocols - x0 - lane / 4;
             const int inside = y0 + row < m.orows ? left : 0;
             const uint32_t *const before = sumsOf(row) + lane / 4, *const behind = before + m.w;
             float *const to = map ? cusi::rowOf(map, map_step, y0 + row) + x0 + lane / 4 : nullptr;
 #pragma unroll
             for (int i = 0; i < 2 * NX; ++i) {
-                const uint32_t cost = behind[8 * i] - before[8 * i] + t2 - 2 * products[2 * i + e];
+                const uint32_t product = products[2 * i + e];
+                const uint32_t cost = t2 + (MASKED ? product : behind[8 * i] - before[8 * i] - 2 * product);
                 if (map && 8 * i < inside)
                     to[8 * i] = static_cast<float>(cost);
                 if (8 * i < inside && cost < least)
@@ -279,49 +250,51 @@ struct Tile {
         return {static_cast<double>(best >> 32), static_cast<unsigned long long>(y) * m.ocols + x};
     }
 
-    // Stores the group's products of a pass where all threads see them after a barrier.
-    __device__ __forceinline__ void storeProducts(int pass, const uint32_t (&products)[4 * NX]) const {
-        const int row = 8 * (lane % 4) + DOWN - 1 - warp, above = KIND == MASKED ? pass - passOfSquares() : 0;
-        const int place = KIND == MASKED ? (above > 0 ? placeOf(0) : pass) * plan.sums_words : 0;
-        uint32_t *const rows[2] = {productsOf(row) + place + lane / 4, productsOf(row + 4) + place + lane / 4};
+    // Stores values where all threads see them after a barrier.
+    __device__ __forceinline__ void storeValues(int place, const Values &from) const {
+        uint32_t *const rows[2] = {valuesOf(rowOfValues(0), place) + lane / 4, valuesOf(rowOfValues(1), place) + lane / 4};
 #pragma unroll
-        for (int i = 0; i < 4 * NX; ++i) {
-            uint32_t &to = rows[i % 2][i / 2 * 8];
-            to = above > 0 ? to + 256 * products[i] : products[i];
-        }
+        for (int i = 0; i < 4 * NX; ++i)
+            rows[i % 2][i / 2 * 8] = from[i];
     }
 
-    // Makes the image of the next pass with squares. Their low bytes have an image of their own; the high bytes take the
-    // place of the pixels, which no pass needs any more.
-    __device__ __forceinline__ void makeSquares(int pass) const {
-        const bool high = pass == passOfSquares();
-        const int source = high ? HIGH_OF_SQUARES : LOW_OF_SQUARES, to = high ? 0 : plan.squares_at / 16;
-        if (!m.needs_s2 || (pass > 0 && !high))
-            return;
-        for (int i = threadIdx.x - GROUP; i < plan.planes * plan.plane / 16; i += HELPERS) {
+    // Makes an image of the high or the low bytes of squares, `to` bytes behind the pixels; threads from `first` on do it.
+    __device__ __forceinline__ void makeSquares(int source, int to, int first) const {
+        for (int i = static_cast<int>(threadIdx.x) - first; i < plan.planes * plan.plane / 16; i += THREADS - first) {
             uint4 *const at = reinterpret_cast<uint4 *>(image) + i;
-            at[to] = {squares(at->x, source), squares(at->y, source), squares(at->z, source), squares(at->w, source)};
+            at[to / 16] = {squares(at->x, source), squares(at->y, source), squares(at->z, source), squares(at->w, source)};
         }
         storesReady();
     }
 
-    // Does the helpers' work while the products of pass k are made: in the first the window sums, or images of squares; and
-    // a copy of the template's sums.
-    template<bool FIRST>
-    __device__ __forceinline__ void help(int k, const MatchTemplate &t, MatchTemplate &copy) const {
+    // Does the helpers' work while the products of pass k are made: window sums, where those of squares go to registers,
+    // as those of pixels take their place; with a mask, images of squares, where the low bytes take the place of what no
+    // pass needs any more. It also makes a copy of the template's sums.
+    __device__ __forceinline__ void help(int k, const MatchTemplate &t, MatchTemplate &copy, Values &of_squares) const {
         const int word = static_cast<int>(threadIdx.x) - GROUP;
         const bool copies = word < static_cast<int>(sizeof t / sizeof(double));
         const double early = copies ? reinterpret_cast<const double *>(&t)[word] : 0; // arrives meanwhile
-        if constexpr (KIND == MASKED) {
-            makeSquares(k);
-        } else if (FIRST) {
-            if (needs(0) || needs(1))
-                sumDown();
-            waitForWarps<2, HELPERS>();
-#pragma unroll 1
-            for (int q = 0; q < QUANTITIES; ++q)
-                if (needs(q))
-                    sumAcross(placeOf(q));
+        if constexpr (MASKED) {
+            if (SQUARED ? k == 1 : m.needs_s2 && k == passOfSquares())
+                makeSquares(LOW_OF_SQUARES, SQUARED ? plan.squares_at : 0, GROUP);
+            else if (!SQUARED && m.needs_s2 && k == 0)
+                makeSquares(HIGH_OF_SQUARES, plan.squares_at, GROUP);
+        } else if constexpr (SQUARED) {
+            if (k == 0)
+                sumUp<true>();
+        } else {
+            if (m.needs_s2) {
+                sumUp<true>();
+                waitForWarps<2, THREADS - GROUP>();
+#pragma unroll
+                for (int i = 0; i < 4 * NX; ++i) {
+                    const uint32_t *const before = sumsOf(rowOfValues(i % 2)) + lane / 4 + i / 2 * 8;
+                    of_squares[i] = before[m.w] - before[0];
+                }
+                waitForWarps<2, THREADS - GROUP>();
+            }
+            if (m.needs_s1)
+                sumUp<false>();
         }
         if (copies)
             reinterpret_cast<double *>(&copy)[word] = early;
@@ -329,33 +302,30 @@ struct Tile {
 
     // Returns the best of the thread's positions by any method; all threads call it. Warps take rows in turn.
     __device__ __forceinline__ Candidate bestOf(const MatchTemplate &t, int result, const Direct &direct,
-                                                const Scores &scores) const {
+                                                const Scores &scores, unsigned *of_frame) const {
         constexpr int WARPS = THREADS / 32, TURNS = (ROWS + WARPS - 1) / WARPS, AT_ONCE = 4;
         const auto visit = [&](int turn, const auto &handle) {
             const int row = warp + turn * WARPS;
             if (row >= ROWS || y0 + row >= m.orows)
                 return;
-            const uint32_t *const of_squares = sumsOf(row, placeOf(0)), *const of_pixels = sumsOf(row, placeOf(1));
-            const auto sumAt = [&](const uint32_t *sums, int x) {
-                return toDouble(KIND == MASKED ? sums[x] : sums[x + m.w] - sums[x]);
-            };
+            const uint32_t *const of_pixels = MASKED ? valuesOf(row, 2) : sumsOf(row);
 #pragma unroll AT_ONCE
             for (int x = lane; x < COLS; x += 32)
-                handle({toDouble(productsOf(row)[x]),
-                        {m.needs_s1 ? sumAt(of_pixels, x) : 0},
-                        m.needs_s2 ? sumAt(of_squares, x) : 0},
+                handle({toDouble(valuesOf(row, 0)[x]),
+                        {m.needs_s1 ? toDouble(MASKED ? of_pixels[x] : of_pixels[x + m.w] - of_pixels[x]) : 0},
+                        m.needs_s2 ? toDouble(valuesOf(row, 1)[x]) : 0},
                        y0 + row, x0 + x);
         };
         const auto keep = [&](const Sums &window, int y, int x, Candidate &best) {
             keepCost(m, t, window, direct, scores, result, y, x, best);
         };
-        return bestOfTurns<TURNS, 1>(m, t, scores.maps != nullptr, visit, keep);
+        return bestOfTurns<TURNS, 1>(m, t, scores.maps != nullptr, of_frame, visit, keep);
     }
 };
 
 #endif
 
-template<int NX, int KIND>
+template<int NX, Kind KIND>
 __global__ void __launch_bounds__(threadsOf(NX, KIND), residentBlocks(NX, KIND))
     wgmmaKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frames frames,
                 const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
@@ -364,6 +334,7 @@ __global__ void __launch_bounds__(threadsOf(NX, KIND), residentBlocks(NX, KIND))
     __shared__ uint64_t arrived[MAX_RING];
     __shared__ MatchTemplate templ[2];
     using Part = Tile<NX, KIND>;
+    constexpr bool SQUARED = Part::SQUARED, MASKED = Part::MASKED;
     cusi::letNextKernelStart();
     const Wgmma &plan = direct.wgmma;
     unsigned char *const shared = reinterpret_cast<unsigned char *>(shared_points);
@@ -374,6 +345,7 @@ __global__ void __launch_bounds__(threadsOf(NX, KIND), residentBlocks(NX, KIND))
                        shared,
                        shared + plan.image_at,
                        reinterpret_cast<uint32_t *>(shared + plan.sums_at),
+                       reinterpret_cast<uint32_t *>(shared + (MASKED ? plan.sums_at : 0)),
                        arrived,
                        tile_x * ACROSS * NX,
                        tile_y * ROWS};
@@ -391,33 +363,38 @@ __global__ void __launch_bounds__(threadsOf(NX, KIND), residentBlocks(NX, KIND))
     __syncthreads();
     // Uniform in a warp, which ptxas has to see: otherwise it lets products wait for each other (C7520).
     const bool multiplies = __shfl_sync(cusi::FULL_WARP, threadIdx.x / GROUP, 0) == 0;
-    if (!multiplies)
-        tile.template help<true>(0, templates.sums[templateOf(m, resultOf(0))], templ[0]);
+    if (MASKED && SQUARED) {
+        tile.makeSquares(HIGH_OF_SQUARES, plan.squares_at, 0);
+        __syncthreads();
+    }
+    float *const *const maps = KIND == SSD ? nullptr : scores.maps;
     Turn turn;
-    for (int k = 0; k < (KIND == GENERAL ? 1 : plan.passes); ++k) {
-        const int result = resultOf(KIND == MASKED ? 0 : k);
+    typename Part::Values kept;
+    for (int k = 0; k < plan.passes; ++k) {
+        typename Part::Values fresh, &values = MASKED ? kept : fresh; // fresh ones need no registers of helpers
+        const int result = resultOf(MASKED ? 0 : k);
         MatchTemplate &own = templ[k % 2];
-        uint32_t products[4 * NX];
-        if (multiplies) {
-            tile.multiply(k, turn, products);
-            if constexpr (KIND == MASKED)
-                tile.storeProducts(k, products);
-        } else if (k > 0) {
-            tile.template help<false>(k, templates.sums[templateOf(m, result)], own);
+        if (multiplies)
+            tile.multiply(k, turn, values);
+        else
+            tile.help(k, templates.sums[templateOf(m, result)], own, values);
+        const bool last = k + 1 == plan.passes;
+        if constexpr (!SQUARED) {
+            __syncthreads(); // without a mask, values lie over slabs and image
+            const int of_squares = tile.passOfSquares();
+            if (!MASKED || (multiplies && k != of_squares))
+                tile.storeValues(!MASKED ? !multiplies : k > of_squares ? 1 : 2 * k, values);
         }
         __syncthreads();
-        if constexpr (KIND == GENERAL) {
-            if (multiplies)
-                tile.storeProducts(k, products);
-            __syncthreads();
-        }
-        if (KIND == GENERAL || (KIND == MASKED && k + 1 == plan.passes)) {
-            keepBest(direct, result, blockBestToFirst<Part::THREADS / 32>(tile.bestOf(own, result, direct, scores)));
-        } else if (KIND < GENERAL && multiplies) {
-            constexpr bool MAPS = KIND == SQUARED_MAPS;
+        if constexpr (SQUARED) {
+            if (multiplies && (!MASKED || last))
+                keepBest(direct, result,
+                         tile.bestSquared(values, static_cast<uint32_t>(own.t2), maps ? maps[result] : nullptr,
+                                          maps ? scores.map_steps[result] : 0));
+        } else if (last) {
             keepBest(direct, result,
-                     tile.bestSquared(products, static_cast<uint32_t>(own.t2), MAPS ? scores.maps[result] : nullptr,
-                                      MAPS ? scores.map_steps[result] : 0));
+                     blockBestToFirst<Part::THREADS / 32>(
+                         tile.bestOf(own, result, direct, scores, leastOf(m, refinement, result))));
         }
     }
     finishFrame<Part::THREADS>(m, direct, refinement);
@@ -433,20 +410,23 @@ using Kernel = void (*)(const MatchModel, const Frames, const Templates, const S
 // A tile has 16 NX x 32 positions. cost: the time of a tile by its products, more for those that wait for shared memory.
 struct Shape {
     int nx, cost;
-    Kernel kernels[4]; // of each kind; NULL where shared memory would have no room for the sums
+    Kernel kernels[5]; // of kindOf(); NULL where shared memory would have no room for the sums
 };
 template<int NX>
 constexpr Shape shapeOf(int cost) {
     return {NX,
             cost,
-            {wgmmaKernel<NX, SQUARED>, wgmmaKernel<NX, SQUARED_MAPS>, wgmmaKernel<NX, GENERAL>, wgmmaKernel<NX, MASKED>}};
+            {wgmmaKernel<NX, SSD>, wgmmaKernel<NX, SSD_MAPS>, wgmmaKernel<NX, SSD_MASKED>, wgmmaKernel<NX, ANY>,
+             wgmmaKernel<NX, ANY_MASKED>}};
 }
-constexpr Shape SHAPES[] = {
-    shapeOf<4>(5), shapeOf<8>(7), shapeOf<16>(10), {32, 17, {wgmmaKernel<32, SQUARED>, wgmmaKernel<32, SQUARED_MAPS>}}};
+constexpr Shape SHAPES[] = {shapeOf<4>(5),
+                            shapeOf<8>(7),
+                            shapeOf<16>(10),
+                            {18, 11, {wgmmaKernel<18, SSD>, wgmmaKernel<18, SSD_MAPS>}},
+                            {32, 17, {wgmmaKernel<32, SSD>, wgmmaKernel<32, SSD_MAPS>}}};
 
-// The kind of a run without maps.
-int kindOf(const MatchModel &m) {
-    return m.masked ? MASKED : m.method == CUS_MATCH_SQDIFF ? SQUARED : GENERAL;
+Kind kindOf(const MatchModel &m, bool maps) {
+    return m.method != CUS_MATCH_SQDIFF ? m.masked ? ANY_MASKED : ANY : m.masked ? SSD_MASKED : maps ? SSD_MAPS : SSD;
 }
 
 constexpr int BYTES_OF_MULTIPROCESSOR = 228 << 10, BESIDE = 2 << 10; // shared memory; what a block takes beside its own
@@ -461,23 +441,21 @@ int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
     plan.planes_reciprocal = 0xffffffffu / plan.planes + 1;
     plan.phase = cusi::divUp(m.h + ROWS, 4) * 16;
     plan.plane = cusi::divUp(4 * plan.phase, 128) * 128 + 16; // neighboring planes in different banks
-    plan.sums_pitch = cusi::divUp(16 * plan.planes + 1, 4) * 4;
-    plan.sums_words = ROWS * plan.sums_pitch + ROWS;
+    plan.sums_pitch = std::max(16 * plan.planes, cusi::divUp(ACROSS * shape.nx + m.w, 4) * 4);
     plan.image_at = ring * BLOCKS * BLOCK * plan.chunks;
-    plan.sums_at = plan.image_at + plan.planes * plan.plane;
+    plan.squares_at = plan.planes * plan.plane;
+    plan.sums_at = plan.image_at + plan.squares_at;
     plan.passes = m.count;
-    const int kind = kindOf(m), squares = m.needs_s2 ? 1 : 0, pixels = m.method >= CUS_MATCH_CCOEFF ? 1 : 0;
-    if (kind == MASKED) { // places for products and sums at positions
-        plan.passes = 1 + pixels + 2 * squares;
-        plan.squares_at = plan.planes * plan.plane;
-        plan.sums_at += squares * plan.squares_at;
-        plan.sums_pitch = ACROSS * shape.nx;
-        plan.sums_words = ROWS * plan.sums_pitch + ROWS;
-        return plan.sums_at + 4 * plan.sums_words * (1 + pixels + squares);
+    const int values = 4 * ROWS * (ACROSS * shape.nx + 1);
+    const bool squared = m.method == CUS_MATCH_SQDIFF;
+    if (!m.masked) {
+        if (!squared) // values lie below
+            plan.sums_at = std::max(plan.sums_at, 2 * values);
+        return plan.sums_at + 4 * ROWS * (plan.sums_pitch + 1);
     }
-    if (kind == GENERAL) // products lie below
-        plan.sums_at = std::max(plan.sums_at, 4 * ROWS * (ACROSS * shape.nx + 1));
-    return plan.sums_at + 4 * plan.sums_words * (kind == GENERAL ? pixels + squares : 1);
+    plan.sums_at += plan.squares_at;
+    plan.passes = squared ? 3 : 1 + (m.needs_s1 ? 1 : 0) + (m.needs_s2 ? 2 : 0);
+    return plan.sums_at + (squared ? 0 : m.needs_s1 ? 3 : 2) * values;
 }
 
 // Chooses the shape with the shortest time: of the most tiles that a multiprocessor gets, in rounds of resident blocks. Of
@@ -485,7 +463,7 @@ int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
 // there is room for.
 void chooseShape(const MatchModel &m, int multiprocessors, int most, Direct &direct) {
     const int frames = std::min(m.frames, LAUNCH_FRAMES);
-    const int kind = kindOf(m);
+    const Kind kind = kindOf(m, false);
     long long least = LLONG_MAX;
     int most_resident = 0;
     for (const Shape &shape : SHAPES) {
@@ -521,10 +499,11 @@ cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
     direct->wgmma.ring = 0;
     const Crossovers &bounds = crossoversOf(m, std::min(m.frames, LAUNCH_FRAMES), multiprocessors);
     const bool one = m.integer && m.max_matches == 1 && !m.subpixel;
-    const bool kept = kindOf(m) == SQUARED || m.count == 1; // the other kinds overwrite the image
+    const bool kept = kindOf(m, false) == SSD || m.count == 1; // the other kinds overwrite the image
     // With a mask, larger templates leave shared memory to small tiles only, which would not beat the FFT.
     const double pixels = static_cast<double>(m.w) * m.h, most_pixels = bounds.wgmma * (m.masked ? 0.5 : 1);
-    if (!one || !kept || m.channels != 1 || pixels <= bounds.above || pixels > most_pixels)
+    const double above = m.masked ? 0 : kindOf(m, false) == ANY ? std::max(bounds.above, 256.0) : bounds.above;
+    if (!one || !kept || m.channels != 1 || pixels <= above || pixels > most_pixels)
         return CUS_OK;
     cudaFuncAttributes code = {};
     int most = 0;
@@ -566,7 +545,7 @@ cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, const uint8
 cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cudaStream_t stream) {
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
-    const int kind = kindOf(stages.model) == SQUARED && stages.scores.maps ? SQUARED_MAPS : kindOf(stages.model);
+    const Kind kind = kindOf(stages.model, stages.scores.maps != nullptr);
     return cusi::launchOverlapped("cusMatcherRun", shape.kernels[kind], dim3(direct.tiles, count),
                                   threadsOf(shape.nx, kind), direct.shared, stream, stages.model, frames, stages.templates,
                                   stages.scores, direct, stages.refinement);
