@@ -45,7 +45,7 @@ MATCH_FN double match_centeredRounded(const MatchModel *m, double ab, const doub
     return sum;
 }
 MATCH_FN MatchPair match_centered(const MatchModel *m, double ab, const double *a, const double *b) {
-    if (m->integer)
+    if (m->integer && m->n * m->n * m->channels > 0x1p36) /* otherwise doubles hold all sums: 2^36 255^2 < 2^52 */
         return match_centeredInteger(m->n, ab, a, b, m->channels);
     const MatchPair sum = {match_centeredRounded(m, ab, a, b), 0};
     return sum;
