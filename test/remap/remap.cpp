@@ -77,15 +77,20 @@ TEST_P(Remap, EqualsTheReferenceForAllTypesSizesAndLayouts) {
 
 TEST_P(Remap, ABatchEqualsOneByOne) {
     auto random = support::generator();
-    for (const auto &[count, one_map] : {std::pair{1, false},
-                                         {2, false},
-                                         {7, false},
-                                         {64, false},
-                                         {65, false},
-                                         {130, false},
-                                         {2, true},
-                                         {17, true},
-                                         {67, true}})
+    enum Maps { SOME, ONE, ONE_AND_ONE_LAYOUT };
+    for (const auto &[count, kind] : {std::pair{1, SOME},
+                                      {2, SOME},
+                                      {7, SOME},
+                                      {64, SOME},
+                                      {65, SOME},
+                                      {130, SOME},
+                                      {2, ONE},
+                                      {17, ONE},
+                                      {67, ONE},
+                                      {3, ONE_AND_ONE_LAYOUT},
+                                      {4, ONE_AND_ONE_LAYOUT},
+                                      {66, ONE_AND_ONE_LAYOUT},
+                                      {71, ONE_AND_ONE_LAYOUT}})
         for (const int type : {CUS_8UC1, CUS_8UC3, CUS_32FC1, CUS_32FC4}) {
             const int rows = 1 + static_cast<int>(random() % 40), cols = 1 + static_cast<int>(random() % 40);
             const int map_rows = 1 + static_cast<int>(random() % 40), map_cols = 1 + static_cast<int>(random() % 40);
@@ -93,12 +98,12 @@ TEST_P(Remap, ABatchEqualsOneByOne) {
             std::deque<TestMat> src, map;
             std::vector<cusMat> sources, maps, got(static_cast<size_t>(count), cusMat(CUS_MAT_INIT));
             for (int i = 0; i < count; ++i) {
-                const Layout &layout = layouts[random() % layouts.size()];
+                const Layout layout = kind == ONE_AND_ONE_LAYOUT ? Layout{} : layouts[random() % layouts.size()];
                 const auto bytes = support::randomBytes(static_cast<size_t>(rows * cols) * cusTypeSize(type), random);
                 src.emplace_back(rows, cols, type, space(), layout, bytes.data());
                 const auto places = randomMap(map_rows, map_cols, rows, cols, random);
                 const Layout of_map = {layout.padding / 4 * 4, layout.offset / 4 * 4};
-                if (one_map ? i == 0 : i % 3 != 1) // otherwise the map of the image before
+                if (kind == SOME ? i % 3 != 1 : i == 0) // otherwise the map of the image before
                     map.emplace_back(map_rows, map_cols, CUS_32FC2, space(), of_map, places.data());
                 sources.push_back(src.back().mat);
                 maps.push_back(map.back().mat);
