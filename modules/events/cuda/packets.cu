@@ -33,7 +33,10 @@ __global__ void __launch_bounds__(THREADS) frameKernel(const __grid_constant__ S
     using Sum = std::conditional_t<KIND == CUSI_SUMS_TIMES, uint64_t, uint32_t>;
     using Value = std::conditional_t<KIND == CUSI_SUMS_TIMES, float, uint8_t>;
     letNextKernelStart(); // the packet's last kernel, which this one's blocks start beside, has waited for the sums
-    const unsigned long long first = 1ull * blockIdx.x * THREADS + threadIdx.x;
+    // Sums are loaded before it is known that they are wanted, and those of the next turn before this one's are done.
+    const unsigned all = params.rows * params.fours, first = blockIdx.x * THREADS + threadIdx.x;
+    Four<Sum> *const cells = static_cast<Four<Sum> *>(params.sums);
+    Four<Sum> ahead = first < all ? cells[first] : Four<Sum>();
     const CusiPacketDone done = *params.done;
     const uint64_t newest = max(params.newest, done.newest[0]);
     const bool makes = params.makes && eventsEndsWindow(&done, params.room);
@@ -42,12 +45,13 @@ __global__ void __launch_bounds__(THREADS) frameKernel(const __grid_constant__ S
         *params.next = {};
         *params.skipped += makes ? params.outside + done.outside[0] : 0;
     }
-    const unsigned long long all = makes ? 1ull * params.rows * params.fours : 0;
-    for (unsigned long long i = first; i < all; i += 1ull * gridDim.x * THREADS) {
-        const unsigned row = static_cast<unsigned>(i / params.fours), at = static_cast<unsigned>(i % params.fours);
-        Four<Sum> *const cell = static_cast<Four<Sum> *>(params.sums) + i;
-        const Four<Sum> sums = *cell;
-        *cell = {};
+    const unsigned step = gridDim.x * THREADS;
+    for (unsigned i = first; makes && i < all; i += step) {
+        const unsigned row = i / params.fours, at = i % params.fours;
+        const Four<Sum> sums = ahead;
+        if (i + step < all)
+            ahead = cells[i + step];
+        cells[i] = {};
         Four<Value> values;
 #pragma unroll
         for (int k = 0; k < 4; ++k) {

@@ -3,6 +3,8 @@
 // packet, which is read once, does the same.
 #include "raw/cuda/stages.cuh"
 
+#include <cub/warp/warp_scan.cuh>
+
 namespace cusi::raw {
 
 namespace {
@@ -91,7 +93,7 @@ struct Gather {
 };
 
 __device__ __forceinline__ void expandVectors(Shared &shared) {
-    for (uint32_t v = threadIdx.x; v < min(shared.vector_count, VECTORS); v += THREADS) {
+    for (uint32_t v = threadIdx.x; v < min(shared.vector_count, VECTORS); v += blockDim.x) {
         const Vector vector = shared.vectors[v];
         uint32_t mask = vector.mask, i = static_cast<uint32_t>(vector.at);
         for (; mask; mask &= mask - 1)
@@ -138,7 +140,7 @@ __device__ __forceinline__ bool writeEvents(const Run &run, const Shared &shared
                                             int64_t last) {
     const Gathered &gathered = shared.gathered;
     bool bad = false;
-    for (uint32_t four = 4 * threadIdx.x; four < shift + count; four += 4 * THREADS) {
+    for (uint32_t four = 4 * threadIdx.x; four < shift + count; four += 4 * blockDim.x) {
         if (run.aligned && four > shift && four + 4 <= shift + count) {
             bad |= writeFour(run, shared, four, at + four - shift, gathered.before[four - 1]);
             continue;
@@ -236,58 +238,90 @@ __global__ void __launch_bounds__(THREADS, 6) emitKernel(const __grid_constant__
 // and reads what the blocks before it have published, writes the events, and adds them to the sums of two windows. The
 // bytes are read once, so they may lie in page-locked memory. finishKernel() follows as after two passes.
 
-// As loadWords(), from the host's memory, where a load takes 2 us: a thread's loads, of whole lines, are under way together.
+template<class Format>
+__device__ __forceinline__ void waitForMessage(const Packet &packet, uint32_t tile) {
+    while (loadAcquire(&static_cast<const Message<Format> *>(packet.messages)[tile].number) != packet.number)
+        ;
+}
+
+// Waits for the block that is AHEAD before this one. If all blocks ask for their bytes at once these come in any order, and
+// blocks wait for the bytes of others. 384 KB under way are enough for the bus.
+template<class Format>
+__device__ __forceinline__ void waitForTurn(const Packet &packet, uint32_t tile) {
+    constexpr uint32_t AHEAD = 96;
+    if (tile < AHEAD)
+        return;
+    if (threadIdx.x == 0)
+        waitForMessage<Format>(packet, tile - AHEAD);
+    __syncthreads();
+}
+
+// As loadWords(), from the host's memory, where a load takes 2 us: all of a thread's are under way together.
 template<class Format>
 __device__ __forceinline__ Words loadPacket(const Run &run, uint32_t tile, TileBytes &bytes) {
+    static_assert(TILE == 16 * PACKET_THREADS, "a load of 16 bytes for each thread");
     const uintptr_t from = reinterpret_cast<uintptr_t>(run.bytes) + static_cast<size_t>(tile) * TILE;
     const size_t left = run.size - min(run.size, static_cast<size_t>(tile) * TILE);
     if (run.memory->place.carried || from % 16)
-        return loadWords<Format>(run, tile, bytes);
+        return loadWords<Format, PACKET_THREADS>(run, tile, bytes);
     const int size = static_cast<int>(min(left, static_cast<size_t>(TILE))), whole = size / 16, thread = threadIdx.x;
-    uint4 units[TILE / 16 / THREADS] = {};
+    uint4 unit = {};
     uint8_t last = 0; // of the bytes after whole units
     const int last_at = 16 * whole + thread;
-#pragma unroll
-    for (int k = 0; k < TILE / 16 / THREADS; ++k)
-        if (k * THREADS + thread < whole)
-            units[k] = __ldg(reinterpret_cast<const uint4 *>(from) + k * THREADS + thread);
+    if (thread < whole)
+        unit = __ldg(reinterpret_cast<const uint4 *>(from) + thread);
     if (last_at < size)
         last = *reinterpret_cast<const uint8_t *>(from + last_at);
     constexpr int FIRST = LOOKBEHIND_BYTES / 4;
+    const uint32_t four[4] = {unit.x, unit.y, unit.z, unit.w};
 #pragma unroll
-    for (int k = 0; k < TILE / 16 / THREADS; ++k) {
-        const uint32_t four[4] = {units[k].x, units[k].y, units[k].z, units[k].w};
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-            bytes.at(FIRST + 4 * (k * THREADS + thread) + j) = four[j];
-    }
+    for (int j = 0; j < 4; ++j)
+        bytes.at(FIRST + 4 * thread + j) = four[j];
     __syncthreads();
     if (last_at < size)
         reinterpret_cast<uint8_t *>(&bytes.at(FIRST + last_at / 4))[last_at % 4] = last;
     __syncthreads();
-    const int first = thread * WORDS<Format>;
-    return {&bytes, thread * (BYTES / 4), 0, max(0, min(size / Format::WORD - first, WORDS<Format>)), first};
+    return wordsOfThread<Format, PACKET_THREADS>(bytes, 0, size / Format::WORD);
+}
+
+// Returns what the words of the threads before this one do, and in `all` what those of all threads do. Every warp scans the
+// sums of all warps, which takes less time than to append them in turn. A kernel may scan each type once.
+template<class T>
+__device__ __forceinline__ T scanPacket(const T &mine, T &all) {
+    constexpr int WARPS = PACKET_THREADS / 32;
+    __shared__ T sums[WARPS];
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    typename cub::WarpScan<T>::TempStorage of_lanes; // empty, as the other one
+    typename cub::WarpScan<T, WARPS>::TempStorage of_warps;
+    T upto;
+    cub::WarpScan<T>(of_lanes).InclusiveScan(mine, upto, Append());
+    if (lane == 31)
+        sums[warp] = upto;
+    const T in_warp = cub::ShuffleUp<32>(upto, 1, 0, FULL_WARP);
+    __syncthreads();
+    cub::WarpScan<T, WARPS>(of_warps).InclusiveScan(sums[lane % WARPS], upto, Append());
+    all = cub::ShuffleIndex<WARPS>(upto, WARPS - 1, FULL_WARP);
+    T before = cub::ShuffleIndex<WARPS>(upto, static_cast<int>((warp + WARPS - 1) % WARPS), FULL_WARP);
+    if (warp == 0)
+        before = T();
+    if (lane > 0)
+        before.append(in_warp);
+    return before;
 }
 
 // Publishes a tile's sums for the blocks of later tiles, and returns in all threads the sums of all tiles before it. Blocks
 // start in order, so those it waits for are running. The messages of earlier packets have other numbers.
 template<class Format>
-__device__ __forceinline__ TileSums<Format> exchange(const Packet &packet, uint32_t tile, const TileSums<Format> &own,
-                                                     void *storage) {
-    using Reduce = cub::BlockReduce<TileSums<Format>, THREADS, cub::BLOCK_REDUCE_RAKING>;
-    __shared__ TileSums<Format> before;
+__device__ __forceinline__ TileSums<Format> exchange(const Packet &packet, uint32_t tile, const TileSums<Format> &own) {
     Message<Format> *messages = static_cast<Message<Format> *>(packet.messages);
     if (threadIdx.x == 0) {
         messages[tile].sums = own;
         storeRelease(&messages[tile].number, packet.number);
     }
-    static_assert(sizeof(typename Reduce::TempStorage) <= sizeof(Gathered),
-                  "the storage is used before the events are gathered");
-    const uint32_t each = divUp(tile, static_cast<uint32_t>(THREADS)), first = threadIdx.x * each;
-    TileSums<Format> mine;
+    const uint32_t each = divUp(tile, static_cast<uint32_t>(PACKET_THREADS)), first = threadIdx.x * each;
+    TileSums<Format> mine, before;
     for (uint32_t k = first; k < min(first + each, tile); ++k) {
-        while (loadAcquire(&messages[k].number) != packet.number)
-            ;
+        waitForMessage<Format>(packet, k);
         uint4 parts[sizeof(Message<Format>) / 16]; // all at once: append() asks for them one by one
 #pragma unroll
         for (size_t i = 0; i < sizeof parts / 16; ++i)
@@ -296,10 +330,7 @@ __device__ __forceinline__ TileSums<Format> exchange(const Packet &packet, uint3
         memcpy(&message, parts, sizeof message);
         mine.append(message.sums);
     }
-    mine = Reduce(*static_cast<typename Reduce::TempStorage *>(storage)).Reduce(mine, Append());
-    if (threadIdx.x == 0)
-        before = mine;
-    __syncthreads();
+    scanPacket(mine, before);
     return before;
 }
 
@@ -328,40 +359,55 @@ __device__ __forceinline__ void addEvents(const CusiPacketSums &sums, const Shar
         const uint64_t at = (sums.by_duration ? timeOf(i) : number + i) - static_cast<uint64_t>(sums.begin);
         return at < sums.lengths[0] ? 0 : at - sums.lengths[0] < sums.lengths[1] ? 1 : 2;
     };
-    for (uint32_t from = threadIdx.x - lane; from < count; from += THREADS) { // uniform in a warp
-        const uint32_t i = min(from + lane, count - 1), x = events.place[shift + i] & 0xffff,
-                       y = events.place[shift + i] >> 16, p = events.p[shift + i];
-        const int window = windowOf(i);
-        const bool is_event = from + lane < count, inside = x < sums.cols && y < sums.rows;
-        if (is_event && (i + 1 == count || windowOf(i + 1) != window)) { // the last of its window so far
-            if (window == 0)
-                raise(done.in_first, number + i + 1);
-            if (window == 2)
-                raise(done.spoiled, 1);
-            else if (times)
-                raise(done.newest[window], timeOf(i) + 1);
+    constexpr int AT_ONCE = 2; // neither waits for the other
+    for (uint32_t from = threadIdx.x - lane; from < count; from += AT_ONCE * PACKET_THREADS) { // uniform in a warp
+        uint32_t at[AT_ONCE];
+        int windows[AT_ONCE];
+        bool inside[AT_ONCE];
+        unsigned same[AT_ONCE], positive[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) {
+            const uint32_t wanted = from + lane + k * PACKET_THREADS, i = min(wanted, count - 1),
+                           x = events.place[shift + i] & 0xffff, y = events.place[shift + i] >> 16, p = events.p[shift + i];
+            windows[k] = wanted < count ? windowOf(i) : 3;
+            inside[k] = x < sums.cols && y < sums.rows;
+            at[k] = y * sums.row_sums + (differs ? x : 2 * x + (p ? sums.swap : 1 - sums.swap));
+            const uint32_t id = inside[k] ? windows[k] * sums.rows * sums.row_sums + at[k] : ~0u - windows[k];
+            positive[k] = __ballot_sync(FULL_WARP, p != 0);
+            same[k] = __match_any_sync(FULL_WARP, windows[k] < 2 ? id : ~0u - 2);
         }
-        const uint32_t at = y * sums.row_sums + (differs ? x : 2 * x + (p ? sums.swap : 1 - sums.swap));
-        const uint32_t id = inside ? window * sums.rows * sums.row_sums + at : ~0u - window;
-        const unsigned positive = __ballot_sync(FULL_WARP, p != 0),
-                       same = __match_any_sync(FULL_WARP, is_event && window < 2 ? id : ~0u - 2);
-        if (!is_event || window == 2 || lane != 31u - __clz(static_cast<int>(same)))
-            continue;
-        const int n = __popc(same);
-        if (!inside)
-            atomicAdd(reinterpret_cast<unsigned long long *>(&done.outside[window]), static_cast<unsigned long long>(n));
-        else if (times) // the last lane has the latest time
-            raise(static_cast<uint64_t *>(sums.sums[window])[at], timeOf(i) + 1);
-        else
-            atomicAdd(static_cast<int *>(sums.sums[window]) + at, differs ? 2 * __popc(same & positive) - n : n);
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; ++k) {
+            const uint32_t i = from + lane + k * PACKET_THREADS;
+            const int window = windows[k];
+            if (i < count && (i + 1 == count || windowOf(i + 1) != window)) { // the last of its window so far
+                if (window == 0)
+                    raise(done.in_first, number + i + 1);
+                if (window == 2)
+                    raise(done.spoiled, 1);
+                else if (times)
+                    raise(done.newest[window], timeOf(i) + 1);
+            }
+            if (window >= 2 || lane != 31u - __clz(static_cast<int>(same[k])))
+                continue;
+            const int n = __popc(same[k]);
+            if (!inside[k])
+                atomicAdd(reinterpret_cast<unsigned long long *>(&done.outside[window]),
+                          static_cast<unsigned long long>(n));
+            else if (times) // the last lane has the latest time
+                raise(static_cast<uint64_t *>(sums.sums[window])[at[k]], timeOf(i) + 1);
+            else
+                atomicAdd(static_cast<int *>(sums.sums[window]) + at[k],
+                          differs ? 2 * __popc(same[k] & positive[k]) - n : n);
+        }
     }
 }
 
 template<class Format>
-__global__ void __launch_bounds__(THREADS, 5)
+__global__ void __launch_bounds__(PACKET_THREADS, 3)
     packetKernel(const __grid_constant__ Run run, const __grid_constant__ Packet packet) {
     extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ Scans<Format> scans;
+    __shared__ Scans<Format, PACKET_THREADS> scans;
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     startInOrder();
     const uint32_t tile = blockIdx.x, tiles = tilesOf<Format>(run);
@@ -372,6 +418,7 @@ __global__ void __launch_bounds__(THREADS, 5)
             keepSums<Format>(run, 0, TileSums<Format>());
         return;
     }
+    waitForTurn<Format>(packet, tile);
     const Words words = loadPacket<Format>(run, tile, shared.bytes);
     Place<Format> place = {};
     bool open = false;
@@ -380,15 +427,12 @@ __global__ void __launch_bounds__(THREADS, 5)
         return true;
     });
     TileSums<Format> own;
-    Segment<Format> earlier;
-    typename Scans<Format>::Scan(scans.scan)
-        .ExclusiveScan(place.segment, earlier, Segment<Format>(), Append(), own.segment);
-    own.rare = sumRare(place.rare, place.segment.times.timed); // in thread 0
-    __syncthreads();
-    const TileSums<Format> before = exchange<Format>(packet, tile, own, &shared.gathered);
+    const Segment<Format> earlier = scanPacket(place.segment, own.segment);
+    own.rare = sumRare<PACKET_THREADS>(place.rare, place.segment.times.timed); // in thread 0
+    const TileSums<Format> before = exchange<Format>(packet, tile, own);
     Segment<Format> all = before.segment;
     all.append(earlier);
-    complete<Format>(place, run, before, all, scans);
+    complete(place, run, before, all, scans);
     const bool adds = packet.sums.kind != CUSI_SUMS_NONE;
     if (threadIdx.x == 0) {
         TileSums<Format> next = before;
@@ -420,7 +464,8 @@ RAW_FOR_EACH_FORMAT(INSTANTIATE)
 
 template<class Format>
 cusStatus launchPacket(const char *function, const Run &run, const Packet &packet, cudaStream_t stream) {
-    CUS_TRY(launchOverlapped(function, packetKernel<Format>, run.tiles, THREADS, sizeof(Shared), stream, run, packet));
+    CUS_TRY(
+        launchOverlapped(function, packetKernel<Format>, run.tiles, PACKET_THREADS, sizeof(Shared), stream, run, packet));
     return launchFinish<Format>(function, run, stream);
 }
 

@@ -11,8 +11,10 @@ namespace {
 constexpr int NOWHERE = INT_MAX;
 
 // What the run has counted up to the stop.
-struct RunCounts {
+struct Tally {
     unsigned long long events, kept, triggers, rising, falling, untimed, undefined, bad_coordinates, bad_polarity, bad_time;
+};
+struct RunCounts : Tally {
     long long last_time; // time of the latest event delivered
 };
 
@@ -263,7 +265,7 @@ __device__ int64_t lastTimeBefore(const Run &run, uint32_t tile) {
 
 // Returns the counts of the tiles before `tile`, none of which has anything bad.
 template<class Format>
-__device__ RunCounts tallyBefore(const Run &run, uint32_t tile) {
+__device__ Tally tallyBefore(const Run &run, uint32_t tile) {
     const TileSums<Format> sums = sumsBefore<Format>(run, tile);
     const int64_t high = run.memory->place.time_high;
     const uint32_t events = sums.events(high);
@@ -276,8 +278,7 @@ __device__ RunCounts tallyBefore(const Run &run, uint32_t tile) {
             sums.rare.undefined,
             0,
             0,
-            0,
-            lastTimeBefore(run, tile)};
+            0};
 }
 
 __device__ void keepState(cusEventDecoderState &place, const Now &now, bool has_rows, int64_t time) {
@@ -341,44 +342,60 @@ __device__ void commit(const Run &run, const RunCounts &run_counts, const StopPo
         place.last_time = run_counts.last_time;
 }
 
+// Copies 8 bytes a thread. The whole block calls it.
+template<class T>
+__device__ __forceinline__ void copyByBlock(T *to, const T &from) {
+    static_assert(sizeof(T) % 8 == 0 && alignof(T) == 8);
+    for (uint32_t i = threadIdx.x; i < sizeof(T) / 8; i += THREADS)
+        reinterpret_cast<unsigned long long *>(to)[i] = reinterpret_cast<const unsigned long long *>(&from)[i];
+}
+
+// One thread does most of the work on a copy in shared memory, where it waits less for each value.
 template<class Format>
-__global__ void __launch_bounds__(THREADS) finishKernel(const __grid_constant__ Run run) {
+__global__ void __launch_bounds__(THREADS) finishKernel(const __grid_constant__ Run given) {
     __shared__ TileBytes bytes;
     __shared__ Scans<Format> scans;
     __shared__ typename Repair<Format>::Storage storage;
     __shared__ RunCounts run_counts;
     __shared__ StopPoint stop;
     __shared__ int stop_word;
+    __shared__ Memory memory;
     waitForEarlierWork();
     letNextKernelStart(); // not before: the frame of a packet is made meanwhile (events/cuda/packets.cu)
-    Memory &memory = *run.memory;
+    copyByBlock(&memory, *given.memory);
+    __syncthreads();
+    Run run = given;
+    run.memory = &memory;
     const bool idle = isIdle(run);
     const uint32_t tiles = tilesOf<Format>(run), bad = min(memory.bad_tile, tiles);
     bool stopped = false;
     if (!idle) {
         if (threadIdx.x == 0) {
             stop = StopPoint();
-            run_counts = tallyBefore<Format>(run, bad);
+            static_cast<Tally &>(run_counts) = tallyBefore<Format>(run, bad);
+        } else if (threadIdx.x == 32) { // another warp, which loads at the same time
+            run_counts.last_time = lastTimeBefore(run, bad);
         }
         const Repair<Format> repair = {run, bytes, scans, storage, run_counts, stop, stop_word};
         for (uint32_t tile = bad; tile < tiles && !stopped; ++tile)
             stopped = repair.tile(tile);
     }
     __syncthreads();
-    if (threadIdx.x)
-        return;
-    cusEventDecoded done = memory.last;
-    if (idle) {
-        done.count = done.triggers = done.used = 0;
-        done.first_time = done.last_time = -1;
-    } else {
-        commit<Format>(run, run_counts, stop, stopped, done);
+    if (threadIdx.x == 0) {
+        cusEventDecoded &done = memory.last;
+        if (idle) {
+            done.count = done.triggers = done.used = 0;
+            done.first_time = done.last_time = -1;
+        } else {
+            commit<Format>(run, run_counts, stop, stopped, done);
+        }
+        memory.bad_tile = NO_TILE;
+        memory.ends_open = 0;
     }
-    memory.last = done;
-    memory.bad_tile = NO_TILE;
-    memory.ends_open = 0;
-    if (run.decoded)
-        *run.decoded = done;
+    __syncthreads();
+    copyByBlock(given.memory, memory);
+    if (given.decoded)
+        copyByBlock(given.decoded, memory.last);
 }
 
 } // namespace

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(THREADS) sumsKernel(const __grid_constant__ Ru
         run.memory->ends_open = 1;
     const uint32_t timed = sums.segment.times.timed;
     sums.segment = Reduce(storage.reduce).Reduce(sums.segment, Append());
-    sums.rare = sumRare(rare, timed);
+    sums.rare = sumRare<THREADS>(rare, timed);
     if (threadIdx.x == 0)
         static_cast<TileSums<Format> *>(run.sums)[tile] = sums;
 }

@@ -11,8 +11,9 @@
 
 namespace cusi::raw {
 
-constexpr int THREADS = 128;
-constexpr int BYTES = 32, TILE = THREADS * BYTES; // bytes per thread, per block
+constexpr int TILE = 4096; // bytes of a block
+// Threads of a block. A packet's have fewer words each and are done sooner, while few blocks are on the device.
+constexpr int THREADS = 128, PACKET_THREADS = 256;
 constexpr int LOOKBEHIND_BYTES = 4; // loaded before a tile: in EVT4 the head of a vector whose mask is the first word
 constexpr uint32_t NO_TILE = ~0u;
 
@@ -114,8 +115,8 @@ struct Words {
     int count; // in words of the format
     int first; // index in the tile, in words of the format
 };
-template<class Format>
-constexpr int WORDS = BYTES / Format::WORD; // words of a thread
+template<class Format, int COUNT>
+constexpr int WORDS = TILE / COUNT / Format::WORD; // words of one of COUNT threads
 
 // Calls each(k, a, b) for the thread's words until it returns false. For 32-bit words `b` is the word before.
 template<class Format, class Each>
@@ -128,7 +129,7 @@ __device__ __forceinline__ void forEachWord(const Words &words, const Each &each
         return __funnelshift_r(last, here, words.shift);
     };
 #pragma unroll 1
-    for (int i = 0; i < BYTES / 4; i += STEP) {
+    for (int i = 0;; i += STEP) {
         const int k = i * 4 / WORD;
         if (k >= words.count)
             return;
@@ -143,8 +144,17 @@ __device__ __forceinline__ void forEachWord(const Words &words, const Each &each
     }
 }
 
-// Loads the block's tile. Reads nothing outside the piece, and 16 bytes at a time where all of them lie inside.
-template<class Format>
+// Returns the thread's words of `count` that begin `offset` bytes after LOOKBEHIND_BYTES.
+template<class Format, int COUNT>
+__device__ __forceinline__ Words wordsOfThread(TileBytes &bytes, int offset, int count) {
+    const int thread = static_cast<int>(threadIdx.x), first = thread * WORDS<Format, COUNT>;
+    return {&bytes, thread * (TILE / COUNT / 4) + offset / 4, 8 * (offset % 4),
+            max(0, min(count - first, WORDS<Format, COUNT>)), first};
+}
+
+// Loads the tile of a block of COUNT threads. Reads nothing outside the piece, and 16 bytes at a time where all of them lie
+// inside.
+template<class Format, int COUNT = THREADS>
 __device__ __forceinline__ Words loadWords(const Run &run, uint32_t tile, TileBytes &bytes) {
     const uint32_t carried = run.memory->place.carried;
     const size_t start = static_cast<size_t>(tile) * TILE, total = carried + run.size;
@@ -152,7 +162,7 @@ __device__ __forceinline__ Words loadWords(const Run &run, uint32_t tile, TileBy
     const uintptr_t begin = reinterpret_cast<uintptr_t>(run.bytes), end = begin + run.size;
     const uintptr_t from = begin + start - LOOKBEHIND_BYTES - carried; // address of the first byte wanted
     const int offset = static_cast<int>(from % 16);
-    for (int i = threadIdx.x; 16 * i < offset + wanted; i += THREADS) {
+    for (int i = threadIdx.x; 16 * i < offset + wanted; i += COUNT) {
         const uintptr_t at = from - offset + 16 * static_cast<uintptr_t>(i);
         uint32_t four[4] = {};
         if (at >= begin && at + 16 <= end) {
@@ -175,11 +185,7 @@ __device__ __forceinline__ Words loadWords(const Run &run, uint32_t tile, TileBy
             word = (word & ~(0xffu << shift)) | static_cast<uint32_t>(run.memory->place.carry[i]) << shift;
         }
     __syncthreads();
-    Words words = {&bytes, static_cast<int>(threadIdx.x) * (BYTES / 4) + offset / 4, 8 * (offset % 4), 0, 0};
-    words.first = static_cast<int>(threadIdx.x) * WORDS<Format>;
-    words.count = (wanted - LOOKBEHIND_BYTES) / Format::WORD - words.first;
-    words.count = max(0, min(words.count, WORDS<Format>));
-    return words;
+    return wordsOfThread<Format, COUNT>(bytes, offset, (wanted - LOOKBEHIND_BYTES) / Format::WORD);
 }
 
 template<class Format>
@@ -236,16 +242,17 @@ __device__ __forceinline__ bool startsOpen(const Run &run, uint32_t tile, const 
     return last >= 0 ? (words.first - 1 - last) % 2 : (words.first + tile_open) % 2;
 }
 
-// Sums the rare words of all threads, for thread 0. Triggers before the tile's first time word are early.
+// Sums the rare words of all COUNT threads, for thread 0. Triggers before the tile's first time word are early.
+template<int COUNT>
 __device__ __forceinline__ RareWords sumRare(const RareWords &mine, bool timed) {
-    using Reduce = cub::BlockReduce<uint32_t, THREADS>;
+    using Reduce = cub::BlockReduce<uint32_t, COUNT>;
     __shared__ typename Reduce::TempStorage storage;
     __shared__ int first_timed;
     RareWords sum;
     if (!__syncthreads_or(mine.any()))
         return sum;
     if (threadIdx.x == 0)
-        first_timed = THREADS;
+        first_timed = COUNT;
     __syncthreads();
     const int thread = static_cast<int>(threadIdx.x);
     if (timed)
@@ -275,11 +282,11 @@ __device__ __forceinline__ uint32_t startLow(const cusEventDecoderState &place) 
                : 0;
 }
 
-// Shared memory for the scans of placeOf().
-template<class Format>
+// Shared memory for the scans of placeOf(), or of a packet's.
+template<class Format, int COUNT = THREADS>
 struct Scans {
-    using Scan = cub::BlockScan<Segment<Format>, THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
-    using Sum = cub::BlockScan<uint32_t, THREADS>;
+    using Scan = cub::BlockScan<Segment<Format>, COUNT, cub::BLOCK_SCAN_WARP_SCANS>;
+    using Sum = cub::BlockScan<uint32_t, COUNT>;
     union {
         typename Scan::TempStorage scan;
         typename Sum::TempStorage sum;
@@ -299,9 +306,9 @@ struct Place {
 
 // Completes a place whose segment and rare words are set. `before`: the sums of all tiles before; `earlier`: what all words
 // before the thread's do.
-template<class Format>
+template<class Format, int COUNT>
 __device__ __forceinline__ void complete(Place<Format> &place, const Run &run, const TileSums<Format> &before,
-                                         const Segment<Format> &earlier, Scans<Format> &scans) {
+                                         const Segment<Format> &earlier, Scans<Format, COUNT> &scans) {
     const cusEventDecoderState &start = run.memory->place;
     place.now = nowAfter<Format>(start, startLow<Format>(start), earlier);
     TileSums<Format> sums = {earlier, before.rare};
@@ -314,7 +321,7 @@ __device__ __forceinline__ void complete(Place<Format> &place, const Run &run, c
                 ? place.rare.triggers - (place.segment.times.timed ? place.rare.early_triggers : place.rare.triggers)
                 : place.rare.triggers;
         uint32_t before_mine;
-        typename Scans<Format>::Sum(scans.sum).ExclusiveSum(mine, before_mine);
+        typename Scans<Format, COUNT>::Sum(scans.sum).ExclusiveSum(mine, before_mine);
         place.trigger += before_mine;
     }
     __syncthreads();
@@ -337,7 +344,7 @@ __device__ __forceinline__ Place<Format> placeOf(const Run &run, uint32_t tile, 
     Segment<Format> all;
     typename Scans<Format>::Scan(scans.scan).ExclusiveScan(place.segment, all, before.segment, Append());
     __syncthreads();
-    complete<Format>(place, run, before, all, scans);
+    complete(place, run, before, all, scans);
     place.now.open = starts_open;
     return place;
 }
