@@ -68,15 +68,15 @@ typedef struct cusEventFrames cusEventFrames;
 /* Opens the recording at `path` (`reader`: how to read it; NULL: defaults) for frames in `count` (1..8)
  * representations. Reading starts at once, on two threads. options NULL: defaults. All memory is allocated here: that
  * of a cusEventPipeline and three pieces of the recording. A piece has up to 16 MiB if the pipeline decodes the
- * recording's bytes: EVT2, EVT2.1, EVT3, EVT4 and DAT without a filter, from and to, and on a device also HDF5 that a
- * cusEventDecoder can decode. Otherwise it has 2^18 events.
+ * recording's bytes: EVT2, EVT2.1, EVT3, EVT4 and DAT without a filter, from and to, and on a device, with 32 MiB, also
+ * HDF5 that a cusEventDecoder can decode. Otherwise it has 2^18 events.
  * With shards, Open finds where the shard begins. Its windows are those that begin in its part of the bytes (of HDF5
  * and packets: of the events), and it decodes nothing before that part, but scans all words up to the part's end, on
  * all threads (cusEventReaderScan): N shards together N / 2 times the recording. Only with a filter, from, to or
  * CUS_BAD_EVENTS_SKIP, where events have no fixed numbers, are the shards of equal numbers of events or of equal time;
  * each then decodes the recording once to count them and again up to its part's end. Damage is reported by the first
  * shard whose windows end there; those of later shards are not part of the whole then.
- * Several devices make the same frames, and give the same errors, as one. Each has two threads, and room for 1 GiB of
+ * Several devices make the same frames, and give the same errors, as one. Each has two threads, and room for 256 MiB of
  * frames instead of three batches, or more (128 MiB if `deliver` is CUS_HOST, 48 if compute is, too). Another thread
  * scans the words ahead, on all threads of the host, for places where some batches begin, which go to whichever device
  * is free; later passes know the places (in up to 8 MiB). Only EVT2, EVT2.1, EVT3, EVT4 and DAT have such places,

@@ -36,8 +36,8 @@ CUS_API cusStatus cusRemap(const cusMat *src, const cusMat *map, cusMat *dst, cu
 /* cusRemap of each of `count` images, 1..CUS_MAX_BATCH, with the same bits: dst[i] = src[i] at map[i]. For many small
  * images, such as those of several cameras: the device takes up to 64 in one launch, the host shares all rows of all images
  * among its threads.
- * src: of one size and type. map: of one size; the same matrix may be given for several images and is then read from the
- * caches. dst: each as for cusRemap; none may overlap another matrix of the call. That is checked only within an image.
+ * src: of one size and type. map: of one size; the same matrix may be given for several images and is then read once
+ * for several of them. dst: each as for cusRemap; none may overlap another matrix of the call. That is checked only within an image.
  * Errors: as cusRemap, and VALUE (count); nothing changes if any image is rejected. */
 CUS_API cusStatus cusRemapBatch(int count, const cusMat *src, const cusMat *map, cusMat *dst, cusStream stream);
 

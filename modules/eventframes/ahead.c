@@ -2,21 +2,28 @@
 #include "check.h"
 #include "eventframes/eventframes.h"
 #include "eventio/evt/words.h"
+#include "eventio/hdf5/reader.h"
 
 #include <string.h>
 
 enum { PIECE_EVENTS = 1 << 18 };
 
-/* The last piece of a recording is copied and decoded while nothing is read, so that pieces are small; smaller ones cost
- * more than that. A lane ends a job before it begins the next, so that jobs are large. */
+/* The last piece of a recording is copied and decoded while nothing is read, so pieces are small; smaller ones cost more than
+ * that. A lane ends a job before it begins the next, so jobs are large. */
 EventFramesSizes eventframes_sizes = {.piece = 16 << 20, .part = 1 << 20, .job = 256 << 20, .more = 2 << 20};
 
 static const int column_types[4] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
 
+/* Returns the most bytes of a piece that is read. Chunks have more, since a block decodes a column of one: with few chunks the
+ * device is idle. */
+static size_t pieceOf(const cusEventFrames *f) {
+    return eventframes_sizes.piece * (eventio_frameFormat(f->reader) ? 2 : 1);
+}
+
 cusStatus eventframes_createPiece(const cusEventFrames *f, Piece *piece, int pinned) {
     cusStatus (*const create)(cusMat *, int, int, int) = pinned ? cusMatCreatePinned : NULL;
     const uint64_t size = f->reader->source.size; /* a short recording is one piece */
-    const int bytes = (int)(size < eventframes_sizes.piece ? size + 1 : eventframes_sizes.piece);
+    const int bytes = (int)(size < pieceOf(f) ? size + 1 : pieceOf(f));
     for (int k = 0; k < (f->pinned ? 0 : f->decodes ? 1 : 4); ++k) {
         cusMat *mat = f->decodes ? &piece->bytes : &piece->column[k];
         const int cols = f->decodes ? bytes : PIECE_EVENTS, type = f->decodes ? CUS_8UC1 : column_types[k];
@@ -111,7 +118,7 @@ static cusStatus takePinned(const cusEventFrames *f, Piece *piece, uint64_t at, 
 /* The first piece of a device is a quarter, so that it begins early. */
 static cusStatus readBytes(cusEventFrames *f, Piece *piece) {
     const int is_early = f->lanes->device >= 0 && !f->lanes->filled;
-    const size_t most = roomOf(f, piece), capacity = is_early && most == eventframes_sizes.piece ? most / 4 : most;
+    const size_t most = roomOf(f, piece), capacity = is_early && most == pieceOf(f) ? most / 4 : most;
     cusStatus status;
     piece->from = piece->bytes.data;
     if (f->pinned) {

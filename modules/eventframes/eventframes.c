@@ -87,7 +87,7 @@ static cusStatus requireMark(cusEventFrames *f, int *is_there) {
 static cusStatus createPipeline(Lane *lane, const cusRepresentation *representations, int count,
                                 const cusEventDecoderOptions *decoder) {
     static const char function[] = "cusEventFramesOpen";
-    enum { TO_DEVICE = 1 << 30, TO_HOST = 128 << 20, OF_HOST = 48 << 20 }; /* bytes of frames */
+    enum { TO_DEVICE = 256 << 20, TO_HOST = 128 << 20, OF_HOST = 48 << 20 }; /* bytes of frames */
     cusEventFrames *const f = lane->frames;
     const cusEventFramesOptions *const o = &f->options;
     const cusEventPipelineOptions options = {.windowing = o->windowing,

@@ -45,7 +45,7 @@ for path in "/usr/lib:" ":/usr/lib" "/a::/b" "lib" "." '/a:$ORIGINAL'; do
     [ -n "$(bad_runpath "$path")" ] || fail "this script accepts RUNPATH '$path'"
 done
 [ -z "$(bad_runpath '/usr/lib:$ORIGIN/../lib:${ORIGIN}')" ] || fail "this script refuses a good RUNPATH"
-plugin=$(find "$build/plugins" -name 'lib*.so' 2>/dev/null || true)
+plugin=$(find "$build/plugins" "$build/lib" \( -name 'lib*.so' -o -name 'cusight-opencv.so' \) 2>/dev/null || true)
 for file in $library $plugin $programs; do
     while IFS= read -r path; do
         [ -z "$(bad_runpath "$path")" ] || fail "$file: RUNPATH '$path' has the element $(bad_runpath "$path")"

@@ -256,7 +256,7 @@ __device__ __forceinline__ void waitForTurn(const Packet &packet, uint32_t tile)
     __syncthreads();
 }
 
-// As loadWords(), from the host's memory, where a load takes 2 us: all of a thread's are under way together.
+// Does what loadWords() does, from the host's memory, where a load takes 2 us. All loads of a thread are under way together.
 template<class Format>
 __device__ __forceinline__ Words loadPacket(const Run &run, uint32_t tile, TileBytes &bytes) {
     static_assert(TILE == 16 * PACKET_THREADS, "a load of 16 bytes for each thread");

@@ -87,7 +87,8 @@ struct Part {
 
     __device__ __forceinline__ void load(const Parameters &q, int pair, int x) {
         const int col = x / 2, last = q.chroma_cols - 1, row = max(pair - 1, 0);
-        const bool two_rows = pair > 0 && pair<q.chroma_rows, two_lines = pair> 0 && 2 * pair < q.rows;
+        const bool two_lines = pair > 0 && 2 * pair < q.rows;
+        const bool two_rows = pair > 0 && pair < q.chroma_rows;
         const T *luma_at[2], *u_at[2], *v_at[2] = {};
         luma_at[0] = reinterpret_cast<const T *>(cusi::rowOf(q.y, q.y_step, max(2 * pair - 1, 0))) + x;
         luma_at[1] = cusi::rowOf(luma_at[0], two_lines ? q.y_step : 0, 1);

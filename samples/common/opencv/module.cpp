@@ -1,4 +1,3 @@
-// The module.
 #include "common/opencv/opencv.hpp"
 
 #include <opencv2/imgcodecs.hpp>
@@ -6,6 +5,7 @@
 extern "C" __attribute__((visibility("default"))) const sample::OpenCv cusight_opencv;
 
 const sample::OpenCv cusight_opencv = {
+    CUSIGHT_SAMPLES_VERSION,
     [](const cv::Mat &bytes, int mode) { return cv::imdecode(bytes, mode); },
     [](const std::string &ending, const cv::Mat &picture, std::vector<uchar> &bytes) {
         return cv::imencode(ending, picture, bytes);

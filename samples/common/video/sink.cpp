@@ -83,6 +83,7 @@ class Sequence : public Sink {
         const size_t slash = name_.head.rfind('/');
         files_ = std::make_unique<OutputFolder>(slash == std::string::npos ? "" : name_.head.substr(0, slash + 1));
         name_.head.erase(0, slash + 1);
+        (void)openCv();
     }
 
     bool write(const cv::Mat &picture) override {
@@ -124,6 +125,7 @@ class Still : public Sink {
             throw Stop(USAGE, text("--output is '%s', expected pictures of at most %d x %d for this format, not %d x %d",
                                    path.c_str(), most, most, size.width, size.height));
         file_ = std::make_unique<OutputFile>(path);
+        (void)openCv(); // what is missing should not be noticed at the end
     }
     bool write(const cv::Mat &picture) override {
         picture.copyTo(last_);

@@ -85,9 +85,9 @@ std::vector<cv::Rect> selectRectangles(const std::string &title, const cv::Mat &
                 break;
             }
         }
-        for (int i = 0; i < 10 && openCv().waitKey(TICK) >= 0;
-             ++i) { // the key may come twice, and would close the next window
-        }
+        int more = 10; // the key may come twice, and would close the next window
+        while (more > 0 && openCv().waitKey(TICK) >= 0)
+            --more;
         openCv().destroyAllWindows();
     } catch (const cv::Exception &error) {
         throw Stop(OUTPUT, "the window cannot be drawn: " + error.err);
