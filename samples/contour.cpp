@@ -279,18 +279,17 @@ int fittingBits(int bits, int shifts) {
 // Trackbars change the options and the map follows, until the window is closed.
 void interact(Settings &s, const sample::Device &device, const contour::Rectification &how, const Pair &pair,
               sample::Sink &sink) {
+    const sample::OpenCv &gui = sample::openCv();
     int shifts = s.stereo.shifts, radius = s.stereo.window / 2, threshold = cvRound(100 * s.stereo.threshold),
         check_by = s.stereo.left_right_check + 1, levels = s.stereo.levels;
-    const int most = std::min<int>(CUS_STEREO_MAX_SHIFTS, pair.left.cols);
-    sample::openCv().createTrackbar("shifts", TITLE, &shifts, most);
+    gui.createTrackbar("shifts", TITLE, &shifts, std::min<int>(CUS_STEREO_MAX_SHIFTS, pair.left.cols));
     const bool paths = s.stereo.aggregation == CUS_STEREO_PATHS;
-    sample::openCv().createTrackbar("window radius", TITLE, &radius,
-                                    (paths ? CUS_STEREO_MAX_PATH_WINDOW : CUS_STEREO_MAX_WINDOW) / 2);
-    sample::openCv().createTrackbar("edge threshold %", TITLE, &threshold, 200);
-    sample::openCv().createTrackbar("left-right check + 1", TITLE, &check_by, 8);
-    sample::openCv().createTrackbar("levels", TITLE, &levels, 50);
+    gui.createTrackbar("window radius", TITLE, &radius, (paths ? CUS_STEREO_MAX_PATH_WINDOW : CUS_STEREO_MAX_WINDOW) / 2);
+    gui.createTrackbar("edge threshold %", TITLE, &threshold, 200);
+    gui.createTrackbar("left-right check + 1", TITLE, &check_by, 8);
+    gui.createTrackbar("levels", TITLE, &levels, 50);
     constexpr int TRACKBARS = 200; // rows
-    sample::openCv().resizeWindow(TITLE, sample::windowSize(pair.left.size(), TRACKBARS));
+    gui.resizeWindow(TITLE, sample::windowSize(pair.left.size(), TRACKBARS));
     cusStereoOptions now = s.stereo;
     cv::Mat picture;
     do {
