@@ -523,6 +523,7 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
             optional(name, "torch", "torch", "frames on a GPU")
         self._threads = integer(name, "threads", threads, 1)
         self._files = [(one, number) for one in self._datasets for number in range(len(one._files))]
+        self._like: Any = None  # of each representation the frame of a window without events
         self._epoch = self._start = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -590,67 +591,79 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
         lanes, epoch = self._lanes(), self._epoch
         steps = range(self._start + worker, len(lanes), workers)
-        own, here = local(), _Maker(self._device)  # of each thread, and of this one
-        made: deque[Future[Any]] = deque()
+        begun: deque[tuple[list[Any], list[Future[Any]]]] = deque()
+        begin_ahead = 1 + -(-self._threads // self._batch)  # steps, so that no thread waits for the last lane of one
+        own = local()  # of each thread
         with ThreadPoolExecutor(self._threads) as pool:
-            for ahead in range(len(steps) + self._threads):
-                if ahead < len(steps):
-                    made.append(pool.submit(self._read, lanes[steps[ahead]], own))
-                if ahead >= self._threads:
-                    step = steps[ahead - self._threads]
-                    yield self._made(made.popleft().result(), lanes, epoch, step, here)
+            for k in range(len(steps) + begin_ahead):
+                if k < len(steps):
+                    begun.append(self._begun(pool, lanes[steps[k]], own))
+                if k >= begin_ahead:
+                    yield self._made(*begun.popleft(), lanes, epoch, steps[k - begin_ahead])
 
-    def _read(self, lanes: list[tuple[int, int] | None], own: Any) -> Any:
-        """The labels of each lane, how many windows it has, and the frames; of a GPU what they are made of."""
-        if not hasattr(own, "maker"):
-            own.maker, own.recordings, own.columns = _Maker(self._device), _Recordings(), _Columns(self._device != "cpu")
-        own.columns.clear()
-        read, labels, counts = [], [], []
-        for lane in lanes:
-            dataset, number = self._files[lane[0] if lane else 0]
-            file = dataset._files[number]
-            windows = range(lane[1], min(lane[1] + self._length, file.count)) if lane else range(0)
-            of_lane = [dataset._label(number, window) if dataset._labeled else None for window in windows]
-            labels.append(of_lane + [None] * (self._length - len(windows)))
-            counts.append(len(windows))
-            read.append((dataset, *_windows_of(own.recordings, own.columns, dataset, file, windows, self._length)))
-        gathered = own.maker.gather(own.columns, read)
-        return labels, counts, gathered if self._device != "cpu" else own.maker.frames(gathered)
-
-    def _made(self, made: Any, lanes: list[list[tuple[int, int] | None]], epoch: int, step: int, here: _Maker) -> SequenceBatch:
+    def _begun(self, pool: ThreadPoolExecutor, lanes: list[tuple[int, int] | None], own: Any) -> tuple[list[Any], list[Future[Any]]]:
+        """The frames of a step, (lanes, windows, rows, cols, channels), and what fills them: each lane is work of a thread."""
         import numpy
 
-        labels, counts, frames = made
-        if self._device != "cpu":
-            frames = here.frames(frames)
+        if self._like is None:
+            first, none = self._datasets[0], [numpy.empty(0, kind) for kind in ("u2", "u2", "u1", "i8")]
+            self._like = EventStacker(first.shape, first._kinds)(*none, windows=numpy.zeros((1, 2), numpy.int64))
+        sizes = [(self._batch, self._length, *one.shape[1:]) for one in self._like]
+        if self._device == "cpu":
+            frames, since = [numpy.empty(size, one.dtype) for size, one in zip(sizes, self._like)], None
+        else:
+            kinds = [_torch.from_numpy(one).dtype for one in self._like]
+            frames = [_torch.empty(size, dtype=kind, device=self._device) for size, kind in zip(sizes, kinds)]
+            since = _torch.cuda.current_stream(self._device).record_event()  # work before may still use the memory
+        return frames, [pool.submit(self._read, lane, [one[k] for one in frames], since, own) for k, lane in enumerate(lanes)]
+
+    def _read(self, lane: tuple[int, int] | None, frames: list[Any], since: Any, own: Any) -> Any:
+        """Makes the frames of a lane. Returns its labels, how many windows it has, and for a GPU the event after which they are there."""
+        if not hasattr(own, "maker"):
+            own.maker, own.recordings = _Maker(self._device), _Recordings()
+        dataset, number = self._files[lane[0] if lane else 0]
+        file = dataset._files[number]
+        windows = range(lane[1], min(lane[1] + self._length, file.count)) if lane else range(0)
+        labels = [dataset._label(number, window) if dataset._labeled else None for window in windows]
+        columns = own.maker.columns()
+        rows = _windows_of(own.recordings, columns, dataset, file, windows, self._length)
+        made = own.maker.make(columns, dataset, rows, frames, since)
+        return labels + [None] * (self._length - len(windows)), len(windows), made
+
+    def _made(self, frames: list[Any], lanes_read: list[Future[Any]], lanes: list[Any], epoch: int, step: int) -> SequenceBatch:
+        import numpy
+
+        labels, counts, events = zip(*(read.result() for read in lanes_read))
+        for event in events if self._device != "cpu" else ():
+            _torch.cuda.current_stream(self._device).wait_event(event)
+        dataset = self._datasets[0]
+        # In memory lanes and windows are first and channels last, as frames are made: to change that takes longer than to make them.
+        order = (1, 0, 4, 2, 3) if dataset.channels_first else (1, 0, 2, 3, 4)
+        each = [one.transpose(order) if _torch is None else _torch.as_tensor(one).permute(order) for one in frames]
+        if dataset.transform is not None:
+            each = [_stacked([_stacked([dataset.transform(frame) for frame in windows]) for windows in one]) for one in each]
         tensor = numpy.array if _torch is None else _torch.tensor
         first = [lane is not None and (self._random or step == 0 or lane[1] == 0) for lane in lanes[step]]
         padded = [[i >= count for count in counts] for i in range(self._length)]
-        many = isinstance(self._datasets[0].representation, (list, tuple))
+        many = isinstance(dataset.representation, (list, tuple))
         rows = [list(row) for row in zip(*labels)]
-        return SequenceBatch(frames if many else frames[0], rows, tensor(first), tensor(padded), epoch, step)
+        return SequenceBatch(each if many else each[0], rows, tensor(first), tensor(padded), epoch, step)
 
 
 class _Columns:
-    """Events of several lanes, one after the other, in arrays that grow and last; for a GPU page-locked, and new ones for each step,
-    since they are still being sent."""
+    """Events of a lane, in arrays that grow and last; for a GPU page-locked."""
 
     def __init__(self, page_locked: bool) -> None:
         self._page_locked = page_locked
         self._arrays: list[Any] = []  # x, y, p, t; for a GPU tensors
         self._rate = 0.0  # events in a microsecond, of the last ones that were read by times
+        self.sent: Any = None  # event after which they may change again
         self.count = 0
         self._grow(0, 0)
 
-    def clear(self) -> None:
-        if self._page_locked:
-            self._arrays, most = [], self.count + self.count // 16
-            self._grow(most, 0)
-        self.count = 0
-
     def read(self, recording: _events.Recording, by_time: bool, start: int, end: int) -> None:
-        """Appends the events of a range of times, or of numbers."""
-        begin = have = self.count
+        """The events of a range of times, or of numbers."""
+        have = 0
         if by_time:
             recording.seek(max(start, 0))
             size = int(self._rate * (end - start)) + _PIECE
@@ -663,15 +676,15 @@ class _Columns:
             have += len(part.t)
             if not by_time or not len(part.t) or part.t[-1] >= end:
                 break
-            first, last = int(self._numpy(3)[begin]), int(part.t[-1])  # the rest, at the rate so far
-            rest = (have - begin) * max(end - last, 0) // max(last - first, 1)
+            first, last = int(self._numpy(3)[0]), int(part.t[-1])  # the rest, at the rate so far
+            rest = have * max(end - last, 0) // max(last - first, 1)
             size = min(_PIECE + rest, 64 * _PIECE)
-        self.count = begin + int(self._numpy(3)[begin:have].searchsorted(end)) if by_time else min(have, begin + end - start)
+        self.count = int(self._numpy(3)[:have].searchsorted(end)) if by_time else min(have, end - start)
         if by_time:
-            self._rate = (self.count - begin) / max(end - start, 1)
+            self._rate = self.count / max(end - start, 1)
 
-    def times(self, begin: int) -> Any:
-        return self._numpy(3)[begin : self.count]
+    def times(self) -> Any:
+        return self._numpy(3)[: self.count]
 
     def all(self) -> list[Any]:
         return [column[: self.count] for column in self._arrays]
@@ -695,81 +708,57 @@ class _Columns:
 
 
 def _windows_of(recordings: _Recordings, columns: _Columns, dataset: EventDataset[Any], file: _File, windows: range, length: int) -> Any:
-    """Appends the events of consecutive windows. Which belong to each, (length, 2); those that are lacking have none. And where they end."""
+    """Reads the events of consecutive windows. Which belong to each, (length, 2); those that are lacking have none."""
     import numpy
 
-    begin = columns.count
-    rows = numpy.full((length, 2), begin, numpy.int64)
+    rows = numpy.zeros((length, 2), numpy.int64)
     if windows:
         bounds = numpy.array([dataset._bounds(file, window)[1:] for window in windows])
         first, last = int(bounds[:, 0].min()), int(bounds[:, 1].max())
         columns.read(recordings.open(dataset, file.path), dataset._by_time, first, last)
-        rows[: len(windows)] = begin + (columns.times(begin).searchsorted(bounds) if dataset._by_time else bounds - first)
-    return rows, columns.count
+        rows[: len(windows)] = columns.times().searchsorted(bounds) if dataset._by_time else bounds - first
+    return rows
 
 
 class _Maker:
-    """Makes the frames of one thread."""
+    """Makes the frames of one thread, on a GPU in a stream of its own, beside the network's work."""
 
     def __init__(self, device: str) -> None:
         self._device = device
-        self._stream = None if device == "cpu" else _torch.cuda.Stream(device)  # uploads, beside the network's work
+        self._stream = None if device == "cpu" else _torch.cuda.Stream(device)
+        self._columns = [_Columns(device != "cpu") for _ in range(1 if device == "cpu" else 2)]  # the one is sent, the other is filled
         self._stackers: OrderedDict[Any, EventStacker] = OrderedDict()  # by representations, of which maps differ
 
-    def gather(self, columns: _Columns, read: list[Any]) -> list[Any]:
-        """What frames() makes frames of: the events and windows of all lanes, or of each if their maps differ. On a GPU, any thread may
-        gather."""
-        import numpy
+    def columns(self) -> _Columns:
+        """Without events."""
+        self._columns.reverse()
+        columns = self._columns[0]
+        if columns.sent is not None:
+            columns.sent.synchronize()
+        columns.count = 0
+        return columns
 
-        keys = [(one.shape, *((kind, id(kind.map)) for kind in one._kinds)) for one, *_ in read]
-        parts = [read] if len(set(keys)) == 1 else [[one] for one in read]
-        sent = self._sent(columns.all())
-        gathered, begin = [], 0
-        for key, lanes in zip(keys, parts):
-            end = lanes[-1][2]
-            rows = numpy.concatenate([rows for _, rows, _ in lanes]) - begin
-            gathered.append((key, lanes[0][0], [column[begin:end] for column in sent], rows, len(lanes)))
-            begin = end
-        return [gathered, None if self._stream is None else self._stream.record_event()]
-
-    def _sent(self, columns: list[Any]) -> list[Any]:
-        """The columns on the device, from page-locked memory, so that nobody waits for the copy."""
+    def make(self, columns: _Columns, dataset: EventDataset[Any], rows: Any, frames: list[Any], since: Any) -> Any:
+        """Fills frames, (windows, rows, cols, channels) of each representation, on a GPU after `since`; returns the event that tells when."""
         if self._stream is None:
-            return columns
+            return self._stack(columns.all(), dataset, rows, frames)
         with _torch.cuda.stream(self._stream):
-            return [column.to(self._device, non_blocking=True) for column in columns]
+            on_device = [column.to(self._device, non_blocking=True) for column in columns.all()]
+            columns.sent = self._stream.record_event()
+            self._stream.wait_event(since)
+            self._stack(on_device, dataset, rows, frames)
+            for one in frames:
+                one.record_stream(self._stream)  # if they are dropped before they are there
+            return self._stream.record_event()
 
-    def frames(self, gathered: list[Any]) -> list[Any]:
-        """Of each representation, (windows, lanes, channels, rows, cols). In memory lanes and windows are first and channels last, as
-        frames are made: to change that takes longer than to make them."""
-        parts, uploaded = gathered
-        if uploaded is not None:
-            current = _torch.cuda.current_stream(self._device)
-            current.wait_event(uploaded)
-            for _, _, columns, _, _ in parts:
-                for column in columns:
-                    column.record_stream(current)
-        each = [
-            [frames.reshape(lanes, -1, *frames.shape[1:]) for frames in self._stack(key, dataset, columns, rows)]
-            for key, dataset, columns, rows, lanes in parts
-        ]
-        made = each[0] if len(each) == 1 else [_joined_lanes(of_kind) for of_kind in zip(*each)]
-        dataset = parts[0][1]
-        order = (1, 0, 4, 2, 3) if dataset.channels_first else (1, 0, 2, 3, 4)
-        made = [frames.transpose(order) if _torch is None else frames.permute(order) for frames in made]
-        if dataset.transform is None:
-            return made
-        return [_stacked([_stacked([dataset.transform(frame) for frame in lanes]) for lanes in frames]) for frames in made]
-
-    def _stack(self, key: Any, dataset: EventDataset[Any], columns: list[Any], rows: Any) -> list[Any]:
-        """Frames of all windows, (windows, rows, cols, channels)."""
+    def _stack(self, columns: list[Any], dataset: EventDataset[Any], rows: Any, frames: list[Any]) -> None:
+        key = (dataset.shape, *((kind, id(kind.map)) for kind in dataset._kinds))
         if key not in self._stackers:
             while len(self._stackers) >= _OPEN:
                 self._stackers.popitem(last=False)[1].close()
             self._stackers[key] = EventStacker(dataset.shape, [self._moved(kind) for kind in dataset._kinds], device=self._device)
         self._stackers.move_to_end(key)
-        made: Any = self._stackers[key](*columns, windows=rows)
-        return [_torch.from_numpy(one) for one in made] if _torch is not None and self._device == "cpu" else made
+        self._stackers[key](*columns, windows=rows, out=frames)
 
     def _moved(self, kind: Any) -> Any:
         if self._device == "cpu" or kind.map is None:
@@ -781,12 +770,6 @@ def _stacked(arrays: list[Any]) -> Any:
     import numpy
 
     return numpy.stack(arrays) if _torch is None else _torch.stack(arrays)
-
-
-def _joined_lanes(arrays: tuple[Any, ...]) -> Any:
-    import numpy
-
-    return numpy.concatenate(arrays) if _torch is None else _torch.cat(arrays)
 
 
 # ---- Arguments -----------------------------------------------------------------------------------------------------------

@@ -173,8 +173,8 @@ def test_steps_of_a_worker(windows, monkeypatch):
         info = SimpleNamespace(id=worker, num_workers=3)
         stand_in = SimpleNamespace(utils=SimpleNamespace(data=SimpleNamespace(get_worker_info=lambda info=info: info)))
         monkeypatch.setattr(cusight.torch, "_torch", stand_in)
-        monkeypatch.setattr(cusight.torch.SequenceDataset, "_made", lambda self, read, lanes, epoch, step, here: step)
-        monkeypatch.setattr(cusight.torch.SequenceDataset, "_read", lambda self, lanes, own: None)
+        monkeypatch.setattr(cusight.torch.SequenceDataset, "_made", lambda self, frames, read, lanes, epoch, step: step)
+        monkeypatch.setattr(cusight.torch.SequenceDataset, "_read", lambda self, *lane: None)
         steps.append(list(dataset))
     assert steps == [[2, 5, 8], [3, 6], [4, 7]]
 
