@@ -139,7 +139,8 @@ typedef struct cusRepresentation {
     int surface;   /* TIME_SURFACE: a cusSurface, default EXPONENTIAL */
     /* TIME_SURFACE, EVENT_CUBE: begin and end are the window's own (cusEventSpan); 0 (default): t[0] and t[n-1]. */
     int window_times;
-    int lower, upper;    /* EVENT_DIFF, MDES_DIFF: -128 <= lower <= 0 <= upper <= 127, default -128 and 127 */
+    /* EVENT_DIFF, MDES_DIFF: -128 <= lower <= 0 <= upper <= 127, default -128 and 127, also if both are 0 */
+    int lower, upper;
     int clip_each_event; /* EVENT_DIFF: default 0 */
     double scale, clip;  /* EVENT_CUBE: above 0; default 1, and infinity */
     /* VOXEL_GRID: a rectification map, rows x cols 32FC2 in the stacker's space. It gives the position (x, y) of each

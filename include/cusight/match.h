@@ -55,8 +55,8 @@ typedef struct cusMatcherOptions {
                                     SQDIFF and SQDIFF_NORMED, >= for the others */
     int subpixel;         /* default 0. 1: set dx, dy to the vertex of a parabola through the exact scores at and
                                     beside the match, the same bits on both backends */
-    int batch;            /* 1..1024, default 1: frames that a run takes in one call. Above 1 there is one template for all
-                                    of them, or one for each, and `count` is 1 or `batch` */
+    int batch;            /* 1..1024, default 1 (also if 0): frames that a run takes in one call. Above 1 there is one
+                                    template for all of them, or one for each, and `count` is 1 or `batch` */
     uint64_t reserved[8]; /* 0: for later options */
 } cusMatcherOptions;
 

@@ -158,6 +158,13 @@ cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, c
     made->space = space;
     made->count = count;
     memcpy(made->representations, representations, (size_t)count * sizeof *representations);
+    for (int i = 0; i < count; ++i) {
+        cusRepresentation *const r = &made->representations[i];
+        if (r->lower == 0 && r->upper == 0) { /* a program that knows the fields of 0.2 leaves them 0 */
+            r->lower = INT8_MIN;
+            r->upper = INT8_MAX;
+        }
+    }
     memcpy(made->types, types, (size_t)count * sizeof *types);
     cusStatus status = CUSI_BACKEND(function, space, events_host_create(made), events_cuda_create(made));
     if (status == CUS_OK)

@@ -315,7 +315,8 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     const char *f = "cusMatcherCreate";
     CUSI_NOT_NULL(f, matcher);
     CUSI_NOT_NULL(f, templates);
-    const cusMatcherOptions o = options ? *options : cusMatcherDefaults();
+    cusMatcherOptions o = options ? *options : cusMatcherDefaults();
+    o.batch += o.batch == 0;
     CUSI_REQUIRE(count >= 1 && count <= 1024, CUS_ERROR_VALUE, "%s: count is %d, expected 1..1024", f, count);
     CUS_TRY(checkTemplates(f, templates, count));
     const cusMat *first = &templates[0];

@@ -519,6 +519,48 @@ TEST_F(Interface, ReservedFieldsMustBeZero) {
         }
 }
 
+// Fields of 0.3 in structs of 0.2. A program that was written for 0.2 leaves them 0.
+const std::map<std::string, std::set<std::string>> ADDED = {
+    {"cusEventGeneratorOptions",
+     {"threshold_spread", "refractory_us", "leak_rate", "leak_jitter", "shot_rate", "seed", "space", "max_events"}},
+    {"cusEventPipelineOptions", {"max_gap", "first_event", "origin", "decoder", "whole_batches", "low_latency"}},
+    {"cusEventReaderOptions", {"pin_file"}},
+    {"cusEventWriterOptions", {"format"}},
+    {"cusHeatmapOptions", {"colors"}},
+    {"cusIntegralOptions", {"range", "reproducible"}},
+    {"cusMatcherOptions", {"batch"}},
+    {"cusRepresentation", {"surface", "window_times", "lower", "upper", "clip_each_event", "scale", "clip", "map"}},
+    {"cusStereoOptions",
+     {"subpixel_bits", "min_confidence", "speckle_size", "aggregation", "paths", "p1", "p2", "p2_slope"}},
+    {"cusViewerOptions", {"checksums"}},
+};
+
+TEST_F(Interface, AddedFieldsMayBeZero) {
+    std::set<std::string> left; // nothing in ADDED is misspelled
+    for (const auto &[type, fields] : ADDED)
+        left.insert(type);
+    for (const Use &use : uses) {
+        const auto added = ADDED.find(use.type);
+        cusRepresentation r = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+        if (use.type == "cusRepresentation")
+            std::memcpy(&r, use.valid.data(), sizeof r);
+        if (added == ADDED.end() || r.kind > CUS_REPR_EVENT_DIFF) // the last kind of 0.2
+            continue;
+        std::vector<char> changed = use.valid;
+        size_t zeros = 0;
+        for (const Field &field : table().flat(use.type))
+            if (added->second.count(field.name)) {
+                std::fill_n(&changed[field.offset], field.size, '\0');
+                ++zeros;
+            }
+        EXPECT_EQ(zeros, added->second.size()) << use.type;
+        EXPECT_EQ(use.call(changed.data()), use.call(use.valid.data())) << use.function << ": " << cusLastError();
+        left.erase(use.type);
+    }
+    for (const std::string &type : left)
+        ADD_FAILURE() << "no use() of " << type;
+}
+
 TEST_F(Interface, ResultsHaveZerosInReservedFields) {
     for (const Result &result : results) {
         std::vector<char> filled(table().sizes.at(result.type), '\xff');

@@ -145,6 +145,8 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
     const std::vector<size_t> starts = mdesStarts(n, r.channels);
     const cusEventSpan bounds = r.window_times && span ? *span : cusEventSpan{t0, tn};
     const double length = static_cast<double>(std::max<int64_t>(bounds.end - bounds.begin, 1));
+    const bool unset = r.lower == 0 && r.upper == 0;
+    const double lower = unset ? -128 : r.lower, upper = unset ? 127 : r.upper;
     for (size_t i = 0; i < n; ++i) {
         const size_t e = first + i;
         if (events.x[e] >= cols || events.y[e] >= rows)
@@ -198,7 +200,7 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
         case CUS_REPR_EVENT_DIFF:
             pixel[0] += positive ? 1 : -1;
             if (r.clip_each_event)
-                pixel[0] = std::max<double>(r.lower, std::min<double>(r.upper, pixel[0]));
+                pixel[0] = std::max(lower, std::min(upper, pixel[0]));
             break;
         case CUS_REPR_EVENT_CUBE:
             addToCube(pixel + polarity, r.channels,
@@ -215,7 +217,7 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
     }
     if (r.kind == CUS_REPR_EVENT_DIFF || r.kind == CUS_REPR_MDES_DIFF)
         for (double &v : out)
-            v = std::max<double>(r.lower, std::min<double>(r.upper, v));
+            v = std::max(lower, std::min(upper, v));
     if (r.kind == CUS_REPR_EVENT_CUBE)
         for (double &v : out)
             v = static_cast<double>(static_cast<float>(std::min(v * (r.scale / EVENT_WEIGHT), r.clip)));
