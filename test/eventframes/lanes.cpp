@@ -48,14 +48,15 @@ class EventFramesLanes : public FramesTest {
     }
 
     static Result run(const Bytes &bytes, const cusEventFramesOptions &o, int lanes,
-                      cusEventReaderOptions reading = cusEventReaderDefaults()) {
+                      cusEventReaderOptions reading = cusEventReaderDefaults(),
+                      const std::vector<cusRepresentation> &r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)}) {
         reading.width = WIDTH, reading.height = HEIGHT;
-        const cusRepresentation r[] = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
+        const int count = static_cast<int>(r.size());
         Result result;
         Reader reader(bytes, reading);
         Frames frames;
         const cusEventFramesOptions chosen = onLanes(o, lanes);
-        const cusStatus opened = cusEventFramesOpenReader(&frames, reader.reader, r, 2, &chosen);
+        const cusStatus opened = cusEventFramesOpenReader(&frames, reader.reader, r.data(), count, &chosen);
         EXPECT_EQ(opened, CUS_OK) << cusLastError();
         if (opened == CUS_OK)
             finish(frames, o.batch_windows, result);
@@ -246,7 +247,21 @@ TEST_P(EventFramesLanes, Damage) {
         }
 }
 
-// At least ten pieces of 64 KiB for each lane, windows over three of them, and damage in every piece.
+TEST_P(EventFramesLanes, EveryRepresentation) {
+    const Bytes bytes = reference::evt3(some(30000, random), EVT3);
+    const std::vector<cusRepresentation> all = events::allKinds();
+    for (size_t begin = 0; begin < all.size(); begin += 5)
+        for (const cusEventFramesOptions &o : byNumberAndTime({{700, 0}, {700, 300}})) {
+            const std::vector<cusRepresentation> some(all.begin() + std::ptrdiff_t(begin),
+                                                      all.begin() + std::ptrdiff_t(std::min(begin + 5, all.size())));
+            const Result one = run(bytes, o, 0, cusEventReaderDefaults(), some);
+            ASSERT_EQ(one.frames.values.size(), some.size());
+            for (const int lanes : {2, 4})
+                expectEqual(run(bytes, o, lanes, cusEventReaderDefaults(), some), one);
+        }
+}
+
+// At least ten pieces of 64 KiB for each lane, windows over three of them, and damage in every piece, in some of them by time.
 TEST_P(EventFramesLanes, ManyPieces) {
     const Sizes pieces{{.piece = 64 << 10, .part = 16 << 10, .job = 64 << 10, .more = 16 << 10}};
     const Events events = some(1200000 / support::fewer(), random);
@@ -259,7 +274,8 @@ TEST_P(EventFramesLanes, ManyPieces) {
                 cusEventFramesOptions o = options(unit, unit == CUS_WINDOW_COUNT ? length : 4 * length);
                 o.batch_windows = 2, o.max_events = 1 << 18;
                 expectSame(good, o, name);
-                const size_t step = good.size() / (support::fewer() > 1 ? 3 : 8) | 1;
+                const size_t some = support::fewer() > 1 ? good.size() / 3 : good.size() / 8;
+                const size_t step = (support::fewer() == 1 && unit == CUS_WINDOW_COUNT ? size_t{64} << 10 : some) | 1;
                 for (size_t at = 70000; at < good.size(); at += length == 5000 ? step : good.size()) {
                     Bytes bytes = good;
                     std::fill_n(bytes.begin() + std::ptrdiff_t(at), 8, uint8_t(0xff));

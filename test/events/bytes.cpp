@@ -333,23 +333,25 @@ struct Live {
 
 } // namespace
 
-// 10,000 packets in all, in page-locked memory or not; in windows of about one or two packets. Advancing changes no frame.
+// 10,000 packets in all, in page-locked memory or not; in windows of about one or two packets, in the last rounds of up to 3 MB, which
+// many blocks decode at once. Advancing changes no frame.
 TEST_P(EventBytes, PacketsCutAnywhere) {
     auto random = support::generator();
     std::vector<cusRepresentation> kinds = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_EVENT_DIFF),
                                             repr(CUS_REPR_TIME_SURFACE)};
     kinds[0].swap_channels = 1;
     kinds[1].lower = -3, kinds[1].upper = 100;
-    for (int round = 0; round < 12; ++round) {
+    for (int round = 0; round < 16; ++round) {
+        const bool large = round >= 12;
         const Kind &kind = KINDS[round % 2 ? 0 : 3]; // EVT2, EVT3
         const auto unit = round / 2 % 2 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
         SCOPED_TRACE(std::string(kind.name) + ", round " + std::to_string(round));
-        const Live live(kind, size_t(50000 / support::fewer()), random);
+        const Live live(kind, large ? 250000 : size_t(50000 / support::fewer()), random);
         const Bytes &bytes = live.stream.bytes;
         const auto decoder = raw_test::optionsOf(kind, CUS_HOST, CUS_BAD_EVENTS_SKIP, 0, 0);
         cusWindowing w = cusWindowingDefaults();
         w.unit = unit;
-        w.length = 200 + random() % 600;
+        w.length = large ? 100000 + random() % 200000 : 200 + random() % 600;
         cusEventPipelineOptions o = options(w, &decoder);
         o.deliver = round / 4 % 2 ? space() : CUS_HOST;
         const std::vector<cusRepresentation> r = {kinds[size_t(round) % kinds.size()]};
@@ -365,7 +367,7 @@ TEST_P(EventBytes, PacketsCutAnywhere) {
         else
             CUS_ASSERT_OK(cusMatCreate(&pinned, 1, int(bytes.size()), CUS_8UC1, CUS_HOST));
         std::memcpy(pinned.data, bytes.data(), bytes.size());
-        const size_t most = 2 * bytes.size() / size_t(840 / support::fewer());
+        const size_t most = large ? size_t{3} << 20 : 2 * bytes.size() / size_t(840 / support::fewer());
         for (size_t at = 0, n; at < bytes.size(); at += n) {
             n = std::min<size_t>(bytes.size() - at, 1 + random() % most);
             const uint8_t *from = random() % 4 ? static_cast<const uint8_t *>(pinned.data) : bytes.data();

@@ -174,6 +174,34 @@ TEST_P(PoseWorst, TakesNoLongerThanTransforms) {
         }
 }
 
+// Drawn pictures, a quarter of them mixtures; the template is cut from the picture, or from another of its kind.
+TEST_P(PoseWorst, TakesNoLongerThanTransformsOnDrawnPictures) {
+    std::mt19937_64 random = support::generator();
+    const cusMatchMethod methods[] = {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR_NORMED, CUS_MATCH_CCOEFF_NORMED};
+    const auto drawn = [&](uint64_t kind, int rows, int cols) {
+        PosePicture p = kind == 0   ? noise(random, rows, cols)
+                        : kind == 1 ? wave(rows, cols, 4 + static_cast<int>(random() % 30))
+                                    : blocks(random, rows, cols);
+        const PosePicture other = noise(random, rows, cols);
+        for (size_t k = 0; kind == 3 && k < p.data.size(); ++k)
+            p.data[k] = static_cast<uint8_t>((3 * p.data[k] + other.data[k]) / 4);
+        return p;
+    };
+    for (int i = 0; i < 20; ++i) {
+        const uint64_t kind = random() % 4;
+        const int rows = 90 + static_cast<int>(random() % 70), cols = 90 + static_cast<int>(random() % 70),
+                  h = 24 + static_cast<int>(random() % 40), w = 24 + static_cast<int>(random() % 40);
+        const PosePicture picture = drawn(kind, rows, cols),
+                          templ = random() % 2 ? cut(picture, 11, 17, h, w) : drawn(kind, h, w);
+        const cusMatchMethod method = methods[random() % 3];
+        SCOPED_TRACE(testing::Message() << "picture " << i << ", kind " << kind << ", method " << method);
+        create(picture, templ, method);
+        const cusPoseMatch match = run();
+        EXPECT_LE(host->work, 1.5 * bruteForce());
+        expectBestOfAll(match, method);
+    }
+}
+
 // A strict limit rules out nearly everything without transforms, and the best that was tried is named.
 TEST_P(PoseWorst, StrictLimit) {
     std::mt19937_64 random(8);

@@ -42,7 +42,8 @@ shards() {
 for how in "--events-per-frame 3000" "--events-per-frame 3000 --stride 1100" "--events-per-frame 500 --stride 3000 --keep-incomplete" \
     "--us-per-frame 20000" "--us-per-frame 20000 --stride 7000 --keep-incomplete" "--us-per-frame 5000 --stride 30000" \
     "--events-per-frame 2500 --range 0.05:0.2" "--us-per-frame 10000 --range 0.03: --keep-incomplete"; do
-    [ -n "${kinds:-}" ] && kinds=histogram || kinds="histogram mdes tencode voxel_grid" # all of them for the first
+    [ -n "${kinds:-}" ] && kinds=histogram ||
+        kinds="histogram mdes mdes_count tencode stacked_histogram voxel_grid time_surface event_diff event_cube mdes_diff" # for the first
     for kind in $kinds; do
         sum=$(events recording.txt $how --representation $kind --checksum --output whole.raw | value checksum)
         [ -s whole.raw ] || fail "$how: no frames"

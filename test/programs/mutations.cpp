@@ -120,7 +120,7 @@ TEST(VideoMutations, EveryCodec) {
     sample::currentFiles().begin(true);
     const fs::path folder = fs::temp_directory_path() / ("cusight_mutations_" + std::to_string(::getpid()));
     fs::create_directories(folder);
-    for (const char *codec : {"libx264", "mpeg4", "mjpeg", "libvpx", "ffv1"}) {
+    for (const char *codec : {"libx264", "libx265", "mpeg4", "mjpeg", "libvpx", "libvpx-vp9", "ffv1"}) {
         if (!avcodec_find_encoder_by_name(codec))
             continue;
         const std::string name = (folder / codec).string() + ".mkv", damaged = (folder / "damaged.mkv").string();
