@@ -335,6 +335,31 @@ output.write_text("", encoding="utf-8")
 assert resultfile.load_lines(output) == {"rows": []}
 END
 
+# The figures of README are those of the H200's file: three digits of one row in each line of "How fast", else two of some row of the module.
+python3 - "$source" <<'END' || die "README"
+import re
+import sys
+sys.path.insert(0, sys.argv[1] + "/perf/report")
+import resultfile
+
+rows = [row for row in resultfile.load(resultfile.RESULTS / "nvidia-h200.json")["rows"] if row["backend"] == "cuda"]
+text = (resultfile.ROOT / "README.md").read_text(encoding="utf-8")
+rounded = lambda value, digits: float(f"{value:.{digits}g}")
+times = [{rounded(ms, 3) for ms in (row["median_ms"], *row["peers"].values())} for row in rows]
+lines = [line.split("|") for line in text.split("\n## How fast")[1].split("\n## ")[0].splitlines() if line.startswith("| ")][2:]
+assert len(lines) > 9
+for line in lines:
+    figures = {float(figure) for figure in re.findall(r"[0-9.]+", "|".join(line[2:]))}
+    assert any(figures <= row for row in times), line
+short = {(row["id"].split("/")[0], rounded(row["median_ms"], 2)) for row in rows}
+listed = re.findall(r"^\| \[(?:event(?=frames))?(\w+)\].*\| ([0-9.]+) ms:", text, re.M)
+assert len(listed) > 12
+for name, ms in listed:
+    assert (name, float(ms)) in short, (name, ms)
+ratios = [row["peers"][name] / row["median_ms"] for row in rows for name in ("opencv", "opencv with findMinMaxLoc") if name in row["peers"]]
+assert f"It is {rounded(min(ratios), 2):g} to {rounded(max(ratios), 2):g} times as fast as cv::cuda" in text, (min(ratios), max(ratios))
+END
+
 # Tests of another device or of other sources are not kept.
 cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)
 for device in "Some GPU" "$cpu"; do
