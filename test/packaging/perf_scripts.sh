@@ -16,7 +16,7 @@ result() { # heatmap's median, encode's median
 ],
 "rows": [
 {"id": "framediff/heatmap/3840x2160", "backend": "cuda", "median_ms": $1, "min_ms": $1, "max_ms": $1, "samples": 9, "bytes": 74649600, "fraction_of_copy": 0.9, "peers": {"published": 0.05, "npp": 0.01, "half alone": 0.001}},
-{"id": "framediff/encode/3840x2160/3pct", "backend": "cuda", "median_ms": $2, "min_ms": $2, "max_ms": $2, "bytes": 49766400, "fraction_of_copy": 0.5, "peers": {}, "calls": {"count": 1010, "p50_us": 30.5, "p99_us": 31.5, "p99_99_us": 90, "max_us": 950.5, "histogram_us": {"30": 1000, "31": 9, "950": 1}}, "note": "<&>"},
+{"id": "framediff/encode/3840x2160/3pct", "backend": "cuda", "median_ms": $2, "min_ms": $2, "max_ms": $2, "bytes": 49766400, "fraction_of_copy": 0.5, "peers": {}, "calls": {"count": 1010, "p50_us": 30.5, "p99_us": 31.5, "p99_9_us": 60, "p99_99_us": 90, "max_us": 950.5, "histogram_us": {"30": 1000, "31": 9, "950": 1}}, "note": "<&>"},
 {"id": "sweep/framediff/heatmap/pixels=1e6", "backend": "cuda", "median_ms": 0.01, "min_ms": 0.01, "max_ms": 0.01, "bytes": 9000000, "fraction_of_copy": 0.2, "peers": {}},
 {"id": "sweep/framediff/heatmap/pixels=1e8", "backend": "cuda", "median_ms": 0.3, "min_ms": 0.3, "max_ms": 0.3, "bytes": 900000000, "fraction_of_copy": 0.8, "peers": {}}
 ]
@@ -55,6 +55,16 @@ shows '| `framediff/heatmap/3840x2160` | 0.0286 ms | 0.0274 ms, **missed** |' "a
 shows '| npp 0.0100 |' "the best of the others is not the one that does all the work"
 shows 'faster than cusight are: npp at `framediff/heatmap/3840x2160` (2.86x)' "a faster one of the others is not named"
 shows 'medians of 9 to 9 samples' "the number of samples is not that of the rows"
+shows '0.0274 ms, **missed** | 0.0187 | 1.53 |' "the floor is not at the copy rate of the device"
+shows '| `framediff/encode/3840x2160/3pct` | 1010 | 30 | 32 | 60 | 90 | 950 | <&> |' "single calls are not shown"
+shows '`integral/8u32s/1920x1080` (cuda), ' "a target without a row is not named"
+sed 's/"fingerprint": "0/"date": "2026-11-30", "fingerprint": "1/; s/NVIDIA H100 80GB HBM3/NVIDIA H200/' "$work/new.json" >"$work/results/newer.json"
+report
+shows '; **older** sources `0123456789ab`, file' "older sources are not called so"
+[ "$(grep -c '0.0274 ms, \*\*missed' "$page")" = 2 ] || die "a target is not shown for each of its GPUs"
+sed -n '/^## /p' "$page" | head -1 | grep -q H200 || die "the newest is not the first"
+rm "$work/results/newer.json"
+report
 page=$work/docs/measurements.md
 shows '| `framediff/encode/3840x2160/3pct` | 0.0290 | 0.0290 | 1716 | 50 % |  | <&> |' "a row is not shown"
 shows '| `heatmapKernel` | 20.5 | 50 + 25 | 88 % |  |  | 40 % |  | long_scoreboard 9.5 | memory bandwidth |' "no limit by a ceiling"
@@ -306,13 +316,16 @@ assert met({"ratio": 1.5, "peer": "opencv"}) is True
 assert met({"ratio": 1.6, "peer": "opencv"}) is False
 assert met({"ratio": 1.6, "peer": "published"}) is None
 assert met({"target_ms": 2}) is True
+row["calls"] = {"p99_us": 70}
+assert met({"target_ms": 2, "p99_us": 70}) is True
+assert met({"target_ms": 2, "p99_us": 69}) is False
 assert met({"times": 4, "of": "b"}) is True
 assert met({"times": 3.9, "of": "b"}) is False
 assert met({"times": 4, "of": "c"}) is None
 ids = [(target["id"], target["backend"]) for target in resultfile.targets()]
 assert len(ids) == len(set(ids)) > 0
 cuda = sum(backend == "cuda" for _, backend in ids)
-lines, met, asked = resultfile.against_targets(result["rows"], "cuda", "NVIDIA H100 80GB HBM3")
+lines, met, asked = resultfile.against_targets(result["rows"], "cuda", "NVIDIA H100 80GB HBM3", 3000)
 assert (met, asked) == (0, cuda) and len(lines) == cuda
 
 # Three runs of cusight_perf --json into one file: a row measured again replaces the first in place; a torn line is skipped.
