@@ -38,9 +38,18 @@ All that was measured, by device. [Performance](performance.md) says how, and sh
 def documents(chapters, docs, site):
     """{path: text} of the page, or of the site's page, and its plots."""
     page, introduction = ("measurements", MEASUREMENTS) if site else ("performance", INTRODUCTION)
-    text = "\n".join([introduction, *(chapter.measurements() if site else chapter.summary() for chapter in chapters)])
+    sections = [chapter.measurements() if site else chapter.summary() for chapter in chapters]
+    text = "\n".join([introduction, *sections, *unmeasured(chapters)])
     drawn = {docs / "plots" / name: str(plot) for chapter in chapters for name, plot in chapter.plots.items()}
     return {docs / f"{page}.md": text, **drawn}
+
+
+def unmeasured(chapters):
+    """A sentence that names the targets which no file has."""
+    measured = {key for chapter in chapters for key in chapter.measured}
+    absent = [f"`{target['id']}` ({target['backend']})" for target in resultfile.targets() if resultfile.key(target) not in measured]
+    if absent:
+        yield f"## Targets that no file measures\n\n{', '.join(absent)}.\n"
 
 
 def obsolete(chapters, docs, files):
@@ -57,8 +66,10 @@ def main():
     parser.add_argument("--site", action="store_true", help="write measurements.md, the site's page of all rows, instead")
     options = parser.parse_args()
     results = [(path.stem, resultfile.load(path)) for path in sorted(options.results.glob("*.json"))]
+    results.sort(key=lambda item: item[1].get("date", ""), reverse=True)
     results.sort(key=lambda item: "gpu" not in item[1])
-    chapters = [Chapter(stem, result) for stem, result in results]
+    newest = max((result for _, result in results), key=lambda result: result.get("date", ""), default=None)
+    chapters = [Chapter(stem, result, newest) for stem, result in results]
     files = documents(chapters, options.docs, options.site)
     old = set() if options.site else obsolete(chapters, options.docs, files)
     stale = [path for path, new in files.items() if not path.exists() or path.read_text(encoding="utf-8") != new] + sorted(old)

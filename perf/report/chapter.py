@@ -5,26 +5,28 @@ import re
 import limits
 import plots
 import resultfile
-from rows import is_latency, is_sweep, milliseconds, module, others, sweeps, table, whole
+from rows import PERCENTILES, is_latency, is_sweep, milliseconds, module, others, sweeps, table, whole
 
 TARGET_HEAD = ["work", "measured", "target", "floor ms", "times the floor", "best other, same run, ms"]
+CALLS_HEAD = ["single calls, us", "calls", *PERCENTILES.values(), "remarks"]
 VERDICTS = {True: "met", False: "**missed**", None: "open"}
 
 
 class Chapter:
-    def __init__(self, stem, result):
+    def __init__(self, stem, result, newest):
         self.stem, self.result, self.rows = stem, result, result["rows"]
+        self.older = result["fingerprint"] != newest["fingerprint"]
         self.on_gpu = "gpu" in result
         self.device = result["gpu" if self.on_gpu else "cpu"]
         self.measured = {resultfile.key(row): row for row in self.rows}
         self.plain = [row for row in self.rows if not is_sweep(row) and not is_latency(row) and "fraction_of_bus" not in row]
-        self.wanted = [t for t in resultfile.targets(self.device) if t["backend"] == ("cuda" if self.on_gpu else "host")]
+        asked = resultfile.targets(self.device, result["copy_gbps"])
+        self.wanted = [target for target in asked if target["backend"] == ("cuda" if self.on_gpu else "host")]
         self.plots = {}  # file name: plot, of the sections made so far
 
     def summary(self):
         sections = [self.machine(), self.targets(), self.against_others(), self.calls()]
-        of_targets = self.device == resultfile.target_gpu()
-        return self.text(sections + [self.sweeps()] if of_targets else sections)
+        return self.text(sections if self.older or not self.on_gpu else sections + [self.sweeps()])
 
     def measurements(self):
         return self.text([self.note(), self.limits(), self.sweeps(), self.calls(), self.latency(), self.host_to_host(), self.all_rows()])
@@ -52,16 +54,15 @@ class Chapter:
         sampled = sorted((row for row in self.rows if "samples" in row), key=lambda row: row["samples"])
         if sampled:
             facts.append(f"medians of {sampled[0]['samples']} to {sampled[-1]['samples']} samples (fewest: `{sampled[0]['id']}`)")
-        yield "; ".join(facts) + f". Sources `{result['fingerprint'][:12]}`, file `perf/results/{self.stem}.json`.\n"
+        sources = f"{'**older** sources' if self.older else 'sources'} `{result['fingerprint'][:12]}`"
+        date = f", {result['date']}" if "date" in result else ""
+        yield "; ".join(facts) + f"; {sources}{date}, file `perf/results/{self.stem}.json`.\n"
 
     def targets(self):
         rows = [(t, self.measured.get(resultfile.key(t))) for t in self.wanted]
         lines = [target_cells(target, row, self.measured) for target, row in rows if row]
         used = [k for k in range(len(TARGET_HEAD)) if any(line[k] for line in lines)]
         yield table([TARGET_HEAD[k] for k in used], [[line[k] for k in used] for line in lines])
-        absent = [target for target, row in rows if not row and self.on_gpu]
-        if absent:
-            yield f"Targets that no file measures: {', '.join(target['id'] for target in absent)}.\n"
 
     def against_others(self):
         bound = [row for row in self.plain if "fraction_of_copy" in row]
@@ -77,6 +78,7 @@ class Chapter:
     def calls(self):
         rows = [row for row in self.rows if "calls" in row]
         if rows:
+            yield table(CALLS_HEAD, [calls_cells(row) for row in rows])
             yield self.picture("calls", "Single calls", plots.calls_plot(rows, f"{self.device}: how long single calls take"))
 
     def sweeps(self):
@@ -124,7 +126,7 @@ class Chapter:
 # ---- Lines of the tables ---------------------------------------------------------------------------------------------
 
 def target_cells(target, row, measured):
-    floor = f"{target['floor_ms']:g}" if "floor_ms" in target else ""
+    floor = f"{target['floor_ms']:.3g}" if "floor_ms" in target else ""
     met, asked, got = resultfile.judge(target, row, measured)
     if "of" in target:
         asked = asked.replace(target["of"], f"`{target['of']}`")
@@ -135,6 +137,12 @@ def target_cells(target, row, measured):
     best = min(peers, key=peers.get, default=None)
     beside = f"{best} {milliseconds(peers[best])}" if best else ""
     return [f"`{target['id']}`", got, f"{asked}, {VERDICTS[met]}", floor, times, beside]
+
+
+def calls_cells(row):
+    calls = row["calls"]
+    shown = [f"{calls[key]:.0f}" if key in calls else "" for key in PERCENTILES]
+    return [f"`{row['id']}`", str(calls["count"]), *shown, row.get("note", "")]
 
 
 def faster_peers(rows):

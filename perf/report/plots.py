@@ -159,7 +159,8 @@ def calls_plot(rows, title):
     left, top, width, height, bars = 70, 82, 620, 150, 124
     counts = [{int(us): n for us, n in row["calls"]["histogram_us"].items()} for row in rows]
     low = min(min(of) for of in counts) // 10 * 10
-    bin_us = max(1, math.ceil((1.3 * max(row["calls"]["p99_99_us"] for row in rows) - low) / bars))
+    high = max(row["calls"].get("p99_9_us", row["calls"]["p99_99_us"]) for row in rows)
+    bin_us = max(1, math.ceil((1.3 * high - low) / bars))
     svg = Svg(left + width + 40, top + (height + 56) * len(rows), title)
     svg.text(16, 46, f"calls, logarithmic, over microseconds in steps of {bin_us}; the last bar: all that took longer", "quiet")
     for k, (row, of) in enumerate(zip(rows, counts)):

@@ -98,15 +98,12 @@ def key(row):
     return row["id"], row["backend"]
 
 
-def target_gpu():
-    """The GPU whose milliseconds the targets are."""
-    return load(ROOT / "perf" / "targets.json")["gpu"]
-
-
-def targets(device=None):
-    """All targets, or those that mean something on `device`."""
-    asked = load(ROOT / "perf" / "targets.json")["targets"]
-    return [target for target in asked if device in (None, target_gpu()) or "target_ms" not in target]
+def targets(device=None, copy_gbps=None):
+    """All targets, or those that mean something on `device`, with floors at its copy rate."""
+    file = load(ROOT / "perf" / "targets.json")
+    scale = file["copy_gbps"] / copy_gbps if copy_gbps else 1
+    return [{**target, "floor_ms": target["floor_ms"] * scale} if "floor_ms" in target else target
+            for target in file["targets"] if device is None or device in file["gpus"] or "target_ms" not in target]
 
 
 def judge(target, row, measured):
@@ -118,6 +115,10 @@ def judge(target, row, measured):
         if other is None:
             return None, asked, "that row was not run"
         return median <= target["times"] * other["median_ms"], asked, f"{median / other['median_ms']:.3g}x"
+    if "p99_us" in target and "calls" in row:
+        p99 = row["calls"]["p99_us"]
+        asked = f"{target['target_ms']:g} ms, p99 {target['p99_us']:g} us"
+        return median <= target["target_ms"] and p99 <= target["p99_us"], asked, f"{median:.4g} ms, p99 {p99:.0f} us"
     if "target_ms" in target:
         return median <= target["target_ms"], f"{target['target_ms']:g} ms", f"{median:.4g} ms"
     asked = f"{target['ratio']:g}x {target['peer']}"
@@ -127,11 +128,11 @@ def judge(target, row, measured):
     return peer / median >= target["ratio"], asked, f"{peer / median:.3g}x"
 
 
-def against_targets(rows, backend, device):
+def against_targets(rows, backend, device, copy_gbps):
     """Lines of a table of the targets of one backend and device, and how many were met."""
     measured = {key(row): row for row in rows}
     lines, met, asked_for = [], 0, 0
-    for target in targets(device):
+    for target in targets(device, copy_gbps):
         if target["backend"] != backend:
             continue
         asked_for += 1
@@ -142,6 +143,6 @@ def against_targets(rows, backend, device):
         ok, asked, got = judge(target, row, measured)
         met += bool(ok)
         word = {True: "met", False: "missed", None: "open"}[ok]
-        floor = f"  floor {target['floor_ms']:g} ms" if "floor_ms" in target else ""
+        floor = f"  floor {target['floor_ms']:.3g} ms" if "floor_ms" in target else ""
         lines.append(f"{word:8} {target['id']:42} {got:>12}  target {asked}{floor}")
     return lines, met, asked_for

@@ -1,6 +1,8 @@
 """Rows of result files: what an id means, and how numbers and tables look."""
 import re
 
+# Of single calls; old files have no p99.9.
+PERCENTILES = {"p50_us": "p50", "p99_us": "p99", "p99_9_us": "p99.9", "p99_99_us": "p99.99", "max_us": "longest"}
 
 def milliseconds(ms):
     return f"{ms:.4f}" if ms < 1 else f"{ms:.3g}" if ms < 100 else f"{ms:.0f}"
@@ -40,8 +42,7 @@ def is_latency(row):
 
 
 def percentiles(row):
-    calls = row["calls"]
-    return f"p50 {calls['p50_us']:.0f}, p99 {calls['p99_us']:.0f}, p99.99 {calls['p99_99_us']:.0f} us"
+    return ", ".join(f"{name} {row['calls'][key]:.0f}" for key, name in PERCENTILES.items() if key in row["calls"]) + " us"
 
 
 def sweeps(rows):

@@ -16,7 +16,7 @@ result() { # heatmap's median, encode's median
 ],
 "rows": [
 {"id": "framediff/heatmap/3840x2160", "backend": "cuda", "median_ms": $1, "min_ms": $1, "max_ms": $1, "samples": 9, "bytes": 74649600, "fraction_of_copy": 0.9, "peers": {"published": 0.05, "npp": 0.01, "half alone": 0.001}},
-{"id": "framediff/encode/3840x2160/3pct", "backend": "cuda", "median_ms": $2, "min_ms": $2, "max_ms": $2, "bytes": 49766400, "fraction_of_copy": 0.5, "peers": {}, "calls": {"count": 1010, "p50_us": 30.5, "p99_us": 31.5, "p99_99_us": 90, "max_us": 950.5, "histogram_us": {"30": 1000, "31": 9, "950": 1}}, "note": "<&>"},
+{"id": "framediff/encode/3840x2160/3pct", "backend": "cuda", "median_ms": $2, "min_ms": $2, "max_ms": $2, "bytes": 49766400, "fraction_of_copy": 0.5, "peers": {}, "calls": {"count": 1010, "p50_us": 30.5, "p99_us": 31.5, "p99_9_us": 60, "p99_99_us": 90, "max_us": 950.5, "histogram_us": {"30": 1000, "31": 9, "950": 1}}, "note": "<&>"},
 {"id": "sweep/framediff/heatmap/pixels=1e6", "backend": "cuda", "median_ms": 0.01, "min_ms": 0.01, "max_ms": 0.01, "bytes": 9000000, "fraction_of_copy": 0.2, "peers": {}},
 {"id": "sweep/framediff/heatmap/pixels=1e8", "backend": "cuda", "median_ms": 0.3, "min_ms": 0.3, "max_ms": 0.3, "bytes": 900000000, "fraction_of_copy": 0.8, "peers": {}}
 ]
@@ -55,6 +55,16 @@ shows '| `framediff/heatmap/3840x2160` | 0.0286 ms | 0.0274 ms, **missed** |' "a
 shows '| npp 0.0100 |' "the best of the others is not the one that does all the work"
 shows 'faster than cusight are: npp at `framediff/heatmap/3840x2160` (2.86x)' "a faster one of the others is not named"
 shows 'medians of 9 to 9 samples' "the number of samples is not that of the rows"
+shows '0.0274 ms, **missed** | 0.0187 | 1.53 |' "the floor is not at the copy rate of the device"
+shows '| `framediff/encode/3840x2160/3pct` | 1010 | 30 | 32 | 60 | 90 | 950 | <&> |' "single calls are not shown"
+shows '`integral/8u32s/1920x1080` (cuda), ' "a target without a row is not named"
+sed 's/"fingerprint": "0/"date": "2026-11-30", "fingerprint": "1/; s/NVIDIA H100 80GB HBM3/NVIDIA H200/' "$work/new.json" >"$work/results/newer.json"
+report
+shows '; **older** sources `0123456789ab`, file' "older sources are not called so"
+[ "$(grep -c '0.0274 ms, \*\*missed' "$page")" = 2 ] || die "a target is not shown for each of its GPUs"
+sed -n '/^## /p' "$page" | head -1 | grep -q H200 || die "the newest is not the first"
+rm "$work/results/newer.json"
+report
 page=$work/docs/measurements.md
 shows '| `framediff/encode/3840x2160/3pct` | 0.0290 | 0.0290 | 1716 | 50 % |  | <&> |' "a row is not shown"
 shows '| `heatmapKernel` | 20.5 | 50 + 25 | 88 % |  |  | 40 % |  | long_scoreboard 9.5 | memory bandwidth |' "no limit by a ceiling"
@@ -306,13 +316,16 @@ assert met({"ratio": 1.5, "peer": "opencv"}) is True
 assert met({"ratio": 1.6, "peer": "opencv"}) is False
 assert met({"ratio": 1.6, "peer": "published"}) is None
 assert met({"target_ms": 2}) is True
+row["calls"] = {"p99_us": 70}
+assert met({"target_ms": 2, "p99_us": 70}) is True
+assert met({"target_ms": 2, "p99_us": 69}) is False
 assert met({"times": 4, "of": "b"}) is True
 assert met({"times": 3.9, "of": "b"}) is False
 assert met({"times": 4, "of": "c"}) is None
 ids = [(target["id"], target["backend"]) for target in resultfile.targets()]
 assert len(ids) == len(set(ids)) > 0
 cuda = sum(backend == "cuda" for _, backend in ids)
-lines, met, asked = resultfile.against_targets(result["rows"], "cuda", "NVIDIA H100 80GB HBM3")
+lines, met, asked = resultfile.against_targets(result["rows"], "cuda", "NVIDIA H100 80GB HBM3", 3000)
 assert (met, asked) == (0, cuda) and len(lines) == cuda
 
 # Three runs of cusight_perf --json into one file: a row measured again replaces the first in place; a torn line is skipped.
@@ -333,6 +346,31 @@ assert {name: value for name, value in joined.items() if name != "rows"} == {
     "cpu": "x", "threads": 2, "host_copy_gbps": 11, "bus_gbps": {"up": 1}}
 output.write_text("", encoding="utf-8")
 assert resultfile.load_lines(output) == {"rows": []}
+END
+
+# The figures of README are those of the H200's file: three digits of one row in each line of "How fast", else two of some row of the module.
+python3 - "$source" <<'END' || die "README"
+import re
+import sys
+sys.path.insert(0, sys.argv[1] + "/perf/report")
+import resultfile
+
+rows = [row for row in resultfile.load(resultfile.RESULTS / "nvidia-h200.json")["rows"] if row["backend"] == "cuda"]
+text = (resultfile.ROOT / "README.md").read_text(encoding="utf-8")
+rounded = lambda value, digits: float(f"{value:.{digits}g}")
+times = [{rounded(ms, 3) for ms in (row["median_ms"], *row["peers"].values())} for row in rows]
+lines = [line.split("|") for line in text.split("\n## How fast")[1].split("\n## ")[0].splitlines() if line.startswith("| ")][2:]
+assert len(lines) > 9
+for line in lines:
+    figures = {float(figure) for figure in re.findall(r"[0-9.]+", "|".join(line[2:]))}
+    assert any(figures <= row for row in times), line
+short = {(row["id"].split("/")[0], rounded(row["median_ms"], 2)) for row in rows}
+listed = re.findall(r"^\| \[(?:event(?=frames))?(\w+)\].*\| ([0-9.]+) ms:", text, re.M)
+assert len(listed) > 12
+for name, ms in listed:
+    assert (name, float(ms)) in short, (name, ms)
+ratios = [row["peers"][name] / row["median_ms"] for row in rows for name in ("opencv", "opencv with findMinMaxLoc") if name in row["peers"]]
+assert f"It is {rounded(min(ratios), 2):g} to {rounded(max(ratios), 2):g} times as fast as cv::cuda" in text, (min(ratios), max(ratios))
 END
 
 # Tests of another device or of other sources are not kept.
