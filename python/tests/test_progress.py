@@ -117,7 +117,7 @@ def test_function_is_checked() -> None:
         cusight.progress(3)  # type: ignore[arg-type]
 
 
-# Each long call of the package: `begin` makes what `call` needs, in seconds or more.
+# Long calls of each kind: `begin` makes what `call` needs, in seconds or more.
 CALLS = {
     "pose": (
         """
