@@ -8,6 +8,7 @@ _DEPTHS = {"8U": "uint8", "8S": "int8", "16U": "uint16", "16S": "int16", "32S": 
 _CHANNELS_LAST = (
     "images are (rows, cols, channels): .permute(1, 2, 0).contiguous() in PyTorch, numpy.ascontiguousarray(image.transpose(1, 2, 0)) in NumPy"
 )
+FIXED_POINT = "float32: cv2.convertMaps(map1, map2, cv2.CV_32FC2)[0] makes it, with the fractions, of OpenCV's two maps in fixed point"
 # What functions take whose message cannot come from the library, which has no types of 64-bit and unsigned 32-bit integers. By function
 # and, where its arguments differ, by argument.
 _TAKEN = {
@@ -69,6 +70,8 @@ def for_type(message: str) -> str:
     counts = {int(count) for one, count in expected}
     if int(channels) > 4 >= max(counts, default=5):
         return f"; {_CHANNELS_LAST}. Several images need a call each"
+    if (argument, depth, channels) == ("map", "16S", "2"):
+        return f"; that is int16, expected {FIXED_POINT}"
     if _DEPTHS[depth] not in depths:
         scaled = f"; of values from 0 to 1, (255 * {argument})" if depth in ("16F", "32F", "64F") and depths == ["uint8"] else ""
         return f"; that is {_DEPTHS[depth]}, expected {' or '.join(depths)}: {_converted(argument, depths[-1])}{scaled}"

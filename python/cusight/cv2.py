@@ -2,8 +2,8 @@
 
     import cusight.cv2 as cv2  # was: import cv2
 
-`matchTemplate`, `integral`, `integral2`, `remap` and `StereoBM_create` are the library's, on arrays of NumPy, PyTorch and CuPy, on the
-device where those are. Every other name is that of the installed OpenCV itself, which takes NumPy's arrays only.
+`matchTemplate`, `minMaxLoc`, `integral`, `integral2`, `remap` and `StereoBM_create` take arrays of NumPy, PyTorch and CuPy and work on
+the device where those are. Every other name is that of the installed OpenCV itself, which takes NumPy's arrays only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from . import _images, _integral, _match, _stereo
-from ._errors import Error, Shown, dtype_name, integer, invalid
+from ._advice import FIXED_POINT
+from ._errors import Error, Shown, dtype_name, integer, invalid, wrong_type
 from ._types import ArrayLike, TensorT, TypeVar
 
 _opencv: Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from ._types import F32, F64, Numbers, Picture
 
+    Extremes = tuple[float, float, tuple[int, int], tuple[int, int]]
     Parameters = ParamSpec("Parameters")
 
     class error(Exception):
@@ -55,7 +57,7 @@ _ASSERTION = -215  # the code of most of OpenCV's errors
 __all__ = [
     "BORDER_CONSTANT", "CV_16S", "CV_32F", "CV_32S", "CV_64F", "CV_8U", "INTER_LINEAR", "StereoBM", "StereoBM_create", "TM_CCOEFF",
     "TM_CCOEFF_NORMED", "TM_CCORR", "TM_CCORR_NORMED", "TM_SQDIFF", "TM_SQDIFF_NORMED", "error", "integral", "integral2",
-    "matchTemplate", "remap",
+    "matchTemplate", "minMaxLoc", "remap",
 ]  # fmt: skip
 
 
@@ -87,17 +89,39 @@ def _opencv_errors(function: Callable[Parameters, ResultT]) -> Callable[Paramete
     return call
 
 
-def _shape(array: Any) -> tuple[int, ...]:
-    return tuple(array.shape)
+_ARRAY = "an array of NumPy, PyTorch or CuPy"
 
 
-def _type(array: Any) -> str:
+def _shape(function: str, argument: str, array: Any, least: int = 2) -> tuple[int, ...]:
+    shape = getattr(array, "shape", None)
+    if not isinstance(shape, tuple):
+        missing = "; cv2.imread gives None for a file that it cannot read" if array is None else ""
+        raise wrong_type(function, argument, array, _ARRAY + missing)
+    if len(shape) < least:
+        raise invalid(function, argument, Shown(f"of shape {tuple(shape)}"), "(rows, cols) or (rows, cols, channels)")
+    return tuple(shape)
+
+
+def _type(function: str, argument: str, array: Any) -> str:
+    if not hasattr(array, "dtype"):
+        _shape(function, argument, array)
+        raise wrong_type(function, argument, array, _ARRAY)
     return dtype_name(array.dtype)
 
 
-def _if_fits(given: Any, shape: tuple[int, ...], dtype: str) -> Any:
+def _if_fits(function: str, argument: str, given: Any, shape: tuple[int, ...], dtype: str) -> Any:
     """An array to write, if it has the result's size and type; otherwise, as OpenCV does, a new one is made."""
-    return given if given is not None and _shape(given) == shape and _type(given) == dtype else None
+    if given is None or _shape(function, argument, given, 0) != shape or _type(function, argument, given) != dtype:
+        return None
+    return given
+
+
+def _combined(function: str, argument: str, other: Any, first: Any, make: Callable[[], Any]) -> Any:
+    """What `make` gives of two arrays, which must be of one framework and on one device."""
+    try:
+        return make()
+    except Exception as failure:
+        raise wrong_type(function, argument, other, f"an array like the first, {type(first).__name__}, on its device") from failure
 
 
 def _only(function: str, argument: str, value: Any, *allowed: int) -> int:
@@ -127,24 +151,69 @@ def matchTemplate(
     >>> scores.shape, numpy.unravel_index(scores.argmax(), scores.shape)
     ((39, 50), (np.int64(20), np.int64(30)))
     """
-    large, small = _shape(image)[:2], _shape(templ)[:2]
+    large, small = _shape("matchTemplate", "image", image)[:2], _shape("matchTemplate", "templ", templ)[:2]
     if mask is None and large != small and large[0] <= small[0] and large[1] <= small[1]:
         image, templ, large, small = templ, image, small, large  # OpenCV lets them be exchanged
     name = _METHODS[_only("matchTemplate", "method", method, *_METHODS)]
-    out = _if_fits(result, (large[0] - small[0] + 1, large[1] - small[1] + 1), "float32")
+    out = _if_fits("matchTemplate", "result", result, (large[0] - small[0] + 1, large[1] - small[1] + 1), "float32")
+    if mask is not None:
+        _shape("matchTemplate", "mask", mask)
     return _match.match_template(image, templ, name, mask=mask, out=out)
 
 
+@overload
+def minMaxLoc(src: Picture, mask: Picture | None = ...) -> Extremes: ...
+@overload
+def minMaxLoc(src: TensorT, mask: TensorT | None = ...) -> Extremes: ...
+@_opencv_errors
+def minMaxLoc(src: ArrayLike, mask: ArrayLike | None = None) -> Any:
+    """The smallest and the largest number, and the place (x, y) of each, the first in reading order; NaN is passed over.
+
+    src: (rows, cols). mask: of src's shape, uint8 or bool: only numbers where it is not 0 count. Without any: 0, 0, (-1, -1), (-1, -1).
+
+    >>> import cusight.cv2 as cv2, numpy
+    >>> cv2.minMaxLoc(numpy.array([[5, 2, 9], [2, 9, 5]], numpy.uint8))
+    (2.0, 9.0, (1, 0), (2, 0))
+    """
+    image: Any = src
+    rows, cols, *channels = shape = _shape("minMaxLoc", "src", src)
+    kind = _type("minMaxLoc", "src", src)
+    if not hasattr(image, "reshape"):
+        raise wrong_type("minMaxLoc", "src", src, _ARRAY)
+    if channels not in ([], [1]) or kind.rstrip("0123456789") not in ("bool", "int", "uint", "float"):
+        raise invalid("minMaxLoc", "src", Shown(f"{kind} of shape {shape}"), "numbers of shape (rows, cols)")
+    if kind in ("bool", "uint16", "uint32") and hasattr(image, "data_ptr"):
+        image = image.long()  # PyTorch does not order these
+    numbers, counted, places = image.reshape(-1), None, None
+    if mask is not None:
+        inside: Any = mask
+        kind, shape = _type("minMaxLoc", "mask", mask), _shape("minMaxLoc", "mask", mask)
+        if shape[:2] != (rows, cols) or kind not in ("uint8", "int8", "bool"):
+            raise invalid("minMaxLoc", "mask", Shown(f"{kind} of shape {shape}"), f"uint8 or bool of shape {(rows, cols)}")
+        counted = _combined("minMaxLoc", "mask", mask, src, lambda: (numbers == numbers) & (inside.reshape(-1) != 0))
+    elif len(numbers) and bool((least := numbers.min()) != least):  # NaN, if there is one
+        counted = numbers == numbers
+    if counted is not None:
+        places = counted.nonzero()
+        places = places[0] if isinstance(places, tuple) else places[:, 0]
+        numbers = numbers[places]
+    if not len(numbers):
+        return 0.0, 0.0, (-1, -1), (-1, -1)
+    ends = int(numbers.argmin()), int(numbers.argmax())
+    low, high = (i if places is None else int(places[i]) for i in ends)
+    return float(numbers[ends[0]]), float(numbers[ends[1]]), (low % cols, low // cols), (high % cols, high // cols)
+
+
 def _tables(function: str, src: Any, sums: Any, sdepth: int, sqsum: Any, sqdepth: int, squares: bool) -> Any:
-    floats = _type(src) == "float32"
+    floats = _type(function, "src", src) == "float32"
     depth = _only(function, "sdepth", sdepth, -1, CV_64F) if floats else _only(function, "sdepth", sdepth, -1, CV_32S, CV_64F)
     _only(function, "sqdepth", sqdepth, -1, CV_64F)
-    rows, cols, *channels = _shape(src)
+    rows, cols, *channels = _shape(function, "src", src)
     shape = (rows + 1, cols + 1, *channels)
     name = "float64" if floats or depth == CV_64F else "int32"
-    out = _if_fits(sums, shape, name)
+    out = _if_fits(function, "sum", sums, shape, name)
     if squares:
-        out = out, _if_fits(sqsum, shape, "float64")
+        out = out, _if_fits(function, "sqsum", sqsum, shape, "float64")
     return _integral.integral(src, sum_depth=name, sqsum=squares, out=out)  # type: ignore[call-overload]
 
 
@@ -210,12 +279,16 @@ def remap(
     _only("remap", "borderMode", borderMode, BORDER_CONSTANT)
     if borderValue and (not isinstance(borderValue, Sequence) or any(borderValue)):
         raise invalid("remap", "borderValue", borderValue, "0")
-    size, places = _shape(map1), map1
+    shape, size, places = _shape("remap", "src", src), _shape("remap", "map1", map1), map1
+    if _type("remap", "map1", map1) == "int16":
+        raise invalid("remap", "map1", Shown("int16, a map in fixed point"), FIXED_POINT)
     if map2 is not None:
-        if _shape(map2) != size:
-            raise invalid("remap", "map2", Shown(f"of shape {_shape(map2)}"), f"{size} like map1")
-        places = sys.modules[type(map1).__module__.partition(".")[0]].stack((map1, map2), -1)
-    return _images.remap(src, places, out=_if_fits(dst, (*size[:2], *_shape(src)[2:]), _type(src)))
+        other = _shape("remap", "map2", map2)
+        if other != size:
+            raise invalid("remap", "map2", Shown(f"of shape {other}"), f"{size} like map1")
+        framework = type(map1).__module__.partition(".")[0]
+        places = _combined("remap", "map2", map2, map1, lambda: sys.modules[framework].stack((map1, map2), -1))
+    return _images.remap(src, places, out=_if_fits("remap", "dst", dst, (*size[:2], *shape[2:]), _type("remap", "src", src)))
 
 
 class StereoBM:
@@ -268,8 +341,10 @@ class StereoBM:
     @_opencv_errors
     def compute(self, left: ArrayLike, right: ArrayLike, disparity: ArrayLike | None = None) -> Any:
         """The disparities of a rectified pair, (rows, cols) uint8."""
-        if _type(left) != "uint8":
-            raise invalid("StereoBM", "left", Shown(_type(left)), "uint8")
+        for argument, image in ("left", left), ("right", right):
+            _shape("StereoBM", argument, image)
+            if _type("StereoBM", argument, image) != "uint8":
+                raise invalid("StereoBM", argument, Shown(_type("StereoBM", argument, image)), "uint8")
         options = _stereo.StereoOptions(
             shifts=self._shifts, window=self._window, left_right_check=None if self._check < 0 else self._check,
             subpixel_bits=4, speckle_size=self._speckles,
@@ -280,7 +355,7 @@ class StereoBM:
             elevation = _stereo.stereo_filter_speckles(elevation, options)
         made = elevation.view(sys.modules["torch"].int16 if hasattr(elevation, "data_ptr") else "int16")
         made -= 16  # 1 + the shift; 0 becomes a hole's -16
-        out = _if_fits(disparity, _shape(made), "int16")
+        out = _if_fits("StereoBM", "disparity", disparity, tuple(made.shape), "int16")
         if out is None:
             return made
         out[...] = made

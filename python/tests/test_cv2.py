@@ -194,6 +194,82 @@ def test_errors_of_both(cv2, rng, call, words):
     assert words in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda a: cu.matchTemplate([[1]], a, 5), "matchTemplate: image is list, expected an array of NumPy, PyTorch or CuPy"),
+        (lambda a: cu.matchTemplate(a, None, 5), "matchTemplate: templ is None, expected an array .*; cv2.imread gives None for a file"),
+        (lambda a: cu.matchTemplate(a, a[0], 5), r"matchTemplate: templ is of shape \(40,\), expected \(rows, cols\) or"),
+        (lambda a: cu.matchTemplate(a, a[:3], 5, 7), "matchTemplate: result is 7, expected an array"),
+        (lambda a: cu.matchTemplate(a, a[:3], 5, None, "x"), "matchTemplate: mask is 'x', expected an array"),
+        (lambda a: cu.integral(None), "integral: src is None, expected an array"),
+        (lambda a: cu.integral(memoryview(a)), "integral: src is memoryview, expected an array of NumPy, PyTorch or CuPy"),
+        (lambda a: cu.integral(a[0]), r"integral: src is of shape \(40,\), expected \(rows, cols\)"),
+        (lambda a: cu.integral(a, 7), "integral: sum is 7, expected an array"),
+        (lambda a: cu.integral2(a, None, []), "integral2: sqsum is list, expected an array"),
+        (lambda a: cu.remap(None, a, a, 1), "remap: src is None, expected an array"),
+        (lambda a: cu.remap(a, None, a, 1), "remap: map1 is None, expected an array"),
+        (lambda a: cu.remap(a, a.astype("f4"), 7, 1), "remap: map2 is 7, expected an array"),
+        (lambda a: cu.remap(a, a.astype("f4"), a.astype("f4"), 1, 7), "remap: dst is 7, expected an array"),
+        (lambda a: cu.remap(a, memoryview(a), a, 1), "remap: map1 is memoryview, expected an array"),
+        (lambda a: cu.remap(a, np.dstack((a, a)).astype("i2"), a.astype("u2"), 1), r"map1 is int16, .* expected float32: cv2.convertMaps\("),
+        (lambda a: cu.StereoBM_create(16, 5).compute(None, a), "StereoBM: left is None, expected an array"),
+        (lambda a: cu.StereoBM_create(16, 5).compute(a, [[1]]), "StereoBM: right is list, expected an array"),
+        (lambda a: cu.StereoBM_create(16, 5).compute(a, a, 7), "StereoBM: disparity is 7, expected an array"),
+        (lambda a: cu.minMaxLoc(None), "minMaxLoc: src is None, expected an array"),
+        (lambda a: cu.minMaxLoc(np.dstack((a, a))), r"minMaxLoc: src is uint8 of shape \(20, 40, 2\), expected numbers of shape"),
+        (lambda a: cu.minMaxLoc(a * 1j), r"minMaxLoc: src is complex128 of shape \(20, 40\), expected numbers"),
+        (lambda a: cu.minMaxLoc(a, 7), "minMaxLoc: mask is 7, expected an array"),
+        (lambda a: cu.minMaxLoc(a, a[:3]), r"minMaxLoc: mask is uint8 of shape \(3, 40\), expected uint8 or bool of shape \(20, 40\)"),
+        (lambda a: cu.minMaxLoc(a, a.astype("f4")), r"mask is float32 of shape \(20, 40\), expected uint8 or bool"),
+    ],
+)  # fmt: skip
+def test_no_arrays(rng, call, words):
+    """As OpenCV's errors, which name the function, the argument, its value and what is expected."""
+    with pytest.raises(cu.error, match=words):
+        call(picture(rng, 20, 40))
+
+
+def test_maps_in_fixed_point(cv2, rng):
+    """What the message says keeps their fractions."""
+    image = picture(rng, 20, 40)
+    x, y = (rng.integers(0, 32 * 19, (9, 8)).astype(np.float32) / 32 for _ in "xy")
+    with pytest.raises(cu.error, match=r"cv2.convertMaps\(map1, map2, cv2.CV_32FC2\)\[0\]") as raised:
+        cu.remap(image, *cv2.convertMaps(x, y, cv2.CV_16SC2), 1)
+    with pytest.raises(TypeError) as plain:
+        cusight.remap(image, cv2.convertMaps(x, y, cv2.CV_16SC2)[0])
+    assert "astype" not in str(raised.value) + str(plain.value) and "cv2.convertMaps(map1, map2, cv2.CV_32FC2)[0]" in str(plain.value)
+    floats = cv2.convertMaps(*cv2.convertMaps(x, y, cv2.CV_16SC2), cv2.CV_32FC2)[0]
+    assert (cu.remap(image, floats, None, 1) == cu.remap(image, x, y, 1)).all()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "i4", "f4", "f8"])
+def test_min_max_loc(cv2, rng, dtype):
+    """Few values, so that there are ties, in rows that lie apart."""
+    numbers = rng.integers(0, 9, (40, 60)).astype(dtype)[3:30, 5:40]
+    mask = (rng.random(numbers.shape) < 0.02).astype(np.uint8) * 9
+    for given in [(numbers,), (numbers, mask), (numbers, mask * 0), (numbers[..., None],), (numbers[:1, :1],), (numbers * 0 + 3,)]:
+        found = cu.minMaxLoc(*given)
+        assert found == cv2.minMaxLoc(*given) and list(map(type, found)) == [float, float, tuple, tuple]
+    assert cu.minMaxLoc(numbers, mask=mask > 0) == cv2.minMaxLoc(numbers, mask=mask)
+
+
+def test_min_max_loc_of_tensors(space, rng):
+    for dtype in (np.uint8, np.uint16, np.int32, np.float32, np.float64, bool):
+        numbers = rng.integers(0, 2 if dtype is bool else 9, (30, 50)).astype(dtype)
+        mask = (rng.random((30, 50)) < 0.1).astype(np.uint8)
+        assert cu.minMaxLoc(space.put(numbers)) == cu.minMaxLoc(numbers)
+        assert cu.minMaxLoc(space.put(numbers), space.put(mask)) == cu.minMaxLoc(numbers, mask)
+    numbers = np.array([[np.nan, 3, 1], [1, np.nan, 3]], np.float32)
+    assert cu.minMaxLoc(space.put(numbers)) == (1.0, 3.0, (2, 0), (1, 0))
+    assert cu.minMaxLoc(space.put(numbers * np.float32(np.nan))) == (0.0, 0.0, (-1, -1), (-1, -1))
+    scores = cu.matchTemplate(space.put(picture(rng, 30, 60)), space.put(picture(rng, 30, 60)[3:9, 4:20]), 5)
+    assert cu.minMaxLoc(scores) == cu.minMaxLoc(space.get(scores))
+    if space.framework == "torch" and space.device == "cuda":
+        with pytest.raises(cu.error, match="mask is ndarray, expected an array like the first, Tensor, on its device"):
+            cu.minMaxLoc(scores, np.ones(scores.shape, np.uint8))
+
+
 def test_what_the_library_does_not_do(rng):
     """OpenCV would; the message says what is expected."""
     image = picture(rng, 20, 30)
@@ -248,6 +324,7 @@ def test_without_opencv(monkeypatch):
     monkeypatch.delitem(sys.modules, "cusight.cv2")
     alone = importlib.import_module("cusight.cv2")
     assert alone is not cu and alone.integral(np.ones((2, 2), np.uint8))[2, 2] == 4
+    assert alone.minMaxLoc(np.eye(3, dtype=np.uint8)) == (0.0, 1.0, (1, 0), (0, 0))
     with pytest.raises(alone.error, match="has type 16SC1"):
         alone.integral(np.ones((2, 2), np.int16))
     cusight.cv2 = cu

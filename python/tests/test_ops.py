@@ -43,6 +43,13 @@ def given(rng, events, device):
     return tensors
 
 
+def matched(g):
+    """What `Matcher` finds, as ops.match gives it."""
+    found = cusight.Matcher(g["part"], g["image"].shape, mask=g["mask"], max_matches=3, min_distance=2)(g["image"])
+    places = torch.tensor([[one["x"], one["y"]] for one in found], dtype=torch.int32, device=g["image"].device)
+    return places, torch.tensor(found["score"].tolist(), dtype=torch.float64, device=g["image"].device)
+
+
 # Each operator's call, and the function that gives the same.
 CALLS = {
     "integral": (lambda g: ops.integral(g["image"]), lambda g: cusight.integral(g["image"])),
@@ -55,6 +62,7 @@ CALLS = {
         lambda g: ops.match_template(g["image"], g["part"], "sqdiff", mask=g["mask"]),
         lambda g: cusight.match_template(g["image"], g["part"], "sqdiff", mask=g["mask"]),
     ),
+    "match": (lambda g: ops.match(g["image"], g["part"], mask=g["mask"], max_matches=3, min_distance=2), matched),
     "heatmap": (lambda g: ops.heatmap(g["image"], g["next"], full_scale=300),
                 lambda g: cusight.heatmap(g["image"], g["next"], full_scale=300)),
     "remap": (lambda g: ops.remap(g["image"], g["map"]), lambda g: cusight.remap(g["image"], g["map"])),
@@ -65,7 +73,7 @@ CALLS = {
         lambda g: ops.stack_events(*g["events"], SHAPE, windows=g["windows"], representation="event_diff"),
         lambda g: cusight.stack_events(*g["events"], SHAPE, windows=g["windows"], representation="event_diff"),
     ),
-    "voxel grid": (
+    "stack_events voxel_grid": (
         lambda g: ops.stack_events(*g["events"], SHAPE, representation="voxel_grid", bins=3, normalize="sample"),
         lambda g: cusight.stack_events(
             *g["events"], SHAPE, windows=5000, representation=cusight.Representation("voxel_grid", 3, normalize="sample")
@@ -95,6 +103,10 @@ def test_compiled_without_a_break(name, given):
     call, function = CALLS[name]
     compiled = torch.compile(lambda g: [one + one for one in as_list(call(g))], fullgraph=True, dynamic=True, backend="aot_eager")
     assert same(tuple(compiled(given)), tuple(one + one for one in as_list(function(given))))
+
+
+def test_every_operator_is_compiled():
+    assert {name.split()[0] for name in CALLS} == set(ops.__all__)
 
 
 def test_compiled_for_other_sizes(given):

@@ -114,6 +114,8 @@ def pictures(image: U8, any_image: Array, yes: bool) -> None:
     in_tensors = torch.from_numpy(across), torch.from_numpy(down)
     assert_type(cusight.cv2.matchTemplate(image, image[2:9, 3:9], cusight.cv2.TM_SQDIFF), F32)
     assert_type(cusight.cv2.matchTemplate(tensor, torch.from_numpy(image[2:9, 3:9]), cusight.cv2.TM_SQDIFF), Tensor)
+    assert_type(cusight.cv2.minMaxLoc(image), tuple[float, float, tuple[int, int], tuple[int, int]])
+    assert_type(cusight.cv2.minMaxLoc(tensor, tensor), tuple[float, float, tuple[int, int], tuple[int, int]])
     assert_type(cusight.cv2.integral(image), Array)
     assert_type(cusight.cv2.integral(tensor), Tensor)
     assert_type(cusight.cv2.integral2(image), tuple[Array, F64])

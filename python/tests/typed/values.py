@@ -42,6 +42,9 @@ class Tensor(standin.Tensor):
     def view(self, dtype: Any) -> Tensor:
         return Tensor(self.array.view(dtype.partition(".")[2]))
 
+    def reshape(self, count: int) -> Any:
+        return self.array.reshape(count)
+
     def __isub__(self, number: int) -> Tensor:
         self.array -= number
         return self
