@@ -10,6 +10,7 @@ for a whole GPU; with --gpus 0 the CPU does the work. A worker that dies is repl
 from __future__ import annotations
 
 import argparse
+import logging
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def make_recording(path: Path, speed: int) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def summarize(batch: dict[str, Any]) -> dict[str, Any]:
+def summarize(batch: Any) -> Any:
     """What a training step would go in place of: how much moved in each window."""
     frames = batch["frames"]
     activity = [float(np.abs(frame).sum()) for frame in frames]
@@ -48,7 +49,7 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=0, help="workers with a GPU each (default 0: CPU)")
     parser.add_argument("--output", help="write the frames here, as Parquet")
     options = parser.parse_args()
-    ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
         paths = options.recordings
         if not paths:

@@ -34,18 +34,18 @@ def arrays(image: U8, tensor: torch.Tensor, complex_image: NDArray[np.complex64]
 
 def objects(image: U8) -> None:
     matcher = cusight.Matcher(image, image.shape)
-    matcher(image).x  # attr-defined, reportAttributeAccessIssue
+    matcher(image).x  # attr-defined, reportAttributeAccessIssue reportUnknownMemberType
     hits: list[NDArray[np.void]] = matcher(image)  # assignment, reportAssignmentType
-    matcher.run(image).shape  # attr-defined, reportAttributeAccessIssue
+    matcher.run(image).shape  # attr-defined, reportAttributeAccessIssue reportUnknownMemberType
     cusight.Matcher([image, image], image.shape)(image)["x"]  # call-overload, reportArgumentType reportCallIssue
     cusight.Matcher(image, image.shape, method="sum")  # call-overload, reportArgumentType reportCallIssue
     cusight.Matcher(image)  # call-overload, reportCallIssue
     cusight.PoseMatcher(image, image.shape, angles="all")  # arg-type, reportArgumentType
     cusight.StereoOptions(border="mirror")  # arg-type, reportArgumentType
-    cusight.DiffEncoder((20, 30)).encode(image).positions().astype(np.uint8).x  # attr-defined, reportAttributeAccessIssue
-    cusight.MotionDetector((20, 30))(image).boxes[0].color  # attr-defined, reportAttributeAccessIssue
-    cusight.MotionDetector((20, 30))([image, None]).boxes  # attr-defined, reportAttributeAccessIssue
-    cusight.ContourMapper((20, 30))(image, image).elevation  # attr-defined, reportAttributeAccessIssue
+    cusight.DiffEncoder((20, 30)).encode(image).positions().astype(np.uint8).x  # attr-defined, reportAttributeAccessIssue reportUnknownMemberType
+    cusight.MotionDetector((20, 30))(image).boxes[0].color  # attr-defined, reportAttributeAccessIssue reportUnknownMemberType
+    cusight.MotionDetector((20, 30))([image, None]).boxes  # attr-defined, reportAttributeAccessIssue reportUnknownMemberType
+    cusight.ContourMapper((20, 30))(image, image).elevation  # attr-defined, reportAttributeAccessIssue reportUnknownMemberType
     cusight.device_info(0)["memory"]  # typeddict-item, reportGeneralTypeIssues
     print(hits)
 
