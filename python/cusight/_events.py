@@ -52,6 +52,10 @@ class Windowing(Options):
     keep_incomplete: make the last window too if it is not full; False leaves it out.
 
     Functions that take `windows` also take a number of events (``200_000``) or a duration (``"10ms"``, ``"500us"``, ``"1s"``).
+
+    >>> import cusight
+    >>> cusight.event_windows(count=5, windows=cusight.Windowing(3, stride=1, keep_incomplete=False)).tolist()
+    [[0, 3], [1, 4], [2, 5]]
     """
 
     length: int = 200_000
@@ -132,6 +136,11 @@ class Representation(Options):
     scale, clip: "event_cube": values are `scale` times the sums of weights, at most `clip`.
     map: "voxel_grid": a rectification map, (rows, cols, 2) float32 on the device where frames are made: x and y of each pixel's events,
         whose weights are split between the four pixels around it (DSEC's `rectify_map`).
+
+    >>> import cusight
+    >>> kind = cusight.Representation("voxel_grid", 3, normalize=True)
+    >>> cusight.stack_events([0, 1], [0, 1], [1, 0], [10, 20], (2, 4), representation=kind).shape
+    (1, 2, 4, 3)
     """
 
     kind: Kind
@@ -458,6 +467,12 @@ class EventStacker(Closeable, Generic[FramesT]):
     shape: (rows, cols) of the frames. representation, bins: as `stack_events`. device: "cpu", "cuda" or "cuda:N".
 
     Use one object per thread or stream.
+
+    >>> import cusight
+    >>> with cusight.EventStacker((2, 3)) as stacker:
+    ...     frames = stacker([0, 1, 1], [0, 0, 1], [1, 1, 0], [10, 20, 30], windows=2)
+    >>> frames.shape, frames.sum(3).tolist()
+    ((2, 2, 3, 2), [[[1, 1, 0], [0, 0, 0]], [[0, 0, 0], [0, 1, 0]]])
     """
 
     @overload

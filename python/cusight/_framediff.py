@@ -36,6 +36,11 @@ class SparseDiff(Closeable, Generic[ArrayT]):
     device: "cpu", "cuda" or "cuda:N".
 
     Made by `DiffEncoder.encode` or `from_arrays`. Pickles its positions and values (on the CPU).
+
+    >>> import cusight, numpy
+    >>> diff = cusight.SparseDiff.from_arrays(numpy.array([8], numpy.uint32), numpy.array([90], numpy.uint8), (4, 6))
+    >>> len(diff), diff.positions().tolist(), diff.values().tolist()
+    (1, [8], [90])
     """
 
     @overload
@@ -147,6 +152,14 @@ class DiffEncoder(Closeable):
     device: "cpu", "cuda" or "cuda:N".
 
     The reference starts black. Use one object per thread or stream. Raises ValueError, MemoryError, RuntimeError.
+
+    >>> import cusight, numpy
+    >>> frame = numpy.zeros((4, 6), numpy.uint8)
+    >>> frame[1, 2] = 90
+    >>> with cusight.DiffEncoder(frame.shape) as encoder:
+    ...     diff = encoder.encode(frame)
+    >>> diff.positions().tolist(), diff.values().tolist()
+    ([8], [90])
     """
 
     def __init__(self, shape: Sequence[int], *, threshold: int = 20, min_neighbors: int = 0, device: Device = "cpu") -> None:
@@ -237,7 +250,15 @@ class DiffEncoder(Closeable):
 
 
 class DiffDecoder(Closeable):
-    """Rebuilds frames from sparse differences. Parameters as `DiffEncoder`."""
+    """Rebuilds frames from sparse differences. Parameters as `DiffEncoder`.
+
+    >>> import cusight, numpy
+    >>> diff = cusight.SparseDiff.from_arrays(numpy.array([8], numpy.uint32), numpy.array([90], numpy.uint8), (4, 6))
+    >>> with cusight.DiffDecoder((4, 6)) as decoder:
+    ...     frame = decoder.decode(diff)
+    >>> frame[1].tolist()
+    [0, 0, 90, 0, 0, 0]
+    """
 
     def __init__(self, shape: Sequence[int], *, device: Device = "cpu") -> None:
         size = frame_shape("DiffDecoder", shape)

@@ -39,7 +39,13 @@ class HostFrames(FramesOptions, total=False):
 
 class Frames(Generic[FramesT]):
     """Batches of frames of a Recording. Each iteration starts again at the same place, and reads for itself: several may run at the same
-    time. The length is the number of batches, where the recording knows it."""
+    time. The length is the number of batches, where the recording knows it.
+
+    >>> import cusight
+    >>> recording = cusight.events.open(b"64 48\\n10 1 1 1\\n20 2 2 0\\n35 2 2 0\\n")
+    >>> [batch.shape for batch in recording.frames(windows=1, batch=2)]
+    [(2, 48, 64, 2), (1, 48, 64, 2)]
+    """
 
     def __init__(self, recording: Recording, size: tuple[int, int], batch: int, arguments: dict[str, Any]) -> None:
         self._recording, self._size, self._batch, self._arguments = recording, size, batch, arguments

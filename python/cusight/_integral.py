@@ -145,6 +145,12 @@ class Integrator(Closeable):
     device: "cpu", "cuda" or "cuda:N".
 
     Use one object per thread or stream. Closing it frees the workspace; it is also a context manager.
+
+    >>> import cusight, numpy
+    >>> with cusight.Integrator((1080, 1920)) as integrator:
+    ...     table = integrator(numpy.ones((2, 3), numpy.uint8))
+    >>> table[-1].tolist()
+    [0, 2, 4, 6]
     """
 
     def __init__(

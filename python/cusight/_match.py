@@ -103,6 +103,13 @@ class Matcher(Closeable, Generic[FoundT]):
     Raises TypeError (element types), ValueError (sizes, options), MemoryError, RuntimeError (CUDA), NotImplementedError ("fft" on
     the CPU in a build without a host FFT).
     Method: docs/match.md.
+
+    >>> import cusight, numpy
+    >>> frame = numpy.random.default_rng(1).integers(0, 256, (48, 64), numpy.uint8)
+    >>> with cusight.Matcher(frame[20:30, 30:45], frame.shape) as matcher:
+    ...     best = matcher(frame)[0]
+    >>> int(best["x"]), int(best["y"]), float(best["score"])
+    (30, 20, 1.0)
     """
 
     @overload

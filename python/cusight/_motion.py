@@ -77,6 +77,14 @@ class MotionDetector(Closeable):
     warmup, track_gap: steps. device: "cpu", "cuda" or "cuda:N".
 
     cusight/motion.h defines all of them. Raises ValueError, MemoryError, RuntimeError.
+
+    >>> import cusight, numpy
+    >>> frames = numpy.zeros((12, 48, 64), numpy.uint8)
+    >>> frames[-1, 10:30, 20:40] = 200
+    >>> with cusight.MotionDetector((48, 64), min_area=50, dilate=1) as detector:
+    ...     found = [detector(frame) for frame in frames]
+    >>> [(box.x, box.y, box.width, box.height) for box in found[-1].boxes]
+    [(20, 10, 20, 20)]
     """
 
     def __init__(

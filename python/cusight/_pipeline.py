@@ -100,6 +100,14 @@ class EventPipeline(Closeable):
 
     Raises ValueError (status CAPACITY) if a window by duration has more than max_events events, or if more than max_gap in a row
     have none.
+
+    >>> import cusight
+    >>> batches = []
+    >>> with cusight.EventPipeline((2, 3), "histogram", batches.append, windows=2) as pipeline:
+    ...     pipeline.push([0, 1, 1], [0, 0, 1], [1, 1, 0], [10, 20, 30])
+    ...     pipeline.flush()
+    >>> sum(len(batch) for batch in batches), batches[0].frames.shape[1:]
+    (2, (2, 3, 2))
     """
 
     @overload

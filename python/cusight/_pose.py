@@ -80,6 +80,13 @@ class PoseMatcher(Closeable):
     The best match is that of brute force over all poses and positions. Use one object per thread. It is a context manager. Raises
     TypeError (element types), ValueError (sizes, options, device), MemoryError, RuntimeError (CUDA).
     Method: docs/pose.md.
+
+    >>> import cusight, numpy
+    >>> image = numpy.random.default_rng(1).integers(0, 256, (48, 64), numpy.uint8)
+    >>> with cusight.PoseMatcher(image[10:34, 20:44], (64, 48), angles=range(0, 360, 90)) as matcher:
+    ...     best = matcher(numpy.rot90(image).copy())[0]
+    >>> float(best["angle"]), float(best["scale"]), float(best["score"])
+    (90.0, 1.0, 1.0)
     """
 
     def __init__(

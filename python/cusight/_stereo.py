@@ -43,6 +43,11 @@ class StereoOptions(Options):
         step, down to p1; only a ContourMapper, which has the images, takes it.
 
     Immutable and picklable; `dataclasses.replace` makes a changed copy.
+
+    >>> import cusight, dataclasses
+    >>> options = dataclasses.replace(cusight.StereoOptions.best(), shifts=64)
+    >>> options.aggregation, options.shifts
+    ('paths', 64)
     """
 
     border: Literal["wrap", "zero"] = "zero"
@@ -288,6 +293,13 @@ class ContourMapper(Closeable, Generic[ElevationT]):
     shape: (rows, cols) of the images. dtype: "uint8", or "float32" with brightness 0 to 1. device: "cpu", "cuda" or "cuda:N".
 
     Use one object per thread or stream. Equals the stages called one by one.
+
+    >>> import cusight, numpy
+    >>> left = numpy.random.default_rng(1).integers(0, 256, (48, 64), numpy.uint8)
+    >>> with cusight.ContourMapper(left.shape, cusight.StereoOptions(shifts=16)) as mapper:
+    ...     elevation, contours = mapper(left, numpy.roll(left, -5, 1))
+    >>> int(elevation[24, 40]), contours.shape
+    (6, (48, 64))
     """
 
     @overload

@@ -54,6 +54,13 @@ class Camera(Closeable):
     have the row and time of earlier ones; events that are outside the sensor or earlier than the previous one are skipped and counted.
 
     name, serial: of the camera. shape: (rows, cols).
+
+    >>> import cusight.cameras
+    >>> with cusight.cameras.open(timeout=1) as camera:  # needs a camera
+    ...     for frames in camera.frames(windows="10ms"):
+    ...         pass
+    >>> frames.shape[1:]
+    (720, 1280, 2)
     """
 
     def __init__(self, device: Any, latest: bool) -> None:

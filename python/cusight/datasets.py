@@ -97,6 +97,12 @@ class DSEC(_Sequence[FrameT, TargetT]):
     rectify: voxel grids are rectified by the sequence's map, `rectify_map.h5`, as the benchmark's loader does it.
     The other arguments are those of `cusight.torch.EventDataset`.
     Raises FileNotFoundError; NotImplementedError if h5py or OpenCV is needed and missing.
+
+    >>> import cusight.datasets
+    >>> dataset = cusight.datasets.DSEC("train/zurich_city_01_a", "disparity", bins=15, length="50ms")  # needs the data set
+    >>> frame, disparity = dataset[0]
+    >>> tuple(frame.shape), disparity.shape
+    ((15, 480, 640), (480, 640))
     """
 
     @overload
@@ -199,6 +205,12 @@ class M3ED(_Sequence[FrameT, TargetT]):
     length: of the windows before each depth map or picture, [t - length, t).
     The other arguments are those of `cusight.torch.EventDataset`.
     Raises FileNotFoundError; NotImplementedError if h5py is missing.
+
+    >>> import cusight.datasets
+    >>> dataset = cusight.datasets.M3ED("spot_indoor_stairs", "depth", bins=5, length="50ms")  # needs the data set
+    >>> frame, depth = dataset[0]
+    >>> len(frame), frame[0].shape == depth.shape
+    (5, True)
     """
 
     @overload
@@ -284,6 +296,12 @@ class Prophesee(EventDataset[Tuple[Any, Any]]):
     files, those of the window's end, or None where it has no label. Frames of 1 Mpx have every other row and column.
     representation: by default RVT's stacked histograms. transform: called with each frame.
     Give it to `cusight.torch.SequenceDataset`. Raises FileNotFoundError, ValueError.
+
+    >>> import cusight.datasets
+    >>> dataset = cusight.datasets.Prophesee("gen1/", "val")  # needs the data set
+    >>> frame, boxes = dataset[-1]
+    >>> tuple(frame.shape), boxes.dtype.names[:5]
+    ((20, 240, 304), ('t', 'x', 'y', 'w', 'h'))
     """
 
     def __init__(

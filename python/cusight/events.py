@@ -166,6 +166,15 @@ class Recording(Closeable):
     count: events in the file, None if that is known only after reading all of it.
     first_time, last_time: microseconds, None if not known (or no event).
     camera: the camera being read, or "".
+
+    >>> import cusight
+    >>> recording = cusight.events.open(b"64 48\\n10 1 1 1\\n20 2 2 0\\n35 2 2 0\\n")  # or a path
+    >>> recording.shape, recording.read(2)
+    ((48, 64), Events(2 events, 10 .. 20 us))
+    >>> recording.seek(20)
+    1
+    >>> recording.read()
+    Events(2 events, 20 .. 35 us)
     """
 
     def __init__(self, source: Source, options: OpenOptions) -> None:
@@ -428,6 +437,12 @@ class EventFilter(Closeable):
         quiet = cusight.events.EventFilter(recording.shape, activity=5000)
         for piece in recording:
             pipeline.push(quiet(piece))
+
+    >>> import cusight
+    >>> with cusight.events.EventFilter((2, 3), hot_events=1) as keep:
+    ...     events = keep([0, 0, 1], [0, 0, 1], [1, 1, 0], [10, 20, 30])
+    >>> events
+    Events(2 events, 10 .. 30 us)
     """
 
     def __init__(
@@ -501,6 +516,13 @@ class EventWriter(_Writer):
     shape: (rows, cols) of the sensor. format: "M3ED" (the default, HDF5), "Metavision" (its HDF5), "EVT2", "EVT3", "AEDAT4", "DAT" or "text" (CSV if
     the path ends in .csv). camera: of M3ED, "left" (default) or "right"; of AEDAT4, any name. chunk: events in a chunk of HDF5 or packet of
     AEDAT4; 0: the format's own. compress: True: LZF, Metavision's ECF, LZ4 of AEDAT4; "gzip" (HDF5); "zstd" (AEDAT4); False. threads: 0: as many as OpenMP uses.
+
+    >>> import cusight, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with cusight.events.EventWriter(f"{folder.name}/run.raw", (48, 64), format="EVT3") as writer:
+    ...     writer.write([0, 1, 2], [0, 0, 1], [1, 1, 0], [10, 20, 30])
+    >>> cusight.events.open(f"{folder.name}/run.raw").read()
+    Events(3 events, 10 .. 30 us)
     """
 
     def __init__(
@@ -545,6 +567,13 @@ class FrameWriter(_Writer):
     """Writes frames to HDF5: one dataset, /frames, (frames, rows, cols, channels), LZF compressed, readable by h5py.
 
     shape: (rows, cols, channels) of a frame. dtype: "uint8", "int8", "uint16", "int16", "int32", "float16", "float32" or "float64".
+
+    >>> import cusight, h5py, numpy, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with cusight.events.FrameWriter(f"{folder.name}/frames.h5", (48, 64, 2), "uint8") as writer:
+    ...     writer.write(numpy.ones((5, 48, 64, 2), numpy.uint8))
+    >>> h5py.File(f"{folder.name}/frames.h5")["frames"].shape
+    (5, 48, 64, 2)
     """
 
     def __init__(self, path: str | os.PathLike[str], shape: Sequence[int], dtype: str) -> None:
@@ -571,6 +600,13 @@ class EventGenerator(Closeable):
     device: "cpu", "cuda" or "cuda:N": where `run` takes frames and makes events.
     max_events: on a GPU the most events of a run, at 16 bytes each; 0: 2^24.
     Method: ESIM (Rebecq et al. 2018), mapping and noise of v2e (Hu et al. 2021); docs/eventgen.md.
+
+    >>> import cusight, numpy
+    >>> with cusight.events.EventGenerator((2, 3)) as generator:
+    ...     for time, brightness in (0, 50), (1000, 100):
+    ...         events = generator.push(numpy.full((2, 3), brightness, numpy.uint8), time)
+    >>> events
+    Events(18 events, 289 .. 866 us)
     """
 
     def __init__(

@@ -321,6 +321,12 @@ class StackEvents(_Worker):
     keep: keep the events in the rows.
 
     Adds the column frames, (rows, cols, channels); frames_0, frames_1 and so on for a list of representations.
+
+    >>> import cusight.ray, numpy
+    >>> rows = {"x": numpy.array([[0, 1]]), "y": numpy.array([[0, 1]]), "p": numpy.array([[1, 0]]), "t": numpy.array([[10, 20]])}
+    >>> batch = cusight.ray.StackEvents((2, 3), "mdes", device="cpu")(rows)  # Ray's map_batches calls it
+    >>> batch["frames"].shape
+    (1, 2, 3, 10)
     """
 
     def __init__(
@@ -382,6 +388,11 @@ class Heatmap(_Worker):
     full_scale: as `cusight.heatmap`. device: as `StackEvents`. keep: keep the images in the rows.
 
     Adds the column heatmap, (rows, cols, 3) uint8 in BGR order.
+
+    >>> import cusight.ray, numpy
+    >>> rows = {"prev": numpy.zeros((2, 4, 6, 3), numpy.uint8), "image": numpy.ones((2, 4, 6, 3), numpy.uint8)}
+    >>> cusight.ray.Heatmap(device="cpu")(rows)["heatmap"].shape
+    (2, 4, 6, 3)
     """
 
     def __init__(
@@ -406,6 +417,12 @@ class Match(_Worker):
 
     Adds the columns x and y (int32, -1 where there is no match) and score (float64, NaN there), best match first: (max_matches,), or
     (templates, max_matches) for a list of templates.
+
+    >>> import cusight.ray, numpy
+    >>> images = numpy.random.default_rng(1).integers(0, 256, (2, 48, 64), numpy.uint8)
+    >>> found = cusight.ray.Match(images[1, 20:30, 30:45], device="cpu")({"image": images})
+    >>> found["x"][1].tolist(), found["y"][1].tolist(), found["score"][1].tolist()
+    ([30], [20], [1.0])
     """
 
     def __init__(
@@ -453,6 +470,12 @@ class Contour(_Worker):
     options: a StereoOptions; with shifts of 0 each pair finds its own, whichever worker gets it. device, keep: as `Heatmap`.
 
     Adds the columns elevation, uint16 (float32 with fill="relax"), and contours, uint8.
+
+    >>> import cusight.ray, numpy
+    >>> images = numpy.random.default_rng(1).integers(0, 256, (2, 48, 64), numpy.uint8)
+    >>> found = cusight.ray.Contour(device="cpu")({"left": images, "right": numpy.roll(images, -5, 2)})
+    >>> found["elevation"][:, 24, 40].tolist()
+    [6, 6]
     """
 
     def __init__(

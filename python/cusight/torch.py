@@ -119,6 +119,14 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
     Pickles as its arguments; every process opens the files itself. Recordings in a format without an index (EVT2, EVT3, text) are read
     once when the data set is made, unless times are given, and up to the window for each frame.
     Raises FileNotFoundError, ValueError, TypeError and what `cusight.events.open` raises.
+
+    >>> import cusight.torch, numpy, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> numpy.savetxt(f"{folder.name}/run.txt", [(10_000 * i, i, i, 1) for i in range(10)], fmt="%d")  # t, x, y, p
+    >>> dataset = cusight.torch.EventDataset(f"{folder.name}/run.txt", windows="10ms", labels=range(10), shape=(16, 16))
+    >>> frame, label = dataset[3]
+    >>> len(dataset), tuple(frame.shape), label
+    (10, (2, 16, 16), 3)
     """
 
     @overload
@@ -486,8 +494,8 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
     ...     print(batch.labels, [bool(one) for one in batch.first])
     [[0, 6], [1, 7], [2, 8]] [True, True]
     [[3, 9], [4, None], [5, None]] [False, False]
-    >>> batch.frames.shape
-    torch.Size([3, 2, 2, 16, 16])
+    >>> tuple(batch.frames.shape)
+    (3, 2, 2, 16, 16)
     """
 
     def __init__(

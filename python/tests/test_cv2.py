@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import sys
 
@@ -328,7 +327,3 @@ def test_without_opencv(monkeypatch):
     with pytest.raises(alone.error, match="has type 16SC1"):
         alone.integral(np.ones((2, 2), np.int16))
     cusight.cv2 = cu
-
-
-def test_examples_of_help():
-    assert doctest.testmod(cu).failed == 0

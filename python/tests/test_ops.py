@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import cusight
 import numpy as np
 import pytest
@@ -176,7 +174,3 @@ def test_errors(given):
         ops.match_template(given["part"], given["image"])
     with pytest.raises(TypeError, match="windows is '10ms', expected a number of events, .* of event_windows"):
         ops.stack_events(*given["events"], SHAPE, windows="10ms")
-
-
-def test_examples_of_help():
-    assert doctest.testmod(ops).failed == 0

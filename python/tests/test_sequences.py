@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib.util
 import pickle
 from types import SimpleNamespace
@@ -246,9 +245,3 @@ def test_frames_are_those_of_preprocessing(tmp_path, name, rng):
         assert [bool(batch.first[0]) for batch in steps] == [True] + [False] * (len(steps) - 1)
     assert start == len(batches)
     assert len(pickle.loads(pickle.dumps(windows))) == len(windows)
-
-
-def test_example_of_help():
-    pytest.importorskip("torch")
-    found = doctest.testmod(cusight.torch)
-    assert found.attempted and not found.failed
