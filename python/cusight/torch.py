@@ -117,7 +117,7 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
     that is no array counts for all windows of the file.
     A frame is a torch.Tensor on the CPU if PyTorch is installed, else a NumPy array; a list of them for a list of representations.
     Pickles as its arguments; every process opens the files itself. Recordings in a format without an index (EVT2, EVT3, text) are read
-    once when the data set is made, unless times are given, and up to the window for each frame.
+    once when the data set is made, unless times are given, and in each process once up to the window; then from a place near it.
     Raises FileNotFoundError, ValueError, TypeError and what `cusight.events.open` raises.
 
     >>> import cusight.torch, numpy, tempfile
