@@ -23,18 +23,17 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, Li
 from . import _core
 from . import events as _events
 from ._columns import TimeUnit, unit_number
-from ._errors import LONG, Shown, choice, device_text, integer, invalid, wrong_type
+from ._dataset import checked_cache, common_shape, for_each, is_list, listed_windows, too_far, windows_at_times
+from ._errors import Shown, choice, device_text, integer, invalid, wrong_type
 from ._events import (
     EventStacker,
     Representations,
     Windowing,
     Windows,
-    duration,
     frame_size,
     kinds_of,
     kinds_text,
     representations,
-    window_rows,
     windowing,
 )
 from ._files import Paths, is_pattern, list_files, optional
@@ -203,13 +202,13 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
         representations("EventDataset", representation, bins)  # raises what is wrong
         self._kinds = kinds_of(representation, bins)
         self.channels_first, self.transform = channels_first, transform
-        self.cache = _checked_cache(cache)
+        self.cache = checked_cache(cache)
         self._options = options
         self._process = _Process()
         at_times = not (starts is None and ends is None and length is None)
         if at_times and windows is not None:
             raise invalid("EventDataset", "windows", windows, "None with starts, ends and length")
-        listed = _is_list(windows)
+        listed = is_list(windows)
         self.windows: Windowing | None = None
         if not at_times and not listed:
             self.windows = windowing("EventDataset", 200_000 if windows is None else windows)
@@ -217,19 +216,19 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
         self._by_time = at_times or bool(self.windows and self.windows.unit == "duration")
         spans: list[Any] = [None] * len(self.paths)
         if listed:
-            spans = [_rows(path if many else "", one) for path, one in zip(self.paths, _each("windows", windows, self.paths, many))]
+            spans = [listed_windows(path if many else "", one) for path, one in zip(self.paths, for_each("windows", windows, self.paths, many))]
         if at_times:
-            given = [_each(name, value, self.paths, many) for name, value in (("starts", starts), ("ends", ends))]
+            given = [for_each(name, value, self.paths, many) for name, value in (("starts", starts), ("ends", ends))]
             unit = unit_number("EventDataset", time_unit)
-            spans = [_spans(path if many else "", a, b, length, unit) for path, a, b in zip(self.paths, *given)]
+            spans = [windows_at_times(path if many else "", a, b, length, unit) for path, a, b in zip(self.paths, *given)]
         with ThreadPoolExecutor(min(16, len(self.paths))) as pool:
             self._files = list(pool.map(self._scan, self.paths, spans))
-        self.shape = _common_shape(self._files) if shape is None else frame_size("EventDataset", shape)
+        self.shape = common_shape(self._files) if shape is None else frame_size("EventDataset", shape)
         frame_size("EventDataset", self.shape)
         self._totals = list(accumulate(file.count for file in self._files))
-        self._labels = _each("labels", labels, self.paths, many)
+        self._labels = for_each("labels", labels, self.paths, many)
         for file, of_file in zip(self._files, self._labels):
-            if _is_list(of_file) and len(of_file) != file.count:
+            if is_list(of_file) and len(of_file) != file.count:
                 found = Shown(f"a {type(of_file).__name__} of {len(of_file)}")
                 raise invalid("EventDataset", "labels", found, f"{file.count}, one for each window of {file.path}")
         self._labeled = labels is not None
@@ -252,7 +251,7 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
 
     def _label(self, number: int, window: int) -> Any:
         label = self._labels[number]
-        return label[window] if _is_list(label) else label
+        return label[window] if is_list(label) else label
 
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} recordings"
@@ -274,7 +273,7 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
             if spans is not None:
                 if not self._by_time and recording.count is not None:
                     for k in (spans[:, 1] > recording.count).nonzero()[0]:
-                        raise _too_far(path, k, spans[k], recording.count)
+                        raise too_far(path, k, spans[k], recording.count)
                 return _File(path, recording.shape, len(spans), spans=spans)
             assert self.windows is not None
             count, first, last = recording.count, recording.first_time, recording.last_time
@@ -315,7 +314,7 @@ class EventDataset(_Dataset[ItemT]):  # type: ignore[misc, unused-ignore]
         recording, stacker = self._process.open(self, file.path)
         part = _read(recording, *bounds)
         if not bounds[0] and len(part.t) < bounds[2] - bounds[1]:
-            raise _too_far(file.path, window, bounds[1:], bounds[1] + len(part.t))
+            raise too_far(file.path, window, bounds[1:], bounds[1] + len(part.t))
         frames = stacker(*part, windows=numpy.array([[0, len(part.t)]], numpy.int64))
         return [frame[0] for frame in (frames if isinstance(frames, list) else [frames])]
 
@@ -581,7 +580,7 @@ class SequenceDataset(_IterableDataset[SequenceBatch]):  # type: ignore[misc, un
     def _ends(self, number: int) -> list[int]:
         dataset, file = self._files[number]
         labels, after = dataset._labels[file], range(self._length - 1, self._count(number))
-        return [k for k in after if labels[k] is not None] if _is_list(labels) else list(after)
+        return [k for k in after if labels[k] is not None] if is_list(labels) else list(after)
 
     def _lanes(self) -> list[list[tuple[int, int] | None]]:
         """For each step the sequences of this process's lanes; None after the end of a shorter one."""
@@ -778,96 +777,3 @@ def _stacked(arrays: list[Any]) -> Any:
     import numpy
 
     return numpy.stack(arrays) if _torch is None else _torch.stack(arrays)
-
-
-# ---- Arguments -----------------------------------------------------------------------------------------------------------
-
-
-def _checked_cache(cache: Any) -> int | str | None:
-    if cache is None or isinstance(cache, (str, os.PathLike)):
-        return None if cache is None else os.path.abspath(os.fspath(cache))
-    expected = "a folder or a number of bytes"
-    if isinstance(cache, bool):
-        raise wrong_type("EventDataset", "cache", cache, expected)
-    return integer("EventDataset", "cache", cache, 1, LONG, expected)
-
-
-def _is_list(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, (str, bytes)) and getattr(value, "shape", None) != ()
-
-
-def _each(name: str, value: Any, paths: list[str], many: bool) -> list[Any]:
-    """One of an argument for each file."""
-    if value is None or not many:
-        return [value] * len(paths)
-    if not _is_list(value):
-        raise wrong_type("EventDataset", name, value, f"a list with one for each of {len(paths)} files")
-    if len(value) != len(paths):
-        raise invalid("EventDataset", name, Shown(f"a {type(value).__name__} of {len(value)}"), f"{len(paths)}, one for each file")
-    return list(value)
-
-
-def _spans(path: str, starts: Any, ends: Any, length: Any, unit: int) -> Any:
-    """The windows at given times, (n, 2) int64 microseconds."""
-    import numpy
-
-    of_file = f" of {os.path.basename(path)}" if path else ""
-    if (starts is None) + (ends is None) + (length is None) != 1:
-        given = ", ".join(name for name, value in (("starts", starts), ("ends", ends), ("length", length)) if value is not None)
-        raise invalid("EventDataset", "windows", Shown(f"given by {given}{of_file}"), "two of starts, ends and length")
-    times: list[Any] = [
-        None if value is None else _times(name + of_file, value, unit)
-        for name, value in (("starts", starts), ("ends", ends))
-    ]
-    first, last = times
-    if length is not None:
-        first = last - _microseconds(length, unit) if first is None else first
-        last = first + _microseconds(length, unit) if last is None else last
-    if len(first) != len(last):
-        raise invalid("EventDataset", "ends" + of_file, Shown(f"{len(last)} times"), f"{len(first)} like starts")
-    wrong = numpy.flatnonzero(first > last)
-    if len(wrong):
-        k = wrong[0]
-        raise invalid("EventDataset", f"ends{of_file}[{k}]", Shown(f"{last[k]} us"), f"at least its start, {first[k]} us")
-    return numpy.stack([first, last], 1)
-
-
-def _rows(path: str, rows: Any) -> Any:
-    """Windows by numbers of events, (n, 2) int64."""
-    import numpy
-
-    name = f"windows of {os.path.basename(path)}" if path else "windows"
-    listed = window_rows("EventDataset", name, rows).astype(numpy.int64)
-    wrong = numpy.flatnonzero((listed[:, 0] < 0) | (listed[:, 1] < listed[:, 0]))
-    if len(wrong):
-        k = wrong[0]
-        raise invalid("EventDataset", f"{name}[{k}]", Shown(f"{listed[k, 0]}, {listed[k, 1]}"), "first <= last, from 0")
-    return listed
-
-
-def _too_far(path: str, window: int, row: Any, count: int) -> Exception:
-    return invalid("EventDataset", f"windows[{window}]", Shown(f"{row[0]}, {row[1]}"), f"at most {count}, the events of {path}")
-
-
-def _times(name: str, times: Any, unit: int) -> Any:
-    return _core.event_times("EventDataset", name, times, unit)
-
-
-def _microseconds(length: Any, unit: int) -> int:
-    """Microseconds of a length, at least 1."""
-    if isinstance(length, bool) or not (isinstance(length, str) or hasattr(length, "__float__")):
-        raise wrong_type("EventDataset", "length", length, "a duration such as '50ms' or a number")
-    found = duration(length) if isinstance(length, str) else int(_times("length", [length], unit)[0])
-    if found < 1:
-        raise invalid("EventDataset", "length", length, "a duration such as '50ms' or a number, at least a microsecond")
-    return found
-
-
-def _common_shape(files: list[_File]) -> tuple[int, int]:
-    shape = files[0].shape
-    for file in files:
-        if file.shape != shape:
-            raise invalid(
-                "EventDataset", "shape", None, f"a size for all: {file.path} has {file.shape}, {files[0].path} has {shape} (rows, cols)"
-            )
-    return shape
