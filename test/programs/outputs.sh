@@ -271,8 +271,9 @@ for signal in KILL "INT INT" INT; do
         [ $output = m.raw ] && program=events more="--events-per-frame 500"
         "$bin/cusight-$program" $input --headless --device cpu $more --output $output >said 2>&1 &
         pid=$!
-        ready $pid
-        sleep 0.7
+        begun=".cusight-*.${output#*.}"
+        [ $output != m_%d.png ] || begun=m_1.png
+        awaited is_begun "$begun" 8k || fail "$output was not begun: $(cat said)"
         [ "$signal" != "INT INT" ] || kill -INT $pid
         end_with ${signal#* } $pid
         if [ "$signal" = INT ]; then
