@@ -42,8 +42,8 @@ gpu_architecture() {
 cuda_options() {
     cuda=(-DCUSIGHT_CUDA=AUTO "-DCMAKE_CUDA_ARCHITECTURES=$(gpu_architecture)")
     nvidia-smi >/dev/null 2>&1 && return
-    # Without a GPU nothing runs the CUDA code: it is compiled for its errors and warnings, not for speed. CUB then does without
-    # the types of 16 and 8 bits, a sixth of what is read.
+    # Without a GPU nothing runs the CUDA code: it is compiled for its errors and warnings, not for speed, and CUB's headers leave
+    # out their types of 16 and 8 bits.
     local flags="-Xcicc -O1 -Xptxas -O1" nvcc
     nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
     [[ $("$nvcc" --help 2>/dev/null) != *--Ofast-compile* ]] || flags=--Ofast-compile=max
