@@ -412,7 +412,7 @@ TEST_F(Videos, SidesAreEvenWhereTheFormatWantsThat) {
         cv::Size size, expected;
     } cases[] = {{"a.mp4", {31, 17}, {30, 16}}, {"a.webm", {31, 17}, {30, 16}}, {"a.y4m", {31, 17}, {31, 17}},
                  {"a.avi", {31, 17}, {31, 17}}, {"b.y4m", {1, 1}, {1, 1}},      {"b.avi", {1, 3}, {1, 3}},
-                 {"b.mp4", {2, 2}, {2, 2}}};
+                 {"c.avi", {3, 1}, {3, 1}},     {"b.mp4", {2, 2}, {2, 2}}};
     for (const auto &each : cases) {
         const auto sink = sample::openFile(path(each.name), each.size, {});
         for (int i = 0; i < 3; ++i)

@@ -97,13 +97,15 @@ const AVCodec *videoEncoder(const std::string &name) {
     return nullptr;
 }
 
-// 4:2:0, which every player shows; all of the color for a codec without loss. NONE: the encoder takes neither.
-AVPixelFormat chooseFormat(const AVCodec &encoder) {
+// 4:2:0, which every player shows; all of the color for a codec without loss, and for one row or column, whose half libavcodec 60
+// leaves out. NONE: the encoder takes neither.
+AVPixelFormat chooseFormat(const AVCodec &encoder, cv::Size size) {
     const std::vector<AVPixelFormat> formats = pixelFormats(encoder);
     if (formats.empty()) // any
         return AV_PIX_FMT_YUV420P;
+    const bool thin = size.width == 1 || size.height == 1;
     const AVPixelFormat best = encoder.id == AV_CODEC_ID_FFV1    ? AV_PIX_FMT_BGR0
-                               : encoder.id == AV_CODEC_ID_MJPEG ? AV_PIX_FMT_YUVJ420P
+                               : encoder.id == AV_CODEC_ID_MJPEG ? (thin ? AV_PIX_FMT_YUVJ444P : AV_PIX_FMT_YUVJ420P)
                                                                  : AV_PIX_FMT_YUV420P;
     for (const AVPixelFormat wanted : {best, AV_PIX_FMT_YUV420P, AV_PIX_FMT_NV12})
         if (std::find(formats.begin(), formats.end(), wanted) != formats.end())
@@ -268,7 +270,7 @@ void Video::openEncoder(const Format &format) {
 void Video::open(const AVCodec &encoder) {
     messages();
     codec_.reset(allocated(avcodec_alloc_context3(&encoder)));
-    codec_->pix_fmt = chooseFormat(encoder);
+    codec_->pix_fmt = chooseFormat(encoder, kept_);
     if (codec_->pix_fmt == AV_PIX_FMT_NONE)
         throw std::runtime_error("it takes no pictures in 4:2:0 from the host's memory");
     codec_->width = kept_.width;
