@@ -156,7 +156,8 @@ async def speed(program, folder, browser):
     await until(20, lambda: tab.run("window.viewer.exact > 0"))
     await asyncio.sleep(3)
     decode, paint = await tab.run("[window.viewer.decodeMs, window.viewer.paintMs]")
-    expect(0 < decode + paint < 1000 / 60 * browsers.patience, f"{browser.name}: {decode:.2f} + {paint:.2f} ms for a frame of 1920 x 1080")
+    # Painting is the browser's own, which without a GPU takes as long as its version and the processor will.
+    expect(paint > 0 and 0 < decode < 1000 / 60 * browsers.patience, f"{browser.name}: {decode:.2f} ms for a frame of 1920 x 1080")
     print(f"   {browser.name}, 1920 x 1080: {decode:.2f} ms to decode a frame, {paint:.2f} ms to paint it, {await tab.text('rate')}")
     sender.stop()
     await tab.close()
