@@ -57,7 +57,7 @@ void useUpMemory(size_t left) {
     malloc_trim(0);
     mallopt(M_MMAP_MAX, 0); // what is freed stays in the heap
     mallopt(M_TRIM_THRESHOLD, -1);
-    void *reserve = malloc(left + 1), **taken = nullptr;
+    void *reserve = malloc(left + 1), **volatile taken = nullptr; // volatile: GCC 16 leaves out blocks that nobody uses
     *static_cast<volatile char *>(reserve) = 1;
     setrlimit(RLIMIT_AS, &none);
     for (size_t size = 1 << 20; size >= 16;) {
