@@ -97,8 +97,8 @@ const AVCodec *videoEncoder(const std::string &name) {
     return nullptr;
 }
 
-// 4:2:0, which every player shows; all of the color for a codec without loss, and for one row or column, whose half libavcodec 60
-// leaves out. NONE: the encoder takes neither.
+// 4:2:0, which every player shows; all of the color for a codec without loss, and for one row or column, whose half
+// libavcodec 60 leaves out. NONE: the encoder takes neither.
 AVPixelFormat chooseFormat(const AVCodec &encoder, cv::Size size) {
     const std::vector<AVPixelFormat> formats = pixelFormats(encoder);
     if (formats.empty()) // any
