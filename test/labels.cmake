@@ -4,7 +4,8 @@
 #   large   uses gigabytes of memory; on a GPU such tests run one at a time beside others, and first, since they take long. Those that
 #           exhaust the GPU's memory or watch how much is free run alone
 #   cases   goes through so many cases that ThreadSanitizer takes minutes; other tests run the same threads
-#   release-only  runs none of the library's code, or measures what it makes
+#   release-only  runs none of the library's code, measures what it makes or how long it takes, or does with real pictures what others do
+#           with small ones
 set(cases
     EveryRepresentationOverSizes SensorSizes ManyWindows NormalizedBesideOthers EventHostile EventErrors "EventParts.*Mark"
     SeekingUses AtAllSizes AllSizesTypesLayouts FramediffEdges IntegralChannels "Match[.](PeriodicImages|Lengths)"
@@ -26,7 +27,7 @@ foreach(test IN LISTS cusight_tests_TESTS cusight_program_tests_TESTS)
             set(cost 100)
         endif()
     endif()
-    if(test MATCHES "GoldenReference|boundIsThePublishedOne|ThirtyKilobytes")
+    if(test MATCHES "GoldenReference|boundIsThePublishedOne|ThirtyKilobytes|TakesNoLonger|RealPairEquals")
         list(APPEND labels release-only)
     endif()
     if(test MATCHES "OpencvCuda[.].*NothingIsAllocated" OR (place STREQUAL cuda AND test MATCHES "OutOf.*Memory|FixedMemory"))

@@ -1,5 +1,7 @@
 #include "common/output.hpp"
 
+#include "common/terminal/files.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -42,11 +44,6 @@ int remember(const std::string &path) {
             return static_cast<int>(i);
         }
     return -1;
-}
-
-std::string folderOf(const std::string &path) {
-    const size_t slash = path.rfind('/');
-    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
 uint32_t hashed(const std::string &bytes) { // FNV-1a, as in the library (modules/eventio/output.c)

@@ -29,7 +29,7 @@ const struct {
                {".csv", "text", CUS_EVENTS_TEXT},
                {".txt", "text", CUS_EVENTS_TEXT}};
 
-void check(cusStatus status) {
+void checkWritten(cusStatus status) {
     if (status != CUS_OK)
         throw Stop(sample::OUTPUT, sample::lastMessage());
 }
@@ -66,7 +66,7 @@ EventFile::EventFile(const std::string &path, sample::Size size, cusEventFormat 
                                       (is_aedat4 ? "zstd" : "gzip") + " for " + cusEventFormatName(format));
     options.compress = compression == "none" ? 0 : compression == "gzip" || compression == "zstd" ? 2 : 1;
     sample::currentFiles().isDerived(path);
-    check(cusEventWriterCreate(&writer_, path.c_str(), &options));
+    checkWritten(cusEventWriterCreate(&writer_, path.c_str(), &options));
 }
 
 EventFile::~EventFile() {
@@ -75,19 +75,19 @@ EventFile::~EventFile() {
 
 void EventFile::write(const cusEventArrays &e) {
     if (writer_)
-        check(cusEventWriterWrite(writer_, e.count, e.x, e.y, e.p, e.t));
+        checkWritten(cusEventWriterWrite(writer_, e.count, e.x, e.y, e.p, e.t));
 }
 
 bool EventFile::write(const cusEventTrigger &trigger) {
     const cusStatus status = cusEventWriterWriteTriggers(writer_, 1, &trigger);
     if (status != CUS_ERROR_VALUE && status != CUS_ERROR_UNSUPPORTED)
-        check(status);
+        checkWritten(status);
     return status == CUS_OK;
 }
 
 void EventFile::finish() {
     if (writer_)
-        check(cusEventWriterFinish(std::exchange(writer_, nullptr)));
+        checkWritten(cusEventWriterFinish(std::exchange(writer_, nullptr)));
     sample::currentFiles().wrote(path_);
 }
 

@@ -28,7 +28,7 @@ using sample::Stop;
 
 namespace {
 
-constexpr int BUFFER = 1 << 20;
+constexpr int OUTPUT_BUFFER = 1 << 20;
 constexpr size_t WAITING = 3; // pictures between the program and the encoder
 const AVRational FINE = {1, 90000};
 const char *const PRESET = "veryfast"; // a third of the time of libx264's own, for files a few percent larger
@@ -329,9 +329,9 @@ void Video::setQuality(const AVCodec &encoder, Options &options) {
 
 // recorded: what the packets of a recording are, if it is their container that is opened.
 void Video::openFile(const Format &format, const AVCodecParameters *recorded) {
-    auto *const buffer = static_cast<unsigned char *>(allocated(av_malloc(BUFFER)));
+    auto *const buffer = static_cast<unsigned char *>(allocated(av_malloc(OUTPUT_BUFFER)));
     const bool seekable = !file_->inPlace();
-    io_.reset(allocated(avio_alloc_context(buffer, BUFFER, 1, this, nullptr, onWrite, seekable ? onSeek : nullptr)));
+    io_.reset(allocated(avio_alloc_context(buffer, OUTPUT_BUFFER, 1, this, nullptr, onWrite, seekable ? onSeek : nullptr)));
     muxer_->pb = io_.get();
     muxer_->flags |= seekable ? AVFMT_FLAG_CUSTOM_IO : AVFMT_FLAG_CUSTOM_IO | AVFMT_FLAG_FLUSH_PACKETS;
     stream_ = allocated(avformat_new_stream(muxer_, nullptr));

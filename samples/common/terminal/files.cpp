@@ -30,11 +30,6 @@ namespace {
 constexpr unsigned CAMERAS = 81;                      // major number of /dev/video*
 constexpr long long NUMBERS[] = {0, 1, 10, 99999999}; // of files that stand for all with a number
 
-std::string folderOf(const std::string &path) {
-    const size_t slash = path.rfind('/');
-    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
-}
-
 // The name of a file in the canonical name of its folder, whether they exist or not.
 std::string placeOf(const std::string &path) {
     std::error_code error;
@@ -109,6 +104,11 @@ bool isFileSpec(const std::string &spec) {
 }
 
 } // namespace
+
+std::string folderOf(const std::string &path) {
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
 
 // ---- Numbered names ----------------------------------------------------------------------------------------------------
 

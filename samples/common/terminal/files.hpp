@@ -26,6 +26,9 @@ struct NumberedName {
 // Returns false if `pattern` is not such a name.
 bool parseNumbered(const std::string &pattern, NumberedName &name);
 
+// The folder that a file is in: "name/" or ".".
+std::string folderOf(const std::string &path);
+
 // "" if `path` is a regular file, or is missing; otherwise "a pipe", "a folder" and so on.
 std::string kindOfFile(const std::string &path);
 

@@ -17,7 +17,7 @@ namespace {
 using Options = std::vector<const CLI::Option *>;
 using Commands = std::vector<const CLI::App *>;
 
-Options optionsOf(const CLI::App &app) {
+Options describedOptions(const CLI::App &app) {
     Options all;
     for (const CLI::Option &option : app.options)
         all.push_back(&option);
@@ -82,7 +82,7 @@ std::string bashCommand(const Options &options, const std::string &more) {
 std::string bashCompletion(const CLI::App &app) {
     const std::string function = "_" + identifier(app.name);
     const Commands commands = commandsOf(app);
-    const Options common = optionsOf(app);
+    const Options common = describedOptions(app);
     std::vector<std::string> names;
     for (const CLI::App *command : commands)
         names.push_back(command->name);
@@ -94,7 +94,7 @@ std::string bashCompletion(const CLI::App &app) {
                ") command=$word; break ;; esac\n    done\n";
     out += "    case \"$command\" in\n";
     for (const CLI::App *command : commands) {
-        Options options = optionsOf(*command);
+        Options options = describedOptions(*command);
         options.insert(options.end(), common.begin(), common.end());
         out += "    " + command->name + ")\n" + bashCommand(options, "") + "        ;;\n";
     }
@@ -138,7 +138,7 @@ std::string zshArguments(const Options &options, const std::string &indent) {
 
 std::string zshCompletion(const CLI::App &app) {
     const Commands commands = commandsOf(app);
-    const Options common = optionsOf(app);
+    const Options common = describedOptions(app);
     std::string out = "#compdef " + app.name + "\n# zsh completion for " + app.name + ", made from its options\n";
     if (commands.empty())
         return out + zshArguments(common, "    ") + "\n";
@@ -150,7 +150,7 @@ std::string zshCompletion(const CLI::App &app) {
     }
     out += "(" + names + ")]}\ncase $command in\n";
     for (const CLI::App *command : commands) {
-        Options options = optionsOf(*command);
+        Options options = describedOptions(*command);
         options.insert(options.end(), common.begin(), common.end());
         out += command->name + ")\n    " + zshArguments(options, "        ") + "\n    ;;\n";
     }
@@ -166,7 +166,7 @@ static std::string filesTable(const CLI::App &app) {
     parts.insert(parts.begin(), &app);
     std::string out = "# command, option or argument, what it names\n";
     for (const CLI::App *part : parts)
-        for (const CLI::Option *option : optionsOf(*part))
+        for (const CLI::Option *option : describedOptions(*part))
             if (option->files)
                 out += (part == &app ? "-" : part->name) + " " + option->name() + " " + nameOf(*option->files) + "\n";
     return out;

@@ -19,7 +19,7 @@ const char *const SELECTION_HELP = "Without --template and --roi, and with a dis
 
 namespace {
 
-const char *const KEYS = "drag: a rectangle    Backspace: take back    Enter: find    Esc: cancel";
+const char *const SELECT_KEYS = "drag: a rectangle    Backspace: take back    Enter: find    Esc: cancel";
 
 struct Selection {
     cv::Size size;
@@ -56,10 +56,10 @@ struct Selection {
         for (const cv::Rect &rectangle : all)
             cv::rectangle(out, rectangle, {0, 220, 0}, line);
         int below = 0;
-        const cv::Size words = cv::getTextSize(KEYS, cv::FONT_HERSHEY_SIMPLEX, scale, std::max(1, line / 2), &below);
+        const cv::Size words = cv::getTextSize(SELECT_KEYS, cv::FONT_HERSHEY_SIMPLEX, scale, std::max(1, line / 2), &below);
         cv::Mat strip = out.rowRange(0, std::min(out.rows, words.height + 3 * below));
         strip *= 0.3;
-        cv::putText(out, KEYS, {below, words.height + below}, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255},
+        cv::putText(out, SELECT_KEYS, {below, words.height + below}, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255},
                     std::max(1, line / 2), cv::LINE_AA);
         return out;
     }

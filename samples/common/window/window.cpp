@@ -24,8 +24,8 @@ constexpr auto LATE = std::chrono::milliseconds(250); // a longer delay is not c
 constexpr auto LONGEST_GAP = std::chrono::seconds(1); // in a recording without events
 constexpr int SMALLEST_WIDTH = 320, TICK = 20;        // pixels; milliseconds
 
-const char *const KEYS[] = {"space   pause, go on", "s       one picture further", "f       full screen",
-                            "h       these keys", "q, Esc  quit"};
+const char *const WINDOW_KEYS[] = {"space   pause, go on", "s       one picture further", "f       full screen",
+                                   "h       these keys", "q, Esc  quit"};
 
 // Draws the list of keys over the picture, with letters of a size that can be read where it is shown `width` pixels wide.
 cv::Mat withKeys(const cv::Mat &picture, int width) {
@@ -37,14 +37,14 @@ cv::Mat withKeys(const cv::Mat &picture, int width) {
         cv::resize(out, out, {}, times, times, cv::INTER_NEAREST);
     else
         out = out.clone();
-    const double shown = std::max(0.5, width / 1600.0) * out.cols / width;
-    const double scale = std::min({shown, out.cols / 500.0, out.rows / 210.0}); // the list fits
+    const double wanted = std::max(0.5, width / 1600.0) * out.cols / width;
+    const double scale = std::min({wanted, out.cols / 500.0, out.rows / 210.0}); // the list fits
     const int line = cvRound(34 * scale), column = cvRound(120 * scale);
     const cv::Rect box = cv::Rect(line / 2, line / 2, cvRound(460 * scale), line * 11 / 2) & cv::Rect({0, 0}, out.size());
     cv::Mat part = out(box);
     part *= 0.25;
     int y = box.y + line;
-    for (const std::string keys : KEYS) {
+    for (const std::string keys : WINDOW_KEYS) {
         const auto put = [&](const std::string &words, int x) {
             cv::putText(out, words, {x, y}, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255},
                         std::max(1, cvRound(1.6 * scale)), cv::LINE_AA);
