@@ -1,5 +1,10 @@
 # Run by cpack on its packages: takes out the scripts by which CPack calls ldconfig, since packaging/debian/triggers does that, as Debian's
-# policy wants it; and lets a transitional package say so in its summary, of which CPack has one for all packages.
+# policy wants it; and lets a transitional package say so in its summary, of which CPack has one for all packages. They are compressed by
+# xz, dpkg-deb's default, or quickly where cpack is told how, as by a test.
+set(compression "")
+if(CPACK_DEBIAN_COMPRESSION_TYPE)
+    set(compression -Z${CPACK_DEBIAN_COMPRESSION_TYPE} -z1)
+endif()
 foreach(package IN LISTS CPACK_PACKAGE_FILES)
     if(package MATCHES "\\.deb$")
         set(folder ${CPACK_TEMPORARY_DIRECTORY}/unpacked)
@@ -9,7 +14,7 @@ foreach(package IN LISTS CPACK_PACKAGE_FILES)
         file(READ ${folder}/DEBIAN/control control)
         string(REGEX REPLACE "\nDescription: [^\n]*\n (transitional package )" "\nDescription: \\1" control "${control}")
         file(WRITE ${folder}/DEBIAN/control "${control}")
-        execute_process(COMMAND dpkg-deb --root-owner-group --build ${folder} ${package} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+        execute_process(COMMAND dpkg-deb --root-owner-group ${compression} --build ${folder} ${package} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
         file(REMOVE_RECURSE ${folder})
     endif()
 endforeach()
