@@ -174,6 +174,10 @@ def filtered(path):
             made = " ".join(f"{declaration} /**< {text} */" for declaration in each) + rest
         else:
             made = f"/** {'' if first else f'{BACKSLASH}file {name} '}{doxygen(text)} */{rest}"
+            several = SEVERAL.match(lines[last + 1])
+            if several:
+                again = doxygen_text(" ".join(part.strip() for part in text))
+                lines[last + 1] = f"{several[1]}{several[2].replace(', ', f'; /** {again} */ {several[1].strip()} ')};"
         made = made.split("\n")
         lines[first:last + 1] = made + [""] * (last + 1 - first - len(made))
         assert len(made) <= last + 1 - first, f"{path}:{first + 1}: the comment grew"
