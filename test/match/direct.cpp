@@ -208,6 +208,37 @@ TEST_P(MatchDirect, TilesOf288) {
         compareExactly(picture<uint8_t>(4480 + 16, cols + 17, 1, random), picture<uint8_t>(17, 18, 1, random), space());
 }
 
+// Frames of three channels, in maps that take wgmma where there are 132 multiprocessors, against the FFT: the best match,
+// and further ones with fractions; two templates, for which each channel is loaded again.
+TEST_P(MatchDirect, Colors) {
+    auto random = support::generator();
+    for (const auto &[cols, rows] : {std::pair{641, 640}, {1025, 415}, {258, 1600}})
+        for (const auto &[w, h] : {std::pair{33, 40}, {64, 64}, {82, 50}}) {
+            if (space() == CUS_HOST && w != 33) // it has no such tiles
+                continue;
+            const auto image = picture<uint8_t>(rows + h - 1, cols + w - 1, 3, random);
+            const Image<uint8_t> templates[] = {cut(image, rows / 3, cols - 1, h, w), cut(image, rows - 1, cols / 2, h, w)};
+            const support::Layout layout = {random() % 2 ? random() % 70 : 0, random() % 2 ? random() % 40 : 0};
+            Pixels<uint8_t> frame(image, space(), layout), first(templates[0], space()), second(templates[1], space());
+            const cusMat mats[] = {first.mat, second.mat};
+            for (const int matches : {1, 4}) {
+                auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, matches, 9);
+                options.subpixel = matches > 1;
+                Matcher matcher;
+                CUS_ASSERT_OK(cusMatcherCreate(&matcher, mats, 2, image.rows, image.cols, &options, nullptr));
+                for (int again = 0; again < 2; ++again)
+                    CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
+                options.algorithm = CUS_MATCH_FFT;
+                for (int k = 0; k < 2; ++k) {
+                    SCOPED_TRACE(testing::Message() << cols << "x" << rows << " template " << k << " of " << w << "x" << h);
+                    const auto found = matchesOf(matcher, k, matches);
+                    expectSame(found, run(image, templates[k], space(), options).matches);
+                    EXPECT_EQ(found[0].score, 0);
+                }
+            }
+        }
+}
+
 // Frames whose maps make enough tiles together for wgmma with templates of any size: with maps and without, with one template
 // and with one for each, frames at odd addresses; the largest sums.
 TEST_P(MatchDirect, LargeTemplatesInBatches) {
@@ -215,7 +246,8 @@ TEST_P(MatchDirect, LargeTemplatesInBatches) {
     constexpr int ROWS = 35, COLS = 115;
     const int count = space() == CUS_DEVICE ? 128 : 3;
     const std::tuple<int, int, int> sizes[] = {{64, 64, 1},  {33, 50, 1},  {100, 100, 1}, {128, 128, 1},
-                                               {128, 37, 1}, {19, 125, 1}, {64, 64, 3},   {21, 90, 3}};
+                                               {128, 37, 1}, {19, 125, 1}, {64, 64, 3},   {21, 90, 3},
+                                               {33, 32, 3},  {80, 80, 3},  {145, 16, 3}};
     for (const auto &[w, h, channels] : sizes)
         for (const bool own : {false, true}) {
             SCOPED_TRACE(testing::Message() << w << "x" << h << " channels " << channels << (own ? " own" : ""));

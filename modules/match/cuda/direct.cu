@@ -538,7 +538,8 @@ cusStatus allocateTiles(MatchCuda *cuda, cudaStream_t stream) {
     const size_t fitting = LAUNCH_BYTES / std::max<size_t>((totals + costs) * sizeof(double), 1);
     const int most = std::min(m.frames, LAUNCH_FRAMES);
     direct.frames = static_cast<int>(std::clamp<size_t>(fitting, 1, static_cast<size_t>(most)));
-    CUS_TRY(allocate(cuda, &direct.bests, static_cast<size_t>(direct.frames) * m.count * direct.tiles, stream));
+    const size_t bests = size_t{direct.tiles} * std::max(direct.wgmma.parts, 1);
+    CUS_TRY(allocate(cuda, &direct.bests, bests * direct.frames * m.count, stream));
     if (totals)
         CUS_TRY(allocate(cuda, &direct.totals, direct.frames * totals, stream));
     if (!costs)
@@ -550,7 +551,6 @@ cusStatus allocateTiles(MatchCuda *cuda, cudaStream_t stream) {
 } // namespace
 
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream) {
-    const char *f = "cusMatcherCreate";
     MatchModel &m = cuda->stages.model;
     Direct &direct = cuda->stages.direct;
     m.needs_s1 = m.method >= CUS_MATCH_CCOEFF; // direct correlation shifts nothing
@@ -574,19 +574,10 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
         [&] { makeSections(m, rows, cols, static_cast<const uint8_t *>(pixels), mask, direct, sections, words); }));
     direct.count = static_cast<int>(sections.size());
     direct.first = sections[0];
-    uint32_t *device_words = nullptr;
-    Section *device_sections = nullptr;
-    CUS_TRY(allocate(cuda, &device_words, words.size(), stream));
-    CUS_TRY(allocate(cuda, &device_sections, sections.size(), stream));
-    CUS_TRY(allocateTiles(cuda, stream));
-    CUSI_CUDA(f,
-              cudaMemcpyAsync(device_words, words.data(), words.size() * sizeof(uint32_t), cudaMemcpyHostToDevice, stream));
-    CUSI_CUDA(f, cudaMemcpyAsync(device_sections, sections.data(), sections.size() * sizeof(Section),
-                                 cudaMemcpyHostToDevice, stream));
-    CUSI_CUDA(f, cudaStreamSynchronize(stream)); // the vectors end with this function
-    direct.words = direct.ones = device_words;
-    direct.sections = device_sections;
-    return CUS_OK;
+    CUS_TRY(upload(cuda, words.data(), words.size(), &direct.words, stream));
+    CUS_TRY(upload(cuda, sections.data(), sections.size(), &direct.sections, stream));
+    direct.ones = direct.words;
+    return allocateTiles(cuda, stream);
 }
 
 // Matches `count` frames, at most direct.frames, in one launch, and finds further matches in another.

@@ -41,6 +41,8 @@ __global__ void __launch_bounds__(REFINE_THREADS)
         storeMatch(m, refinement, k, match);
 }
 
+constexpr int AT_ONCE = 4; // positions that a thread loads at a time; a tile has 32 times as many or more
+
 // Removes the neighborhood of the previous round's match from the map. A block handles the tiles of one of block_uppers.
 __global__ void __launch_bounds__(THREADS)
     removeNeighborhoodKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Scores scores,
@@ -58,15 +60,24 @@ __global__ void __launch_bounds__(THREADS)
     float upper = INFINITY;
     for (int tile = first + threadIdx.x / 32; tile < first + tiles; tile += WARPS) {
         float lower = INFINITY;
-        for (int i = threadIdx.x % 32; i < 1 << (scores.tile_cols_log2 + scores.tile_rows_log2); i += 32) {
-            int y, x;
-            if (!tilePosition(m, scores, tile, i, y, x))
-                continue;
-            MatchRange &range = scores.ranges[(static_cast<size_t>(k) * m.orows + y) * m.ocols + x];
-            if (abs(x - match.x) < d && abs(y - match.y) < d)
-                range = {INFINITY, INFINITY};
-            lower = fminf(lower, range.lower);
-            upper = fminf(upper, range.upper);
+        for (int i = threadIdx.x % 32; i < 1 << (scores.tile_cols_log2 + scores.tile_rows_log2); i += 32 * AT_ONCE) {
+            MatchRange *at[AT_ONCE], ranges[AT_ONCE];
+            bool near[AT_ONCE];
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; ++j) {
+                int y, x;
+                const bool inside = tilePosition(m, scores, tile, i + 32 * j, y, x);
+                at[j] = scores.ranges + (static_cast<size_t>(k) * m.orows + y) * m.ocols + x;
+                near[j] = inside && abs(x - match.x) < d && abs(y - match.y) < d;
+                ranges[j] = inside && !near[j] ? *at[j] : MatchRange{INFINITY, INFINITY};
+            }
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; ++j) {
+                if (near[j])
+                    *at[j] = ranges[j];
+                lower = fminf(lower, ranges[j].lower);
+                upper = fminf(upper, ranges[j].upper);
+            }
         }
         lower = cusi::warpMin(lower);
         if (threadIdx.x % 32 == 0)

@@ -152,7 +152,8 @@ struct Wgmma {
     const unsigned char *mask;  // its slabs
     size_t template_bytes;      // from one template to the next
     int ring, slabs_each;       // slabs in shared memory, 0 if mma.sync multiplies; of a template
-    int passes;                 // templates whose products a tile makes: with a mask, one template and how often the mask
+    int passes;                 // of products: channels of the templates; with a mask, one template and how often the mask
+    int parts;                  // bests of a tile
     int chunks;                 // units of 16 bytes that cover a row's bytes under 16 neighboring positions
     int planes, plane, phase;   // count; bytes from one to the next; from one row % 4 to the next
     int sums_pitch;             // words of a row of sums
@@ -297,17 +298,20 @@ cusStatus launchMaskedSums(const Stages &stages, cudaStream_t stream);
 // Direct correlation is all of a run.
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
 cusStatus launchDirect(const Stages &stages, const cusMat *frames, int count, cudaStream_t stream);
-// The largest templates, in bytes, that direct correlation matches faster than the FFT by mma.sync; and those, in pixels of
-// one channel, above and up to which wgmma is faster than both; up to `positions` for each multiprocessor. Measured on an
-// H100 and an H200, SQDIFF: by mma.sync one channel takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in
-// 1920 x 1080 and 107 x 107 in 3840 x 2160; three at 90, 60 and 68. By wgmma it is 152 x 152 in 1920 x 1080, and as long as
-// by mma.sync about 33 x 33 in 640 x 480 and 16 x 16 in 1280 x 720 (other methods in 1920 x 1080, too). With a mask wgmma
-// takes half the time or less.
+// The largest templates, in bytes, that direct correlation matches faster than the FFT by mma.sync; and those, in pixels,
+// above and up to which wgmma is faster than both, for one channel and for three; up to `positions` for each
+// multiprocessor. Measured on an H100 and an H200, SQDIFF: by mma.sync one channel takes as long as the FFT at 140 x 140 in
+// 640 x 480, 97 x 97 in 1920 x 1080 and 107 x 107 in 3840 x 2160; three at 90, 60 and 68. By wgmma it is 152 x 152 in
+// 1920 x 1080, and as long as by mma.sync about 33 x 33 in 640 x 480 and 16 x 16 in 1280 x 720 (other methods in
+// 1920 x 1080, too). With a mask wgmma takes half the time or less; with further matches or fractions it takes less at
+// every size. Three channels are faster by wgmma never in 640 x 480, from 32 x 32 to 80 x 80 in 1280 x 720, from 25 x 25
+// to 92 x 92 in 1920 x 1080, and from 18 x 18 to 97 x 97 in 3840 x 2160.
 struct Crossovers {
-    double positions, mma, above, wgmma;
+    double positions, mma, above, wgmma, above_colors, colors;
 };
-constexpr Crossovers CROSSOVERS[] = {
-    {64 * 48, 128 * 128, 32 * 32, 144 * 144}, {128 * 96, 97 * 97, 16 * 16, 144 * 144}, {INFINITY, 97 * 97, 0, 144 * 144}};
+constexpr Crossovers CROSSOVERS[] = {{64 * 48, 128 * 128, 32 * 32, 144 * 144, 0, 0},
+                                     {128 * 96, 97 * 97, 16 * 16, 144 * 144, 32 * 32, 80 * 80},
+                                     {INFINITY, 97 * 97, 0, 144 * 144, 24 * 24, 92 * 92}};
 inline const Crossovers &crossoversOf(const MatchModel &m, double frames, int multiprocessors) {
     const double positions = static_cast<double>(m.orows) * m.ocols * frames;
     const Crossovers *row = CROSSOVERS;

@@ -60,6 +60,16 @@ __device__ __forceinline__ void copiesArrived() {
 #endif
 }
 
+// Loads 16 bytes that do not change at once.
+__device__ __forceinline__ void loadFour(uint32_t *words, const void *from) {
+    const uint4 four = __ldg(static_cast<const uint4 *>(from));
+    words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
+}
+// Returns bytes i, i + 3, i + 6 and i + 9 of three words.
+__device__ __forceinline__ uint32_t everyThird(const uint32_t *words, unsigned i) {
+    const uint32_t first = __byte_perm(words[0], words[1], i | (i + 3) << 4 | (i + 6 & 7) << 8);
+    return __byte_perm(first, words[2], i == 0 ? 0x5210 : i == 1 ? 0x6210 : 0x7410);
+}
 // Stores 16 bytes of shared memory at once, which compilers may split otherwise.
 __device__ __forceinline__ void storeFour(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");

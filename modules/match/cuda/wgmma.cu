@@ -1,5 +1,5 @@
-// Direct correlation of bytes of one channel by wgmma, on architecture 9.0a, whose tensor cores reach their rate only with
-// operands in shared memory.
+// Direct correlation of bytes by wgmma, on architecture 9.0a, whose tensor cores reach their rate only with operands in
+// shared memory.
 //
 // The template is a Toeplitz matrix along both axes, of 4 rows x 16 columns of positions:
 //     out(y0 + 4 n + my, x0 + 16 j + mx) = sum over ky, c, k of
@@ -10,7 +10,8 @@
 // The image under a tile is kept in planes of 16 bytes, each in four phases (row % 4): the rows of eight neighboring n are
 // 128 bytes in one piece for any ky, so operands of all products are windows of the same memory. The template's rows come
 // by bulk copies, a slab of eight at a time, with the three rows before them. Four warps queue products; the others sum up
-// squares and pixels meanwhile. Sums are kept modulo 2^32; costs of squared differences are below that.
+// squares and pixels meanwhile. Sums are kept modulo 2^32; costs of squared differences are below that. Channels follow one
+// another: one is in shared memory at a time, and its products and squares are added to those of the ones before.
 #include "match/cuda/direct.cuh"
 #include "match/cuda/tensor.cuh"
 
@@ -24,8 +25,10 @@ constexpr int ACROSS = 16, DOWN = 4, ROWS = 8 * DOWN; // positions of a product;
 constexpr int SLAB = 8, BLOCKS = SLAB + DOWN - 1;     // rows of the template that a slab serves, and has
 constexpr int BLOCK = ACROSS * 16;                    // bytes of a row of the template at a chunk, at each mx
 constexpr int MAX_RING = 8;                           // the most slabs in shared memory
-// Kernels: squared differences without maps, with them, and with a mask; any method without and with a mask.
-enum Kind { SSD, SSD_MAPS, SSD_MASKED, ANY, ANY_MASKED };
+// Kernels: squared differences without maps and costs, with them, of colors, and with a mask; any method without and with a
+// mask.
+enum Kind { SSD, SSD_MAPS, SSD_COLORS, SSD_MASKED, ANY, ANY_MASKED, KINDS };
+constexpr int COLORS = 3; // channels of SSD_COLORS
 
 constexpr int threadsOf(int nx, Kind kind) {
     return nx == 32 || (nx == 16 && kind == ANY_MASKED) ? 384 : 256;
@@ -53,7 +56,7 @@ struct Turn {
 template<int NX, Kind KIND>
 struct Tile {
     static constexpr bool SQUARED = KIND < ANY, MASKED = KIND == SSD_MASKED || KIND == ANY_MASKED;
-    static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX, KIND);
+    static constexpr int COLS = ACROSS * NX, THREADS = threadsOf(NX, KIND), CHANNELS = KIND == SSD_COLORS ? COLORS : 1;
     using Values = uint32_t[4 * NX]; // a thread's positions, in the order of multiplyAddAhead()
 
     const MatchModel &m;
@@ -90,8 +93,8 @@ struct Tile {
                  &arrived[place]);
     }
 
-    // Loads the image under the tile. What is outside the frame is arbitrary.
-    __device__ __forceinline__ void loadImage(const unsigned char *from, size_t step) const {
+    // Loads a channel of the image under the tile. What is outside the frame is arbitrary.
+    __device__ __forceinline__ void loadImage(const unsigned char *from, size_t step, int channel) const {
         const auto load = [&](const auto &copy) { // copies up to 16 pixels, `left` of which are inside the frame
 #pragma unroll 4
             for (int i = threadIdx.x; i < plan.planes * (ROWS + m.h); i += THREADS) {
@@ -99,7 +102,31 @@ struct Tile {
                 copy(image + p * plan.plane + offsetOf(row), from + min(y0 + row, m.rows - 1) * step, at, m.cols - at);
             }
         };
-        if (((reinterpret_cast<uintptr_t>(from) | step) & 15) == 0)
+        const bool aligned = ((reinterpret_cast<uintptr_t>(from) | step) & 15) == 0;
+        if constexpr (CHANNELS > 1)
+            load([&](unsigned char *to, const unsigned char *pixels, int at, int left) {
+                const unsigned char *const units = pixels + CHANNELS * min(at, m.cols - 1);
+                uint32_t words[4 * CHANNELS];
+                if (aligned && left >= 16) {
+#pragma unroll
+                    for (int u = 0; u < CHANNELS; ++u)
+                        loadFour(words + 4 * u, units + 16 * u);
+                } else {
+                    const int bytes = CHANNELS * max(left, 1);
+#pragma unroll
+                    for (int u = 0; u < CHANNELS; ++u) {
+                        Unaligned16 unit;
+                        const int skipped = min(16 * u, bytes - 1);
+                        unit.load(units + skipped, bytes - skipped);
+#pragma unroll
+                        for (int i = 0; i < 4; ++i)
+                            words[4 * u + i] = unit[i];
+                    }
+                }
+                *reinterpret_cast<uint4 *>(to) = {everyThird(words, channel), everyThird(words + 3, channel),
+                                                  everyThird(words + 6, channel), everyThird(words + 9, channel)};
+            });
+        else if (aligned)
             load([&](unsigned char *to, const unsigned char *pixels, int at, int left) {
                 copyAheadUpTo(to, left > 0 ? pixels + at : from, max(0, min(left, 16)));
             });
@@ -121,7 +148,11 @@ struct Tile {
         const bool of_squares = MASKED && (SQUARED ? k != 1 : k == passOfSquares());
         const uint32_t image_at = sharedAddress(image) + (of_squares ? plan.squares_at : 0);
         const int high = k - passOfSquares(); // passes since that of the high bytes
-        const uint32_t factor = !MASKED || high < 1 || (high > 1 && !SQUARED) ? 0 : !SQUARED ? 256 : high == 1 ? -128 : -2;
+        const uint32_t factor = !MASKED                              ? k % CHANNELS != 0
+                                : high < 1 || (high > 1 && !SQUARED) ? 0
+                                : !SQUARED                           ? 256
+                                : high == 1                          ? -128
+                                                                     : -2;
         // From chunks that are neighbors to rows that are
         const uint64_t templ_rows = (uint64_t{BLOCK / 16} - chunk / 16) << 16,
                        pixels_rows = (uint64_t{phase / 16} - plane / 16) << 16;
@@ -169,9 +200,9 @@ struct Tile {
 
     // Sums up squares or pixels down a window's height, for each row of the tile, and then along the row. A warp has a
     // strip of rows, a lane four neighboring bytes. Only the result is stored, since products leave little of the shared
-    // memory's rate.
+    // memory's rate. Sums of further channels are added.
     template<bool SQUARES>
-    __device__ __forceinline__ void sumUp() const {
+    __device__ __forceinline__ void sumUp(int channel) const {
         constexpr int STRIP = ROWS * 32 / (THREADS - GROUP);
         const int words = 4 * plan.planes, top = (warp - GROUP / 32) * STRIP;
         uint32_t before[STRIP] = {};
@@ -204,50 +235,69 @@ struct Tile {
                 moveDown<SQUARES>(out_at[k % 4][k / 4 * 4], in_at[k % 4][k / 4 * 4], sum);
             }
             cusi::warpInclusiveScan(scan, lane);
-            const uint32_t to = sharedAddress(sumsOf(top) + 4 * (first + lane));
+            uint32_t *const to = sumsOf(top) + 4 * (first + lane);
 #pragma unroll
             for (int k = 0; k < STRIP; ++k) {
                 const uint32_t zero = before[k] + scan[k] - all[k], one = zero + sums_of[k][0], two = one + sums_of[k][1];
-                if (4 * (first + lane) < plan.sums_pitch)
-                    storeFour(to + 4 * k * plan.sums_pitch, zero, one, two, two + sums_of[k][2]);
+                if (4 * (first + lane) < plan.sums_pitch) {
+                    uint32_t *const at = to + k * plan.sums_pitch;
+                    const uint4 more = channel ? *reinterpret_cast<const uint4 *>(at) : uint4{};
+                    storeFour(sharedAddress(at), more.x + zero, more.y + one, more.z + two, more.w + two + sums_of[k][2]);
+                }
                 before[k] += __shfl_sync(cusi::FULL_WARP, scan[k], 31);
             }
         }
     }
 
-    // Returns the best of the tile, valid in the first thread; GROUP threads call it. It stores the costs in the map unless
-    // that is NULL. t2: the template's sum of squares. Positions are compared by one number: the cost, then the place.
-    __device__ __forceinline__ Candidate bestSquared(const Values &products, uint32_t t2, float *map,
-                                                     size_t map_step) const {
-        __shared__ unsigned long long bests[GROUP / 32];
-        uint32_t least = ~0u, least_at = 0; // above each cost
+    // Keeps the best of the tile, or with costs of each 64 columns; GROUP threads call it. It stores costs where they are
+    // wanted. t2: the template's sum of squares. Positions are compared by one number: the cost, then the place.
+    __device__ __forceinline__ void keepSquared(const Values &products, uint32_t t2, int result, const Direct &direct,
+                                                const Scores &scores) const {
+        constexpr int PER_PART = KIND == SSD || MASKED ? 2 * NX : TILE_COLS / 8, PARTS = cusi::divUp(2 * NX, PER_PART);
+        __shared__ unsigned long long bests[PARTS][GROUP / 32];
+        float *const map = KIND != SSD && scores.maps ? scores.maps[result] : nullptr;
+        double *const costs = KIND == SSD || MASKED ? nullptr : direct.costs;
+        const size_t map_step = map ? scores.map_steps[result] : 0;
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            const int row = rowOfValues(e), left = m.ocols - x0 - lane / 4;
-            const int inside = y0 + row < m.orows ? left : 0;
-            const uint32_t *const before = sumsOf(row) + lane / 4, *const behind = before + m.w;
-            float *const to = map ? cusi::rowOf(map, map_step, y0 + row) + x0 + lane / 4 : nullptr;
+        for (int part = 0; part < PARTS; ++part) {
+            uint32_t least = ~0u, least_at = 0; // above each cost
 #pragma unroll
-            for (int i = 0; i < 2 * NX; ++i) {
-                const uint32_t product = products[2 * i + e];
-                const uint32_t cost = t2 + (MASKED ? product : behind[8 * i] - before[8 * i] - 2 * product);
-                if (map && 8 * i < inside)
-                    to[8 * i] = static_cast<float>(cost);
-                if (8 * i < inside && cost < least)
-                    least = cost, least_at = row * COLS + 8 * i;
+            for (int e = 0; e < 2; ++e) {
+                const int row = rowOfValues(e), left = m.ocols - x0 - lane / 4;
+                const int inside = y0 + row < m.orows ? left : 0;
+                const uint32_t *const before = sumsOf(row) + lane / 4, *const behind = before + m.w;
+                float *const to = map ? cusi::rowOf(map, map_step, y0 + row) + x0 + lane / 4 : nullptr;
+                double *const costs_to =
+                    costs ? costs + (static_cast<size_t>(result) * m.orows + y0 + row) * m.ocols + x0 + lane / 4 : nullptr;
+#pragma unroll
+                for (int i = part * PER_PART; i < min((part + 1) * PER_PART, 2 * NX); ++i) {
+                    const uint32_t product = products[2 * i + e];
+                    const uint32_t cost = t2 + (MASKED ? product : behind[8 * i] - before[8 * i] - 2 * product);
+                    if (map && 8 * i < inside)
+                        to[8 * i] = static_cast<float>(cost);
+                    if (costs && 8 * i < inside)
+                        costs_to[8 * i] = toDouble(cost);
+                    if (8 * i < inside && cost < least)
+                        least = cost, least_at = row * COLS + 8 * i;
+                }
             }
+            const uint32_t of_warp = __reduce_min_sync(cusi::FULL_WARP, least);
+            const bool is_least = least == of_warp && least < ~0u;
+            const uint32_t at = __reduce_min_sync(cusi::FULL_WARP, is_least ? least_at + lane / 4 : ~0u);
+            if (lane == 0)
+                bests[part][warp] = static_cast<unsigned long long>(of_warp) << 32 | at;
         }
-        const uint32_t of_warp = __reduce_min_sync(cusi::FULL_WARP, least);
-        const bool is_least = least == of_warp && least < ~0u;
-        const uint32_t at = __reduce_min_sync(cusi::FULL_WARP, is_least ? least_at + lane / 4 : ~0u);
-        if (lane == 0)
-            bests[warp] = static_cast<unsigned long long>(of_warp) << 32 | at;
         waitForWarps<1, GROUP>();
-        const unsigned long long best = min(min(bests[0], bests[1]), min(bests[2], bests[3]));
+        const int kept = costs ? PARTS : 1, each = PARTS / kept * (GROUP / 32);
+        if (static_cast<int>(threadIdx.x) >= kept)
+            return;
+        unsigned long long best = ~0ull;
+        for (int i = 0; i < each; ++i)
+            best = min(best, bests[0][threadIdx.x * each + i]);
         const int place = static_cast<int>(best), y = y0 + place / COLS, x = x0 + place % COLS;
-        if (best == ~0ull)
-            return noCandidate();
-        return {static_cast<double>(best >> 32), static_cast<unsigned long long>(y) * m.ocols + x};
+        Candidate *const to = direct.bests + (static_cast<size_t>(result) * direct.tiles + blockIdx.x) * kept + threadIdx.x;
+        *to = best == ~0ull ? noCandidate()
+                            : Candidate{static_cast<double>(best >> 32), static_cast<unsigned long long>(y) * m.ocols + x};
     }
 
     // Stores values where all threads see them after a barrier.
@@ -280,11 +330,11 @@ struct Tile {
             else if (!SQUARED && m.needs_s2 && k == 0)
                 makeSquares(HIGH_OF_SQUARES, plan.squares_at, GROUP);
         } else if constexpr (SQUARED) {
-            if (k == 0)
-                sumUp<true>();
+            if (k < CHANNELS)
+                sumUp<true>(k);
         } else {
             if (m.needs_s2) {
-                sumUp<true>();
+                sumUp<true>(0);
                 waitForWarps<2, THREADS - GROUP>();
 #pragma unroll
                 for (int i = 0; i < 4 * NX; ++i) {
@@ -294,7 +344,7 @@ struct Tile {
                 waitForWarps<2, THREADS - GROUP>();
             }
             if (m.needs_s1)
-                sumUp<false>();
+                sumUp<false>(0);
         }
         if (copies)
             reinterpret_cast<double *>(&copy)[word] = early;
@@ -335,6 +385,7 @@ __global__ void __launch_bounds__(threadsOf(NX, KIND), residentBlocks(NX, KIND))
     __shared__ MatchTemplate templ[2];
     using Part = Tile<NX, KIND>;
     constexpr bool SQUARED = Part::SQUARED, MASKED = Part::MASKED;
+    constexpr int CHANNELS = Part::CHANNELS;
     cusi::letNextKernelStart();
     const Wgmma &plan = direct.wgmma;
     unsigned char *const shared = reinterpret_cast<unsigned char *>(shared_points);
@@ -359,7 +410,9 @@ __global__ void __launch_bounds__(threadsOf(NX, KIND), residentBlocks(NX, KIND))
             tile.copySlab(i, i); // a template is older than all work before this launch
     }
     cusi::waitForEarlierWork();
-    tile.loadImage(static_cast<const unsigned char *>(frames.frames[blockIdx.y].data), frames.frames[blockIdx.y].step);
+    const unsigned char *const pixels = static_cast<const unsigned char *>(frames.frames[blockIdx.y].data);
+    const size_t step = frames.frames[blockIdx.y].step;
+    tile.loadImage(pixels, step, 0);
     __syncthreads();
     // Uniform in a warp, which ptxas has to see: otherwise it lets products wait for each other (C7520).
     const bool multiplies = __shfl_sync(cusi::FULL_WARP, threadIdx.x / GROUP, 0) == 0;
@@ -367,18 +420,22 @@ __global__ void __launch_bounds__(threadsOf(NX, KIND), residentBlocks(NX, KIND))
         tile.makeSquares(HIGH_OF_SQUARES, plan.squares_at, 0);
         __syncthreads();
     }
-    float *const *const maps = KIND == SSD ? nullptr : scores.maps;
     Turn turn;
     typename Part::Values kept;
     for (int k = 0; k < plan.passes; ++k) {
-        typename Part::Values fresh, &values = MASKED ? kept : fresh; // fresh ones need no registers of helpers
-        const int result = resultOf(MASKED ? 0 : k);
-        MatchTemplate &own = templ[k % 2];
+        const int channel = k % CHANNELS, result = resultOf(MASKED ? 0 : k / CHANNELS);
+        if (CHANNELS > 1 && k) {
+            tile.loadImage(pixels, step, channel);
+            __syncthreads();
+        }
+        typename Part::Values fresh; // needs no registers of helpers
+        typename Part::Values &values = MASKED || CHANNELS > 1 ? kept : fresh;
+        MatchTemplate &own = templ[k / CHANNELS % 2];
         if (multiplies)
             tile.multiply(k, turn, values);
         else
             tile.help(k, templates.sums[templateOf(m, result)], own, values);
-        const bool last = k + 1 == plan.passes;
+        const bool last = MASKED ? k + 1 == plan.passes : channel == CHANNELS - 1;
         if constexpr (!SQUARED) {
             __syncthreads(); // without a mask, values lie over slabs and image
             const int of_squares = tile.passOfSquares();
@@ -387,10 +444,8 @@ __global__ void __launch_bounds__(threadsOf(NX, KIND), residentBlocks(NX, KIND))
         }
         __syncthreads();
         if constexpr (SQUARED) {
-            if (multiplies && (!MASKED || last))
-                keepBest(direct, result,
-                         tile.bestSquared(values, static_cast<uint32_t>(own.t2), maps ? maps[result] : nullptr,
-                                          maps ? scores.map_steps[result] : 0));
+            if (multiplies && last)
+                tile.keepSquared(values, static_cast<uint32_t>(own.t2), result, direct, scores);
         } else if (last) {
             keepBest(direct, result,
                      blockBestToFirst<Part::THREADS / 32>(
@@ -410,23 +465,28 @@ using Kernel = void (*)(const MatchModel, const Frames, const Templates, const S
 // A tile has 16 NX x 32 positions. cost: the time of a tile by its products, more for those that wait for shared memory.
 struct Shape {
     int nx, cost;
-    Kernel kernels[5]; // of kindOf(); NULL where shared memory would have no room for the sums
+    Kernel kernels[KINDS]; // of kindOf(); NULL where shared memory would have no room for the sums
 };
 template<int NX>
 constexpr Shape shapeOf(int cost) {
     return {NX,
             cost,
-            {wgmmaKernel<NX, SSD>, wgmmaKernel<NX, SSD_MAPS>, wgmmaKernel<NX, SSD_MASKED>, wgmmaKernel<NX, ANY>,
-             wgmmaKernel<NX, ANY_MASKED>}};
+            {wgmmaKernel<NX, SSD>, wgmmaKernel<NX, SSD_MAPS>, wgmmaKernel<NX, SSD_COLORS>, wgmmaKernel<NX, SSD_MASKED>,
+             wgmmaKernel<NX, ANY>, wgmmaKernel<NX, ANY_MASKED>}};
 }
 constexpr Shape SHAPES[] = {shapeOf<4>(5),
                             shapeOf<8>(7),
                             shapeOf<16>(10),
                             {18, 11, {wgmmaKernel<18, SSD>, wgmmaKernel<18, SSD_MAPS>}},
-                            {32, 17, {wgmmaKernel<32, SSD>, wgmmaKernel<32, SSD_MAPS>}}};
+                            {32, 17, {wgmmaKernel<32, SSD>, wgmmaKernel<32, SSD_MAPS>, wgmmaKernel<32, SSD_COLORS>}}};
 
+bool wantsCosts(const MatchModel &m) {
+    return m.max_matches > 1 || m.subpixel;
+}
 Kind kindOf(const MatchModel &m, bool maps) {
-    return m.method != CUS_MATCH_SQDIFF ? m.masked ? ANY_MASKED : ANY : m.masked ? SSD_MASKED : maps ? SSD_MAPS : SSD;
+    if (m.method != CUS_MATCH_SQDIFF)
+        return m.masked ? ANY_MASKED : ANY;
+    return m.masked ? SSD_MASKED : m.channels > 1 ? SSD_COLORS : maps || wantsCosts(m) ? SSD_MAPS : SSD;
 }
 
 constexpr int BYTES_OF_MULTIPROCESSOR = 228 << 10, BESIDE = 2 << 10; // shared memory; what a block takes beside its own
@@ -436,7 +496,7 @@ int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
     plan.ring = ring;
     plan.chunks = cusi::divUp(m.w + ACROSS - 1, 16);
     plan.slabs_each = cusi::divUp(m.h + DOWN - 1, SLAB);
-    plan.template_bytes = static_cast<size_t>(plan.slabs_each) * BLOCKS * BLOCK * plan.chunks;
+    plan.template_bytes = static_cast<size_t>(m.channels) * plan.slabs_each * BLOCKS * BLOCK * plan.chunks;
     plan.planes = shape.nx - 1 + plan.chunks;
     plan.planes_reciprocal = 0xffffffffu / plan.planes + 1;
     plan.phase = cusi::divUp(m.h + ROWS, 4) * 16;
@@ -445,7 +505,8 @@ int layOut(const MatchModel &m, const Shape &shape, int ring, Wgmma &plan) {
     plan.image_at = ring * BLOCKS * BLOCK * plan.chunks;
     plan.squares_at = plan.planes * plan.plane;
     plan.sums_at = plan.image_at + plan.squares_at;
-    plan.passes = m.count;
+    plan.passes = m.count * m.channels;
+    plan.parts = wantsCosts(m) ? ACROSS * shape.nx / TILE_COLS : 1;
     const int values = 4 * ROWS * (ACROSS * shape.nx + 1);
     const bool squared = m.method == CUS_MATCH_SQDIFF;
     if (!m.masked) {
@@ -469,14 +530,15 @@ void chooseShape(const MatchModel &m, int multiprocessors, int most, Direct &dir
     for (const Shape &shape : SHAPES) {
         Wgmma plan = {};
         const int shared = layOut(m, shape, 2, plan), slab = plan.image_at / 2;
-        if (shared > most || !shape.kernels[kind])
+        if (shared > most || !shape.kernels[kind] || (wantsCosts(m) && shape.nx % 4))
             continue;
         const int across = cusi::divUp(m.ocols, ACROSS * shape.nx), down = cusi::divUp(m.orows, ROWS);
         const long long tiles = static_cast<long long>(across) * down * frames;
         const int resident = std::min(residentBlocks(shape.nx, kind), BYTES_OF_MULTIPROCESSOR / (shared + BESIDE));
         const long long at_once = static_cast<long long>(resident) * multiprocessors;
         const long long turns = tiles / at_once * resident + cusi::divUp<long long>(tiles % at_once, multiprocessors);
-        const long long time = turns * shape.cost;
+        // While channels are loaded, only another block multiplies.
+        const long long time = turns * shape.cost * (kind == SSD_COLORS && resident == 1 ? 12 : 10);
         if (time > least || (time == least && resident < most_resident))
             continue;
         least = time;
@@ -498,12 +560,19 @@ cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
     const char *f = "cusMatcherCreate";
     direct->wgmma.ring = 0;
     const Crossovers &bounds = crossoversOf(m, std::min(m.frames, LAUNCH_FRAMES), multiprocessors);
-    const bool one = m.integer && m.max_matches == 1 && !m.subpixel;
-    const bool kept = kindOf(m, false) == SSD || m.count == 1; // the other kinds overwrite the image
+    const Kind kind = kindOf(m, false);
+    const bool squared = kind == SSD || kind == SSD_MAPS || kind == SSD_COLORS;
+    // The other kinds overwrite the image, and do not keep the bests of parts.
+    const bool possible =
+        squared ? m.channels == 1 || m.channels == COLORS : m.channels == 1 && m.count == 1 && !wantsCosts(m);
     // With a mask, larger templates leave shared memory to small tiles only, which would not beat the FFT.
-    const double pixels = static_cast<double>(m.w) * m.h, most_pixels = bounds.wgmma * (m.masked ? 0.5 : 1);
-    const double above = m.masked ? 0 : kindOf(m, false) == ANY ? std::max(bounds.above, 256.0) : bounds.above;
-    if (!one || !kept || m.channels != 1 || pixels <= above || pixels > most_pixels)
+    const double pixels = static_cast<double>(m.w) * m.h;
+    const double most_pixels = kind == SSD_COLORS ? bounds.colors : bounds.wgmma * (m.masked ? 0.5 : 1);
+    const double above = kind == SSD_COLORS          ? bounds.above_colors
+                         : m.masked || wantsCosts(m) ? 0
+                         : kind == ANY               ? std::max(bounds.above, 256.0)
+                                                     : bounds.above;
+    if (!m.integer || !possible || pixels <= above || pixels > most_pixels)
         return CUS_OK;
     cudaFuncAttributes code = {};
     int most = 0;
@@ -514,22 +583,23 @@ cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
     return CUS_OK;
 }
 
-// Uploads the slabs: [template][slab][chunk][row][mx][byte], and those of the mask behind.
+// Uploads the slabs: [template][channel][slab][chunk][row][mx][byte], and those of the mask behind.
 cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, const uint8_t *mask, cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
     Direct &direct = cuda->stages.direct;
     const Wgmma &plan = direct.wgmma;
     std::vector<unsigned char> slabs;
     CUS_TRY(inHostMemory([&] { slabs.reserve(plan.template_bytes * (m.templates + 1)); }));
-    for (int k = 0; k < m.templates + (mask ? 1 : 0); ++k, pixels += static_cast<size_t>(m.w) * m.h)
+    const size_t each = static_cast<size_t>(m.w) * m.h * m.channels;
+    for (int k = 0; k < (m.templates + (mask ? 1 : 0)) * m.channels; ++k)
         for (int slab = 0; slab < plan.slabs_each; ++slab)
             for (int chunk = 0; chunk < plan.chunks; ++chunk)
                 for (int i = 0; i < BLOCKS * BLOCK; ++i) {
                     const int row = SLAB * slab + i / BLOCK - (DOWN - 1), at = 16 * chunk + i % 16 - i / 16 % ACROSS;
                     const bool inside = row >= 0 && row < m.h && at >= 0 && at < m.w;
-                    const size_t pixel = static_cast<size_t>(row) * m.w + at;
+                    const size_t pixel = (static_cast<size_t>(row) * m.w + at) * m.channels + k % m.channels;
                     const bool counts = inside && (!mask || mask[pixel]);
-                    slabs.push_back(!counts ? 0 : k == m.templates ? 1 : pixels[pixel]);
+                    slabs.push_back(!counts ? 0 : mask && k == m.templates ? 1 : pixels[k / m.channels * each + pixel]);
                 }
     const Shape &shape = SHAPES[direct.shape];
     int most = 0;
@@ -546,9 +616,15 @@ cusStatus launchWgmma(const Stages &stages, const Frames &frames, int count, cud
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
     const Kind kind = kindOf(stages.model, stages.scores.maps != nullptr);
-    return cusi::launchOverlapped("cusMatcherRun", shape.kernels[kind], dim3(direct.tiles, count),
-                                  threadsOf(shape.nx, kind), direct.shared, stream, stages.model, frames, stages.templates,
-                                  stages.scores, direct, stages.refinement);
+    CUS_TRY(cusi::launchOverlapped("cusMatcherRun", shape.kernels[kind], dim3(direct.tiles, count),
+                                   threadsOf(shape.nx, kind), direct.shared, stream, stages.model, frames, stages.templates,
+                                   stages.scores, direct, stages.refinement));
+    if (!direct.costs)
+        return CUS_OK;
+    Stages parts = stages;
+    parts.direct.tiles *= direct.wgmma.parts;
+    parts.direct.tiles_across *= direct.wgmma.parts;
+    return launchMatches(parts, stages.model.count * count, ROWS, stream);
 }
 
 } // namespace cusi::match
