@@ -176,6 +176,8 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, Matc
     if (status == CUS_OK)
         status = CUSI_BACKEND(f, made->space, match_host_prepare(made, data, mask, sums),
                               match_cuda_prepare(made, data, mask, sums, stream));
+    if (status == CUS_OK && made->space == CUS_DEVICE) /* the first run may be in another stream */
+        status = cusStreamSynchronize(stream);
     free(sums);
     return status;
 }

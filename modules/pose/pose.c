@@ -121,6 +121,8 @@ static cusStatus fill(const char *f, cusPoseMatcher *m, const cusMat *templ, con
             m->poses[a * m->scale_count + s].transform =
                 pose_transform(templ->cols, templ->rows, m->angles[a], m->scales[s]);
     CUS_TRY(CUSI_BACKEND(f, m->space, pose_host_create(f, m), pose_cuda_create(f, m)));
+    if (m->space == CUS_DEVICE) /* the first run may be in another stream */
+        CUS_TRY(cusStreamSynchronize(NULL));
     return cusi_guardCreate(f, &m->guard, m->space);
 }
 

@@ -61,6 +61,8 @@ bool simulatingCuda();
 void *deviceBlock(size_t bytes);
 void freeDeviceBlock(void *data);
 int cudaAllocations();
+// Whether the simulation was given work in the NULL stream that nobody has waited for.
+bool deviceHasWork();
 // No error is left for the next caller of cudaGetLastError.
 bool cudaErrorPending();
 
@@ -104,6 +106,8 @@ template<auto DESTROY, class Create>
 void callCreate(Trial &t, Create &&create) {
     support::Owned<DESTROY> object;
     t.call([&] { return create(&object); });
+    // The first use may be in another stream.
+    EXPECT_FALSE(deviceHasWork()) << "an object was created, but its work in the NULL stream is not done";
 }
 template<auto DESTROY, class Create>
 void walkCreate(const std::string &function, Create &&create) {

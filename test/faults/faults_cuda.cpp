@@ -22,6 +22,9 @@ void faults::freeDeviceBlock(void *) {}
 int faults::cudaAllocations() {
     return 0;
 }
+bool faults::deviceHasWork() {
+    return false;
+}
 
 #else
 
@@ -37,6 +40,7 @@ constexpr size_t LARGE =
     1 << 16; // the simulation sets no more than this: kernels do nothing, and its memory begins as zeros
 bool simulating = false;
 int allocations = 0;
+bool has_work = false; // in the NULL stream, since somebody waited
 cudaError_t pending = cudaSuccess;
 
 template<class T>
@@ -159,6 +163,9 @@ void faults::freeDeviceBlock(void *data) {
 int faults::cudaAllocations() {
     return allocations;
 }
+bool faults::deviceHasWork() {
+    return simulating && has_work;
+}
 bool faults::cudaErrorPending() {
     return pending != cudaSuccess || (!simulating && support::haveGpu() && cudaPeekAtLastError() != cudaSuccess);
 }
@@ -251,14 +258,14 @@ CUDA_CALL(cudaStreamGetId, (cudaStream_t s, unsigned long long *id), (s, id), *i
 #if CUDART_VERSION >= 12080
 CUDA_CALL(cudaStreamGetDevice, (cudaStream_t s, int *device), (s, device), *device = 0)
 #endif
-CUDA_CALL(cudaStreamSynchronize, (cudaStream_t s), (s), )
+CUDA_CALL(cudaStreamSynchronize, (cudaStream_t s), (s), has_work = false)
 CUDA_CALL(cudaStreamQuery, (cudaStream_t s), (s), )
 CUDA_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned flags), (s, e, flags), )
 CUDA_CALL(cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s), )
-CUDA_CALL(cudaEventSynchronize, (cudaEvent_t e), (e), )
+CUDA_CALL(cudaEventSynchronize, (cudaEvent_t e), (e), has_work = false)
 CUDA_CALL(cudaEventQuery, (cudaEvent_t e), (e), )
 CUDA_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t a, cudaEvent_t b), (ms, a, b), *ms = 1)
-CUDA_CALL(cudaDeviceSynchronize, (void), (), )
+CUDA_CALL(cudaDeviceSynchronize, (void), (), has_work = false)
 CUDA_CALL(cudaStreamIsCapturing, (cudaStream_t s, cudaStreamCaptureStatus *status), (s, status),
           *status = cudaStreamCaptureStatusNone)
 CUDA_CALL(cudaGetDevice, (int *device), (device), *device = 0)
@@ -286,22 +293,23 @@ CUDA_CALL(cudaPointerGetAttributes, (cudaPointerAttributes * a, const void *p), 
 CUDA_CALL(cudaMemcpy, (void *dst, const void *src, size_t n, cudaMemcpyKind kind), (dst, src, n, kind),
           std::memmove(dst, src, n))
 CUDA_CALL(cudaMemcpyAsync, (void *dst, const void *src, size_t n, cudaMemcpyKind kind, cudaStream_t s),
-          (dst, src, n, kind, s), std::memmove(dst, src, n))
+          (dst, src, n, kind, s), std::memmove(dst, src, n), has_work |= s == nullptr)
 CUDA_CALL(cudaMemcpy2DAsync,
           (void *dst, size_t dst_step, const void *src, size_t src_step, size_t w, size_t h, cudaMemcpyKind kind,
            cudaStream_t s),
-          (dst, dst_step, src, src_step, w, h, kind, s), copyRows(dst, dst_step, src, src_step, w, h))
+          (dst, dst_step, src, src_step, w, h, kind, s), copyRows(dst, dst_step, src, src_step, w, h),
+          has_work |= s == nullptr)
 CUDA_CALL(cudaMemset, (void *p, int value, size_t n), (p, value, n), std::memset(p, value, n < LARGE ? n : LARGE))
 CUDA_CALL(cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t s), (p, value, n, s),
-          std::memset(p, value, n < LARGE ? n : LARGE))
+          std::memset(p, value, n < LARGE ? n : LARGE), has_work |= s == nullptr)
 CUDA_CALL(cudaMemset2DAsync, (void *p, size_t step, int value, size_t w, size_t h, cudaStream_t s),
-          (p, step, value, w, h, s),
+          (p, step, value, w, h, s), has_work |= s == nullptr;
           for (size_t y = 0; y < h; ++y) std::memset(static_cast<char *>(p) + y * step, value, w))
-CUDA_CALL(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *kernel, void **args),
-          (config, kernel, args), )
+CUDA_CALL(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *kernel, void **args), (config, kernel, args),
+          has_work |= config->stream == nullptr)
 CUDA_CALL(cudaLaunchCooperativeKernel,
           (const void *kernel, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s),
-          (kernel, grid, block, args, shared, s), )
+          (kernel, grid, block, args, shared, s), has_work |= s == nullptr)
 
 // ---- cuFFT, which the library opens itself: dlsym gives it these.
 
