@@ -297,7 +297,7 @@ def frames(path: str, place: str) -> None:
     assert_type(cusight.stack_events({"x": x, "y": y, "p": p, "t": t}, size, representation="voxel_grid", bins=3), F32)
     assert_type(cusight.stack_events([[1, 2], [1, 2], [0, 1], [3, 4]], size, representation="event_diff"), I8)
     assert_type(cusight.stack_events(together, size, columns="xypt", representation=TWO), Array)
-    structure = np.zeros(3, [("x", "<u2"), ("y", "<u2"), ("p", "<i2"), ("t", "<i8")])
+    structure: Hits = np.zeros(3, [("x", "<u2"), ("y", "<u2"), ("p", "<i2"), ("t", "<i8")])
     assert_type(cusight.stack_events(structure, size), U8)
     assert_type(cusight.stack_events(Store(), size), U8)
     assert_type(cusight.stack_events(events, size, representation=["mdes", TWO]), list[Array])
