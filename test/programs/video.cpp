@@ -90,7 +90,7 @@ class Videos : public testing::Test {
     // A picture in one of libav's formats.
     static av::Frame frameOf(const cv::Mat &picture, AVPixelFormat format) {
         const av::Scaler scaler(sws_getContext(picture.cols, picture.rows, AV_PIX_FMT_BGR24, picture.cols, picture.rows,
-                                               format, SWS_BICUBIC, nullptr, nullptr, nullptr));
+                                               format, SWS_BICUBIC | SWS_ACCURATE_RND, nullptr, nullptr, nullptr));
         av::Frame frame(av_frame_alloc());
         frame->format = format;
         frame->width = picture.cols;

@@ -517,8 +517,10 @@ void Video::convert(const cv::Mat &picture) {
         check(av_frame_get_buffer(frame_.get(), 0));
     }
     if (!scaler_) {
+        // Otherwise libswscale 5 leaves the chroma of an odd last column as it is in memory.
+        const int flags = SWS_BICUBIC | (kept_.width % 2 ? SWS_ACCURATE_RND : 0);
         scaler_.reset(allocated(sws_getContext(kept_.width, kept_.height, AV_PIX_FMT_BGR24, kept_.width, kept_.height,
-                                               codec_->pix_fmt, SWS_BICUBIC, nullptr, nullptr, nullptr)));
+                                               codec_->pix_fmt, flags, nullptr, nullptr, nullptr)));
         const int *const bt601 = sws_getCoefficients(SWS_CS_DEFAULT);
         sws_setColorspaceDetails(scaler_.get(), bt601, 1, bt601, codec_->color_range == AVCOL_RANGE_JPEG, 0, 1 << 16,
                                  1 << 16);
