@@ -574,10 +574,11 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
         [&] { makeSections(m, rows, cols, static_cast<const uint8_t *>(pixels), mask, direct, sections, words); }));
     direct.count = static_cast<int>(sections.size());
     direct.first = sections[0];
+    CUS_TRY(allocateTiles(cuda, stream));
     CUS_TRY(upload(cuda, words.data(), words.size(), &direct.words, stream));
     CUS_TRY(upload(cuda, sections.data(), sections.size(), &direct.sections, stream));
     direct.ones = direct.words;
-    return allocateTiles(cuda, stream);
+    return CUS_OK;
 }
 
 // Matches `count` frames, at most direct.frames, in one launch, and finds further matches in another.

@@ -105,14 +105,14 @@ struct Tile {
         const bool aligned = ((reinterpret_cast<uintptr_t>(from) | step) & 15) == 0;
         if constexpr (CHANNELS > 1)
             load([&](unsigned char *to, const unsigned char *pixels, int at, int left) {
-                const unsigned char *const units = pixels + CHANNELS * min(at, m.cols - 1);
+                const unsigned char *const units = pixels + size_t{CHANNELS} * min(at, m.cols - 1);
                 uint32_t words[4 * CHANNELS];
                 if (aligned && left >= 16) {
 #pragma unroll
                     for (int u = 0; u < CHANNELS; ++u)
                         loadFour(words + 4 * u, units + 16 * u);
                 } else {
-                    const int bytes = CHANNELS * max(left, 1);
+                    const int bytes = CHANNELS * max(1, min(left, 16));
 #pragma unroll
                     for (int u = 0; u < CHANNELS; ++u) {
                         Unaligned16 unit;
@@ -253,10 +253,11 @@ struct Tile {
     // wanted. t2: the template's sum of squares. Positions are compared by one number: the cost, then the place.
     __device__ __forceinline__ void keepSquared(const Values &products, uint32_t t2, int result, const Direct &direct,
                                                 const Scores &scores) const {
-        constexpr int PER_PART = KIND == SSD || MASKED ? 2 * NX : TILE_COLS / 8, PARTS = cusi::divUp(2 * NX, PER_PART);
-        __shared__ unsigned long long bests[PARTS][GROUP / 32];
+        constexpr bool COSTS = KIND != SSD && !MASKED;
+        constexpr int PER_PART = COSTS ? TILE_COLS / 8 : 2 * NX, PARTS = cusi::divUp(2 * NX, PER_PART);
+        __shared__ unsigned long long bests[PARTS * GROUP / 32];
         float *const map = KIND != SSD && scores.maps ? scores.maps[result] : nullptr;
-        double *const costs = KIND == SSD || MASKED ? nullptr : direct.costs;
+        double *const costs = COSTS ? direct.costs : nullptr;
         const size_t map_step = map ? scores.map_steps[result] : 0;
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
@@ -285,7 +286,7 @@ struct Tile {
             const bool is_least = least == of_warp && least < ~0u;
             const uint32_t at = __reduce_min_sync(cusi::FULL_WARP, is_least ? least_at + lane / 4 : ~0u);
             if (lane == 0)
-                bests[part][warp] = static_cast<unsigned long long>(of_warp) << 32 | at;
+                bests[part * GROUP / 32 + warp] = static_cast<unsigned long long>(of_warp) << 32 | at;
         }
         waitForWarps<1, GROUP>();
         const int kept = costs ? PARTS : 1, each = PARTS / kept * (GROUP / 32);
@@ -293,7 +294,7 @@ struct Tile {
             return;
         unsigned long long best = ~0ull;
         for (int i = 0; i < each; ++i)
-            best = min(best, bests[0][threadIdx.x * each + i]);
+            best = min(best, bests[threadIdx.x * each + i]);
         const int place = static_cast<int>(best), y = y0 + place / COLS, x = x0 + place % COLS;
         Candidate *const to = direct.bests + (static_cast<size_t>(result) * direct.tiles + blockIdx.x) * kept + threadIdx.x;
         *to = best == ~0ull ? noCandidate()
@@ -561,7 +562,7 @@ cusStatus planWgmma(const MatchModel &m, int multiprocessors, Direct *direct) {
     direct->wgmma.ring = 0;
     const Crossovers &bounds = crossoversOf(m, std::min(m.frames, LAUNCH_FRAMES), multiprocessors);
     const Kind kind = kindOf(m, false);
-    const bool squared = kind == SSD || kind == SSD_MAPS || kind == SSD_COLORS;
+    const bool squared = kind < SSD_MASKED;
     // The other kinds overwrite the image, and do not keep the bests of parts.
     const bool possible =
         squared ? m.channels == 1 || m.channels == COLORS : m.channels == 1 && m.count == 1 && !wantsCosts(m);
@@ -599,7 +600,9 @@ cusStatus prepareWgmma(MatchCuda *cuda, const unsigned char *pixels, const uint8
                     const bool inside = row >= 0 && row < m.h && at >= 0 && at < m.w;
                     const size_t pixel = (static_cast<size_t>(row) * m.w + at) * m.channels + k % m.channels;
                     const bool counts = inside && (!mask || mask[pixel]);
-                    slabs.push_back(!counts ? 0 : mask && k == m.templates ? 1 : pixels[k / m.channels * each + pixel]);
+                    slabs.push_back(!counts                         ? 0
+                                    : k / m.channels == m.templates ? 1
+                                                                    : pixels[k / m.channels * each + pixel]);
                 }
     const Shape &shape = SHAPES[direct.shape];
     int most = 0;
