@@ -1,12 +1,10 @@
-// Warp and block primitives that several kernels need and CUB lacks.
+// Warp and block primitives that several kernels need. Sums are here and not CUB's, whose headers take most of the time in
+// which a file compiles; its scans are used where a kernel needs one.
 #ifndef CUSI_WARP_CUH
 #define CUSI_WARP_CUH
 
 #include <cstdint>
-
-#ifdef __CUDACC__
-#include <cub/warp/warp_reduce.cuh>
-#endif
+#include <type_traits>
 
 namespace cusi {
 
@@ -14,15 +12,7 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 
 #ifdef __CUDACC__
 
-// Returns the sum over the warp, in lane 0 only. CUB needs no storage for a whole warp.
-template<class T>
-__device__ __forceinline__ T warpSumToFirst(T v) {
-    typename cub::WarpReduce<T>::TempStorage none;
-    return cub::WarpReduce<T>(none).Sum(v);
-}
-
-// Return the sum, maximum and minimum over the warp, in every lane. CUB's results are in lane 0 only and would need
-// another shuffle.
+// Return the sum, maximum and minimum over the warp, in every lane.
 __device__ __forceinline__ unsigned warpSum(unsigned v) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_add_sync(FULL_WARP, v);
@@ -52,6 +42,19 @@ __device__ __forceinline__ float warpMin(float v) {
     return v;
 }
 
+// Returns the sum over the warp, in lane 0 only, adding neighbors first.
+template<class T>
+__device__ __forceinline__ T warpSumToFirst(T v) {
+    if constexpr (std::is_same_v<T, unsigned>) {
+        return warpSum(v);
+    } else {
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2)
+            v += __shfl_down_sync(FULL_WARP, v, d);
+        return v;
+    }
+}
+
 // Computes N inclusive prefix sums over the lanes at once, which hides the latency of shuffles. CUB scans one after the
 // other.
 template<class T, int N>
@@ -69,8 +72,7 @@ __device__ __forceinline__ void warpInclusiveScan(T (&v)[N], unsigned lane) {
     }
 }
 
-// Returns the sum over a block of whole warps (at most 1024 threads), in thread 0 only, adding in a fixed order. For block
-// sizes known only at run time; others use cub::BlockReduce, which adds in the same order.
+// Returns the sum over a block of whole warps (at most 1024 threads), in thread 0 only, adding in a fixed order.
 template<class T>
 __device__ __forceinline__ T blockSumToFirst(T v) {
     __shared__ T warps[32];
@@ -85,16 +87,25 @@ __device__ __forceinline__ T blockSumToFirst(T v) {
     return v;
 }
 
-// Returns the minimum over a block of whole warps (at most 1024 threads), in every thread. CUB's result is in thread 0
-// only.
-__device__ __forceinline__ float blockMin(float v) {
-    __shared__ float warps[32];
-    v = warpMin(v);
+// Return the sum, maximum and minimum over a block of whole warps (at most 1024 threads), in every thread.
+template<class T, class OfWarp>
+__device__ __forceinline__ T blockReduce(T v, T neutral, OfWarp of_warp) {
+    __shared__ T warps[32];
+    v = of_warp(v);
     __syncthreads();
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = v;
     __syncthreads();
-    return warpMin(threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : INFINITY);
+    return of_warp(threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : neutral);
+}
+__device__ __forceinline__ unsigned blockSum(unsigned v) {
+    return blockReduce(v, 0u, [](unsigned of_lane) { return warpSum(of_lane); });
+}
+__device__ __forceinline__ unsigned blockMax(unsigned v) {
+    return blockReduce(v, 0u, [](unsigned of_lane) { return warpMax(of_lane); });
+}
+__device__ __forceinline__ float blockMin(float v) {
+    return blockReduce(v, INFINITY, [](float of_lane) { return warpMin(of_lane); });
 }
 
 // Does prmt.b32 with its sign-replicating modes, which __byte_perm masks off.

@@ -2,8 +2,6 @@
 #include "hsv.cuh"
 #include "hsv.h"
 
-#include <cub/block/block_reduce.cuh>
-
 #include <algorithm>
 
 namespace {
@@ -14,10 +12,7 @@ __global__ void __launch_bounds__(cusi::HSV_THREADS)
     countKernel(const cusi::BgrImage src, const cusHsvRange range, unsigned *count, unsigned char *mask, size_t mask_step) {
     __shared__ cusi::HsvTables tables;
     tables.fill();
-    using Reduce = cub::BlockReduce<unsigned, cusi::HSV_THREADS>;
-    __shared__ Reduce::TempStorage storage;
-    const unsigned sum =
-        Reduce(storage).Sum(cusi::countInRange(src, range, tables, mask, mask_step, blockIdx.x, gridDim.x));
+    const unsigned sum = cusi::blockSum(cusi::countInRange(src, range, tables, mask, mask_step, blockIdx.x, gridDim.x));
     if (threadIdx.x == 0 && sum)
         atomicAdd(count, sum);
 }

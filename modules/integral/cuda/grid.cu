@@ -1,8 +1,6 @@
 // For reproducible sums, finds the largest magnitude of the image and marks the entries that are not numbers.
 #include "integral/cuda/grid.cuh"
 
-#include <cub/block/block_reduce.cuh>
-
 #include <algorithm>
 #include <cfloat>
 
@@ -46,7 +44,6 @@ __device__ __forceinline__ unsigned finiteBits(float v) {
 // Finds the largest magnitude of a channel. Blocks take segments of rows in turn.
 constexpr unsigned SEGMENT = 4 * THREADS * 4; // columns: four vectors a thread
 __global__ void __launch_bounds__(THREADS) magnitudesKernel(const Source src, GridState *state) {
-    __shared__ typename cub::BlockReduce<unsigned, THREADS>::TempStorage storage;
     const unsigned channel = blockIdx.y, segments = divUp(src.cols, SEGMENT);
     const uint64_t count = uint64_t{src.rows} * segments;
     unsigned largest = 0;
@@ -71,8 +68,7 @@ __global__ void __launch_bounds__(THREADS) magnitudesKernel(const Source src, Gr
                 largest = max(largest, finiteBits(src.pixel(y, at, channel)));
         }
     }
-    largest =
-        cub::BlockReduce<unsigned, THREADS>(storage).Reduce(largest, [](unsigned a, unsigned b) { return max(a, b); });
+    largest = blockMax(largest);
     if (threadIdx.x == 0)
         atomicMax(state->magnitudes + channel, largest);
 }

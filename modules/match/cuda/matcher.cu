@@ -232,8 +232,7 @@ __global__ void __launch_bounds__(cusi::HSV_THREADS)
         return;
     tables.fill();
     const cusi::BgrImage window = {frame.data + match.y * frame.step + static_cast<size_t>(match.x) * 3, frame.step, h, w};
-    const unsigned sum =
-        cusi::blockSumToFirst(cusi::countInRange(window, range, tables, nullptr, 0, blockIdx.x, gridDim.x));
+    const unsigned sum = cusi::blockSum(cusi::countInRange(window, range, tables, nullptr, 0, blockIdx.x, gridDim.x));
     if (threadIdx.x != 0)
         return;
     atomicAdd(&counts[blockIdx.y], sum);

@@ -2,8 +2,6 @@
 // Kernels of their own, so that a step without these options is launched as before.
 #include "motion/cuda/stages.cuh"
 
-#include <cub/block/block_reduce.cuh>
-
 namespace cusi::motion {
 namespace {
 
@@ -100,8 +98,6 @@ __global__ void __launch_bounds__(THREADS) ghostKernel(const Detector d, const F
         return;
     constexpr int EACH = 4, LISTED = 4096; // words of a thread at a time
     static_assert(64 * EACH * THREADS <= 1 << 16, "an entry is 64 times the word, plus 32 for below, plus the bit");
-    using Reduce = cub::BlockReduce<long long, THREADS>;
-    __shared__ Reduce::TempStorage storage;
     __shared__ uint16_t list[LISTED];
     __shared__ unsigned count;
     const Surroundings part(d, box);
@@ -145,7 +141,7 @@ __global__ void __launch_bounds__(THREADS) ghostKernel(const Detector d, const F
         for (unsigned k = threadIdx.x; k < listed; k += THREADS)
             add(list[k]);
     }
-    const long long sum = Reduce(storage).Sum(mine);
+    const long long sum = blockSumToFirst(mine);
     if (threadIdx.x == 0)
         ghostsOf(d, number)[blockIdx.x] = sum < 0;
 }

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(256) rangeKernel(const T *elevation, size_t st
             seen_max = max(seen_max, toOrderedBits(v));
         }
     }
-    mergeRange<256>(state, seen_inverted_min, seen_max);
+    mergeRange(state, seen_inverted_min, seen_max);
 }
 
 // Returns which of `levels` bands a value lies in. min and max are NaN if all values are.

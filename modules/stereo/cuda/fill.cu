@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(THREADS) fillKernel(const FillParameters<T> p)
         for (int y = blockIdx.x; y < p.rows; y += gridDim.x)
             for (int x = threadIdx.x; x < p.cols; x += THREADS)
                 p.filled.row(y)[x] = p.second.row(y)[x];
-    mergeRange<THREADS>(p.state, seen_inverted_min, seen_max);
+    mergeRange(p.state, seen_inverted_min, seen_max);
 }
 
 // ---- Launches ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@
 #include "stereo/stages.h"
 
 #include <algorithm>
-#include <cub/block/block_reduce.cuh>
 
 namespace cusi::stereo {
 
@@ -68,13 +67,8 @@ __device__ inline T fromOrderedBits(unsigned v) {
 }
 
 // Merges the range seen by each thread of a block into the state. All threads of the block must call it once.
-template<int THREADS>
 __device__ inline void mergeRange(State *state, unsigned seen_inverted_min, unsigned seen_max) {
-    using Reduce = cub::BlockReduce<unsigned, THREADS>;
-    __shared__ typename Reduce::TempStorage storage[2];
-    const auto larger = [](unsigned a, unsigned b) { return ::max(a, b); };
-    const unsigned inverted_min = Reduce(storage[0]).Reduce(seen_inverted_min, larger);
-    const unsigned max = Reduce(storage[1]).Reduce(seen_max, larger);
+    const unsigned inverted_min = blockMax(seen_inverted_min), max = blockMax(seen_max);
     if (threadIdx.x == 0) {
         atomicMax(&state->range_inverted_min, inverted_min);
         atomicMax(&state->range_max, max);

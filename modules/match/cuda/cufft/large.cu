@@ -2,8 +2,6 @@
 // energy, chooses sizes and plans, multiplies the spectra, and computes scores.
 #include "match/cuda/scores.cuh"
 
-#include <cub/block/block_reduce.cuh>
-
 namespace cusi::match {
 
 namespace {
@@ -53,11 +51,9 @@ __global__ void __launch_bounds__(THREADS)
     }
     if (!filled)
         return;
-    using Reduce = cub::BlockReduce<double, THREADS>;
-    __shared__ typename Reduce::TempStorage storage[CN];
 #pragma unroll
     for (int p = 0; p < CN; ++p) {
-        const double sum = Reduce(storage[p]).Sum(sums[p]);
+        const double sum = cusi::blockSumToFirst(sums[p]);
         if (threadIdx.x == 0)
             energy.parts[static_cast<size_t>(p) * energy.part_count + y] = sum;
     }
