@@ -299,6 +299,33 @@ TEST_F(MatchWorstCuda, Masks) {
                 }
 }
 
+// Columns more than 2^31 bytes into a row, for templates that tensor cores match in both ways. The frame is black but for one copy.
+TEST_F(MatchWorstCuda, RowsPast2GiB) {
+    constexpr int ROWS = 5, COLS = 850'000'000, X = 849'990'001;
+    cusDeviceInfo info;
+    CUS_ASSERT_OK(cusDeviceQuery(0, &info));
+    if (info.memory_free < (size_t{30} << 30))
+        GTEST_SKIP() << "less than 30 GiB of device memory free";
+    for (const int w : {48, 128}) {
+        const auto templ = picture<uint8_t>(ROWS, w, 3, random);
+        const Pixels<uint8_t> pattern(templ, CUS_DEVICE);
+        support::Mat frame;
+        Matcher matcher;
+        cusMat copy = CUS_MAT_INIT, host = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusMatCreate(&frame, ROWS, COLS, CUS_8UC3, CUS_DEVICE));
+        CUS_ASSERT_OK(cusMatSetZero(&frame, nullptr));
+        CUS_ASSERT_OK(cusMatRegion(&frame, X, 0, w, ROWS, &copy));
+        CUS_ASSERT_OK(cusMatWrap(&host, ROWS, w, CUS_8UC3, CUS_HOST, const_cast<uint8_t *>(templ.data.data()), 0));
+        CUS_ASSERT_OK(cusMatUpload(&host, &copy, nullptr));
+        const auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, 1, 1);
+        CUS_ASSERT_OK(cusMatcherCreate(&matcher, &pattern.mat, 1, ROWS, COLS, &options, nullptr));
+        CUS_ASSERT_OK(cusMatcherRun(matcher, &frame, nullptr, nullptr));
+        const auto matches = matchesOf(matcher, 0, 1);
+        ASSERT_EQ(matches.size(), 1u);
+        expectCopyAt(matches[0], X, 0);
+    }
+}
+
 } // namespace
 
 #endif
