@@ -22,6 +22,9 @@
 #include <nlohmann/json.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
+#if __has_include(<opencv2/geometry.hpp>) // OpenCV 5: boundingRect()
+#include <opencv2/geometry.hpp>
+#endif
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,9 @@
 #include "common/video/rectified.hpp"
 
 #include <opencv2/imgproc.hpp>
+#if __has_include(<opencv2/features.hpp>) // OpenCV 5: goodFeaturesToTrack()
+#include <opencv2/features.hpp>
+#endif
 
 #include <algorithm>
 #include <cmath>
