@@ -7,9 +7,10 @@
 #   release-only  runs none of the library's code, measures what it makes or how long it takes, or does with real pictures what others do
 #           with small ones
 set(cases
-    EveryRepresentationOverSizes SensorSizes ManyWindows NormalizedBesideOthers EventHostile EventErrors "EventParts.*Mark"
-    SeekingUses AtAllSizes AllSizesTypesLayouts FramediffEdges IntegralChannels "Match[.](PeriodicImages|Lengths)"
-    RealPicturesBeside LargeImages)
+    EveryRepresentation SensorSizes ManyWindows NormalizedBesideOthers EventHostile EventErrors "EventParts.*Mark" EqualTimes
+    SeekingUses AtAllSizes AllSizesTypesLayouts FramediffEdges IntegralChannels "Match[.](PeriodicImages|Lengths|EveryMethod)"
+    RealPicturesBeside LargeImages ForAllOptions host_integral GiveTheSameTwice StatesContinueAnywhere TakesTurnsWith
+    EachRoundTrips GiveTheSameEventsAndBytes)
 list(JOIN cases "|" cases)
 foreach(test IN LISTS cusight_tests_TESTS cusight_program_tests_TESTS)
     set(labels unit)
@@ -27,7 +28,7 @@ foreach(test IN LISTS cusight_tests_TESTS cusight_program_tests_TESTS)
             set(cost 100)
         endif()
     endif()
-    if(test MATCHES "GoldenReference|boundIsThePublishedOne|ThirtyKilobytes|TakesNoLonger|RealPairEquals")
+    if(test MATCHES "^Sources|GoldenReference|boundIsThePublishedOne|ThirtyKilobytes|TakesNoLonger|RealPairEquals")
         list(APPEND labels release-only)
     endif()
     if(test MATCHES "OpencvCuda[.].*NothingIsAllocated" OR (place STREQUAL cuda AND test MATCHES "OutOf.*Memory|FixedMemory"))

@@ -84,7 +84,8 @@ TEST_P(StereoMapper, EqualsTheReferenceForAllOptions) {
                 } else
                     mapperEqualsTheReference<uint8_t>(space(), rows, cols, o, {}, random);
             }
-    mapperEqualsTheReference<uint8_t>(space(), 241, 643, cusStereoDefaults(), {}, random);
+    const int part = space() == CUS_HOST && support::fewer() > 1 ? 2 : 1; // under sanitizers
+    mapperEqualsTheReference<uint8_t>(space(), 241 / part, 643 / part, cusStereoDefaults(), {}, random);
 }
 
 TEST_P(StereoMapper, WorksInAnotherStream) {
