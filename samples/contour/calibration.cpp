@@ -73,7 +73,7 @@ Camera kalibrCamera(const std::string &path, const std::string &name, const Node
                                        path.c_str(), name.c_str(), model.c_str(), distortion.c_str()));
     const auto i = numbersOf(path, name, node, "intrinsics", 4);
     Camera camera;
-    camera.matrix = (cv::Mat_<double>(3, 3) << i[0], 0, i[2], 0, i[1], i[3], 0, 0, 1);
+    camera.matrix = cv::Mat(cv::Matx33d(i[0], 0, i[2], 0, i[1], i[3], 0, 0, 1));
     camera.fisheye = distortion == "equidistant";
     camera.distortion = distortion == "none"
                             ? cv::Mat(cv::Mat::zeros(1, 4, CV_64F))

@@ -26,8 +26,8 @@ cv::Mat shiftsOf(const cv::Mat &elevation, double scale) {
 }
 
 cv::Mat idealQ(cv::Size size, double focal, double baseline, int direction) {
-    return (cv::Mat_<double>(4, 4) << 1, 0, 0, -0.5 * size.width, 0, 1, 0, -0.5 * size.height, 0, 0, 0, focal, 0, 0,
-            -direction / baseline, 0);
+    return cv::Mat(cv::Matx44d(1, 0, 0, -0.5 * size.width, 0, 1, 0, -0.5 * size.height, 0, 0, 0, focal, 0, 0,
+                               -direction / baseline, 0));
 }
 
 void writeDepth(const std::string &path, const cv::Mat &shifts, const cv::Mat &q, int direction) {

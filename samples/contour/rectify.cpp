@@ -162,7 +162,7 @@ Warps warpsOfCameras(const Matches &points, const cv::Mat &f, cv::Size size) {
     for (const double focal : {0.6, 0.75, 0.9, 1.1, 1.35, 1.7, 2.2}) {
         const double pixels = focal * size.width;
         const cv::Mat k =
-            (cv::Mat_<double>(3, 3) << pixels, 0, 0.5 * (size.width - 1), 0, pixels, 0.5 * (size.height - 1), 0, 0, 1);
+            cv::Mat(cv::Matx33d(pixels, 0, 0.5 * (size.width - 1), 0, pixels, 0.5 * (size.height - 1), 0, 0, 1));
         cv::Mat r, t, turn[2], projection[2], q;
         cv::recoverPose(k.t() * f * k, points.left, points.right, k, r, t);
         cv::stereoRectify(k, cv::noArray(), k, cv::noArray(), size, r, t, turn[0], turn[1], projection[0], projection[1], q,
@@ -196,7 +196,7 @@ Warps warpsOfMatrix(const Matches &points, const cv::Mat &f, cv::Size size) {
     std::vector<double> shifts;
     for (size_t i = 0; i < moved.left.size(); ++i)
         shifts.push_back(moved.left[i].x - moved.right[i].x);
-    const cv::Mat move = (cv::Mat_<double>(3, 3) << 1, 0, percentile(shifts, 0.01) - margin, 0, 1, 0, 0, 0, 1);
+    const cv::Mat move(cv::Matx33d(1, 0, percentile(shifts, 0.01) - margin, 0, 1, 0, 0, 0, 1));
     warps.right = move * warps.right;
     warps.rows = percentile(rowDifferences(points, warps), 0.5);
     return warps;
@@ -207,7 +207,7 @@ void center(Warps &warps, cv::Size size) {
     const cv::Point2f middle(0.5f * static_cast<float>(size.width - 1), 0.5f * static_cast<float>(size.height - 1));
     std::vector<cv::Point2f> moved;
     cv::perspectiveTransform(std::vector<cv::Point2f>{middle}, moved, warps.left);
-    const cv::Mat move = (cv::Mat_<double>(3, 3) << 1, 0, middle.x - moved[0].x, 0, 1, middle.y - moved[0].y, 0, 0, 1);
+    const cv::Mat move(cv::Matx33d(1, 0, middle.x - moved[0].x, 0, 1, middle.y - moved[0].y, 0, 0, 1));
     warps.left = move * warps.left;
     warps.right = move * warps.right;
 }
