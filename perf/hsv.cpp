@@ -26,7 +26,7 @@ TEST(Hsv, Count) {
 #ifdef CUSIGHT_HAVE_OPENCV
             if (space == CUS_HOST)
                 row.peer("opencv", [&, hsv = cv::Mat(), mask = cv::Mat()](cusStream, int) mutable {
-                    const cv::Mat bgr(src.mat.rows, src.mat.cols, src.mat.type, src.mat.data, src.mat.step);
+                    const cv::Mat bgr(src.mat.rows, src.mat.cols, CV_8UC3, src.mat.data, src.mat.step);
                     cv::cvtColor(bgr, hsv, cv::COLOR_BGR2HSV);
                     cv::inRange(hsv, cv::Scalar(100, 80, 50), cv::Scalar(130, 255, 255), mask);
                     volatile int n = cv::countNonZero(mask);

@@ -133,7 +133,9 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
 #ifdef CUSIGHT_HAVE_OPENCV
             row.peer("opencv", [&](cusStream, int i) {
                 Set &s = set(i);
-                const auto view = [](const cusMat &m) { return cv::Mat(m.rows, m.cols, m.type, m.data, m.step); };
+                const auto view = [](const cusMat &m) {
+                    return cv::Mat(m.rows, m.cols, CV_MAKETYPE(CUS_DEPTH(m.type), CUS_CHANNELS(m.type)), m.data, m.step);
+                };
                 // Into the same tables as ours, equally cold.
                 cv::Mat sum = view(s.sum.mat), sqsum = squares ? view(s.sqsum.mat) : cv::Mat();
                 if (squares)

@@ -56,9 +56,12 @@ void remap(perf::Size size, int channels) {
         if (space == CUS_HOST)
             row.peer("opencv", [&](cusStream, int i) {
                 Buffers &b = at(i);
-                const cv::Mat src(size.rows, size.cols, b.src.mat.type, b.src.bytes(), b.src.mat.step);
+                const cv::Mat src(size.rows, size.cols,
+                                  CV_MAKETYPE(CUS_DEPTH(b.src.mat.type), CUS_CHANNELS(b.src.mat.type)), b.src.bytes(),
+                                  b.src.mat.step);
                 const cv::Mat map(size.rows, size.cols, CV_32FC2, b.map.bytes(), b.map.mat.step);
-                cv::Mat dst(size.rows, size.cols, b.dst.mat.type, b.dst.bytes(), b.dst.mat.step);
+                cv::Mat dst(size.rows, size.cols, CV_MAKETYPE(CUS_DEPTH(b.dst.mat.type), CUS_CHANNELS(b.dst.mat.type)),
+                            b.dst.bytes(), b.dst.mat.step);
                 cv::remap(src, dst, map, cv::noArray(), cv::INTER_LINEAR);
             });
 #endif

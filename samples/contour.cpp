@@ -72,11 +72,11 @@ class Mat {
 
     void set(const cv::Mat &from) {
         const cusMat host = cusight::view(from);
-        check(cusMatCreate(&mat, from.rows, from.cols, from.type(), space_));
+        check(cusMatCreate(&mat, from.rows, from.cols, cusight::fromCvType(from.type()), space_));
         check(space_ == CUS_DEVICE ? cusMatUpload(&host, &mat, nullptr) : cusMatCopy(&host, &mat, nullptr));
     }
     cv::Mat get() const {
-        cv::Mat to(mat.rows, mat.cols, mat.type);
+        cv::Mat to(mat.rows, mat.cols, cusight::toCvType(mat.type));
         cusMat host = cusight::view(to);
         check(space_ == CUS_DEVICE ? cusMatDownload(&mat, &host, nullptr) : cusMatCopy(&mat, &host, nullptr));
         if (space_ == CUS_DEVICE)

@@ -10,7 +10,8 @@
 //   cusight::check(cusHeatmap(&p, &c, &m, nullptr, nullptr));
 //
 // A view owns nothing: keep the OpenCV matrix alive while it is used, and never release the view's memory.
-// cv::Mat corresponds to host matrices, cv::cuda::GpuMat to device matrices; types and steps have the same values in both.
+// cv::Mat corresponds to host matrices, cv::cuda::GpuMat to device matrices; steps have the same values in both, and types with
+// OpenCV 4.
 // OpenCV 4.5 or later; one that was built without CUDA will do, with GpuMat around memory from elsewhere. docs/opencv.md
 // maps the functions of cv::cuda to these.
 #ifndef CUSIGHT_OPENCV_HPP

@@ -103,7 +103,7 @@ struct MatrixTraits<cuda::detail::Array> {
         } else {
             if (space != CUS_HOST)
                 MatrixTraits<cv::Mat>::create(a.host, rows, cols, type, space); // throws
-            a.out.create(rows, cols, type);
+            a.out.create(rows, cols, toCvType(type));
             a.host = a.out.getMat();
         }
     }

@@ -147,8 +147,8 @@ class TemplateMatching : public TemplateMatchingBase {
 
   private:
     void prepare(const detail::ArrayView &templ, int rows, int cols, cusStream stream) {
-        if (templ->data && templ->type != type_)
-            throw Error(CUS_ERROR_TYPE, "TemplateMatching: templ has type " + cv::typeToString(templ->type) +
+        if (templ->data && toCvType(templ->type) != type_)
+            throw Error(CUS_ERROR_TYPE, "TemplateMatching: templ has type " + cv::typeToString(toCvType(templ->type)) +
                                             ", expected " + cv::typeToString(type_) + " as created");
         if (!templ->data)
             throw Error(CUS_ERROR_NULL, "TemplateMatching: templ is empty");
@@ -370,7 +370,7 @@ class SparseDiffDecoder {
     // For frames of this size and type.
     SparseDiffDecoder(cv::Size size, int type, cusSpace space)
         : decoder_(detail::translated("cusight::cuda::SparseDiffDecoder",
-                                      [&] { return DiffDecoder(size.height, size.width, type, space); })),
+                                      [&] { return DiffDecoder(size.height, size.width, fromCvType(type), space); })),
           space_(space) {}
 
     // frame[positions[k]] += values[k] modulo 256; both 1 x n in the decoder's space, or both empty. Queued in `stream`.

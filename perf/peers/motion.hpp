@@ -4,6 +4,9 @@
 
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
+#if __has_include(<opencv2/geometry.hpp>) // OpenCV 5: boundingRect(), contourArea()
+#include <opencv2/geometry.hpp>
+#endif
 
 #include <algorithm>
 #include <vector>

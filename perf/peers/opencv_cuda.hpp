@@ -31,7 +31,7 @@ inline cv::cuda::Stream &opencvStream(cusStream stream) {
 }
 
 inline cv::cuda::GpuMat gpuMat(const cusMat &m) {
-    return cv::cuda::GpuMat(m.rows, m.cols, m.type, m.data, m.step);
+    return cv::cuda::GpuMat(m.rows, m.cols, CV_MAKETYPE(CUS_DEPTH(m.type), CUS_CHANNELS(m.type)), m.data, m.step);
 }
 
 } // namespace peers

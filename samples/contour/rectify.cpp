@@ -271,7 +271,7 @@ namespace {
 
 void load(const cv::Mat &from, cusMat &to, cusSpace space) {
     const cusMat host = cusight::view(from);
-    check(cusMatCreate(&to, from.rows, from.cols, from.type(), space));
+    check(cusMatCreate(&to, from.rows, from.cols, cusight::fromCvType(from.type()), space));
     check(space == CUS_DEVICE ? cusMatUpload(&host, &to, nullptr) : cusMatCopy(&host, &to, nullptr));
 }
 

@@ -125,6 +125,20 @@ TEST_F(Opencv, ExceptionsCarryTheMessage) {
                        [&] { stereo->compute(cv::Mat(40, 40, CV_8UC1), cv::Mat(40, 40, CV_8UC1), out); }));
 }
 
+// OpenCV 5 numbers types with channels otherwise than OpenCV 4 and the library.
+TEST(OpencvTypes, ThereAndBack) {
+    for (int depth = CUS_8U; depth <= CUS_16F; ++depth)
+        for (const int channels : {1, 2, 3, 4, CV_CN_MAX}) {
+            const int type = CUS_MAKETYPE(depth, channels), cv_type = cusight::toCvType(type);
+            EXPECT_EQ(cv_type, CV_MAKETYPE(depth, channels));
+            EXPECT_EQ(cusight::fromCvType(cv_type), type);
+        }
+#if CV_VERSION_MAJOR >= 5
+    EXPECT_THROW(cusight::fromCvType(CV_16BFC3), cusight::Error);
+    EXPECT_THROW(cusight::toCvType(CUS_MAKETYPE(CUS_8U, CV_CN_MAX + 1)), cusight::Error);
+#endif
+}
+
 // A GpuMat is never processed on the host and a cv::Mat never on the device: mixing them is an error, not a hidden copy.
 TEST_F(Opencv, SpacesDoNotMix) {
     std::vector<uint8_t> memory(4096);
@@ -205,7 +219,9 @@ TEST_F(Opencv, WeightsAreMatchTemplates) {
                 cusMatcherOptions options = cusMatcherDefaults();
                 options.method = static_cast<cusMatchMethod>(method);
                 cusMat kept = CUS_MAT_INIT;
-                ASSERT_EQ(cusMatWrap(&kept, mask.rows, mask.cols, mask.type(), CUS_HOST, mask.data, mask.step), CUS_OK);
+                ASSERT_EQ(cusMatWrap(&kept, mask.rows, mask.cols, cusight::fromCvType(mask.type()), CUS_HOST, mask.data,
+                                     mask.step),
+                          CUS_OK);
                 options.mask = &kept;
                 const auto matching = cusight::cuda::createTemplateMatching(type, options);
                 matching->match(image, templ, map);

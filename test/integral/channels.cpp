@@ -389,7 +389,7 @@ TEST_P(IntegralChannels, SuitesOfOpencv) {
                         ASSERT_TRUE(squares == (is_float ? reference::integral<double>(floats, h, w, true, n)
                                                          : reference::integral<double>(bytes, h, w, true, n)));
 #ifdef CUSIGHT_HAVE_OPENCV
-                        const cv::Mat theirs(size.rows, size.cols, type, const_cast<void *>(data));
+                        const cv::Mat theirs(size.rows, size.cols, CV_MAKETYPE(depth, channels), const_cast<void *>(data));
                         cv::Mat want, want_squares;
                         cv::integral(theirs, want, want_squares, sum_depth, CV_64F);
                         ASSERT_TRUE(want.isContinuous() && want_squares.isContinuous());

@@ -21,7 +21,7 @@ cv::Mat noise(int rows, int cols, int type, cv::RNG &random) {
 // A matrix in either space with the pixels of one of OpenCV's; with padding and an offset it is a region of a larger one.
 struct Copy : support::TestMat {
     Copy(const cv::Mat &image, cusSpace space, support::Layout layout = {})
-        : TestMat(image.rows, image.cols, image.type(), space, layout,
+        : TestMat(image.rows, image.cols, CUS_MAKETYPE(image.depth(), image.channels()), space, layout,
                   image.isContinuous() ? image.data : image.clone().data) {}
 };
 

@@ -11,6 +11,9 @@
 
 #include <nlohmann/json.hpp>
 #include <opencv2/imgproc.hpp>
+#if __has_include(<opencv2/geometry.hpp>) // OpenCV 5: boundingRect(), getRotationMatrix2D()
+#include <opencv2/geometry.hpp>
+#endif
 
 namespace {
 
@@ -186,7 +189,7 @@ TEST(SamplePictures, EveryRepresentationExplainsItsColors) {
         int type = 0;
         CUS_ASSERT_OK(cusRepresentationType(&r, &type));
         std::vector<sample::Scale> scales;
-        cv::Mat frame(48, 64, type);
+        cv::Mat frame(48, 64, CV_MAKETYPE(CUS_DEPTH(type), CUS_CHANNELS(type)));
         std::memset(frame.data, 1, frame.total() * frame.elemSize());
         const cv::Mat picture = sample::eventPicture(r, frame, &scales);
         EXPECT_EQ(picture.size(), cv::Size(64, 48));

@@ -10,6 +10,8 @@
 #include "diffstream/web/options.hpp"
 #include "diffstream/web/sink.hpp"
 
+#include "cusight/opencv.hpp"
+
 #include <vector>
 
 namespace events {
@@ -43,8 +45,7 @@ class Shown final : public Pictures {
     bool show(const cusMat &frame, double seconds) override {
         std::vector<sample::Scale> scales;
         const cv::Mat picture = drawing_([&] {
-            const cv::Mat plain = sample::eventPicture(
-                representation_, cv::Mat(frame.rows, frame.cols, frame.type, frame.data, frame.step), &scales);
+            const cv::Mat plain = sample::eventPicture(representation_, cusight::toMat(frame), &scales);
             return legend_ ? sample::withLegend(plain, scales) : plain;
         });
         return sink_->writeAt(picture, seconds);

@@ -41,7 +41,7 @@ void Watch::add(const cv::Mat &frame, double seconds) {
     State &s = *state_;
     cusMat mat = CUS_MAT_INIT;
     cusMotionStatus status = {};
-    check(cusMatWrap(&mat, frame.rows, frame.cols, frame.type(), CUS_HOST, frame.data, frame.step));
+    check(cusMatWrap(&mat, frame.rows, frame.cols, CUS_8UC3, CUS_HOST, frame.data, frame.step));
     if (s.space == CUS_DEVICE)
         check(cusMatUpload(&mat, &s.uploaded, nullptr));
     s.detector.runAll({s.space == CUS_DEVICE ? s.uploaded : mat}, {std::llround(seconds * 1e6)});
