@@ -101,7 +101,7 @@ typedef int (*cusProgressCallback)(void *user, double done, double seconds_left)
  * thread). */
 CUS_API cusStatus cusSetProgress(cusProgressCallback callback, void *user);
 
-/* ---- Element types: OpenCV's numbers --------------------------------------------------------------------------------- */
+/* ---- Element types: OpenCV 4's numbers ------------------------------------------------------------------------------- */
 
 /* CUS_16F: IEEE 754 half precision, finite up to 65504. Event frames can have it (events.h). The calls of core.h and
  * dlpack.h and files of frames (eventio.h) take every type; all others refuse 16F with CUS_ERROR_TYPE. */
@@ -198,7 +198,7 @@ typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
  * struct is a second view of the same memory: release only one. */
 typedef struct cusMat {
     int rows, cols; /* 0 x 0 if empty */
-    int type;       /* CUS_8UC3 and so on, OpenCV's numbers */
+    int type;       /* CUS_8UC3 and so on, OpenCV 4's numbers */
     cusSpace space; /* where data is */
     size_t step;    /* bytes from one row to the next, at least cols * cusTypeSize(type) */
     void *data;     /* the first element; NULL if empty */
