@@ -634,6 +634,7 @@ void reportFiles(const Settings &s) {
 }
 
 void mapPair(Settings &s, const sample::Device &device, sample::Source &left_source) {
+    const double opening = left_source.decodingSeconds(); // before the clock starts
     const sample::Progress clock("pairs", 1);
     const bool window = !s.common.headless && sample::displayProblem().empty();
     cv::Mat left, right;
@@ -673,7 +674,7 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
         });
         sample::figureStages(
             {{"decode", decoding}, {"compute", computing.seconds}, {"draw", drawing.seconds}, {"write", writing.seconds}},
-            clock.seconds() + left_source.openingSeconds(), 1);
+            opening + clock.seconds(), 1);
     }
     reportFiles(s);
     sample::figureText("output", "%s", sink->name().c_str());
@@ -718,6 +719,7 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
     std::vector<Job> memory(depth * devices.size());
     std::vector<Job *> jobs(memory.size());
     std::transform(memory.begin(), memory.end(), jobs.begin(), [](Job &job) { return &job; });
+    const double opening = source.decodingSeconds(); // before the clock starts
     sample::Progress progress("frames", s.frames ? s.frames : source.frames());
     sample::figureText("device", "%s", sample::deviceNames(devices).c_str());
     figureInput(s, source.name(), size);
@@ -765,7 +767,7 @@ void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::S
                           {"compute", computing},
                           {"draw", drawing.seconds},
                           {"write", writing.seconds}},
-                         seconds + source.openingSeconds(), n);
+                         opening + seconds, n);
     if (frames > 0) {
         reportFiles(s);
         sample::figureText("output", "%s", sink->name().c_str());

@@ -283,6 +283,7 @@ class Pipeline {
     // Processes all frames. Everything complete before an input error is written and reported before the error is thrown;
     // after any other error only what was watched is.
     void run() {
+        const double opening = source_.decodingSeconds(); // before the clock starts
         sample::Progress progress("frames", total());
         std::thread decoder([this] {
             capture(decode_error_, [this] { decode(); });
@@ -300,6 +301,7 @@ class Pipeline {
         }
         writing_([this] { sink_->finish(); });
         seconds_ = progress.seconds();
+        overall_ = opening + seconds_;
         progress.finish();
         report();
         if (watch_)
@@ -442,7 +444,7 @@ class Pipeline {
         sample::figureStages({{"decode", source_.decodingSeconds()},
                               {devices_.front().space == CUS_DEVICE ? "queue" : "compute", computing},
                               {"write", writing_.seconds}},
-                             seconds_ + source_.openingSeconds(), n);
+                             overall_, n);
         sample::figure("changed", {{"changed_mean", share_sum_ / n}, {"changed_max", share_max_}},
                        "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n, 100 * share_max_);
         sample::figureText("output", "%s", sink_->name().c_str());
@@ -462,7 +464,7 @@ class Pipeline {
     std::unique_ptr<sample::Sink> sink_;
     std::exception_ptr decode_error_, write_error_;
     long long frames_ = 0;
-    double share_sum_ = 0, share_max_ = 0, seconds_ = 0;
+    double share_sum_ = 0, share_max_ = 0, seconds_ = 0, overall_ = 0;
     std::unique_ptr<sample::Dealer<Job>> dealer_; // last, since its threads use all of the above
 };
 

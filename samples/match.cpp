@@ -283,6 +283,7 @@ class Run {
                 job->computing([&] { job->found = longFind(finders, devices[w], job->frame); });
             };
         });
+        const double opening = source.decodingSeconds(); // before the clock starts
         sample::Progress progress("frames", total);
         long long read = 0;
         const auto fill = [&](Job &job) {
@@ -322,8 +323,8 @@ class Run {
             sink.finish();
         });
         seconds_ = progress.seconds();
+        overall_ = opening + seconds_;
         decoding_ = source.decodingSeconds();
-        opening_ = source.openingSeconds();
         progress.finish();
         if (ended_early)
             std::rethrow_exception(ended_early);
@@ -353,7 +354,7 @@ class Run {
         sample::figure("frames", {{"frames", frames_}, {"frames_per_second", rate}}, "%lld, %.1f frames/s", frames_, rate);
         sample::figureStages(
             {{"decode", decoding_}, {"compute", computing_}, {"draw", drawing_.seconds}, {"write", writing_.seconds}},
-            seconds_ + opening_, static_cast<double>(frames_));
+            overall_, static_cast<double>(frames_));
         sample::figure("matches", {{"matches", matches_}}, "%lld", matches_);
         if (!pictures_.empty())
             sample::figure("pictures without a match", {{"pictures_without_match", without_}}, "%lld of %lld", without_,
@@ -564,7 +565,7 @@ class Run {
     size_t first_template_ = 0;
     long long frames_ = 0, matches_ = 0, filled_ = 0, without_ = 0, first_frame_ = 0;
     sample::Stopwatch drawing_, writing_;
-    double decoding_ = 0, opening_ = 0, computing_ = 0, seconds_ = 0;
+    double decoding_ = 0, computing_ = 0, seconds_ = 0, overall_ = 0;
 };
 
 // ---- The command line --------------------------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ std::vector<cv::Mat> Source::preview(double seconds, double bytes) {
     const double frames = std::min(fps_ * (live_ ? std::min(1.0, seconds) : seconds), bytes / (3.0 * size_.area()));
     while (static_cast<double>(ahead_.size()) < std::max(2.0, frames) && !ended_ && !problem_ && !interrupted())
         try {
-            first_decoding_([&] {
+            decoding_([&] {
                 double at = last_;
                 ended_ = !std::exchange(waiting_, false) && !advance(at);
                 if (ended_)

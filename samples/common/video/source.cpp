@@ -295,7 +295,7 @@ void Source::start(const Input &input) {
     if (from_ > 0)
         seek(from_);
     double seconds = 0;
-    waiting_ = first_decoding_([&] { return advance(seconds); });
+    waiting_ = decoding_([&] { return advance(seconds); });
     if (!waiting_) {
         if (decoded_ == 0)
             throw Stop(INPUT, name_ + " contains no frame that can be decoded");

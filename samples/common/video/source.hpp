@@ -55,8 +55,7 @@ class Source {
     long long frames() const { return total_; } // that read() will return; 0: unknown
     long long delivered() const { return delivered_; }
     // Spent decoding, including the waits for a camera. The first frame is decoded ahead, like a preview.
-    double decodingSeconds() const { return first_decoding_.seconds + decoding_.seconds; }
-    double openingSeconds() const { return first_decoding_.seconds; }
+    double decodingSeconds() const { return decoding_.seconds; }
 
   protected:
     // Goes to the next frame, and sets its time after the first one, which is that of a constant rate when it is called.
@@ -104,7 +103,7 @@ class Source {
     double from_ = 0, to_ = 0, last_ = 0, seconds_ = 0; // to_: 0 if there is no end; last_: the time of the newest frame
     bool is_picture_ = false, any_size_ = false, from_ahead_ = false;
     long long decoded_ = 0, delivered_ = 0;
-    Stopwatch first_decoding_, decoding_;
+    Stopwatch decoding_;
 
 #ifdef CUSIGHT_SAMPLES_OPENCV
   public:
