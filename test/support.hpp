@@ -54,6 +54,9 @@ testing::AssertionResult gives(cusStatus got, cusStatus expected, std::string_vi
 // unless CUSIGHT_TEST_ROUNDS is "all" (scripts/gpu-check --all). Odd, because some step by it.
 int fewer();
 
+// A file or folder of the sources, from its path in them.
+std::string sourceFile(const std::string &path);
+
 inline bool haveGpu() {
     static const bool have = [] {
         int count = 0;

@@ -19,7 +19,7 @@ using stream_calls::Calls;
 using stream_calls::Capture;
 
 std::string textOf(const std::string &path) {
-    std::ifstream file(std::string(CUSIGHT_SOURCE_DIR) + "/" + path);
+    std::ifstream file(support::sourceFile(path));
     std::stringstream text;
     text << file.rdbuf();
     EXPECT_FALSE(text.str().empty()) << path;

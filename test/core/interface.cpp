@@ -28,7 +28,7 @@ struct Table {
     std::map<std::string, std::string> functions; // the types of their parameters
 
     Table() {
-        std::ifstream file(CUSIGHT_SOURCE_DIR "/test/packaging/interface.txt");
+        std::ifstream file(support::sourceFile("test/packaging/interface.txt"));
         std::string line, owner;
         bool is_enum = false;
         while (std::getline(file, line)) {
@@ -323,7 +323,7 @@ class Interface : public testing::Test {
     void recordings() {
         static const char text[] = "24 16\n10 1 1 1\n20 2 2 0\n";
         static const char raw[] = "% evt 3.0\n% geometry 24x16\n% end\n\0\0";
-        static const std::string recording = CUSIGHT_SOURCE_DIR "/test/data/m3ed_contiguous.h5";
+        static const std::string recording = support::sourceFile("test/data/m3ed_contiguous.h5");
         use("cusEventReaderOptions", "cusEventReaderOpen", cusEventReaderDefaults(), [](const cusEventReaderOptions *o) {
             return created<cusEventReader>([&](auto r) { return cusEventReaderOpen(r, recording.c_str(), o); },
                                            cusEventReaderClose);
@@ -405,7 +405,7 @@ class Interface : public testing::Test {
 
     static cusStatus frames(bool of_reader, const cusEventFramesOptions *options, const cusRepresentation *representation,
                             const cusEventReaderOptions *reading, const std::function<cusStatus(cusEventFrames *)> &then) {
-        static const std::string recording = CUSIGHT_SOURCE_DIR "/test/data/m3ed_contiguous.h5";
+        static const std::string recording = support::sourceFile("test/data/m3ed_contiguous.h5");
         const cusRepresentation usual = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
         const cusRepresentation *const r = representation ? representation : &usual;
         support::Owned<cusEventReaderClose> reader;

@@ -683,7 +683,7 @@ TEST_P(SharedObjects, OnThreeThreads) {
 
 // Functions whose first parameter is an object: a struct without fields in the headers. Those that end it are not called twice.
 TEST(SharedObjectsTable, IsComplete) {
-    std::ifstream table(CUSIGHT_SOURCE_DIR "/test/packaging/interface.txt");
+    std::ifstream table(support::sourceFile("test/packaging/interface.txt"));
     if (!table)
         GTEST_SKIP() << "the sources are not here";
     std::set<std::string> structs, expected, found;

@@ -1,4 +1,6 @@
 // Rules for the sources themselves that no compiler checks.
+#include "support.hpp"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -55,7 +57,7 @@ std::string textOf(const std::filesystem::path &path) {
 
 // Profilers see every public function that does work, which is those that return a status or nothing.
 TEST(Sources, PublicFunctionsAreRanges) {
-    const std::filesystem::path root = CUSIGHT_SOURCE_DIR;
+    const std::filesystem::path root = support::sourceFile("");
     std::set<std::string> declared, seen;
     static const std::regex declaration(R"(\nfunction (cus[A-Z]\w*) (?:cusStatus|void)\()"),
         definition(R"(\n(?:cusStatus|void) (cus[A-Z]\w*)\([^;{}]*\)\s*\{\n    (CUSI_TRACE;)?)");
@@ -83,7 +85,7 @@ TEST(Sources, UseOfLinuxAloneIsInFewPlaces) {
         R"(\b(linux/\w+|sys/auxv|SYS_\w+|MADV_HUGEPAGE|O_TMPFILE|getrandom|memrchr|renameat2|syncfs|pipe2|accept4|)"
         R"(epoll_\w+|eventfd|mremap|fallocate|sched_[gs]etaffinity|pthread_\w+_np|pthread_(barrier|spin)_\w+|sem_timedwait|)"
         R"(secure_getenv|qsort_r|malloc_trim|mallopt|posix_fadvise|sendfile|strchrnul|mempcpy|explicit_bzero)\b)");
-    const std::filesystem::path root = CUSIGHT_SOURCE_DIR;
+    const std::filesystem::path root = support::sourceFile("");
     std::set<std::string> found;
     for (const char *folder : {"src", "modules"})
         for (const auto &entry : std::filesystem::recursive_directory_iterator(root / folder)) {
@@ -111,8 +113,7 @@ TEST(Sources, FindsConditionalCollectives) {
 TEST(Sources, WarpsReachTheirCollectivesTogether) {
     int files = 0;
     for (const char *folder : {"src", "modules"})
-        for (const auto &entry :
-             std::filesystem::recursive_directory_iterator(CUSIGHT_SOURCE_DIR "/" + std::string(folder))) {
+        for (const auto &entry : std::filesystem::recursive_directory_iterator(support::sourceFile(folder))) {
             const std::string extension = entry.path().extension().string();
             if (extension != ".cu" && extension != ".cuh")
                 continue;
@@ -127,7 +128,7 @@ TEST(Sources, WarpsReachTheirCollectivesTogether) {
 TEST(Sources, PythonModuleUsesTheStableInterface) {
     static const std::regex unstable(R"(->\s*(tp|ob|nb|sq|mp)_\w+|\bPy\w+_(GET_\w+|SET_ITEM|AS_STRING|READ|DATA)\b)");
     int files = 0;
-    for (const auto &entry : std::filesystem::directory_iterator(CUSIGHT_SOURCE_DIR "/python/src")) {
+    for (const auto &entry : std::filesystem::directory_iterator(support::sourceFile("python/src"))) {
         ++files;
         const std::string text = withoutComments(textOf(entry.path()));
         for (auto at = std::sregex_iterator(text.begin(), text.end(), unstable); at != std::sregex_iterator(); ++at)

@@ -135,12 +135,11 @@ std::map<std::string, std::vector<Bytes>> seedsOfFormats() {
         if ((bytes[0] & 7) < 6 && reader.opened == CUS_OK)
             seeds[cusEventFormatName(reader.info.format)].push_back(std::move(bytes));
     };
-    const std::string source = CUSIGHT_SOURCE_DIR;
-    for (const char *folder : {"/fuzz/seeds/eventio", "/fuzz/seeds/eventio_hdf5", "/fuzz/seeds/eventio_packets"})
-        for (const auto &entry : std::filesystem::directory_iterator(source + folder))
+    for (const char *folder : {"eventio", "eventio_hdf5", "eventio_packets"})
+        for (const auto &entry : std::filesystem::directory_iterator(support::sourceFile("fuzz/seeds/") + folder))
             add(load(entry.path()));
     for (const char *name : {"dsec_blosc.h5", "m3ed_gzip.h5"}) {
-        Bytes bytes = load(source + "/test/data/" + name);
+        Bytes bytes = load(support::sourceFile("test/data/") + name);
         bytes.insert(bytes.begin(), 0);
         add(bytes);
     }

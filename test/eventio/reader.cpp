@@ -426,8 +426,7 @@ TEST(EventReader, TwoThreadsWithTwoReaders) {
 TEST(EventFuzz, CorpusStillPasses) {
     int files = 0;
     for (const char *folder : {"eventio", "eventio_hdf5", "eventio_packets"})
-        for (const auto &entry :
-             std::filesystem::directory_iterator(std::string(CUSIGHT_SOURCE_DIR) + "/fuzz/seeds/" + folder)) {
+        for (const auto &entry : std::filesystem::directory_iterator(support::sourceFile("fuzz/seeds/") + folder)) {
             const Bytes bytes = load(entry.path().string());
             ASSERT_FALSE(bytes.empty());
             ++files;

@@ -197,7 +197,7 @@ inline Events randomEvents(size_t n, std::mt19937_64 &random, int64_t start = 0,
 }
 
 inline std::string fixture(const char *name) {
-    return std::string(CUSIGHT_SOURCE_DIR) + "/test/data/" + name;
+    return support::sourceFile("test/data/") + name;
 }
 
 inline cusStatus writeM3ed(const std::string &path, const Events &e, cusEventWriterOptions options, size_t piece) {

@@ -64,7 +64,7 @@ TEST_P(GoldenReference, GivesTheRows) {
             EXPECT_EQ(row.key() + "," + committed[row.key()], line);
     }
     if (std::getenv("CUSIGHT_MAKE_GOLDEN"))
-        std::ofstream(std::string(CUSIGHT_SOURCE_DIR "/test/golden/tables/") + module.name + ".csv") << text;
+        std::ofstream(support::sourceFile("test/golden/tables/") + module.name + ".csv") << text;
     else
         EXPECT_EQ(committed.size(), keys.size()) << module.name << ".csv has rows that no case makes";
 }

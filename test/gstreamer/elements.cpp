@@ -780,7 +780,7 @@ TEST(Gstreamer, ErrorsSayWhatIsWrong) {
     EXPECT_NE(error("cusmatch").find("The property \"template\" is not set to a file."), std::string::npos);
     EXPECT_NE(error("cusmatch template=/nowhere/a.png").find("The template \"/nowhere/a.png\" cannot be read."),
               std::string::npos);
-    EXPECT_NE(error(std::string("cusmatch template=") + CUSIGHT_SOURCE_DIR + "/LICENSE").find("LICENSE\" cannot be read."),
+    EXPECT_NE(error("cusmatch template=" + support::sourceFile("LICENSE")).find("LICENSE\" cannot be read."),
               std::string::npos);
     if (haveElement("pngenc")) {
         EXPECT_NE(error(launches().at("match"))

@@ -349,8 +349,7 @@ TEST(LiveFuzz, CorpusStillPasses) {
     NEEDS_ZSTD();
     int files = 0;
     for (const char *target : {"viewer", "peer"})
-        for (const auto &entry :
-             std::filesystem::directory_iterator(std::string(CUSIGHT_SOURCE_DIR "/fuzz/seeds/live_") + target)) {
+        for (const auto &entry : std::filesystem::directory_iterator(support::sourceFile("fuzz/seeds/live_") + target)) {
             std::ifstream in(entry.path(), std::ios::binary);
             const Bytes data((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
             if (std::string(target) == "viewer")
