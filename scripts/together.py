@@ -1,7 +1,11 @@
-"""Tests that ctest starts one by one, many in a process: on a GPU machine a process takes seconds to begin, and a test milliseconds."""
+"""Tests that ctest starts one by one, many in a process: on a GPU machine a process takes seconds to begin, with a sanitizer a fifth of a
+second, and a test milliseconds. As a program: together.py BUILD AT_ONCE CTEST... runs what that ctest command selects in the build
+folder BUILD, prints what failed and names what was skipped, and writes "PASSED FAILED SKIPPED" to BUILD/counts."""
 import json
+import os
 import re
 import subprocess
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -55,6 +59,7 @@ def tests_of(text, names):
 def run(command, folder, at_once, seconds, environment):
     """Runs what a ctest command selects, `at_once` tests or processes of many tests at a time, for at most so many seconds:
     ([junit.Test], what ctest printed). Tests of which ctest knows something (to run alone, a lock, a variable) have a process each."""
+    folder = folder.resolve()
     selected = listed(command)
     properties = {test["name"]: [(p["name"], p["value"]) for p in test["properties"] if is_set(p["value"])] for test in selected}
     words = {test["name"]: test["command"] for test in selected if "command" in test}
@@ -64,7 +69,8 @@ def run(command, folder, at_once, seconds, environment):
         if program and not ALONE & {key for key, _ in properties[name]}:
             plain.setdefault(program, []).append(name)
     folder.mkdir(parents=True, exist_ok=True)
-    lines, shares = [], {}
+    environment_file = folder.parent / "test" / "environment.cmake"
+    lines, shares = [f"include([=[{environment_file}]=] OPTIONAL)\n"], {}
     for program, names in plain.items():
         count = min(len(names), 3 * at_once)
         for k in range(count):
@@ -77,7 +83,7 @@ def run(command, folder, at_once, seconds, environment):
     together = {name for names in shares.values() for name in names}
     lines += [add_test(name, call, properties[name]) for name, call in words.items() if name not in together]
     (folder / "CTestTestfile.cmake").write_text("".join(lines), encoding="utf-8")
-    print(f"{len(words)} tests in {len(lines)} processes", flush=True)
+    print(f"{len(words)} tests in {len(lines) - 1} processes", flush=True)
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
     end = datetime.now() + timedelta(seconds=seconds)
@@ -92,3 +98,23 @@ def run(command, folder, at_once, seconds, environment):
     reported = {test.name for test in tests}
     tests += [junit.Test(name, "not begun", "") for name in words if name not in reported]
     return tests, done
+
+
+def main(build, at_once, *command):
+    folder = Path(build)
+    (folder / "counts").unlink(missing_ok=True)
+    tests, done = run(command, folder / "together", int(at_once), 3000, os.environ)
+    if not tests or (done.returncode and all(test.outcome in ("passed", "skipped") for test in tests)):
+        tests.append(junit.Test(f"ctest (exit status {done.returncode})", "failed", done.stdout))
+    count = dict.fromkeys(("passed", "failed", "skipped"), 0)
+    for test in tests:
+        outcome = "failed" if test.outcome == "not begun" else test.outcome
+        count[outcome] += 1
+        if outcome != "passed":
+            print(f"{outcome}: {test.name}" + (f" ({test.outcome})\n{test.text}" if outcome == "failed" else ""))
+    (folder / "counts").write_text(" ".join(map(str, count.values())) + "\n", encoding="utf-8")
+    return count["failed"] > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The first minutes of a new user: in a fresh copy of the sources, scripts/demo, and then each command of README.md and of the page
-# out/index.html, as printed. A command whose comment says what it needs ("needs a camera") is skipped by name where that is missing.
-# The film is a generated one of ten seconds, since all of the real one takes minutes. Arguments: build folder, source folder.
+# The first minutes of a new user: in a fresh copy of the sources, scripts/demo, and then each command of README.md, as printed. The
+# page out/index.html shows commands that scripts/demo has run. A command whose comment says what it needs ("needs a camera") is skipped
+# by name where that is missing. The film is a generated one of ten seconds, since all of the real one takes minutes.
+# Arguments: build folder, source folder.
 set -euo pipefail
 . "$(dirname "$0")/../programs/support.sh"
 . "$source/scripts/common.sh"
@@ -22,7 +23,7 @@ export CUSIGHT_CACHE=$work/home CCACHE_BASEDIR=$work/sources
 export CMAKE_ARGS="-DCUSIGHT_WERROR=$(option CUSIGHT_WERROR)"
 [ "$(option CUSIGHT_CUDA)" != OFF ] || CMAKE_ARGS+=" -DCUSIGHT_CUDA=OFF" # otherwise the demo builds it where there is a GPU
 cd sources
-ran=0 unmade=() # what skipped commands would have made
+ran=0 again='' unmade=() # what skipped commands would have made
 skipped() { # COMMAND REASON
     echo "skipped: $1: $2"
     [[ ! $1 =~ --output\ ([^ ]+) ]] || unmade+=("${BASH_REMATCH[1]}")
@@ -85,7 +86,7 @@ for line in "${lines[@]}"; do
     scripts/test) skipped "$command" "which runs this test" ;;
     *) try README.md "$command" "$comment" ;;
     esac
-    [ "$command" != scripts/demo ] || last=$(tail -n 1 "$work/log")
+    [ "$command" != scripts/demo ] || { cp "$work/log" "$work/demo"; last=$(tail -n 1 "$work/log"); }
 done
 [ ${#lines[@]} -ge 12 ] || fail "README.md has only ${#lines[@]} commands"
 
@@ -98,7 +99,11 @@ for commands in re.findall("<pre>(.*?)</pre>", open("out/index.html", encoding="
 END
 )
 [ ${#lines[@]} -ge 15 ] || fail "the page has only ${#lines[@]} commands"
-for line in "${lines[@]}"; do try "the page" "$line"; done
+for line in "${lines[@]}"; do # each program's first one once more, over its own files
+    grep -qxF -- "         $line" "$work/demo" || fail "the page shows '$line', which scripts/demo has not run"
+    if [[ " $again" != *" ${line%% *} "* ]]; then try "the page" "$line"; fi
+    again+="${line%% *} "
+done
 
 # The build folder is the preset's: nothing is compiled again.
 cmake --preset release >"$work/log" && cmake --build build --target cusight_programs >"$work/log" 2>&1 || fail "preset release: $(tail "$work/log")"

@@ -190,6 +190,8 @@ assert junit.read(folder / "no report") == []
 END
 
 python3 - "$source" "$work" <<'END' || die "together.py"
+import contextlib
+import io
 import os
 import sys
 sys.dont_write_bytecode = True
@@ -244,6 +246,12 @@ assert found["A.Slow"] == "failed" and "not begun" in found.values(), found
 by_script = ["cmake", "-D", "TEST_EXECUTABLE=/b/tests", "-D", "TEST_FILTER=A.b/cuda", "-P", "LaunchTest.cmake"]
 assert together.program_of(by_script, "A.b/cuda") == "/b/tests" and together.program_of(by_script, "A.b") is None
 assert [together.is_set(v) for v in (True, ["lock"], 1, False, [], [""], 0, "FALSE")] == [True] * 3 + [False] * 5
+outcomes(["A.A", "A.Dies", "B.B", "B.C", "B.D", "B.Skips"])
+shown = io.StringIO()
+with contextlib.redirect_stdout(shown):
+    assert together.main(os.path.relpath(folder), "1", "ctest", "--test-dir", str(folder))
+assert (folder / "counts").read_text() == "3 2 1\n", shown.getvalue()
+assert "skipped: B.Skips\n" in shown.getvalue() and "failed: B.D (not begun)\n" in shown.getvalue() and "failed: A.Dies" in shown.getvalue()
 assert junit.count(together.tests_of("", ["a"])) == {"passed": 0, "failed": 0, "skipped": 0, "not begun": 1}
 END
 
