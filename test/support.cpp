@@ -18,7 +18,9 @@ testing::AssertionResult support::gives(cusStatus got, cusStatus expected, std::
     return wrong << "; message: " << message;
 }
 
-std::string support::sourceFile(const std::string &path) { return CUSIGHT_SOURCE_DIR "/" + path; }
+std::string support::sourceFile(const std::string &path) {
+    return CUSIGHT_SOURCE_DIR "/" + path;
+}
 
 uint64_t support::seed() {
     static const uint64_t value = [] {
